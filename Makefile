@@ -1,0 +1,29 @@
+# Everything lives in .venv; the first target that needs it makes it.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint bench clean
+.DELETE_ON_ERROR:
+
+demo: .venv/installed ## train every model on Python's own documentation and compare them
+	$(BIN)/chainrule compare -o report/ --overwrite
+
+test: .venv/installed lint
+	$(BIN)/python -m pytest
+
+lint: .venv/installed
+	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/mypy
+
+bench: .venv/installed ## needs a text: make bench TEXT=train.txt HELDOUT=test.txt
+	$(BIN)/python bench/ngram.py $(TEXT) $(HELDOUT)
+
+clean:
+	rm -rf .venv report .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chainrule needs Python 3.11 or later; this is " + sys.version.split()[0] + ". Say which one to use: make PYTHON=python3.12 ...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@

@@ -1,0 +1,134 @@
+"""Compiled kernels: the one place that knows Numba's decorator, where compiled code is kept, and how it runs beside Ctrl-C.
+
+Numba's own cache misses a changed callee in another file and fails at import where nothing can be written. So the cache folder is
+named after a digest of every source file that holds kernels, and lies in the first place that can be written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import queue
+import sys
+import tempfile
+import threading
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import numba
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PACKAGE = Path(__file__).parent
+ROOMS_WITH_KERNELS = ("text", "ngram")
+
+
+def kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compiles a function on its first call, without the interpreter's lock, division by zero giving inf and nan as in NumPy.
+
+    A kernel only computes: its caller checks the arguments and allocates. Never mix uint64 with int64 in one: Numba makes that float64.
+    """
+    folder = cache_folder()
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(folder or "")
+    try:
+        compiled: Callable[P, R] = numba.njit(cache=folder is not None, nogil=True, error_model="numpy")(function)
+        return compiled
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def run(compiled: Callable[..., R], *args: Any) -> R:
+    """Calls a long kernel on a thread of its own, so that the main thread hears Ctrl-C at once."""
+    return run_all(compiled, [args])[0]
+
+
+def is_first_run() -> bool:
+    """Whether no kernel of this version has been compiled on this machine yet."""
+    folder = cache_folder()
+    return folder is None or not any(folder.iterdir())
+
+
+@cache
+def cache_folder() -> Path | None:
+    """Where compiled kernels are kept, or None where nothing can be written: then each process compiles its own."""
+    for base in _cache_bases():
+        folder = base / f"kernels-{_sources_digest()}"
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Compiled code is loaded from here, so the folder must be our own.
+            if os.access(folder, os.W_OK) and (os.name == "nt" or folder.stat().st_uid == os.getuid()):
+                return folder
+        except OSError:
+            continue
+    return None
+
+
+def _cache_bases() -> list[Path]:
+    chosen = os.environ.get("CHAINRULE_CACHE")
+    if chosen:
+        return [Path(chosen)]
+    user = f"chainrule-{os.getuid()}" if hasattr(os, "getuid") else "chainrule"
+    bases = [Path(tempfile.gettempdir()) / user]
+    if home := os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA"):
+        bases.insert(0, Path(home) / "chainrule")
+    elif Path.home() != Path("/"):
+        bases.insert(0, Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "chainrule")
+    return bases
+
+
+@cache
+def _sources_digest() -> str:
+    digest = hashlib.sha256(f"{sys.version} numba {numba.__version__}".encode())
+    for path in [Path(__file__), *sorted(path for room in ROOMS_WITH_KERNELS for path in (PACKAGE / room).rglob("*.py"))]:
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def run_all(
+    compiled: Callable[..., R],
+    calls: Sequence[tuple[Any, ...]],
+    *,
+    threads: int | None = None,
+    on_done: Callable[[int], None] | None = None,
+) -> list[R]:
+    """Calls one kernel with each of several argument tuples on threads of its own; the results in the order of the calls.
+
+    on_done(i): told on the calling thread, once for each finished call. The calling thread hears Ctrl-C all the time; then no further call
+    starts. threads: as many as there are processors, unless said.
+    """
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    finished: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = queue.SimpleQueue()
+    for i in range(len(calls)):
+        waiting.put(i)
+
+    def work() -> None:
+        while not stopped.is_set():
+            try:
+                i = waiting.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                finished.put((i, compiled(*calls[i]), None))
+            except BaseException as error:
+                finished.put((i, None, error))
+
+    stopped = threading.Event()
+    results: list[Any] = [None] * len(calls)
+    for _ in range(min(threads or os.cpu_count() or 1, len(calls))):
+        threading.Thread(target=work, daemon=True).start()
+    try:
+        for _ in calls:
+            i, results[i], error = finished.get()
+            if error is not None:
+                raise error
+            if on_done is not None:
+                on_done(i)
+    finally:
+        stopped.set()
+    return results

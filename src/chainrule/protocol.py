@@ -1,0 +1,78 @@
+"""The waist: what a language model is. Models stand on one side, decoders and measurements on the other, and NumPy goes between.
+
+Dimension legend of the whole project: B batch (rows), T time (tokens), V vocabulary, D model width, H heads, N n-gram order.
+All log-probabilities are natural logarithms (nats).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float32, Int32
+    from numpy import ndarray
+
+UNKNOWN, BEGIN, END = 0, 1, 2  # the ids of <unk>, <s> and </s> in every vocabulary
+
+State = TypeVar("State")
+
+
+class Scorer(Protocol):
+    """What can put a number on a known text. Not always a distribution: stupid backoff is a Scorer and no more."""
+
+    def score(
+        self,
+        sequences: Sequence[Int32[ndarray, " tokens"]],
+        *,
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
+        end: bool = True,
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """The log-probability of each token, given <s>, the row's prefix and the tokens before it.
+
+        sequences: ids without markers. prefixes: one for each sequence, conditioned on and not scored.
+        end: whether </s> is predicted after each sequence; then its row is one longer than the sequence.
+        Raises SettingError where prefixes and sequences differ in number, or an id is outside the vocabulary.
+        """
+
+
+class LanguageModel(Scorer, Protocol[State]):
+    """P(w1) P(w2|w1) P(w3|w1,w2) ..., a row for each sequence that grows. State goes in and comes out; the model keeps none.
+
+    good:  state = model.advance(model.select(state, parents), tokens)
+    bad:   model.advance(state, tokens); model.next_log_probs(state)      # `advance` may have reused what `state` held
+    """
+
+    vocabulary_size: int
+    end: int  # the id of </s>
+
+    def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> State:
+        """The state after <s> and each prefix; a row each."""
+
+    def next_log_probs(self, state: State) -> Float32[ndarray, "rows vocab"]:
+        """log P(w | row) for every w. Each row sums to one; <s> is -inf, since it is never predicted."""
+
+    def top(self, state: State, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
+        """The k likeliest next tokens of each row with their log-probabilities, best first; equal ones by lower id."""
+
+    def advance(self, state: State, tokens: Int32[ndarray, " rows"]) -> State:
+        """The state after one more token in each row; </s> starts the next document. The given state may not be used again."""
+
+    def select(self, state: State, rows: Int32[ndarray, " new_rows"]) -> State:
+        """Copies, repeats or drops rows; the given state stays usable."""
+
+
+def top_of(
+    log_probs: Float32[ndarray, "rows vocab"], k: int
+) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
+    """The default `top`: the k largest of each row, best first, equal ones by lower id."""
+    k = min(k, log_probs.shape[1])
+    best = np.empty((len(log_probs), k), np.int32)
+    for row, out in zip(log_probs, best, strict=True):
+        threshold = np.partition(row, len(row) - k)[len(row) - k]
+        candidates = np.flatnonzero(row >= threshold)  # ascending, so that a stable sort keeps lower ids first
+        out[:] = candidates[np.argsort(-row[candidates], kind="stable")[:k]]
+    return np.take_along_axis(log_probs, best, axis=1), best

@@ -1,0 +1,1 @@
+"""Bytes to token ids: corpora, tokenizers and vocabularies. Knows nothing of models."""

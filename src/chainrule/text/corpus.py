@@ -1,0 +1,156 @@
+"""Files to blocks of UTF-8 text. A line is a document. Knows nothing of tokens.
+
+Reading goes block by block, each cut at the end of a line, so that a corpus may be larger than memory. Every block is checked to be
+UTF-8; a byte-order mark at the start of a file and the carriage return of a CRLF line end are dropped.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from chainrule.errors import TextError
+from chainrule.progress import Progress, silent
+from chainrule.text.vocabulary import byte_array
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from jaxtyping import UInt8
+    from numpy import ndarray
+
+BLOCK_BYTES = 1 << 23
+STANDARD_INPUT = "-"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole lines of one source, each ended by a newline."""
+
+    text: UInt8[ndarray, " bytes"]
+    source: str
+    first_line: int  # the number of its first line in the source, from 1
+
+
+@dataclass
+class Corpus:
+    """Files that are read one after the other; "-" is standard input. After a pass, `digests` holds the SHA-256 of each source's bytes."""
+
+    sources: tuple[str, ...]
+    digests: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Corpus:
+        """Raises TextError where a source is missing or a folder."""
+        if isinstance(sources, str | os.PathLike):
+            sources = [sources]
+        names = tuple(os.fspath(source) for source in sources)
+        for name in names:
+            _check_source(name)
+        if not names:
+            raise TextError("no text was given; name one or more files, or - for standard input")
+        return cls(names)
+
+    def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
+        """Raises TextError where a source cannot be read, is not UTF-8, or where all are empty."""
+        total = sum(os.path.getsize(name) for name in self.sources if name != STANDARD_INPUT) or None
+        done = 0.0
+        empty = True
+        for name in self.sources:
+            for block, bytes_read in _read_blocks(name, self.digests):
+                empty = False
+                yield block
+                progress(task, done + bytes_read, total)
+            if name != STANDARD_INPUT:
+                done += os.path.getsize(name)
+        if empty:
+            raise TextError(f"{', '.join(self.sources)}: there is no text in it; at least one line is needed")
+
+
+def lines_as_they_come(source: str) -> Iterator[Block]:
+    """Blocks of the lines that are there now, so that a pipe gets its answers before it closes. Raises TextError as `Corpus.blocks`."""
+    _check_source(source)
+    for block, _ in _read_blocks(source, {}, wait=False):
+        yield block
+
+
+def _check_source(name: str) -> None:
+    if name == STANDARD_INPUT:
+        return
+    if not os.path.exists(name):
+        raise TextError(f"{name}: there is no such file")
+    if os.path.isdir(name):
+        raise TextError(f"{name}: this is a folder; name the text files in it")
+
+
+def _read_blocks(name: str, digests: dict[str, str], *, wait: bool = True) -> Iterator[tuple[Block, int]]:
+    """Blocks of one source, each with the bytes of the file that have been read for it."""
+    digest = hashlib.sha256()
+    line, place = 1, 0
+    rest = b""
+    try:
+        with _opened(name) as (file, raw):
+            while True:
+                data = file.read(BLOCK_BYTES) if wait else cast(io.BufferedReader, file).read1(BLOCK_BYTES)
+                digest.update(data)
+                if not data and not rest:
+                    break
+                whole = rest + data
+                cut = whole.rfind(b"\n") + 1 if data else len(whole)
+                if cut == 0:
+                    rest = whole  # a line longer than a block
+                    continue
+                text, rest = whole[:cut], whole[cut:]
+                _check_utf8(text, name, line, place)
+                lines = text.count(b"\n")
+                yield Block(_clean(text, first=place == 0), name, line), raw.tell() if name != STANDARD_INPUT else 0
+                line, place = line + lines, place + cut
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise TextError(f"{name}: cannot be read: {error.strerror if isinstance(error, OSError) and error.strerror else error}") from error
+    digests[name] = digest.hexdigest()
+
+
+class _opened:
+    """The stream of a source's text and the stream of its bytes on disk, which differ where it is compressed."""
+
+    def __init__(self, name: str) -> None:
+        self.raw: BinaryIO = sys.stdin.buffer if name == STANDARD_INPUT else open(name, "rb")
+        opener = _OPENERS.get(Path(name).suffix)
+        self.file = cast(BinaryIO, opener(self.raw)) if opener else self.raw
+
+    def __enter__(self) -> tuple[BinaryIO, BinaryIO]:
+        return self.file, self.raw
+
+    def __exit__(self, *_: object) -> None:
+        if self.raw is not sys.stdin.buffer:
+            self.file.close()
+            self.raw.close()
+
+
+def _check_utf8(text: bytes, name: str, line: int, place: int) -> None:
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line += text.count(b"\n", 0, error.start)
+        hint = "it looks like a binary file" if b"\0" in text[:4096] else "convert it to UTF-8 first, for instance with iconv"
+        raise TextError(
+            f"{name}, line {line}: byte 0x{text[error.start]:02x} at offset {place + error.start} is not UTF-8; {hint}"
+        ) from error
+
+
+def _clean(text: bytes, *, first: bool) -> UInt8[ndarray, " bytes"]:
+    if first and text.startswith(_BYTE_ORDER_MARK):
+        text = text[len(_BYTE_ORDER_MARK) :]
+    if b"\r" in text:
+        text = text.replace(b"\r\n", b"\n")
+    return byte_array(text if text.endswith(b"\n") else text + b"\n")

@@ -1,0 +1,64 @@
+"""The built-in sample text: Python's own documentation as every installation carries it, so that nothing is downloaded.
+
+About 2 MB: the help topics of the language reference, and the docstrings of the standard library, a line of text a document. It differs
+a little between versions of Python, so a figure on it belongs to the version it was measured with.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import sysconfig
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chainrule.errors import TextError
+from chainrule.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LEFT_OUT = {"antigravity", "idlelib", "lib2to3", "test", "this", "turtledemo"}  # tests, jokes and applications
+
+
+def sample_lines(progress: Progress = silent) -> list[str]:
+    """The sample text without its empty lines. Raises TextError where this Python came without its library's sources."""
+    paths = list(_library_sources())
+    lines = list(_topic_lines())
+    for i, path in enumerate(paths):
+        for docstring in _docstrings(path):
+            lines.extend(docstring.splitlines())
+        progress("collecting Python's documentation", i + 1, len(paths))
+    lines = [" ".join(line.split()) for line in lines if line.strip()]
+    if not lines:
+        raise TextError("this Python came without pydoc topics and library sources, so there is no sample text; name a file of your own")
+    return lines
+
+
+def _topic_lines() -> Iterator[str]:
+    try:
+        from pydoc_data.topics import topics
+    except ImportError:  # some distributions leave them out
+        return
+    for topic in sorted(topics):
+        yield from topics[topic].splitlines()
+
+
+def _library_sources() -> Iterator[Path]:
+    library = Path(sysconfig.get_path("stdlib"))
+    for name in sorted(sys.stdlib_module_names - _LEFT_OUT):
+        package, module = library / name, library / f"{name}.py"
+        if package.is_dir():
+            yield from (path for path in sorted(package.rglob("*.py")) if "test" not in path.parts and "tests" not in path.parts)
+        elif module.is_file():
+            yield module
+
+
+def _docstrings(path: Path) -> Iterator[str]:
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (text := ast.get_docstring(node)):
+            yield text

@@ -1,0 +1,187 @@
+"""The compiled passes behind the splitters: bytes in, bytes out, one code point after the other. The input is valid UTF-8.
+
+Each returns how many bytes it wrote to `out`. Tokens are written with one space between and a newline for each byte `document_end`;
+the input ends with one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chainrule.jit import kernel
+
+Bytes = NDArray[np.uint8]
+
+SPACE, LETTER, DIGIT, EXTEND, CONNECTOR, NUMBER_CONNECTOR, ALONE = range(7)
+DOCUMENT_START = 255  # no character class: nothing of this document has been written yet
+
+_LINE_FEED, _BLANK = 10, 32
+_JOINER, _REPLACEMENT = 0xFFED, 0xFFFD
+_MARKERS = np.frombuffer(b"<s>  </s> <unk>", np.uint8).reshape(3, 5)
+_MARKER_LENGTHS = np.array([3, 4, 5])
+_PICTURES_FIRST, _PICTURES_LAST = 0x2400, 0x2420  # U+2400 + c is the picture of the control character c
+
+
+@kernel
+def rewrite_whitespace(text: Bytes, document_end: int, out: Bytes) -> int:
+    """Squeezes white space. `out` needs no more bytes than `text`."""
+    size = 0
+    pending = False  # a space is due before the next token
+    started = False  # a token of this document has been written
+    for i in range(text.size):
+        byte = text[i]
+        if byte == document_end:
+            out[size] = _LINE_FEED
+            size += 1
+            pending = started = False
+        elif byte == _BLANK or byte == _LINE_FEED or byte == 9 or byte == 13 or byte == 0:
+            pending = started
+        else:
+            if pending:
+                out[size] = _BLANK
+                size += 1
+                pending = False
+            started = True
+            out[size] = byte
+            size += 1
+    return size
+
+
+@kernel
+def _decode(text: Bytes, i: int) -> tuple[int, int]:
+    """The code point at byte i and its length in bytes."""
+    first = np.int64(text[i])
+    if first < 0x80:
+        return first, 1
+    if first < 0xE0 and i + 1 < text.size:
+        return (first & 0x1F) << 6 | np.int64(text[i + 1]) & 0x3F, 2
+    if first < 0xF0 and i + 2 < text.size:
+        return (first & 0x0F) << 12 | (np.int64(text[i + 1]) & 0x3F) << 6 | np.int64(text[i + 2]) & 0x3F, 3
+    if i + 3 < text.size:
+        rest = (np.int64(text[i + 1]) & 0x3F) << 12 | (np.int64(text[i + 2]) & 0x3F) << 6 | np.int64(text[i + 3]) & 0x3F
+        return min((first & 0x07) << 18 | rest, 0x10FFFF), 4
+    return _REPLACEMENT, text.size - i
+
+
+@kernel
+def _put(out: Bytes, size: int, code: int) -> int:
+    """Writes a code point below 0x10000 as UTF-8; the new size."""
+    if code < 0x80:
+        out[size] = code
+        return size + 1
+    if code < 0x800:
+        out[size] = 0xC0 | code >> 6
+        out[size + 1] = 0x80 | code & 0x3F
+        return size + 2
+    out[size] = 0xE0 | code >> 12
+    out[size + 1] = 0x80 | code >> 6 & 0x3F
+    out[size + 2] = 0x80 | code & 0x3F
+    return size + 3
+
+
+@kernel
+def _marker_length(text: Bytes, i: int, document_end: int, classes: Bytes) -> int:
+    """The length of the <s>, </s> or <unk> that stands at i with white space or an end behind it; 0 where none does."""
+    length = 0
+    for marker in range(3):
+        same = i + _MARKER_LENGTHS[marker] <= text.size
+        for j in range(_MARKER_LENGTHS[marker]):
+            same = same and text[i + j] == _MARKERS[marker, j]
+        if same:
+            length = _MARKER_LENGTHS[marker]
+    after = i + length
+    if length == 0 or after == text.size or text[after] == document_end:
+        return length
+    return length if classes[_decode(text, after)[0]] == SPACE else 0
+
+
+@kernel
+def rewrite_words(text: Bytes, document_end: int, classes: Bytes, out: Bytes) -> int:
+    """Cuts into words, numbers and single characters, with joiners where no white space was. `out` needs 5 bytes for each of `text`.
+
+    (The worst is a mark between two letters: space, joiner, mark, joiner, space, letter: ten bytes for two.)
+    """
+    size = 0
+    before = DOCUMENT_START  # the class of what was written last
+    i = 0
+    while i < text.size:
+        if text[i] == document_end:
+            out[size] = _LINE_FEED
+            size += 1
+            before = DOCUMENT_START
+            i += 1
+            continue
+        code, length = _decode(text, i)
+        kind = classes[code]
+        if kind == SPACE:
+            before = before if before == DOCUMENT_START else SPACE
+            i += length
+            continue
+        apart = before == SPACE or before == DOCUMENT_START
+        if apart and code == 60:  # "<"
+            marker = _marker_length(text, i, document_end, classes)
+            length = marker if marker > 0 else length
+            kind = LETTER if marker > 0 else kind
+        if kind == EXTEND:
+            kind = LETTER if apart else before
+        elif kind == CONNECTOR or kind == NUMBER_CONNECTOR:
+            joins = False
+            if (before == LETTER or before == DIGIT) and i + length < text.size and text[i + length] != document_end:
+                after = classes[_decode(text, i + length)[0]]
+                joins = before == DIGIT and after == DIGIT
+                if kind == CONNECTOR:
+                    joins = after == LETTER or after == DIGIT
+            kind = before if joins else ALONE
+        in_word = kind == LETTER or kind == DIGIT
+        continues = not apart and ((in_word and before != ALONE) or classes[code] == EXTEND)
+        if before == SPACE:
+            out[size] = _BLANK
+            size += 1
+        elif before != DOCUMENT_START and not continues:
+            if in_word:  # it touches a character that stands alone, which carries the joiner
+                size = _put(out, size, _JOINER)
+                out[size] = _BLANK
+                size += 1
+            else:
+                out[size] = _BLANK
+                size = _put(out, size + 1, _JOINER)
+        if code == _JOINER:
+            size = _put(out, size, _REPLACEMENT)
+        else:
+            for j in range(length):
+                out[size + j] = text[i + j]
+            size += length
+        before = kind
+        i += length
+    return size
+
+
+@kernel
+def rewrite_characters(text: Bytes, document_end: int, out: Bytes) -> int:
+    """Cuts into code points; those that would read as white space become their pictures. `out` needs 4 bytes for each of `text`."""
+    size = 0
+    started = False
+    i = 0
+    while i < text.size:
+        if text[i] == document_end:
+            out[size] = _LINE_FEED
+            size += 1
+            started = False
+            i += 1
+            continue
+        code, length = _decode(text, i)
+        if started:
+            out[size] = _BLANK
+            size += 1
+        if code == 0 or code == 9 or code == 10 or code == 13 or code == 32:
+            size = _put(out, size, _PICTURES_FIRST + code)
+        elif _PICTURES_FIRST <= code <= _PICTURES_LAST:
+            size = _put(out, size, _REPLACEMENT)
+        else:
+            for j in range(length):
+                out[size + j] = text[i + j]
+            size += length
+        started = True
+        i += length
+    return size

@@ -1,0 +1,154 @@
+"""How text is cut into tokens: a splitter rewrites it as tokens with one space between, a line for each document, and can undo that.
+
+    word:        "Hello, world!"  ->  "Hello ￭, world ￭!"
+    character:   "a b"            ->  "a ␠ b"
+
+A splitter knows no vocabulary. What it does not keep (runs of white space, its own marker characters) it names in `loses`, and
+`restore(rewrite(text))` is the normalised text: the text that probabilities and bits per byte are about.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from chainrule.errors import SettingError
+from chainrule.text.splitter_kernels import (
+    ALONE,
+    CONNECTOR,
+    DIGIT,
+    EXTEND,
+    LETTER,
+    NUMBER_CONNECTOR,
+    SPACE,
+    rewrite_characters,
+    rewrite_whitespace,
+    rewrite_words,
+)
+
+if TYPE_CHECKING:
+    from jaxtyping import UInt8
+    from numpy import ndarray
+
+JOINER = "￭"  # U+FFED: the token touches its neighbour on this side
+REPLACEMENT = "�"  # U+FFFD stands for a marker character that occurs in the text itself
+LINE_FEED = 10
+NEVER_IN_UTF8 = 0xFF  # ends documents that hold newlines themselves
+
+VISIBLE = {"\0": "␀", "\t": "␉", "\n": "␊", "\r": "␍", " ": "␠"}  # for the character tokenizer
+CONNECTORS = "'’"
+NUMBER_CONNECTORS = ".,"
+# Scripts written without spaces, whose characters stand alone: CJK marks and numerals, Hiragana, Han.
+ALONE_RANGES = ((0x3005, 0x3007), (0x3041, 0x309F), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF))
+ASSIGNED_RANGES = ((0, 0x40000), (0xE0000, 0xE1000))  # the planes that have characters, private use left out
+
+
+class Splitter(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def loses(self) -> str:
+        """What the normalised text no longer shows, for signatures."""
+
+    def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
+        """Valid UTF-8 whose documents each end with the byte `document_end` -> tokens, one space between, a newline after each document."""
+
+    def restore(self, tokens: bytes) -> bytes:
+        """The normalised text of tokens that were written by `rewrite`, or put together by a model."""
+
+
+class Whitespace:
+    """KenLM's tokens: whatever stands between NUL, tab, newline, carriage return and space, as bytes."""
+
+    name = "whitespace"
+    loses = "spaces"
+
+    def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
+        out = np.empty(text.size, np.uint8)
+        return out[: rewrite_whitespace(text, document_end, out)]
+
+    def restore(self, tokens: bytes) -> bytes:
+        return tokens
+
+
+class Word:
+    """Words, numbers, and every other visible character by itself; Unicode-aware; all but runs of white space is given back.
+
+    A mark that touches its neighbour carries a joiner on that side, so that `(well-known)` is `(￭ well ￭-￭ known ￭)`.
+    Apostrophes inside words (don't), and points and commas inside numbers (3.14), do not split. <unk>, <s> and </s> stay whole
+    where white space surrounds them. The character classes are those of Python's `unicodedata`.
+    """
+
+    name = "word"
+    loses = "spaces"
+
+    def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
+        out = np.empty(5 * text.size, np.uint8)
+        return out[: rewrite_words(text, document_end, character_classes(), out)]
+
+    def restore(self, tokens: bytes) -> bytes:
+        mark = JOINER.encode()
+        return tokens.replace(b" " + mark, b"").replace(mark + b" ", b"").replace(mark, b"")
+
+
+class Character:
+    """Every Unicode code point is a token; white space is shown by its control picture (␠ for the space)."""
+
+    name = "character"
+    loses = "nothing"
+
+    def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
+        out = np.empty(4 * text.size, np.uint8)
+        return out[: rewrite_characters(text, document_end, out)]
+
+    def restore(self, tokens: bytes) -> bytes:
+        return _VISIBLE_PATTERN.sub(_hidden, tokens.replace(b" ", b""))
+
+
+SPLITTERS: dict[str, Splitter] = {splitter.name: splitter for splitter in (Whitespace(), Word(), Character())}
+
+
+def splitter_named(name: str) -> Splitter:
+    """Raises SettingError where there is no such splitter."""
+    if name not in SPLITTERS:
+        raise SettingError(f"there is no tokenizer called {name!r}; choose one of {', '.join(SPLITTERS)}")
+    return SPLITTERS[name]
+
+
+@cache
+def character_classes() -> UInt8[ndarray, " codepoints"]:
+    """The class of every Unicode code point, for the word splitter."""
+    classes = np.full(0x110000, ALONE, np.uint8)
+    for start, stop in ASSIGNED_RANGES:
+        classes[start:stop] = [_character_class(chr(code)) for code in range(start, stop)]
+    for first, last in ALONE_RANGES:
+        classes[first : last + 1] = ALONE
+    for text, value in ((CONNECTORS, CONNECTOR), (NUMBER_CONNECTORS, NUMBER_CONNECTOR)):
+        for character in text:
+            classes[ord(character)] = value
+    return classes
+
+
+def _character_class(character: str) -> int:
+    category = unicodedata.category(character)
+    if character.isspace() or character == "\0":
+        return SPACE
+    if category[0] == "L" or category == "Pc":
+        return LETTER
+    if category[0] == "N":
+        return DIGIT
+    # Marks and joiners belong to what they follow; the zero-width space (a Cf too) does not.
+    return EXTEND if category[0] == "M" or (category == "Cf" and character != "\u200b") else ALONE
+
+
+_PICTURES = {picture.encode(): character.encode() for character, picture in VISIBLE.items()}
+_VISIBLE_PATTERN = re.compile(b"|".join(_PICTURES))
+
+
+def _hidden(picture: re.Match[bytes]) -> bytes:
+    return _PICTURES[picture.group()]

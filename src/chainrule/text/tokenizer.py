@@ -1,0 +1,74 @@
+"""A tokenizer: text to token ids and back. This one is a splitter with a vocabulary; subword kinds offer the same methods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.protocol import END
+from chainrule.text.splitters import LINE_FEED, NEVER_IN_UTF8, Splitter, splitter_named
+from chainrule.text.vocabulary import Encoded, Markers, Vocabulary, byte_array
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from jaxtyping import Int32, UInt8
+    from numpy import ndarray
+
+
+class Tokenizer:
+    """`decode(encode(text))` is the normalised text, wherever every token is known."""
+
+    def __init__(self, splitter: Splitter, vocabulary: Vocabulary, markers: Markers = "error") -> None:
+        self.splitter, self.vocabulary, self.markers = splitter, vocabulary, markers
+
+    @classmethod
+    def untrained(cls, name: str = "word", markers: Markers = "error") -> Tokenizer:
+        """A tokenizer that knows only <unk>, <s> and </s> yet; encode with grow=True to teach it. Raises SettingError."""
+        return cls(splitter_named(name), Vocabulary(), markers)
+
+    @property
+    def name(self) -> str:
+        return self.splitter.name
+
+    @property
+    def vocabulary_size(self) -> int:
+        return len(self.vocabulary)
+
+    def encode(self, text: UInt8[ndarray, " bytes"], *, document_end: int = LINE_FEED, grow: bool = False) -> Encoded:
+        """Valid UTF-8 whose documents each end with the byte `document_end` -> a stream of ids. Raises MarkerError."""
+        return self.vocabulary.encode(self.splitter.rewrite(text, document_end), markers=self.markers, grow=grow)
+
+    def encode_texts(self, texts: Iterable[str]) -> Encoded:
+        """Each text is a document, newlines in it or not."""
+        end = bytes([NEVER_IN_UTF8])
+        joined = b"".join(text.encode("utf-8", "replace") + end for text in texts)
+        return self.encode(byte_array(joined), document_end=NEVER_IN_UTF8)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of one document's tokens; a </s> in it is a newline."""
+        tokens = b" ".join(b"\n" if token == END else self.vocabulary.token_bytes(int(token)) for token in ids)
+        return self.restore(tokens.replace(b" \n", b"\n").replace(b"\n ", b"\n")).decode("utf-8", "replace")
+
+    def restore(self, tokens: bytes) -> bytes:
+        """The normalised text of tokens with one space between and a newline after each document."""
+        return self.splitter.restore(tokens)
+
+
+def documents_of(stream: Int32[ndarray, " tokens"]) -> list[Int32[ndarray, " tokens"]]:
+    """A stream of ids cut after each </s>; the parts come without it."""
+    ends = np.flatnonzero(stream == END)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    return [stream[start:stop] for start, stop in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def as_stream(documents: Sequence[Int32[ndarray, " tokens"]]) -> Int32[ndarray, " tokens"]:
+    """The opposite of `documents_of`."""
+    lengths = np.fromiter(map(len, documents), np.int64, len(documents))
+    stream = np.full(int(lengths.sum()) + len(documents), END, np.int32)
+    if len(documents):
+        is_token = np.ones(stream.size, np.bool_)
+        is_token[np.cumsum(lengths + 1) - 1] = False
+        stream[is_token] = np.concatenate(documents)
+    return stream

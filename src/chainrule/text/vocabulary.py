@@ -1,0 +1,161 @@
+"""A vocabulary: the tokens that a model knows, numbered. Ids 0, 1, 2 are <unk>, <s>, </s>; the others follow by first appearance.
+
+The tokens' bytes lie one after the other in one array, and an open-addressing hash table over them finds ids. Every match is checked
+byte by byte, so that two tokens are never taken for one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from chainrule.errors import ModelFormatError, SettingError, TextError
+from chainrule.protocol import UNKNOWN
+from chainrule.text.vocabulary_kernels import DONE, FULL, insert_all, look_up
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jaxtyping import Int32, Int64, UInt8
+    from numpy import ndarray
+
+Markers = Literal["error", "skip", "keep"]
+MARKER_TOKENS = ("<unk>", "<s>", "</s>")
+MARKER_RULES: tuple[Markers, ...] = ("error", "skip", "keep")  # their positions are what the kernel calls them
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Documents as one stream of ids, </s> after each, with the place of every token in the text it came from."""
+
+    ids: Int32[ndarray, " tokens"]
+    starts: Int64[ndarray, " tokens"]  # of each token's first byte in `text`; of the newline for </s>
+    text: UInt8[ndarray, " bytes"]  # the documents as a splitter wrote them
+
+    def surface(self, position: int) -> bytes:
+        """The token at a position as it stands in the text; empty for </s>."""
+        start = stop = int(self.starts[position])
+        while self.text[stop] not in b" \n":
+            stop += 1
+        return self.text[start:stop].tobytes()
+
+
+class Vocabulary:
+    """Tokens and their ids. Grows only where `encode` is told so."""
+
+    def __init__(self, tokens: Iterable[bytes] = ()) -> None:
+        """tokens: those after the three markers, without white space and each once; their order gives the ids."""
+        spelled = [*(marker.encode() for marker in MARKER_TOKENS), *tokens]
+        lengths = np.fromiter(map(len, spelled), np.int64, len(spelled))
+        self._adopt(byte_array(b"".join(spelled)), np.concatenate([[0], np.cumsum(lengths)]))
+
+    @classmethod
+    def from_arrays(cls, text: UInt8[ndarray, " bytes"], offsets: Int64[ndarray, " tokens+1"]) -> Vocabulary:
+        """What `arrays` gave. Raises ModelFormatError where they contradict each other."""
+        ordered = offsets.size > len(MARKER_TOKENS) and offsets[0] == 0 and offsets[-1] == text.size
+        if not ordered or np.any(offsets[1:] <= offsets[:-1]):
+            raise ModelFormatError("the vocabulary's offsets do not rise from 0 to the size of its text; the file is damaged")
+        if bytes(text[: offsets[3]]) != b"<unk><s></s>":
+            raise ModelFormatError("the vocabulary does not begin with <unk>, <s>, </s>; the file is damaged")
+        vocabulary = cls.__new__(cls)
+        vocabulary._adopt(text, offsets)
+        return vocabulary
+
+    def _adopt(self, text: UInt8[ndarray, " bytes"], offsets: Int64[ndarray, " tokens+1"]) -> None:
+        self._size = offsets.size - 1
+        self._text, self._offsets = text, offsets  # with spare room while growing
+        self._slots = _slots_for(self._size)
+        twin = insert_all(self._text, self._offsets, self._size, self._slots)
+        if twin >= 0:
+            raise ModelFormatError(f"the vocabulary holds {self.token(twin)!r} twice")
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __contains__(self, token: str) -> bool:
+        return token in MARKER_TOKENS or self.id_of(token) != UNKNOWN
+
+    def id_of(self, token: str) -> int:
+        """The id of a token; <unk>'s where it is unknown."""
+        if token in MARKER_TOKENS:
+            return MARKER_TOKENS.index(token)
+        if not token or set(token) & set(" \n"):
+            return UNKNOWN
+        return int(self.encode(byte_array(token.encode() + b"\n")).ids[0])
+
+    def token(self, token_id: int) -> str:
+        """Raises SettingError for an id that is none."""
+        return self.token_bytes(token_id).decode(errors="replace")
+
+    def token_bytes(self, token_id: int) -> bytes:
+        if not 0 <= token_id < self._size:
+            raise SettingError(f"there is no token {token_id}: the vocabulary has {self._size}")
+        return self._text[self._offsets[token_id] : self._offsets[token_id + 1]].tobytes()
+
+    def tokens(self) -> list[bytes]:
+        """Every token by id."""
+        text, offsets = self._text.tobytes(), self._offsets[: self._size + 1].tolist()
+        return [text[start:stop] for start, stop in zip(offsets[:-1], offsets[1:], strict=True)]
+
+    def arrays(self) -> dict[str, ndarray]:
+        """The arrays that `from_arrays` takes."""
+        return {"text": self._text[: self._offsets[self._size]], "offsets": self._offsets[: self._size + 1]}
+
+    def encode(self, text: UInt8[ndarray, " bytes"], *, markers: Markers = "error", grow: bool = False) -> Encoded:
+        """Ids of tokens as a splitter wrote them: one space between, a newline after each document.
+
+        markers: what a literal <s>, </s> or <unk> does: raise TextError, vanish, or (keep) count as the unknown word if it is <unk> and
+        vanish if it is one of the others. grow: whether a new token gets the next id; without it, it becomes <unk>.
+        """
+        ids = np.empty(text.size, np.int32)
+        starts = np.empty(text.size, np.int64)
+        position = count = 0
+        while True:
+            status, position, count, self._size = look_up(
+                text, position, self._slots, self._text, self._offsets, self._size, grow, MARKER_RULES.index(markers), ids, starts, count
+            )
+            if status == DONE:
+                return Encoded(ids[:count].copy(), starts[:count].copy(), text)
+            if status == FULL:
+                self._make_room(text.size)
+                continue
+            line = int(np.count_nonzero(text[:position] == ord("\n"))) + 1
+            marker = Encoded(ids, np.array([position]), text).surface(0).decode()
+            raise MarkerError(marker, line)
+
+    def _make_room(self, text_size: int) -> None:
+        """Doubles what is full; called between two passes of the kernel."""
+        used = int(self._offsets[self._size])
+        self._text = _grown(self._text, used, 2 * used + text_size)
+        self._offsets = _grown(self._offsets, self._size + 1, 2 * self._size + 1024)
+        self._slots = _slots_for(2 * self._size)
+        insert_all(self._text, self._offsets, self._size, self._slots)
+
+
+class MarkerError(TextError):
+    """A text holds a literal marker; `line` counts from 1 within the block that was encoded."""
+
+    def __init__(self, marker: str, line: int, source: str = "the text") -> None:
+        self.marker, self.line = marker, line
+        super().__init__(
+            f"{source}, line {line}: {marker} stands in the text, but it is a marker of the model. "
+            "Say --markers skip to leave markers out, or --markers keep to count <unk> as the unknown word."
+        )
+
+
+def byte_array(data: bytes) -> UInt8[ndarray, " bytes"]:
+    """Bytes as a writable array: Numba compiles everything anew for read-only ones."""
+    return np.frombuffer(bytearray(data), np.uint8)
+
+
+def _slots_for(size: int) -> ndarray:
+    """An empty hash table, at most half full with `size` tokens."""
+    return np.zeros(1 << max(10, int(2 * size).bit_length()), np.uint64)
+
+
+def _grown(array: ndarray, used: int, capacity: int) -> ndarray:
+    grown = np.empty(capacity, array.dtype)
+    grown[:used] = array[:used]
+    return grown

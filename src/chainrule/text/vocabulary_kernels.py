@@ -1,0 +1,121 @@
+"""The compiled hash table behind the vocabulary.
+
+A slot is 0 where empty, else the upper half of the token's hash, then its id + 1 in the lower half. `slots` has a power of two of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chainrule.jit import kernel
+from chainrule.protocol import BEGIN, END, UNKNOWN
+
+Array = NDArray[Any]
+
+DONE, FULL, MARKER_FOUND = 0, 1, 2
+_ERROR, _SKIP = 0, 1  # positions in MARKER_RULES
+
+_FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
+_MIX = np.uint64(0xBF58476D1CE4E5B9)
+_UPPER, _LOWER = np.uint64(0xFFFFFFFF00000000), np.uint64(0xFFFFFFFF)
+_ONE, _ZERO = np.uint64(1), np.uint64(0)
+_SHIFT = np.uint64(32)
+
+
+@kernel
+def _mixed(state: int) -> int:
+    """Spreads an FNV-1a state over all 64 bits (the multiplier is SplitMix64's)."""
+    state = (state ^ (state >> _SHIFT)) * _MIX
+    return state ^ (state >> _SHIFT)
+
+
+@kernel
+def _find(text: Array, start: int, stop: int, hashed: int, slots: Array, pool: Array, offsets: Array) -> tuple[int, int]:
+    """The id of text[start:stop], or -1, and the slot where it is or would go."""
+    mask = np.uint64(slots.size - 1)
+    slot = hashed & mask
+    while slots[slot] != _ZERO:
+        if (slots[slot] ^ hashed) & _UPPER == _ZERO:
+            token = np.int64(slots[slot] & _LOWER) - 1
+            first = offsets[token]
+            same = offsets[token + 1] - first == stop - start
+            k = 0
+            while same and k < stop - start:
+                same = pool[first + k] == text[start + k]
+                k += 1
+            if same:
+                return token, np.int64(slot)
+        slot = (slot + _ONE) & mask
+    return -1, np.int64(slot)
+
+
+@kernel
+def insert_all(pool: Array, offsets: Array, size: int, slots: Array) -> int:
+    """Fills an empty table with `size` tokens; the id of a token that is there twice, or -1."""
+    for token in range(size):
+        hashed = _FNV_OFFSET
+        for k in range(offsets[token], offsets[token + 1]):
+            hashed = (hashed ^ np.uint64(pool[k])) * _FNV_PRIME
+        hashed = _mixed(hashed)
+        found, slot = _find(pool, offsets[token], offsets[token + 1], hashed, slots, pool, offsets)
+        if found >= 0:
+            return token
+        slots[slot] = hashed & _UPPER | np.uint64(token + 1)
+    return -1
+
+
+@kernel
+def look_up(
+    text: Array,
+    position: int,
+    slots: Array,
+    pool: Array,
+    offsets: Array,
+    size: int,
+    grow: bool,
+    markers: int,
+    ids: Array,
+    starts: Array,
+    count: int,
+) -> tuple[int, int, int, int]:
+    """Writes the ids and starts of the tokens from `position` on. Returns status, position, count of ids, size of the vocabulary.
+
+    FULL: the token at `position` is new and there is no room; make some and go on from there. MARKER_FOUND: at `position`.
+    """
+    start = position
+    hashed = _FNV_OFFSET
+    for i in range(position, text.size):
+        byte = text[i]
+        if byte != 32 and byte != 10:
+            hashed = (hashed ^ np.uint64(byte)) * _FNV_PRIME
+            continue
+        if i > start:
+            hashed = _mixed(hashed)
+            token, slot = _find(text, start, i, hashed, slots, pool, offsets)
+            if token < 0 and grow:
+                used = offsets[size]
+                if 2 * size >= slots.size or size + 1 >= offsets.size or used + i - start > pool.size:
+                    return FULL, start, count, size
+                for k in range(i - start):
+                    pool[used + k] = text[start + k]
+                slots[slot] = hashed & _UPPER | np.uint64(size + 1)
+                token = size
+                size += 1
+                offsets[size] = used + i - start
+            literal = token == UNKNOWN or token == BEGIN or token == END
+            if literal and markers == _ERROR:
+                return MARKER_FOUND, start, count, size
+            if not literal or (token == UNKNOWN and markers != _SKIP):
+                ids[count] = max(token, UNKNOWN)
+                starts[count] = start
+                count += 1
+        if byte == 10:
+            ids[count] = END
+            starts[count] = i
+            count += 1
+        hashed = _FNV_OFFSET
+        start = i + 1
+    return DONE, text.size, count, size
