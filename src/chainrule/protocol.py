@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
+from chainrule.errors import SettingError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -76,3 +78,10 @@ def top_of(
         candidates = np.flatnonzero(row >= threshold)  # ascending, so that a stable sort keeps lower ids first
         out[:] = candidates[np.argsort(-row[candidates], kind="stable")[:k]]
     return np.take_along_axis(log_probs, best, axis=1), best
+
+
+def check_tokens(tokens: Int32[ndarray, " tokens"], vocabulary_size: int) -> None:
+    """Raises SettingError where an id is outside the vocabulary."""
+    if tokens.size and not (0 <= tokens.min() and tokens.max() < vocabulary_size):
+        worst = tokens.min() if tokens.min() < 0 else tokens.max()
+        raise SettingError(f"there is no token {worst}: ids run from 0 to {vocabulary_size - 1}")

@@ -1,0 +1,146 @@
+"""An n-gram model behind the waist. Its state is an array of trie nodes, a row for each sequence, so a copy of it is a state of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.errors import SettingError
+from chainrule.jit import run_all
+from chainrule.ngram.query_kernels import advance, distributions, score_stream
+from chainrule.ngram.table import NO_NODE, Table
+from chainrule.protocol import BEGIN, END, check_tokens, top_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float32, Int, Int32, Int64
+    from numpy import ndarray
+
+    Contexts = Int64[ndarray, "rows order-1"]
+
+PARALLEL_TOKENS = 1 << 16  # shorter streams are not worth a thread
+
+
+class NGramModel:
+    """P(w | the last N-1 tokens), from a table; `</s>` starts the next document."""
+
+    end = END
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.vocabulary_size = table.vocabulary_size
+
+    @property
+    def order(self) -> int:
+        return self.table.order
+
+    def score(
+        self,
+        sequences: Sequence[Int32[ndarray, " tokens"]],
+        *,
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
+        end: bool = True,
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """As `Scorer.score`."""
+        scores, starts, stops = self._scored(sequences, prefixes, end=end)[0:3]
+        return [scores[start:stop] for start, stop in zip(starts, stops, strict=True)]
+
+    def match_lengths(
+        self,
+        sequences: Sequence[Int32[ndarray, " tokens"]],
+        *,
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
+        end: bool = True,
+    ) -> list[Int[ndarray, " tokens"]]:
+        """The length of the n-gram that gave each token's probability: 1 where nothing longer was known."""
+        _, starts, stops, lengths = self._scored(sequences, prefixes, end=end)
+        return [lengths[start:stop] for start, stop in zip(starts, stops, strict=True)]
+
+    def score_stream(
+        self, stream: Int32[ndarray, " tokens"]
+    ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
+        """The log-probability of each token of a stream of documents, each ended by </s>, and the length of the n-gram found."""
+        check_tokens(stream, self.vocabulary_size)
+        scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
+        pieces = [
+            (*self._arrays(), self.order, stream, start, stop, scores, lengths) for start, stop in _pieces(stream)
+        ]
+        if len(pieces) > 1:
+            run_all(score_stream, pieces)
+        else:
+            for piece in pieces:
+                score_stream(*piece)
+        return scores, lengths
+
+    def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> Contexts:
+        """As `LanguageModel.start`."""
+        contexts = np.full((len(prefixes), self.order - 1), NO_NODE, np.int64)
+        contexts[:, :1] = 1 + BEGIN
+        longest = max(map(len, prefixes), default=0)
+        for i in range(longest):
+            rows = np.array([row for row, prefix in enumerate(prefixes) if i < len(prefix)])
+            tokens = np.array([prefixes[row][i] for row in rows], np.int32)
+            contexts[rows] = self.advance(contexts[rows], tokens)
+        return contexts
+
+    def next_log_probs(self, state: Contexts) -> Float32[ndarray, "rows vocab"]:
+        """As `LanguageModel.next_log_probs`."""
+        rows = np.empty((len(state), self.vocabulary_size), np.float32)
+        distributions(*self._arrays(), self.vocabulary_size, state, rows)
+        return rows
+
+    def top(self, state: Contexts, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
+        """As `LanguageModel.top`."""
+        return top_of(self.next_log_probs(state), k)
+
+    def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
+        """As `LanguageModel.advance`."""
+        tokens = np.ascontiguousarray(tokens, np.int32)
+        if len(tokens) != len(state):
+            raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one to each")
+        check_tokens(tokens, self.vocabulary_size)
+        return advance(self.table.words, self.table.begin, self.table.log_backoffs.size, state, tokens)
+
+    def select(self, state: Contexts, rows: Int32[ndarray, " new_rows"]) -> Contexts:
+        """As `LanguageModel.select`."""
+        return state[rows]
+
+    def _arrays(self) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+        return self.table.words, self.table.log_probs, self.table.begin, self.table.log_backoffs
+
+    def _scored(
+        self,
+        sequences: Sequence[Int32[ndarray, " tokens"]],
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None,
+        *,
+        end: bool,
+    ) -> tuple[Float32[ndarray, " stream"], list[int], list[int], Int[ndarray, " stream"]]:
+        """All sequences in one stream, scored; and where each one's scores start and stop."""
+        if prefixes is not None and len(prefixes) != len(sequences):
+            raise SettingError(f"{len(prefixes)} prefixes for {len(sequences)} sequences; give one to each")
+        parts: list[Int32[ndarray, " tokens"]] = []
+        document_end = np.array([END], np.int32)
+        for i, sequence in enumerate(sequences):
+            parts += [sequence, document_end] if prefixes is None else [prefixes[i], sequence, document_end]
+        stream = np.concatenate(parts, dtype=np.int32, casting="same_kind") if parts else np.empty(0, np.int32)
+        scores, lengths = self.score_stream(stream)
+        lengths_of_sequences = np.fromiter(map(len, sequences), np.int64, len(sequences))
+        before = np.zeros_like(lengths_of_sequences)
+        if prefixes is not None:
+            before = np.fromiter(map(len, prefixes), np.int64, len(prefixes))
+        ends = np.cumsum(before + lengths_of_sequences + 1)  # past each one's </s>
+        stops = ends if end else ends - 1
+        return scores, (ends - 1 - lengths_of_sequences).tolist(), stops.tolist(), lengths
+
+
+def _pieces(stream: Int32[ndarray, " tokens"]) -> list[tuple[int, int]]:
+    """Parts of a stream that begin where documents do, each of at least PARALLEL_TOKENS but the last."""
+    cuts = [0]
+    while stream.size - cuts[-1] > 2 * PARALLEL_TOKENS:
+        ends = np.flatnonzero(stream[cuts[-1] + PARALLEL_TOKENS : cuts[-1] + 2 * PARALLEL_TOKENS] == END)
+        if not ends.size:
+            break
+        cuts.append(cuts[-1] + PARALLEL_TOKENS + int(ends[0]) + 1)
+    return list(zip(cuts, [*cuts[1:], stream.size], strict=True)) if stream.size else []

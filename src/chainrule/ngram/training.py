@@ -1,0 +1,46 @@
+"""From a stream of token ids to an n-gram model, with the record of how it came about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from chainrule.ngram.counting import count_ngrams
+from chainrule.ngram.model import NGramModel
+from chainrule.ngram.smoothing import modified_kneser_ney
+from chainrule.ngram.table import packed
+from chainrule.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Int32
+    from numpy import ndarray
+
+    from chainrule.ngram.config import NGramConfig
+    from chainrule.ngram.counting import Level
+    from chainrule.ngram.smoothing import Discounts
+
+
+def train_ngram(
+    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NGramConfig, progress: Progress = silent
+) -> tuple[NGramModel, dict[str, Any]]:
+    """Counts and estimates. stream: documents, each ended by </s>. Raises EstimationError under config.strict_discounts."""
+    return estimated(count_ngrams(stream, vocabulary_size, config.order, progress), config, progress)
+
+
+def estimated(levels: Sequence[Level], config: NGramConfig, progress: Progress = silent) -> tuple[NGramModel, dict[str, Any]]:
+    """The model of counts that are there already; levels above config.order are left out."""
+    levels = levels[: config.order]
+    estimates = modified_kneser_ney(levels, config, progress)
+    table = packed(levels, estimates)
+    record = {
+        "ngrams": list(table.level_sizes),
+        "ngrams_counted": [len(level) for level in levels],
+        "discounts": [_discount_record(estimate.discounts) for estimate in estimates],
+    }
+    return NGramModel(table), record
+
+
+def _discount_record(discounts: Discounts) -> dict[str, Any]:
+    record: dict[str, Any] = {"order": discounts.order, "values": list(discounts.values), "estimated": discounts.estimated}
+    return record if discounts.estimated else {**record, "problem": discounts.problem}
