@@ -1,3 +1,83 @@
-"""chainrule: every language model from the n-gram to the Transformer, behind one small interface."""
+"""chainrule: every language model from the n-gram to the Transformer, behind one small interface.
+
+    import chainrule
+    model = chainrule.train("corpus.txt")
+    print(model.perplexity("heldout.txt"), model.generate("I visited San"))
+
+The names below are imported when they are first used, so that `import chainrule` costs nothing.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chainrule.errors import (
+        ChainruleError,
+        EstimationError,
+        ModelFormatError,
+        OutputError,
+        SettingError,
+        TextError,
+    )
+    from chainrule.evaluation.likelihood import Measurement
+    from chainrule.model import Model, load, train
+    from chainrule.ngram.config import NGramConfig
+    from chainrule.protocol import LanguageModel, Scorer
+    from chainrule.text.corpus import Corpus, Lines
+    from chainrule.text.sample import sample_lines
+    from chainrule.uniform import UniformConfig
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "ChainruleError": "errors",
+    "Corpus": "text.corpus",
+    "EstimationError": "errors",
+    "LanguageModel": "protocol",
+    "Lines": "text.corpus",
+    "Measurement": "evaluation.likelihood",
+    "Model": "model",
+    "ModelFormatError": "errors",
+    "NGramConfig": "ngram.config",
+    "OutputError": "errors",
+    "Scorer": "protocol",
+    "SettingError": "errors",
+    "TextError": "errors",
+    "UniformConfig": "uniform",
+    "load": "model",
+    "sample_lines": "text.sample",
+    "train": "model",
+}
+
+__all__ = [
+    "ChainruleError",
+    "Corpus",
+    "EstimationError",
+    "LanguageModel",
+    "Lines",
+    "Measurement",
+    "Model",
+    "ModelFormatError",
+    "NGramConfig",
+    "OutputError",
+    "Scorer",
+    "SettingError",
+    "TextError",
+    "UniformConfig",
+    "load",
+    "sample_lines",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'chainrule' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"chainrule.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

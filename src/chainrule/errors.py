@@ -1,4 +1,7 @@
-"""Every error that chainrule raises on purpose. A message says what was wrong, where, what was expected and what to do."""
+"""Every error that chainrule raises on purpose.
+
+A message says what was wrong, where, what was expected and what to do.
+"""
 
 
 class ChainruleError(Exception):

@@ -1,7 +1,8 @@
-"""Compiled kernels: the one place that knows Numba's decorator, where compiled code is kept, and how it runs beside Ctrl-C.
+"""Compiled kernels: the one place that knows Numba's decorator, where compiled code is kept, and how it runs beside
+Ctrl-C.
 
-Numba's own cache misses a changed callee in another file and fails at import where nothing can be written. So the cache folder is
-named after a digest of every source file that holds kernels, and lies in the first place that can be written.
+Numba's own cache misses a changed callee in another file and fails at import where nothing can be written. So the cache
+folder is named after a digest of every source file that holds kernels, and lies in the first place that can be written.
 """
 
 from __future__ import annotations
@@ -29,18 +30,20 @@ ROOMS_WITH_KERNELS = ("text", "ngram")
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compiles a function on its first call, without the interpreter's lock, division by zero giving inf and nan as in NumPy.
+    """Compiles a function on its first call, without the interpreter's lock, division by zero giving inf and nan as in
+    NumPy.
 
-    A kernel only computes: its caller checks the arguments and allocates. Never mix uint64 with int64 in one: Numba makes that float64.
+    A kernel only computes: its caller checks the arguments and allocates. Never mix uint64 with int64 in one: Numba
+    makes that float64.
     """
     folder = cache_folder()
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(folder or "")
+    before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
+    numba.config.CACHE_DIR = str(folder or "")  # type: ignore[attr-defined]
     try:
         compiled: Callable[P, R] = numba.njit(cache=folder is not None, nogil=True, error_model="numpy")(function)
         return compiled
     finally:
-        numba.config.CACHE_DIR = before
+        numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
 
 
 def run(compiled: Callable[..., R], *args: Any) -> R:
@@ -85,7 +88,10 @@ def _cache_bases() -> list[Path]:
 @cache
 def _sources_digest() -> str:
     digest = hashlib.sha256(f"{sys.version} numba {numba.__version__}".encode())
-    for path in [Path(__file__), *sorted(path for room in ROOMS_WITH_KERNELS for path in (PACKAGE / room).rglob("*.py"))]:
+    for path in [
+        Path(__file__),
+        *sorted(path for room in ROOMS_WITH_KERNELS for path in (PACKAGE / room).rglob("*.py")),
+    ]:
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -97,10 +103,11 @@ def run_all(
     threads: int | None = None,
     on_done: Callable[[int], None] | None = None,
 ) -> list[R]:
-    """Calls one kernel with each of several argument tuples on threads of its own; the results in the order of the calls.
+    """Calls one kernel with each of several argument tuples on threads of its own; the results in the order of the
+    calls.
 
-    on_done(i): told on the calling thread, once for each finished call. The calling thread hears Ctrl-C all the time; then no further call
-    starts. threads: as many as there are processors, unless said.
+    on_done(i): told on the calling thread, once for each finished call. The calling thread hears Ctrl-C all the time;
+    then no further call starts. threads: as many as there are processors, unless said.
     """
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     finished: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = queue.SimpleQueue()

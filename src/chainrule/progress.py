@@ -1,4 +1,7 @@
-"""How long work tells of its progress: a function that is called now and then. Who shows it, and how, is the caller's business."""
+"""How long work tells of its progress: it calls a function now and then.
+
+Who shows the progress, and how, is the caller's business.
+"""
 
 from typing import Protocol
 

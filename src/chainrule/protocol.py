@@ -1,7 +1,8 @@
-"""The waist: what a language model is. Models stand on one side, decoders and measurements on the other, and NumPy goes between.
+"""The waist: what a language model is. Models stand on one side, decoders and measurements on the other, and NumPy goes
+between.
 
-Dimension legend of the whole project: B batch (rows), T time (tokens), V vocabulary, D model width, H heads, N n-gram order.
-All log-probabilities are natural logarithms (nats).
+Dimension legend of the whole project: B batch (rows), T time (tokens), V vocabulary, D model width, H heads, N n-gram
+order. All log-probabilities are natural logarithms (nats).
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class Scorer(Protocol):
 
 
 class LanguageModel(Scorer, Protocol[State]):
-    """P(w1) P(w2|w1) P(w3|w1,w2) ..., a row for each sequence that grows. State goes in and comes out; the model keeps none.
+    """P(w1) P(w2|w1) P(w3|w1,w2) ..., a row for each sequence that grows. State goes in and comes out; the model keeps
+    none.
 
     good:  state = model.advance(model.select(state, parents), tokens)
     bad:   model.advance(state, tokens); model.next_log_probs(state)      # `advance` may have reused what `state` held
@@ -61,7 +63,7 @@ class LanguageModel(Scorer, Protocol[State]):
         """The k likeliest next tokens of each row with their log-probabilities, best first; equal ones by lower id."""
 
     def advance(self, state: State, tokens: Int32[ndarray, " rows"]) -> State:
-        """The state after one more token in each row; </s> starts the next document. The given state may not be used again."""
+        """The state after one more token in each row; </s> starts the next document. Uses the given state up."""
 
     def select(self, state: State, rows: Int32[ndarray, " new_rows"]) -> State:
         """Copies, repeats or drops rows; the given state stays usable."""
@@ -82,6 +84,6 @@ def top_of(
 
 def check_tokens(tokens: Int32[ndarray, " tokens"], vocabulary_size: int) -> None:
     """Raises SettingError where an id is outside the vocabulary."""
-    if tokens.size and not (0 <= tokens.min() and tokens.max() < vocabulary_size):
+    if tokens.size and not (tokens.min() >= 0 and tokens.max() < vocabulary_size):
         worst = tokens.min() if tokens.min() < 0 else tokens.max()
         raise SettingError(f"there is no token {worst}: ids run from 0 to {vocabulary_size - 1}")

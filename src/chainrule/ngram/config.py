@@ -14,10 +14,13 @@ class NGramConfig:
     """Interpolated modified Kneser-Ney (Chen and Goodman 1998), with KenLM's conventions.
 
     order: of the model; contexts are order - 1 tokens long.
-    prune: drops n-grams seen at most this often: one number for each order from the unigrams' (always 0) on, the last one repeats.
-    interpolate_unigrams: whether unigrams share in the uniform distribution; without it, <unk> gets all of that mass (lmplz calls it so).
+    prune: drops n-grams seen at most this often: one number for each order from the unigrams' (always 0) on, the last
+    one repeats.
+    interpolate_unigrams: whether unigrams share in the uniform distribution; without it, <unk> gets all of that mass
+    (lmplz calls it so).
     strict_discounts: an order whose discounts cannot be estimated is an error, and does not fall back to 0.5, 1, 1.5.
-    kenlm_compatible: repeats a known slip of lmplz (its issue 427) that shows only on tiny corpora: the suffixes of the last n-gram enter
+    kenlm_compatible: repeats a known slip of lmplz (its issue 427) that shows only on tiny corpora: the suffixes of the
+    last n-gram enter
         the counts of counts with their raw counts.
     """
 
@@ -31,11 +34,17 @@ class NGramConfig:
         if not 1 <= self.order <= MAX_ORDER:
             raise SettingError(f"order {self.order} is not possible: an n-gram model has an order of 1 to {MAX_ORDER}")
         if not self.prune or self.prune[0] != 0:
-            raise SettingError(f"prune {self.prune} must begin with 0: unigrams are the vocabulary and are not pruned by count")
+            raise SettingError(
+                f"prune {self.prune} must begin with 0: unigrams are the vocabulary and are not pruned by count"
+            )
         if len(self.prune) > self.order:
-            raise SettingError(f"prune has {len(self.prune)} thresholds for a model of order {self.order}; give at most one for each order")
+            raise SettingError(
+                f"prune has {len(self.prune)} thresholds for a model of order {self.order}; give one for each at most"
+            )
         if list(self.prune) != sorted(self.prune):
-            raise SettingError(f"prune {self.prune} must not fall from one order to the next, or contexts would go missing")
+            raise SettingError(
+                f"prune {self.prune} must not fall from one order to the next, or contexts would go missing"
+            )
 
     def threshold(self, order: int) -> int:
         """n-grams of this order are kept if seen more often than this."""

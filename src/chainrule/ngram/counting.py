@@ -1,13 +1,17 @@
-"""Counts all n-grams of all orders. The id of an n-gram is its rank among those of its order, sorted by (id of its context, last word).
+"""Counts all n-grams of all orders. The id of an n-gram is its rank among those of its order, sorted by (id of its
+context, last word).
 
-So the n-grams with one context lie side by side, sorted by last word, and the sorted occurrences of one order are, moved one token on, the
-occurrences of the next order grouped by context: only the groups have to be sorted. No hashing, two random reads a token and order.
+So the n-grams with one context lie side by side, sorted by last word, and the sorted occurrences of one order are,
+moved one token on, the occurrences of the next order grouped by context: only the groups have to be sorted. No hashing,
+two random reads a token and order.
 
-In the stream every document ends with </s>, and the </s> before a document stands for its <s>: it is the context <s>, never </s>.
+In the stream every document ends with </s>, and the </s> before a document stands for its <s>: it is the context <s>,
+never </s>.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,7 +34,10 @@ TASK = "counting n-grams"
 
 @dataclass(frozen=True)
 class Level:
-    """The distinct n-grams of one order, by id. Order 1 has one context, the empty one, and a word's id is its n-gram's."""
+    """The distinct n-grams of one order, by id.
+
+    Order 1 has one context, the empty one, and there a word's id is its n-gram's.
+    """
 
     words: Int[ndarray, " ngrams"]  # last words
     begin: Int[ndarray, " contexts+1"]  # those with context c are begin[c] .. begin[c+1]
@@ -55,6 +62,7 @@ def count_ngrams(
     ids = stream
     occurrences, sizes = run(group_by_context, stream, vocabulary_size, narrowest(stream.size)(0))
     for n in range(2, order + 1):
+
         def told(share: float, below: int = n - 2) -> None:
             progress(TASK, below + share, order - 1)
 
@@ -89,8 +97,9 @@ def _next_level(
 ) -> tuple[Level, Int[ndarray, " tokens"], Int[ndarray, " occurrences"]]:
     """One order up; the given occurrences are overwritten.
 
-    ids: of the n-gram, one order down, that ends at each place of the stream. occurrences: the places of the contexts, grouped by context,
-    without those that nothing follows; sizes: of the groups. Returns the level, with ids and occurrences of its own n-grams.
+    ids: of the n-gram, one order down, that ends at each place of the stream. occurrences: the places of the contexts,
+    grouped by context, without those that nothing follows; sizes: of the groups. Returns the level, with ids and
+    occurrences of its own n-grams.
     """
     bounds = _chunk_bounds(sizes)
     narrow = narrowest(stream.size)
@@ -104,7 +113,9 @@ def _next_level(
     followed = np.concatenate([[0], np.cumsum([chunk_followed for _, chunk_followed in found])]).tolist()
 
     size = distinct[-1]
-    level = Level(np.empty(size, np.int32), np.empty(sizes.size + 1, narrow), np.empty(size, narrow), np.empty(size, narrow))
+    level = Level(
+        np.empty(size, np.int32), np.empty(sizes.size + 1, narrow), np.empty(size, narrow), np.empty(size, narrow)
+    )
     level.begin[-1] = size
     new_ids = np.empty(0 if last else stream.size, narrow)
     outputs = (ids, level.words, level.begin, level.suffixes, level.counts, new_ids, occurrences)
@@ -133,4 +144,4 @@ def _chunk_bounds(sizes: Int[ndarray, " contexts"]) -> list[Chunk]:
     total = int(ends[-1])
     cuts = np.unique(np.searchsorted(ends, np.linspace(0, total, CHUNKS + 1)[1:-1]) + 1)
     edges = [0, *cuts[cuts < sizes.size].tolist(), sizes.size]
-    return [Chunk(start, stop, int(ends[start - 1]) if start else 0) for start, stop in zip(edges[:-1], edges[1:], strict=True)]
+    return [Chunk(start, stop, int(ends[start - 1]) if start else 0) for start, stop in itertools.pairwise(edges)]

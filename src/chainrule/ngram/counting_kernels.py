@@ -1,4 +1,7 @@
-"""The compiled passes of counting. A place is an index into the stream; sort keys hold a word above PLACE_BITS and a place below."""
+"""The compiled passes of counting.
+
+A place is an index into the stream. A sort key holds a word above PLACE_BITS and a place below.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,8 @@ _LARGE = 4096  # from this size on, a digit of 11 bits pays
 def group_by_context(stream: Array, vocabulary_size: int, zero: Any) -> tuple[Array, Array]:
     """The places of a stream, but for the last, grouped by the word there as a context, and the sizes of the groups.
 
-    zero: of the type that the places shall have. Words are grouped by id, places ascend within; </s> counts as the context <s>.
+    zero: of the type that the places shall have. Words are grouped by id, places ascend within; </s> counts as the
+    context <s>.
     """
     sizes = np.zeros(vocabulary_size, np.int64)
     for place in range(stream.size - 1):
@@ -42,8 +46,11 @@ def group_by_context(stream: Array, vocabulary_size: int, zero: Any) -> tuple[Ar
 
 
 @kernel
-def gather(stream: Array, occurrences: Array, sizes: Array, start: int, stop: int, at: int, following: Array) -> tuple[int, int]:
-    """Writes the keys of the tokens after contexts start .. stop, sorted within each context, from place `at` of `following` on.
+def gather(
+    stream: Array, occurrences: Array, sizes: Array, start: int, stop: int, at: int, following: Array
+) -> tuple[int, int]:
+    """Writes the keys of the tokens after contexts start .. stop, sorted within each context, from place `at` of
+    `following` on.
 
     Returns how many distinct n-grams they are, and how many of the tokens something can follow.
     """
@@ -72,7 +79,10 @@ def gather(stream: Array, occurrences: Array, sizes: Array, start: int, stop: in
 
 @kernel
 def sort_keys(keys: Array, scratch: Array) -> None:
-    """Sorts keys, whose places ascend already, by word. `scratch` has room for them where they are more than _INSERTION_LIMIT."""
+    """Sorts keys, whose places ascend already, by word.
+
+    `scratch` has room for them where they are more than _INSERTION_LIMIT.
+    """
     if keys.size <= _INSERTION_LIMIT:
         for i in range(1, keys.size):
             key = keys[i]
@@ -126,10 +136,11 @@ def extend(
     new_ids: Array,
     occurrences: Array,
 ) -> None:
-    """Numbers the n-grams after contexts start .. stop from `first` on, as sorted by `gather`, and fills in all that is known of them.
+    """Numbers the n-grams after contexts start .. stop from `first` on, as sorted by `gather`, and fills in all that is
+    known of them.
 
-    new_ids: the n-gram that ends at each place (left alone where it is empty). occurrences: the places that something can follow, from
-    `followed_at` on.
+    new_ids: the n-gram that ends at each place (left alone where it is empty). occurrences: the places that something
+    can follow, from `followed_at` on.
     """
     ngram = first - 1
     for context in range(start, stop):

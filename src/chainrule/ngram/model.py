@@ -1,4 +1,7 @@
-"""An n-gram model behind the waist. Its state is an array of trie nodes, a row for each sequence, so a copy of it is a state of its own."""
+"""An n-gram model behind the waist.
+
+Its state is an array of trie nodes, a row for each sequence, so that a copy of it is a state of its own.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ class NGramModel:
     def score_stream(
         self, stream: Int32[ndarray, " tokens"]
     ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
-        """The log-probability of each token of a stream of documents, each ended by </s>, and the length of the n-gram found."""
+        """The log-probability of each token of a stream, and the length of the n-gram that gave it."""
         check_tokens(stream, self.vocabulary_size)
         scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
         pieces = [

@@ -1,7 +1,8 @@
-"""The compiled queries over the trie of `table.py`. Every number that comes from a file is compared with its bound before it is an index.
+"""The compiled queries over the trie of `table.py`. Every number that comes from a file is compared with its bound
+before it is an index.
 
-A context is a row of nodes, one for each length 1 .. N-1, of the last words; NO_NODE where the model has not seen them together. `<s>`
-begins a document and `</s>` ends it, so the context after </s> is <s> alone.
+A context is a row of nodes, one for each length 1 .. N-1, of the last words; NO_NODE where the model has not seen them
+together. `<s>` begins a document and `</s>` ends it, so the context after </s> is <s> alone.
 """
 
 from __future__ import annotations
@@ -49,12 +50,15 @@ def score_stream(
     scores: Array,
     lengths: Array,
 ) -> None:
-    """scores[i] = log P(stream[i] | the tokens of its document before it) for i in start .. stop; lengths[i]: of the n-gram found.
+    """scores[i] = log P(stream[i] | the tokens of its document before it) for i in start .. stop; lengths[i]: of the
+    n-gram found.
 
     A document begins at `start`. Every token is below the vocabulary's size. lengths may be empty.
     """
     inner = log_backoffs.size
-    nodes = np.empty((order + 1, _BLOCK + 1), np.int64)  # n-grams by order that end at each token; column 0: just before the block
+    nodes = np.empty(
+        (order + 1, _BLOCK + 1), np.int64
+    )  # n-grams by order that end at each token; column 0: just before the block
     nodes[1, 0] = 1 + END
     for first in range(start, stop, _BLOCK):
         size = min(_BLOCK, stop - first)
@@ -106,7 +110,10 @@ def advance(words: Array, begin: Array, inner: int, contexts: Array, tokens: Arr
 def distributions(
     words: Array, log_probs: Array, begin: Array, log_backoffs: Array, vocabulary_size: int, contexts: Array, out: Array
 ) -> None:
-    """out[row] = log P(. | contexts[row]): the unigrams backed off, then overwritten by what each longer context has seen."""
+    """out[row] = log P(. | contexts[row]).
+
+    The unigrams, backed off, are overwritten by what each longer context has seen.
+    """
     inner = log_backoffs.size
     for row in range(contexts.shape[0]):
         backoff = np.float32(0)

@@ -1,11 +1,13 @@
 """Counts to probabilities: interpolated modified Kneser-Ney, of which every step is a pass over a level.
 
-Sources: Chen and Goodman, An empirical study of smoothing techniques for language modeling (1998), section 3; Heafield et al., Scalable
-modified Kneser-Ney language model estimation (ACL 2013), section 3, for the conventions at sentence borders and of pruning.
+Sources: Chen and Goodman, An empirical study of smoothing techniques for language modeling (1998), section 3; Heafield
+et al., Scalable modified Kneser-Ney language model estimation (ACL 2013), section 3, for the conventions at sentence
+borders and of pruning.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -57,8 +59,8 @@ class Estimates:
 def modified_kneser_ney(levels: Sequence[Level], config: NGramConfig, progress: Progress = silent) -> list[Estimates]:
     """The estimates of orders 1 .. len(levels).
 
-    p(w|h) = (a(hw) - D(a(hw))) / sum_v a(hv) + gamma(h) p(w|h'), where gamma(h) holds all that was discounted and pruned after h.
-    Raises EstimationError under config.strict_discounts.
+    p(w|h) = (a(hw) - D(a(hw))) / sum_v a(hv) + gamma(h) p(w|h'), where gamma(h) holds all that was discounted and
+    pruned after h. Raises EstimationError under config.strict_discounts.
     """
     vocabulary_size = len(levels[0])
     # The bottom is uniform over all words but <s>, which is never predicted.
@@ -69,7 +71,9 @@ def modified_kneser_ney(levels: Sequence[Level], config: NGramConfig, progress: 
         progress(TASK, i, len(levels))
         order = i + 1
         adjusted = adjusted_counts(levels, order)
-        discounts = estimated_discounts(order, _counts_of_counts(adjusted, last_counts.get(order)))
+        discounts = estimated_discounts(
+            order, _counts_of_counts(adjusted, last_counts.get(order) if order < len(levels) else None)
+        )
         if config.strict_discounts and discounts.problem:
             raise EstimationError(f"{discounts.problem}. Without --strict-discounts, {FALLBACK} would be taken instead")
         kept = level.counts > config.threshold(order)
@@ -90,7 +94,7 @@ def modified_kneser_ney(levels: Sequence[Level], config: NGramConfig, progress: 
 
 
 def adjusted_counts(levels: Sequence[Level], order: int) -> Int[ndarray, " ngrams"]:
-    """Raw counts at the highest order and for n-grams that begin with <s>; the number of distinct left neighbours for all others."""
+    """Raw counts at the highest order and after <s>; the number of distinct left neighbours for all others."""
     level = levels[order - 1]
     if order == len(levels):
         return level.counts
@@ -104,18 +108,27 @@ def adjusted_counts(levels: Sequence[Level], order: int) -> Int[ndarray, " ngram
 
 
 def estimated_discounts(order: int, n: Sequence[int]) -> Discounts:
-    """D(j) = j - (j+1) y n(j+1) / n(j) with y = n1 / (n1 + 2 n2) (Chen and Goodman 1998, equation 26), or the fallback with the reason.
+    """D(j) = j - (j+1) y n(j+1) / n(j) with y = n1 / (n1 + 2 n2) (Chen and Goodman 1998, equation 26), or the fallback
+    with the reason.
 
     n: how many n-grams have an adjusted count of 1, 2, 3, 4.
     """
     for count in (1, 2, 3):
         if n[count - 1] == 0:
-            return Discounts(order, FALLBACK, f"order {order}: no {order}-gram has an adjusted count of {count}, so no discount can be estimated")
+            return Discounts(
+                order,
+                FALLBACK,
+                f"order {order}: no {order}-gram has an adjusted count of {count}, so no discount can be estimated",
+            )
     y = n[0] / (n[0] + 2 * n[1])
     values = tuple(j - (j + 1) * y * n[j] / n[j - 1] for j in (1, 2, 3))
     for j, value in enumerate(values, start=1):
         if not 0 <= value <= j:
-            return Discounts(order, FALLBACK, f"order {order}: the discount for a count of {j} would be {value:.4g}, outside 0 to {j}")
+            return Discounts(
+                order,
+                FALLBACK,
+                f"order {order}: the discount for a count of {j} would be {value:.4g}, outside 0 to {j}",
+            )
     return Discounts(order, (values[0], values[1], values[2]))
 
 
@@ -132,12 +145,15 @@ def _interpolated(
     edges = np.linspace(0, contexts, min(CHUNKS, contexts) + 1).astype(np.int64).tolist()
     taken = np.array([0.0, *discounts.values])
     arrays = (level.begin, level.suffixes, adjusted, kept, taken, lower, probs, log_probs, log_backoffs)
-    run_all(interpolate, [(start, stop, *arrays) for start, stop in zip(edges[:-1], edges[1:], strict=True)])
+    run_all(interpolate, [(start, stop, *arrays) for start, stop in itertools.pairwise(edges)])
     return log_probs, log_backoffs, probs
 
 
 def _counts_of_counts(adjusted: Int[ndarray, " ngrams"], last: tuple[int, int] | None) -> list[int]:
-    """How many n-grams have an adjusted count of 1, 2, 3, 4. last: (id, count) of an n-gram to be taken with another count."""
+    """How many n-grams have an adjusted count of 1, 2, 3, 4.
+
+    last: the id of an n-gram that is taken with another count, and that count.
+    """
     n = run(counts_of_counts, adjusted)
     if last is not None:
         ngram, count = last
@@ -147,19 +163,13 @@ def _counts_of_counts(adjusted: Int[ndarray, " ngrams"], last: tuple[int, int] |
 
 
 def _raw_counts_of_last_suffixes(levels: Sequence[Level]) -> dict[int, tuple[int, int]]:
-    """For each lower order, the id and raw count of the suffix of the last n-gram of the highest order, sorted from its last word back."""
-    last_words = []  # of the suffixes of each n-gram of the highest order, the longest suffix first
-    ids = np.arange(len(levels[-1]))
-    suffix_ids = [ids]
-    for level in reversed(levels[1:]):
-        ids = level.suffixes[ids]
-        suffix_ids.append(ids)
-    suffix_ids.reverse()  # by order
-    # The first word of a suffix is what tells it from the next shorter one: compare by word, from the last word of all back.
-    for order in range(len(levels), 0, -1):
-        last_words.append(_first_words(levels, order)[suffix_ids[order - 1]])
-    last = int(np.lexsort(last_words)[-1])
-    return {order: (int(suffix_ids[order - 1][last]), int(levels[order - 1].counts[suffix_ids[order - 1][last]])) for order in range(1, len(levels))}
+    """By order, the id and raw count of the suffix of that n-gram of the highest order which suffix order puts last."""
+    ids = {len(levels): np.arange(len(levels[-1]))}
+    for order in range(len(levels), 1, -1):
+        ids[order - 1] = levels[order - 1].suffixes[ids[order]]
+    # Suffix order compares the last word first: the only word of the shortest suffix. lexsort's last key counts most.
+    last = int(np.lexsort([_first_words(levels, order)[ids[order]] for order in ids])[-1])
+    return {order: (int(ids[order][last]), int(levels[order - 1].counts[ids[order][last]])) for order in ids}
 
 
 def _first_words(levels: Sequence[Level], order: int) -> Int[ndarray, " ngrams"]:

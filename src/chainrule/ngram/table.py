@@ -1,7 +1,8 @@
 """The packed n-gram model: a trie in four arrays.
 
-Nodes are numbered level by level: 0 is the empty context, 1 .. V are the unigrams by word id, then all bigrams, and so on. Within a level they
-are sorted by (context, last word), so that the children of one node, the n-grams that it is the context of, are neighbours:
+Nodes are numbered level by level: 0 is the empty context, 1 .. V are the unigrams by word id, then all bigrams, and so
+on. Within a level they are sorted by (context, last word), so that the children of one node, the n-grams that it is the
+context of, are neighbours:
 
     children of node c:  begin[c] .. begin[c+1]           words of them ascend
 
@@ -32,7 +33,9 @@ NO_NODE = -1
 
 @dataclass(frozen=True)
 class Table:
-    """log_probs: nats, interpolated with all lower orders; -inf for <s>. log_backoffs: nats, 0 where a node is never a context."""
+    """log_probs: nats, interpolated with all lower orders; -inf for <s>.
+    log_backoffs: nats, 0 where a node is never a context.
+    """
 
     level_sizes: tuple[int, ...]  # n-grams by order, from unigrams on
     words: Int32[ndarray, " nodes"]
@@ -55,14 +58,32 @@ class Table:
 
     def arrays(self) -> dict[str, ndarray]:
         """The arrays that `from_arrays` takes."""
-        return {"words": self.words, "log_probs": self.log_probs, "begin": self.begin, "log_backoffs": self.log_backoffs}
+        return {
+            "words": self.words,
+            "log_probs": self.log_probs,
+            "begin": self.begin,
+            "log_backoffs": self.log_backoffs,
+        }
 
     @classmethod
     def from_arrays(cls, level_sizes: Sequence[int], arrays: dict[str, ndarray]) -> Table:
-        """Raises ModelFormatError where shapes or types do not fit; constant time, so what the arrays hold is checked as it is used."""
+        """Constant time: shapes and types are checked here, and what the arrays hold as it is used.
+
+        Raises ModelFormatError.
+        """
         inner = 1 + sum(level_sizes[:-1])
-        expected = {"words": inner + level_sizes[-1], "log_probs": inner + level_sizes[-1], "begin": inner + 1, "log_backoffs": inner}
-        types = {"words": ("int32",), "log_probs": ("float32",), "begin": ("int32", "int64"), "log_backoffs": ("float32",)}
+        expected = {
+            "words": inner + level_sizes[-1],
+            "log_probs": inner + level_sizes[-1],
+            "begin": inner + 1,
+            "log_backoffs": inner,
+        }
+        types = {
+            "words": ("int32",),
+            "log_probs": ("float32",),
+            "begin": ("int32", "int64"),
+            "log_backoffs": ("float32",),
+        }
         for name, size in expected.items():
             if name not in arrays:
                 raise ModelFormatError(f"the n-gram table lacks the array {name!r}")

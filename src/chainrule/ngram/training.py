@@ -24,11 +24,16 @@ if TYPE_CHECKING:
 def train_ngram(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NGramConfig, progress: Progress = silent
 ) -> tuple[NGramModel, dict[str, Any]]:
-    """Counts and estimates. stream: documents, each ended by </s>. Raises EstimationError under config.strict_discounts."""
+    """Counts and estimates. stream: documents, each ended by </s>.
+
+    Raises EstimationError under config.strict_discounts.
+    """
     return estimated(count_ngrams(stream, vocabulary_size, config.order, progress), config, progress)
 
 
-def estimated(levels: Sequence[Level], config: NGramConfig, progress: Progress = silent) -> tuple[NGramModel, dict[str, Any]]:
+def estimated(
+    levels: Sequence[Level], config: NGramConfig, progress: Progress = silent
+) -> tuple[NGramModel, dict[str, Any]]:
     """The model of counts that are there already; levels above config.order are left out."""
     levels = levels[: config.order]
     estimates = modified_kneser_ney(levels, config, progress)
@@ -42,5 +47,9 @@ def estimated(levels: Sequence[Level], config: NGramConfig, progress: Progress =
 
 
 def _discount_record(discounts: Discounts) -> dict[str, Any]:
-    record: dict[str, Any] = {"order": discounts.order, "values": list(discounts.values), "estimated": discounts.estimated}
+    record: dict[str, Any] = {
+        "order": discounts.order,
+        "values": list(discounts.values),
+        "estimated": discounts.estimated,
+    }
     return record if discounts.estimated else {**record, "problem": discounts.problem}

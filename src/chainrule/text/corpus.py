@@ -1,7 +1,7 @@
 """Files to blocks of UTF-8 text. A line is a document. Knows nothing of tokens.
 
-Reading goes block by block, each cut at the end of a line, so that a corpus may be larger than memory. Every block is checked to be
-UTF-8; a byte-order mark at the start of a file and the carriage return of a CRLF line end are dropped.
+Reading goes block by block, each cut at the end of a line, so that a corpus may be larger than memory. Every block is
+checked to be UTF-8; a byte-order mark at the start of a file and the carriage return of a CRLF line end are dropped.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ import io
 import lzma
 import os
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 from chainrule.errors import TextError
 from chainrule.progress import Progress, silent
 from chainrule.text.vocabulary import byte_array
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jaxtyping import UInt8
     from numpy import ndarray
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 1 << 23
 STANDARD_INPUT = "-"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,51 @@ class Block:
     first_line: int  # the number of its first line in the source, from 1
 
 
+class Source(Protocol):
+    """What text can be read from, any number of times unless it is standard input."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Their names."""
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """The SHA-256 of each source that has been read to its end."""
+
+    def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]: ...
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A text in memory, a document a line."""
+
+    lines: Sequence[str]
+    name: str = "the given lines"
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    def digests(self) -> dict[str, str]:
+        return {self.name: hashlib.sha256(self._joined()).hexdigest()}
+
+    def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
+        """Raises TextError where there is no line."""
+        if not self.lines:
+            raise TextError(f"{self.name}: there is no text in it; at least one line is needed")
+        yield Block(byte_array(self._joined()), self.name, 1)
+
+    def _joined(self) -> bytes:
+        return "".join(" ".join(line.splitlines()) + "\n" for line in self.lines).encode("utf-8", "replace")
+
+
 @dataclass
 class Corpus:
-    """Files that are read one after the other; "-" is standard input. After a pass, `digests` holds the SHA-256 of each source's bytes."""
+    """Files that are read one after the other; "-" is standard input.
+
+    After a pass, `digests` holds the SHA-256 of each source's bytes.
+    """
 
     sources: tuple[str, ...]
     digests: dict[str, str] = field(default_factory=dict)
@@ -78,7 +121,10 @@ class Corpus:
 
 
 def lines_as_they_come(source: str) -> Iterator[Block]:
-    """Blocks of the lines that are there now, so that a pipe gets its answers before it closes. Raises TextError as `Corpus.blocks`."""
+    """Blocks of the lines that are there now, so that a pipe gets its answers before it closes.
+
+    Raises TextError as `Corpus.blocks`.
+    """
     _check_source(source)
     for block, _ in _read_blocks(source, {}, wait=False):
         yield block
@@ -116,25 +162,25 @@ def _read_blocks(name: str, digests: dict[str, str], *, wait: bool = True) -> It
                 yield Block(_clean(text, first=place == 0), name, line), raw.tell() if name != STANDARD_INPUT else 0
                 line, place = line + lines, place + cut
     except (OSError, EOFError, lzma.LZMAError) as error:
-        raise TextError(f"{name}: cannot be read: {error.strerror if isinstance(error, OSError) and error.strerror else error}") from error
+        raise TextError(
+            f"{name}: cannot be read: {error.strerror if isinstance(error, OSError) and error.strerror else error}"
+        ) from error
     digests[name] = digest.hexdigest()
 
 
-class _opened:
+@contextmanager
+def _opened(name: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """The stream of a source's text and the stream of its bytes on disk, which differ where it is compressed."""
-
-    def __init__(self, name: str) -> None:
-        self.raw: BinaryIO = sys.stdin.buffer if name == STANDARD_INPUT else open(name, "rb")
-        opener = _OPENERS.get(Path(name).suffix)
-        self.file = cast(BinaryIO, opener(self.raw)) if opener else self.raw
-
-    def __enter__(self) -> tuple[BinaryIO, BinaryIO]:
-        return self.file, self.raw
-
-    def __exit__(self, *_: object) -> None:
-        if self.raw is not sys.stdin.buffer:
-            self.file.close()
-            self.raw.close()
+    if name == STANDARD_INPUT:
+        yield sys.stdin.buffer, sys.stdin.buffer
+        return
+    opener = _OPENERS.get(Path(name).suffix)
+    with open(name, "rb") as raw:
+        if opener is None:
+            yield raw, raw
+        else:
+            with opener(raw) as file:
+                yield cast(BinaryIO, file), raw
 
 
 def _check_utf8(text: bytes, name: str, line: int, place: int) -> None:
@@ -142,7 +188,11 @@ def _check_utf8(text: bytes, name: str, line: int, place: int) -> None:
         text.decode("utf-8")
     except UnicodeDecodeError as error:
         line += text.count(b"\n", 0, error.start)
-        hint = "it looks like a binary file" if b"\0" in text[:4096] else "convert it to UTF-8 first, for instance with iconv"
+        hint = (
+            "it looks like a binary file"
+            if b"\0" in text[:4096]
+            else "convert it to UTF-8 first, for instance with iconv"
+        )
         raise TextError(
             f"{name}, line {line}: byte 0x{text[error.start]:02x} at offset {place + error.start} is not UTF-8; {hint}"
         ) from error

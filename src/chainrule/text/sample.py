@@ -1,7 +1,7 @@
 """The built-in sample text: Python's own documentation as every installation carries it, so that nothing is downloaded.
 
-About 2 MB: the help topics of the language reference, and the docstrings of the standard library, a line of text a document. It differs
-a little between versions of Python, so a figure on it belongs to the version it was measured with.
+About 2 MB: the help topics of the language reference, and the docstrings of the standard library, a line of text a
+document. It differs a little between versions of Python, so a figure on it belongs to the version it was measured with.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _LEFT_OUT = {"antigravity", "idlelib", "lib2to3", "test", "this", "turtledemo"} 
 
 
 def sample_lines(progress: Progress = silent) -> list[str]:
-    """The sample text without its empty lines. Raises TextError where this Python came without its library's sources."""
+    """The sample text without its empty lines.
+
+    Raises TextError where this Python came without its documentation and its library's sources.
+    """
     paths = list(_library_sources())
     lines = list(_topic_lines())
     for i, path in enumerate(paths):
@@ -31,7 +34,9 @@ def sample_lines(progress: Progress = silent) -> list[str]:
         progress("collecting Python's documentation", i + 1, len(paths))
     lines = [" ".join(line.split()) for line in lines if line.strip()]
     if not lines:
-        raise TextError("this Python came without pydoc topics and library sources, so there is no sample text; name a file of your own")
+        raise TextError(
+            "this Python came without its documentation, so there is no sample text; name a file of your own"
+        )
     return lines
 
 
@@ -49,7 +54,9 @@ def _library_sources() -> Iterator[Path]:
     for name in sorted(sys.stdlib_module_names - _LEFT_OUT):
         package, module = library / name, library / f"{name}.py"
         if package.is_dir():
-            yield from (path for path in sorted(package.rglob("*.py")) if "test" not in path.parts and "tests" not in path.parts)
+            yield from (
+                path for path in sorted(package.rglob("*.py")) if "test" not in path.parts and "tests" not in path.parts
+            )
         elif module.is_file():
             yield module
 
@@ -60,5 +67,7 @@ def _docstrings(path: Path) -> Iterator[str]:
     except (OSError, SyntaxError, ValueError):
         return
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (text := ast.get_docstring(node)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
+            text := ast.get_docstring(node)
+        ):
             yield text

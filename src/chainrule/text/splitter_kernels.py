@@ -1,7 +1,8 @@
-"""The compiled passes behind the splitters: bytes in, bytes out, one code point after the other. The input is valid UTF-8.
+"""The compiled passes behind the splitters: bytes in, bytes out, one code point after the other. The input is valid
+UTF-8.
 
-Each returns how many bytes it wrote to `out`. Tokens are written with one space between and a newline for each byte `document_end`;
-the input ends with one.
+Each returns how many bytes it wrote to `out`. Tokens are written with one space between and a newline for each byte
+`document_end`; the input ends with one.
 """
 
 from __future__ import annotations
@@ -98,7 +99,8 @@ def _marker_length(text: Bytes, i: int, document_end: int, classes: Bytes) -> in
 
 @kernel
 def rewrite_words(text: Bytes, document_end: int, classes: Bytes, out: Bytes) -> int:
-    """Cuts into words, numbers and single characters, with joiners where no white space was. `out` needs 5 bytes for each of `text`.
+    """Cuts into words, numbers and single characters, with joiners where no white space was. `out` needs 5 bytes for
+    each of `text`.
 
     (The worst is a mark between two letters: space, joiner, mark, joiner, space, letter: ten bytes for two.)
     """
@@ -159,7 +161,10 @@ def rewrite_words(text: Bytes, document_end: int, classes: Bytes, out: Bytes) ->
 
 @kernel
 def rewrite_characters(text: Bytes, document_end: int, out: Bytes) -> int:
-    """Cuts into code points; those that would read as white space become their pictures. `out` needs 4 bytes for each of `text`."""
+    """Cuts into code points; those that would read as white space become their pictures.
+
+    `out` needs 4 bytes for each of `text`.
+    """
     size = 0
     started = False
     i = 0

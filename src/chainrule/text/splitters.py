@@ -1,10 +1,11 @@
-"""How text is cut into tokens: a splitter rewrites it as tokens with one space between, a line for each document, and can undo that.
+"""How text is cut into tokens: a splitter rewrites it as tokens with one space between, a line for each document, and
+can undo that.
 
     word:        "Hello, world!"  ->  "Hello ￭, world ￭!"
     character:   "a b"            ->  "a ␠ b"
 
-A splitter knows no vocabulary. What it does not keep (runs of white space, its own marker characters) it names in `loses`, and
-`restore(rewrite(text))` is the normalised text: the text that probabilities and bits per byte are about.
+A splitter knows no vocabulary. What it does not keep (runs of white space, its own marker characters) it names in
+`loses`, and `restore(rewrite(text))` is the normalised text: the text that probabilities and bits per byte are about.
 """
 
 from __future__ import annotations
@@ -43,7 +44,14 @@ VISIBLE = {"\0": "␀", "\t": "␉", "\n": "␊", "\r": "␍", " ": "␠"}  # fo
 CONNECTORS = "'’"
 NUMBER_CONNECTORS = ".,"
 # Scripts written without spaces, whose characters stand alone: CJK marks and numerals, Hiragana, Han.
-ALONE_RANGES = ((0x3005, 0x3007), (0x3041, 0x309F), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF))
+ALONE_RANGES = (
+    (0x3005, 0x3007),
+    (0x3041, 0x309F),
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x3FFFF),
+)
 ASSIGNED_RANGES = ((0, 0x40000), (0xE0000, 0xE1000))  # the planes that have characters, private use left out
 
 
@@ -56,7 +64,10 @@ class Splitter(Protocol):
         """What the normalised text no longer shows, for signatures."""
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
-        """Valid UTF-8 whose documents each end with the byte `document_end` -> tokens, one space between, a newline after each document."""
+        """Tokens with one space between and a newline after each document.
+
+        text: valid UTF-8, each document ended by the byte `document_end`.
+        """
 
     def restore(self, tokens: bytes) -> bytes:
         """The normalised text of tokens that were written by `rewrite`, or put together by a model."""
@@ -77,11 +88,12 @@ class Whitespace:
 
 
 class Word:
-    """Words, numbers, and every other visible character by itself; Unicode-aware; all but runs of white space is given back.
+    """Words, numbers, and every other visible character by itself; Unicode-aware; all but runs of white space is given
+    back.
 
     A mark that touches its neighbour carries a joiner on that side, so that `(well-known)` is `(￭ well ￭-￭ known ￭)`.
-    Apostrophes inside words (don't), and points and commas inside numbers (3.14), do not split. <unk>, <s> and </s> stay whole
-    where white space surrounds them. The character classes are those of Python's `unicodedata`.
+    Apostrophes inside words (don't), and points and commas inside numbers (3.14), do not split. <unk>, <s> and </s>
+    stay whole where white space surrounds them. The character classes are those of Python's `unicodedata`.
     """
 
     name = "word"

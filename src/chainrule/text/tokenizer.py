@@ -1,4 +1,4 @@
-"""A tokenizer: text to token ids and back. This one is a splitter with a vocabulary; subword kinds offer the same methods."""
+"""A tokenizer: text to token ids and back. This one is a splitter with a vocabulary."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Tokenizer:
 
     @classmethod
     def untrained(cls, name: str = "word", markers: Markers = "error") -> Tokenizer:
-        """A tokenizer that knows only <unk>, <s> and </s> yet; encode with grow=True to teach it. Raises SettingError."""
+        """Knows only <unk>, <s> and </s> yet; encode with grow=True to teach it. Raises SettingError."""
         return cls(splitter_named(name), Vocabulary(), markers)
 
     @property

@@ -1,11 +1,13 @@
-"""A vocabulary: the tokens that a model knows, numbered. Ids 0, 1, 2 are <unk>, <s>, </s>; the others follow by first appearance.
+"""A vocabulary: the tokens that a model knows, numbered. Ids 0, 1, 2 are <unk>, <s>, </s>; the others follow by first
+appearance.
 
-The tokens' bytes lie one after the other in one array, and an open-addressing hash table over them finds ids. Every match is checked
-byte by byte, so that two tokens are never taken for one.
+The tokens' bytes lie one after the other in one array, and an open-addressing hash table over them finds ids. Every
+match is checked byte by byte, so that two tokens are never taken for one.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -56,7 +58,9 @@ class Vocabulary:
         """What `arrays` gave. Raises ModelFormatError where they contradict each other."""
         ordered = offsets.size > len(MARKER_TOKENS) and offsets[0] == 0 and offsets[-1] == text.size
         if not ordered or np.any(offsets[1:] <= offsets[:-1]):
-            raise ModelFormatError("the vocabulary's offsets do not rise from 0 to the size of its text; the file is damaged")
+            raise ModelFormatError(
+                "the vocabulary's offsets do not rise from 0 to the size of its text; the file is damaged"
+            )
         if bytes(text[: offsets[3]]) != b"<unk><s></s>":
             raise ModelFormatError("the vocabulary does not begin with <unk>, <s>, </s>; the file is damaged")
         vocabulary = cls.__new__(cls)
@@ -97,7 +101,7 @@ class Vocabulary:
     def tokens(self) -> list[bytes]:
         """Every token by id."""
         text, offsets = self._text.tobytes(), self._offsets[: self._size + 1].tolist()
-        return [text[start:stop] for start, stop in zip(offsets[:-1], offsets[1:], strict=True)]
+        return [text[start:stop] for start, stop in itertools.pairwise(offsets)]
 
     def arrays(self) -> dict[str, ndarray]:
         """The arrays that `from_arrays` takes."""
@@ -106,15 +110,26 @@ class Vocabulary:
     def encode(self, text: UInt8[ndarray, " bytes"], *, markers: Markers = "error", grow: bool = False) -> Encoded:
         """Ids of tokens as a splitter wrote them: one space between, a newline after each document.
 
-        markers: what a literal <s>, </s> or <unk> does: raise TextError, vanish, or (keep) count as the unknown word if it is <unk> and
-        vanish if it is one of the others. grow: whether a new token gets the next id; without it, it becomes <unk>.
+        markers: what a literal <s>, </s> or <unk> does: raise TextError, vanish, or (keep) count as the unknown word if
+        it is <unk> and vanish if it is one of the others. grow: whether a new token gets the next id; without it, it
+        becomes <unk>.
         """
         ids = np.empty(text.size, np.int32)
         starts = np.empty(text.size, np.int64)
         position = count = 0
         while True:
             status, position, count, self._size = look_up(
-                text, position, self._slots, self._text, self._offsets, self._size, grow, MARKER_RULES.index(markers), ids, starts, count
+                text,
+                position,
+                self._slots,
+                self._text,
+                self._offsets,
+                self._size,
+                grow,
+                MARKER_RULES.index(markers),
+                ids,
+                starts,
+                count,
             )
             if status == DONE:
                 return Encoded(ids[:count].copy(), starts[:count].copy(), text)
@@ -135,14 +150,18 @@ class Vocabulary:
 
 
 class MarkerError(TextError):
-    """A text holds a literal marker; `line` counts from 1 within the block that was encoded."""
+    """A text holds a literal marker. `line` counts from 1 within what was encoded."""
 
     def __init__(self, marker: str, line: int, source: str = "the text") -> None:
         self.marker, self.line = marker, line
         super().__init__(
             f"{source}, line {line}: {marker} stands in the text, but it is a marker of the model. "
-            "Say --markers skip to leave markers out, or --markers keep to count <unk> as the unknown word."
+            "Say --markers skip to leave markers out, or --markers keep to count <unk> as the unknown word"
         )
+
+    def at(self, source: str, first_line: int) -> MarkerError:
+        """The same error, told with its place in the source of which `first_line` was the first line encoded."""
+        return MarkerError(self.marker, first_line + self.line - 1, source)
 
 
 def byte_array(data: bytes) -> UInt8[ndarray, " bytes"]:

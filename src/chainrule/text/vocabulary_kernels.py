@@ -1,6 +1,7 @@
 """The compiled hash table behind the vocabulary.
 
-A slot is 0 where empty, else the upper half of the token's hash, then its id + 1 in the lower half. `slots` has a power of two of them.
+A slot is 0 where empty, else the upper half of the token's hash, then its id + 1 in the lower half. `slots` has a power
+of two of them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def _mixed(state: int) -> int:
 
 
 @kernel
-def _find(text: Array, start: int, stop: int, hashed: int, slots: Array, pool: Array, offsets: Array) -> tuple[int, int]:
+def _find(
+    text: Array, start: int, stop: int, hashed: int, slots: Array, pool: Array, offsets: Array
+) -> tuple[int, int]:
     """The id of text[start:stop], or -1, and the slot where it is or would go."""
     mask = np.uint64(slots.size - 1)
     slot = hashed & mask
@@ -81,9 +84,11 @@ def look_up(
     starts: Array,
     count: int,
 ) -> tuple[int, int, int, int]:
-    """Writes the ids and starts of the tokens from `position` on. Returns status, position, count of ids, size of the vocabulary.
+    """Writes the ids and starts of the tokens from `position` on. Returns status, position, count of ids, size of the
+    vocabulary.
 
-    FULL: the token at `position` is new and there is no room; make some and go on from there. MARKER_FOUND: at `position`.
+    FULL: the token at `position` is new and there is no room; make some and go on from there. MARKER_FOUND: at
+    `position`.
     """
     start = position
     hashed = _FNV_OFFSET

@@ -1,0 +1,73 @@
+"""Sampling: a token after the other, each drawn from the model's own distribution."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float32, Int32
+    from numpy import ndarray
+
+    from chainrule.protocol import LanguageModel
+
+
+def sample(
+    model: LanguageModel[Any],
+    prefixes: Sequence[Int32[ndarray, " prefix"]],
+    *,
+    seed: int,
+    max_tokens: int,
+    temperature: float = 1.0,
+    banned: Sequence[int] = (),
+) -> list[Int32[ndarray, " tokens"]]:
+    """Continues each prefix until </s> (not returned) or max_tokens.
+
+    temperature: log-probabilities are divided by it; 0 takes the likeliest token, of equals the lowest id. banned: ids
+    that are never drawn, the rest renormalised. Row r draws from a random stream of its own, made of the seed and r,
+    whatever else is in the batch. Raises SettingError.
+    """
+    if max_tokens < 0:
+        raise SettingError(f"max_tokens is {max_tokens}; expected 0 or more")
+    if not 0 <= temperature < np.inf:
+        raise SettingError(
+            f"temperature is {temperature}; expected 0 (the likeliest token) or more, 1 for the model as it is"
+        )
+    if seed < 0:
+        raise SettingError(f"seed is {seed}; expected 0 or more")
+    generators = [np.random.default_rng([seed, row]) for row in range(len(prefixes))]
+    texts: list[list[int]] = [[] for _ in prefixes]
+    rows = np.arange(len(prefixes))  # those that still grow
+    state = model.start(prefixes)
+    for _ in range(max_tokens):
+        if not rows.size:
+            break
+        log_probs = model.next_log_probs(state)
+        log_probs[:, list(banned)] = -np.inf
+        tokens = _drawn(log_probs, temperature, [generators[row] for row in rows])
+        for row, token in zip(rows.tolist(), tokens.tolist(), strict=True):
+            texts[row].append(token)
+        open_rows = np.flatnonzero(tokens != model.end)
+        state = model.advance(model.select(state, open_rows), tokens[open_rows])
+        rows = rows[open_rows]
+    return [np.array(text[:-1] if text and text[-1] == model.end else text, np.int32) for text in texts]
+
+
+def _drawn(
+    log_probs: Float32[ndarray, "rows vocab"], temperature: float, generators: Sequence[np.random.Generator]
+) -> Int32[ndarray, " rows"]:
+    """A token for each row, by inversion of its cumulative distribution."""
+    best = log_probs.argmax(axis=1)
+    if temperature == 0:
+        return best.astype(np.int32)
+    peaks = np.take_along_axis(log_probs, best[:, None], axis=1)
+    cumulative = np.exp((log_probs - peaks) / temperature, dtype=np.float64).cumsum(axis=1)
+    draws = np.array([generator.random() for generator in generators]) * cumulative[:, -1]
+    return np.array(
+        [np.searchsorted(row, draw, side="right") for row, draw in zip(cumulative, draws, strict=True)], np.int32
+    )

@@ -1,0 +1,1 @@
+"""How good a model is: measured against the waist, whatever the model."""

@@ -1,0 +1,283 @@
+"""The facade that users hold: a language model with its tokenizer, its speller, and the record of how it came about.
+
+model = chainrule.train("corpus.txt", chainrule.NGramConfig(order=5))
+model.score(["a sentence", "another one"])
+model.save("lm/")
+chainrule.load("lm/").perplexity("heldout.txt")
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import platform
+import sys
+import time
+import unicodedata
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule import __version__
+from chainrule.decoding.sampling import sample
+from chainrule.errors import ModelFormatError, OutputError, SettingError
+from chainrule.evaluation.likelihood import Measurement, measure
+from chainrule.families import FAMILIES, family_of
+from chainrule.ngram.config import NGramConfig
+from chainrule.progress import Progress, silent
+from chainrule.protocol import END, UNKNOWN
+from chainrule.report.card import model_card
+from chainrule.store import TokenizerEntry, open_model, save_model
+from chainrule.text.corpus import Corpus, Lines
+from chainrule.text.speller import ByteSpeller
+from chainrule.text.splitters import splitter_named
+from chainrule.text.tokenizer import Tokenizer, documents_of
+from chainrule.text.vocabulary import MarkerError, Markers, Vocabulary
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Sequence
+
+    from _typeshed import DataclassInstance
+    from jaxtyping import Float32, Float64, Int32
+    from numpy import ndarray
+
+    from chainrule.protocol import LanguageModel
+    from chainrule.text.corpus import Source
+
+    Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+ARPA_SUFFIXES = (".arpa", ".arpa.gz", ".arpa.bz2", ".arpa.xz")
+_VOCABULARY = "vocabulary."  # what the vocabulary's arrays are called in a model folder
+
+
+class Model:
+    """A language model over text. `record` says how it came about: data, settings, versions, time."""
+
+    def __init__(
+        self,
+        family: str,
+        language_model: LanguageModel[Any],
+        tokenizer: Tokenizer,
+        record: dict[str, Any] | None = None,
+    ) -> None:
+        self.family, self.language_model, self.tokenizer = family, language_model, tokenizer
+        self.speller = ByteSpeller()
+        self.record = record or {}
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.tokenizer.vocabulary_size
+
+    def score(self, texts: Iterable[str]) -> Float64[ndarray, " texts"]:
+        """log P of each text as a document with its </s>, in nats; unknown words count as <unk>, without their
+        spelling.
+
+        Raises MarkerError.
+        """
+        scores = self.token_scores(self.tokenizer.encode_texts(_several(texts)).ids)
+        return np.array([row.sum(dtype=np.float64) for row in scores], np.float64)
+
+    def token_scores(self, stream: Int32[ndarray, " tokens"]) -> list[Float32[ndarray, " tokens"]]:
+        """The log-probabilities of each document of a stream, </s> included."""
+        return self.language_model.score(documents_of(stream))
+
+    def evaluate(self, source: Source | Paths, progress: Progress = silent) -> Measurement:
+        """All figures for the text of a source or of files. Raises TextError."""
+        return measure(self.language_model, self.tokenizer, self.speller, _as_source(source), progress)
+
+    def perplexity(self, source: Source | Paths) -> float:
+        """Per token, </s> predicted, unknown words as <unk>."""
+        return self.evaluate(source).perplexity
+
+    def next(self, prompt: str = "", top: int = 10) -> list[tuple[str, float]]:
+        """The likeliest next tokens after a prompt, with their probabilities. Raises SettingError."""
+        if top < 1:
+            raise SettingError(f"top is {top}; expected 1 or more")
+        log_probs, tokens = self.language_model.top(self.language_model.start([self._prompt(prompt)]), top)
+        pairs = zip(tokens[0].tolist(), log_probs[0].tolist(), strict=True)
+        return [(self.tokenizer.vocabulary.token(token), math.exp(log_prob)) for token, log_prob in pairs]
+
+    def generate(
+        self, prompt: str = "", n: int = 1, *, max_tokens: int = 100, temperature: float = 1.0, seed: int = 0
+    ) -> list[str]:
+        """n sampled texts that begin with the prompt; <unk> is never drawn, and the same seed gives the same texts.
+
+        Raises SettingError.
+        """
+        if n < 1:
+            raise SettingError(f"n is {n}; expected 1 or more")
+        prefix = self._prompt(prompt)
+        continuations = sample(
+            self.language_model,
+            [prefix] * n,
+            seed=seed,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            banned=[UNKNOWN],
+        )
+        begun = self._surfaces(prompt)
+        return [self._joined(begun, tokens) for tokens in continuations]
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress = silent) -> None:
+        """Writes a model folder, or an ARPA file where the path ends in .arpa or .arpa.gz. Raises OutputError."""
+        path = Path(path)
+        if path.name.endswith(ARPA_SUFFIXES):
+            self._save_arpa(path, overwrite=overwrite, progress=progress)
+            return
+        settings, arrays = FAMILIES[self.family].take_apart(self.language_model)
+        vocabulary = {_VOCABULARY + name: array for name, array in self.tokenizer.vocabulary.arrays().items()}
+        save_model(
+            path,
+            family=self.family,
+            settings=settings,
+            tokenizer=TokenizerEntry(
+                kind=self.tokenizer.name, markers=self.tokenizer.markers, unicode=unicodedata.unidata_version
+            ),
+            arrays={**arrays, **vocabulary},
+            record=self.record,
+            card=model_card(self.family, self.tokenizer.name, self.vocabulary_size, self.record),
+            overwrite=overwrite,
+            progress=progress,
+        )
+
+    def _save_arpa(self, path: Path, *, overwrite: bool, progress: Progress) -> None:
+        if self.family != "ngram":
+            raise SettingError(
+                f"a model of family {self.family!r} cannot be written as ARPA, which holds n-grams; save it as a folder"
+            )
+        if path.exists() and not overwrite:
+            raise OutputError(f"{path}: exists already; say --overwrite to replace it, or choose another name")
+        from chainrule.ngram.arpa import write_arpa
+        from chainrule.ngram.model import NGramModel
+
+        assert isinstance(self.language_model, NGramModel)
+        write_arpa(path, self.language_model.table, self.tokenizer.vocabulary, progress)
+
+    def _prompt(self, prompt: str) -> Int32[ndarray, " tokens"]:
+        return self.tokenizer.encode_texts([prompt]).ids[:-1]
+
+    def _surfaces(self, prompt: str) -> list[bytes]:
+        """The prompt's tokens as they stand in it, unknown ones too."""
+        encoded = self.tokenizer.encode_texts([prompt])
+        return [encoded.surface(i) for i in range(encoded.ids.size - 1)]
+
+    def _joined(self, begun: list[bytes], tokens: Int32[ndarray, " tokens"]) -> str:
+        spelled = begun + [self.tokenizer.vocabulary.token_bytes(token) for token in tokens.tolist()]
+        return self.tokenizer.restore(b" ".join(spelled)).decode("utf-8", "replace")
+
+
+def train(
+    source: Source | Paths,
+    config: DataclassInstance | None = None,
+    *,
+    tokenizer: str = "word",
+    markers: Markers = "error",
+    progress: Progress = silent,
+) -> Model:
+    """Trains a model on a text, a line a document; which family, the configuration says (by default an n-gram model of
+    order 5).
+
+    tokenizer: whitespace, word or character. markers: what a literal <s>, </s> or <unk> in the text does: error, skip,
+    keep. Raises TextError, EstimationError, SettingError.
+
+    good:  chainrule.train(["a.txt", "b.txt.gz"], chainrule.NGramConfig(order=3))
+    good:  chainrule.train(chainrule.Lines(["a text", "another"]))
+    bad:   chainrule.train("a text")                    # a string names a file
+    """
+    config = NGramConfig() if config is None else config
+    family = family_of(config)
+    source = _as_source(source)
+    began = time.perf_counter()
+    learner = Tokenizer.untrained(tokenizer, markers)
+    stream = encoded_stream(learner, source, progress, grow=True)
+    language_model, learnt = FAMILIES[family].train(stream, learner.vocabulary_size, config, progress)
+    record = {
+        **_circumstances(family, config),
+        "seconds": time.perf_counter() - began,
+        **_data_record(source, stream),
+        **learnt,
+    }
+    return Model(family, language_model, learner, record)
+
+
+def load(path: str | os.PathLike[str], *, tokenizer: str = "whitespace", progress: Progress = silent) -> Model:
+    """Opens a model folder, or reads an ARPA file (its tokens are cut as `tokenizer` says). Raises ModelFormatError."""
+    path = Path(path)
+    if path.is_file():
+        return _load_arpa(path, tokenizer, progress)
+    entry, arrays = open_model(path)
+    if entry.family not in FAMILIES:
+        raise ModelFormatError(
+            f"{path}: family {entry.family!r} is not known to this version; known are {', '.join(FAMILIES)}"
+        )
+    try:
+        own = {name: array for name, array in arrays.items() if not name.startswith(_VOCABULARY)}
+        vocabulary = Vocabulary.from_arrays(arrays[_VOCABULARY + "text"], arrays[_VOCABULARY + "offsets"])
+        language_model = FAMILIES[entry.family].put_together(entry.settings, own, len(vocabulary))
+        learner = Tokenizer(splitter_named(entry.tokenizer.kind), vocabulary, entry.tokenizer.markers)
+    except KeyError as error:
+        raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
+    except (ModelFormatError, SettingError) as error:
+        raise ModelFormatError(f"{path}: {error}") from error
+    return Model(entry.family, language_model, learner, entry.record)
+
+
+def encoded_stream(
+    tokenizer: Tokenizer, source: Source, progress: Progress = silent, *, grow: bool = False
+) -> Int32[ndarray, " tokens"]:
+    """A whole source as one stream of ids, </s> after each document. Raises TextError, told with file and line."""
+    parts = []
+    for block in source.blocks(progress):
+        try:
+            parts.append(tokenizer.encode(block.text, grow=grow).ids)
+        except MarkerError as error:
+            raise error.at(block.source, block.first_line) from None
+    return np.concatenate(parts)
+
+
+def peak_memory() -> int | None:
+    """The most memory, in bytes, that this process has held; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _load_arpa(path: Path, tokenizer: str, progress: Progress) -> Model:
+    if not path.name.endswith(ARPA_SUFFIXES):
+        raise ModelFormatError(f"{path}: a model is a folder, or a file whose name ends in {', '.join(ARPA_SUFFIXES)}")
+    from chainrule.ngram.arpa import read_arpa
+    from chainrule.ngram.model import NGramModel
+
+    warnings: list[str] = []
+    table, vocabulary = read_arpa(path, progress, warnings.append)
+    record = {"read_from": str(path), "ngrams": list(table.level_sizes), "warnings": warnings, "chainrule": __version__}
+    return Model("ngram", NGramModel(table), Tokenizer(splitter_named(tokenizer), vocabulary), record)
+
+
+def _as_source(source: Source | Paths) -> Source:
+    if isinstance(source, Corpus | Lines):
+        return source
+    return Corpus.of(source)  # type: ignore[arg-type]
+
+
+def _several(texts: Iterable[str]) -> Sequence[str]:
+    if isinstance(texts, str):
+        raise TypeError("score takes several texts; put a single one in a list")
+    return list(texts)
+
+
+def _circumstances(family: str, config: DataclassInstance) -> dict[str, Any]:
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    versions = {"chainrule": __version__, "python": platform.python_version(), "numpy": np.__version__}
+    return {"family": family, "settings": asdict(config), "trained": now, "versions": versions, "command": sys.argv}
+
+
+def _data_record(source: Source, stream: Int32[ndarray, " tokens"]) -> dict[str, Any]:
+    documents = int(np.count_nonzero(stream == END))
+    return {"data": source.digests, "documents": documents, "tokens": stream.size - documents}

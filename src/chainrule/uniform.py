@@ -1,0 +1,79 @@
+"""The uniform model: every token is as likely as every other.
+
+The floor that any model must beat, and the smallest one behind the waist.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.errors import SettingError
+from chainrule.protocol import BEGIN, END, check_tokens, top_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float32, Int32
+    from numpy import ndarray
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniformConfig:
+    """It has no settings: the vocabulary is all there is."""
+
+
+class UniformModel:
+    """P(w | anything) = 1 / (V - 1), since <s> is never predicted. Its state is an array of empty rows."""
+
+    end = END
+
+    def __init__(self, vocabulary_size: int) -> None:
+        self.vocabulary_size = vocabulary_size
+
+    def score(
+        self,
+        sequences: Sequence[Int32[ndarray, " tokens"]],
+        *,
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
+        end: bool = True,
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """As `Scorer.score`."""
+        if prefixes is not None and len(prefixes) != len(sequences):
+            raise SettingError(f"{len(prefixes)} prefixes for {len(sequences)} sequences; give one to each")
+        for tokens in [*sequences, *(prefixes or [])]:
+            check_tokens(np.asarray(tokens), self.vocabulary_size)
+        log_prob = np.float32(-math.log(self.vocabulary_size - 1))
+        return [np.full(len(sequence) + end, log_prob) for sequence in sequences]
+
+    def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> Float32[ndarray, "rows 0"]:
+        """As `LanguageModel.start`."""
+        return np.empty((len(prefixes), 0), np.float32)
+
+    def next_log_probs(self, state: Float32[ndarray, "rows 0"]) -> Float32[ndarray, "rows vocab"]:
+        """As `LanguageModel.next_log_probs`."""
+        rows = np.full((len(state), self.vocabulary_size), -math.log(self.vocabulary_size - 1), np.float32)
+        rows[:, BEGIN] = -np.inf
+        return rows
+
+    def top(
+        self, state: Float32[ndarray, "rows 0"], k: int
+    ) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
+        """As `LanguageModel.top`."""
+        return top_of(self.next_log_probs(state), k)
+
+    def advance(self, state: Float32[ndarray, "rows 0"], tokens: Int32[ndarray, " rows"]) -> Float32[ndarray, "rows 0"]:
+        """As `LanguageModel.advance`."""
+        if len(tokens) != len(state):
+            raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one to each")
+        check_tokens(tokens, self.vocabulary_size)
+        return state
+
+    def select(
+        self, state: Float32[ndarray, "rows 0"], rows: Int32[ndarray, " new_rows"]
+    ) -> Float32[ndarray, "new_rows 0"]:
+        """As `LanguageModel.select`."""
+        return state[rows]
