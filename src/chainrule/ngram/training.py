@@ -11,13 +11,10 @@ from chainrule.ngram.table import packed
 from chainrule.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from jaxtyping import Int32
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
-    from chainrule.ngram.counting import Level
     from chainrule.ngram.smoothing import Discounts
 
 
@@ -28,14 +25,7 @@ def train_ngram(
 
     Raises EstimationError under config.strict_discounts.
     """
-    return estimated(count_ngrams(stream, vocabulary_size, config.order, progress), config, progress)
-
-
-def estimated(
-    levels: Sequence[Level], config: NGramConfig, progress: Progress = silent
-) -> tuple[NGramModel, dict[str, Any]]:
-    """The model of counts that are there already; levels above config.order are left out."""
-    levels = levels[: config.order]
+    levels = count_ngrams(stream, vocabulary_size, config.order, progress)
     estimates = modified_kneser_ney(levels, config, progress)
     table = packed(levels, estimates)
     record = {

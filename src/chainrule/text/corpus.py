@@ -42,6 +42,10 @@ class Block:
     source: str
     first_line: int  # the number of its first line in the source, from 1
 
+    def lines(self) -> list[str]:
+        """Without their newlines."""
+        return self.text.tobytes().decode().split("\n")[:-1]
+
 
 class Source(Protocol):
     """What text can be read from, any number of times unless it is standard input."""

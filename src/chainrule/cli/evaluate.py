@@ -1,0 +1,44 @@
+"""chainrule evaluate MODEL TEXT: the honest numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, TextFile
+from chainrule.cli.screen import print_json, progress
+
+if TYPE_CHECKING:
+    from chainrule.evaluation.likelihood import Measurement
+
+
+def evaluate(model: ModelPath, *texts: TextFile, markers: ModelMarkerRule = None, json: Json = False) -> None:
+    """Perplexity with and without unknown tokens, bits per byte, and the share of unknown tokens of a text.
+
+    Bits per byte pay for the spelling of unknown tokens, so they can be compared across tokenizers and vocabularies.
+    """
+    from chainrule.model import load
+    from chainrule.text.corpus import Corpus
+
+    source = Corpus.of(texts)
+    with progress() as told:
+        opened = load(model, progress=told)
+        opened.tokenizer.markers = markers or opened.tokenizer.markers
+        measurement = opened.evaluate(source, told)
+    if json:
+        print_json(measurement.as_json())
+    else:
+        print(described(measurement))
+
+
+def described(measurement: Measurement) -> str:
+    """A measurement for people."""
+    figures = [
+        ("perplexity", f"{measurement.perplexity:,.4f}", "a token, </s> counted"),
+        ("  without unknown tokens", f"{measurement.perplexity_without_oov:,.4f}", ""),
+        ("bits per byte", f"{measurement.bits_per_byte:.4f}", "spelling of unknown tokens paid for"),
+        ("tokens", f"{measurement.tokens:,}", f"in {measurement.documents:,} lines, {measurement.bytes:,} bytes"),
+        ("unknown tokens", f"{measurement.oov:,}", f"{measurement.oov / measurement.tokens:.2%}"),
+        ("log-probability", f"{measurement.log_prob:,.2f}", "nats"),
+    ]
+    lines = [f"{name:<26}{value:>16}  {remark}".rstrip() for name, value, remark in figures]
+    return "\n".join([*lines, f"signature  {measurement.signature}"])

@@ -1,0 +1,41 @@
+"""chainrule next MODEL PROMPT: the next-token distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from chainrule.cli.arguments import Json, ModelPath
+from chainrule.cli.screen import finite, print_json
+from chainrule.report.tables import text_table
+
+
+def next_tokens(
+    model: ModelPath,
+    prompt: Annotated[
+        str, Parameter(help="The text so far; empty for the start of a line.", allow_leading_hyphen=True)
+    ] = "",
+    *,
+    top: Annotated[int, Parameter(help="How many tokens to show.")] = 10,
+    json: Json = False,
+) -> None:
+    """Print the likeliest next tokens after a prompt with their probabilities, best first.
+
+    </s> is the end of the line, <unk> all unknown tokens together.
+    ￭ marks the side on which a token touches its neighbour.
+    """
+    from chainrule.model import load
+
+    pairs = load(model).next(prompt, top)
+    if json:
+        rows = [{"token": token, "prob": prob, "log_prob": finite(_log(prob))} for token, prob in pairs]
+        print_json(rows)
+    else:
+        table = [[token, f"{prob:.6f}", f"{-_log(prob) / math.log(2):.2f}"] for token, prob in pairs]
+        print(text_table(["token", "probability", "bits"], table))
+
+
+def _log(prob: float) -> float:
+    return math.log(prob) if prob > 0 else -math.inf

@@ -1,0 +1,89 @@
+"""What people see while they wait and at the end: progress and notes on standard error, results on standard output."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
+
+    from chainrule.progress import Progress
+
+PATIENCE = 2.0  # seconds without a word
+
+
+def note(message: str) -> None:
+    print(f"note: {message}", file=sys.stderr)
+
+
+def print_json(value: Any) -> None:
+    """One line of valid JSON: infinities must have become null before."""
+    print(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def finite(number: float) -> float | None:
+    """The number, or None (null in JSON) where it is infinite."""
+    return number if math.isfinite(number) else None
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """A progress bar with the time left, from PATIENCE seconds on, where standard error is a terminal."""
+    _announce_compilation()
+    bar = _Bar()
+    try:
+        yield bar
+    finally:
+        bar.close()
+
+
+class _Bar:
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self.task = ""
+        self.task_id: TaskID | None = None
+        self.rich: RichProgress | None = None
+
+    def __call__(self, task: str, done: float, total: float | None) -> None:
+        if self.rich is None:
+            if not sys.stderr.isatty() or time.monotonic() - self.began < PATIENCE:
+                return
+            self.rich = _rich_progress()
+            self.rich.start()
+        if task != self.task or self.task_id is None:
+            self.task, self.task_id = task, self.rich.add_task(task, total=total)
+        self.rich.update(self.task_id, completed=done, total=total)
+
+    def close(self) -> None:
+        if self.rich is not None:
+            self.rich.stop()
+
+
+def _rich_progress() -> RichProgress:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    return Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+
+
+def _announce_compilation() -> None:
+    from chainrule.jit import is_first_run
+
+    if is_first_run():
+        note("compiling for this machine; this happens once and takes up to half a minute")

@@ -1,0 +1,123 @@
+"""chainrule train FAMILY: text in, a model folder out, a summary on screen."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from chainrule.cli.arguments import Json, MarkerRule, Output, Overwrite, TextFile, TokenizerName
+from chainrule.cli.screen import note, print_json, progress
+from chainrule.errors import TextError
+from chainrule.ngram.config import NGramConfig
+from chainrule.report.tables import text_table
+from chainrule.uniform import UniformConfig
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from _typeshed import DataclassInstance
+
+
+def ngram(
+    *texts: TextFile,
+    output: Output,
+    order: Annotated[int, Parameter(help="Contexts are order - 1 tokens long.")] = 5,
+    tokenizer: TokenizerName = "word",
+    prune: Annotated[
+        tuple[int, ...],
+        Parameter(
+            help="Drop n-grams seen at most this often, by order from unigrams (0) on; the last number repeats: 0 0 1.",
+            consume_multiple=True,
+            negative=(),
+        ),
+    ] = (0,),
+    interpolate_unigrams: Annotated[
+        bool, Parameter(help="Let all unigrams share in the uniform distribution, not <unk> alone.")
+    ] = True,
+    strict_discounts: Annotated[
+        bool, Parameter(negative=(), help="Fail where discounts cannot be estimated, and do not fall back.")
+    ] = False,
+    kenlm_compatible: Annotated[
+        bool, Parameter(negative=(), help="Repeat a slip of lmplz that shows only on tiny texts.")
+    ] = False,
+    markers: MarkerRule = "error",
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Train an n-gram model: interpolated modified Kneser-Ney, as KenLM's lmplz."""
+    config = NGramConfig(
+        order=order,
+        prune=tuple(prune),
+        interpolate_unigrams=interpolate_unigrams,
+        strict_discounts=strict_discounts,
+        kenlm_compatible=kenlm_compatible,
+    )
+    _train(texts, config, output, tokenizer, markers, overwrite=overwrite, json=json)
+
+
+def uniform(
+    *texts: TextFile,
+    output: Output,
+    tokenizer: TokenizerName = "word",
+    markers: MarkerRule = "error",
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Train a uniform model: it learns the vocabulary and nothing else."""
+    _train(texts, UniformConfig(), output, tokenizer, markers, overwrite=overwrite, json=json)
+
+
+def _train(
+    texts: tuple[str, ...],
+    config: DataclassInstance,
+    output: Path,
+    tokenizer: str,
+    markers: Any,
+    *,
+    overwrite: bool,
+    json: bool,
+) -> None:
+    from chainrule.model import peak_memory, train
+    from chainrule.store import check_target
+    from chainrule.text.corpus import Corpus
+
+    if not texts:
+        raise TextError("no text was given; name one or more files, or - for standard input")
+    source = Corpus.of(texts)
+    check_target(output, overwrite=overwrite)
+    began = time.perf_counter()
+    with progress() as told:
+        model = train(source, config, tokenizer=tokenizer, markers=markers, progress=told)
+        model.save(output, overwrite=overwrite, progress=told)
+    summary = {
+        "model": str(output),
+        "vocabulary": model.vocabulary_size,
+        "bytes": sum(path.stat().st_size for path in output.iterdir()),
+        "total_seconds": time.perf_counter() - began,
+        "peak_memory_bytes": peak_memory(),
+    }
+    if json:
+        print_json({**model.record, **summary})
+    else:
+        _print_summary(model.record, summary)
+
+
+def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
+    print(
+        f"{summary['model']}: {record['family']} model of {record['tokens']:,} tokens "
+        f"in {record['documents']:,} lines, vocabulary {summary['vocabulary']:,}"
+    )
+    if "discounts" in record:
+        rows = []
+        for size, discounts in zip(record["ngrams"], record["discounts"], strict=True):
+            values = [f"{value:.4f}" for value in discounts["values"]]
+            rows.append([str(discounts["order"]), f"{size:,}", *values, "" if discounts["estimated"] else "fallback"])
+        print(text_table(["order", "n-grams", "D1", "D2", "D3+", ""], rows))
+        for discounts in record["discounts"]:
+            if not discounts["estimated"]:
+                note(f"{discounts['problem']}; took {tuple(discounts['values'])} instead")
+    memory = summary["peak_memory_bytes"]
+    told_memory = f", {memory / 1e9:.2f} GB of memory at most" if memory else ""
+    print(f"{summary['bytes'] / 1e6:,.1f} MB, {summary['total_seconds']:.1f} s{told_memory}")
