@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import ModelFormatError
-from chainrule.ngram.config import NGramConfig
+from chainrule.ngram.config import MAX_ORDER, NGramConfig
 from chainrule.uniform import UniformConfig, UniformModel
 
 if TYPE_CHECKING:
@@ -66,9 +66,13 @@ def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) ->
     from chainrule.ngram.table import Table
 
     sizes = settings.get("ngrams")
-    if not isinstance(sizes, list) or not sizes or not all(type(size) is int and size > 0 for size in sizes):
+    if (
+        not isinstance(sizes, list)
+        or not 1 <= len(sizes) <= MAX_ORDER
+        or not all(type(size) is int and size >= 0 for size in sizes)
+    ):
         raise ModelFormatError(
-            f"the n-gram settings hold ngrams = {sizes!r}; expected a positive number for each order"
+            f"the n-gram settings hold ngrams = {sizes!r}; expected a number for each of at most {MAX_ORDER} orders"
         )
     if sizes[0] != vocabulary_size:
         raise ModelFormatError(

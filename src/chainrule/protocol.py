@@ -72,7 +72,12 @@ class LanguageModel(Scorer, Protocol[State]):
 def top_of(
     log_probs: Float32[ndarray, "rows vocab"], k: int
 ) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
-    """The default `top`: the k largest of each row, best first, equal ones by lower id."""
+    """The default `top`: the k largest of each row, best first, equal ones by lower id.
+
+    Raises SettingError where k < 1.
+    """
+    if k < 1:
+        raise SettingError(f"k is {k}; expected 1 or more")
     k = min(k, log_probs.shape[1])
     best = np.empty((len(log_probs), k), np.int32)
     for row, out in zip(log_probs, best, strict=True):

@@ -51,6 +51,8 @@ class UniformModel:
 
     def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> Float32[ndarray, "rows 0"]:
         """As `LanguageModel.start`."""
+        for tokens in prefixes:
+            check_tokens(np.asarray(tokens), self.vocabulary_size)
         return np.empty((len(prefixes), 0), np.float32)
 
     def next_log_probs(self, state: Float32[ndarray, "rows 0"]) -> Float32[ndarray, "rows vocab"]:

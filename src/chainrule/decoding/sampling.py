@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import SettingError
+from chainrule.protocol import check_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Int32
+    from jaxtyping import Float64, Int32
     from numpy import ndarray
 
     from chainrule.protocol import LanguageModel
@@ -40,6 +41,7 @@ def sample(
         )
     if seed < 0:
         raise SettingError(f"seed is {seed}; expected 0 or more")
+    check_tokens(np.array(banned, np.int64), model.vocabulary_size)
     generators = [np.random.default_rng([seed, row]) for row in range(len(prefixes))]
     texts: list[list[int]] = [[] for _ in prefixes]
     rows = np.arange(len(prefixes))  # those that still grow
@@ -47,7 +49,7 @@ def sample(
     for _ in range(max_tokens):
         if not rows.size:
             break
-        log_probs = model.next_log_probs(state)
+        log_probs = np.array(model.next_log_probs(state), np.float64)  # a copy: what came may be the model's own
         log_probs[:, list(banned)] = -np.inf
         tokens = _drawn(log_probs, temperature, [generators[row] for row in rows])
         for row, token in zip(rows.tolist(), tokens.tolist(), strict=True):
@@ -59,14 +61,18 @@ def sample(
 
 
 def _drawn(
-    log_probs: Float32[ndarray, "rows vocab"], temperature: float, generators: Sequence[np.random.Generator]
+    log_probs: Float64[ndarray, "rows vocab"], temperature: float, generators: Sequence[np.random.Generator]
 ) -> Int32[ndarray, " rows"]:
-    """A token for each row, by inversion of its cumulative distribution."""
+    """A token for each row, by inversion of its cumulative distribution. Raises SettingError where none is left."""
     best = log_probs.argmax(axis=1)
+    peaks = np.take_along_axis(log_probs, best[:, None], axis=1)
+    if not np.isfinite(peaks).all():
+        raise SettingError("there is no token to draw: each is banned or has no probability; ban fewer")
     if temperature == 0:
         return best.astype(np.int32)
-    peaks = np.take_along_axis(log_probs, best[:, None], axis=1)
-    cumulative = np.exp((log_probs - peaks) / temperature, dtype=np.float64).cumsum(axis=1)
+    with np.errstate(over="ignore"):  # -inf is right for what a low temperature leaves no chance
+        scaled = (log_probs - peaks) / temperature
+    cumulative = np.exp(scaled).cumsum(axis=1)
     draws = np.array([generator.random() for generator in generators]) * cumulative[:, -1]
     return np.array(
         [np.searchsorted(row, draw, side="right") for row, draw in zip(cumulative, draws, strict=True)], np.int32

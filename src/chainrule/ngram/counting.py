@@ -109,8 +109,8 @@ def _next_level(
         [(stream, occurrences, sizes, chunk.start, chunk.stop, chunk.at, following) for chunk in bounds],
         on_done=lambda i: told(0.6 * i / CHUNKS),
     )
-    distinct = np.concatenate([[0], np.cumsum([chunk_distinct for chunk_distinct, _ in found])]).tolist()
-    followed = np.concatenate([[0], np.cumsum([chunk_followed for _, chunk_followed in found])]).tolist()
+    distinct = [0, *itertools.accumulate(chunk_distinct for chunk_distinct, _ in found)]
+    followed = [0, *itertools.accumulate(chunk_followed for _, chunk_followed in found)]
 
     size = distinct[-1]
     level = Level(
@@ -140,6 +140,8 @@ class Chunk(NamedTuple):
 
 def _chunk_bounds(sizes: Int[ndarray, " contexts"]) -> list[Chunk]:
     """Cuts contexts into at most CHUNKS ranges with about as many occurrences each."""
+    if not sizes.size:
+        return []  # all documents are shorter than the order
     ends = np.cumsum(sizes, dtype=np.int64)
     total = int(ends[-1])
     cuts = np.unique(np.searchsorted(ends, np.linspace(0, total, CHUNKS + 1)[1:-1]) + 1)

@@ -66,6 +66,7 @@ class NGramModel:
     ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
         """The log-probability of each token of a stream, and the length of the n-gram that gave it."""
         check_tokens(stream, self.vocabulary_size)
+        stream = stream.astype(np.int32, casting="same_kind", copy=False)
         scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
         pieces = [
             (*self._arrays(), self.order, stream, start, stop, scores, lengths) for start, stop in _pieces(stream)
@@ -84,7 +85,7 @@ class NGramModel:
         longest = max(map(len, prefixes), default=0)
         for i in range(longest):
             rows = np.array([row for row, prefix in enumerate(prefixes) if i < len(prefix)])
-            tokens = np.array([prefixes[row][i] for row in rows], np.int32)
+            tokens = np.array([prefixes[row][i] for row in rows])
             contexts[rows] = self.advance(contexts[rows], tokens)
         return contexts
 
@@ -100,10 +101,10 @@ class NGramModel:
 
     def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
         """As `LanguageModel.advance`."""
-        tokens = np.ascontiguousarray(tokens, np.int32)
         if len(tokens) != len(state):
             raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one to each")
         check_tokens(tokens, self.vocabulary_size)
+        tokens = np.ascontiguousarray(tokens, np.int32)
         return advance(self.table.words, self.table.begin, self.table.log_backoffs.size, state, tokens)
 
     def select(self, state: Contexts, rows: Int32[ndarray, " new_rows"]) -> Contexts:
@@ -127,7 +128,7 @@ class NGramModel:
         document_end = np.array([END], np.int32)
         for i, sequence in enumerate(sequences):
             parts += [sequence, document_end] if prefixes is None else [prefixes[i], sequence, document_end]
-        stream = np.concatenate(parts, dtype=np.int32, casting="same_kind") if parts else np.empty(0, np.int32)
+        stream = np.concatenate(parts) if parts else np.empty(0, np.int32)
         scores, lengths = self.score_stream(stream)
         lengths_of_sequences = np.fromiter(map(len, sequences), np.int64, len(sequences))
         before = np.zeros_like(lengths_of_sequences)

@@ -122,10 +122,14 @@ def distributions(
                 backoff += log_backoffs[context]
         for word in range(vocabulary_size):
             out[row, word] = log_probs[1 + word] + backoff
-        for context in contexts[row]:
+        for j in range(contexts.shape[1]):
+            context = contexts[row, j]
             if not 0 <= context < inner:
                 continue
-            backoff -= log_backoffs[context]  # what remains is the longer contexts'
+            backoff = np.float32(0)
+            for longer in contexts[row, j + 1 :]:  # summed anew, since -inf cannot be taken away again
+                if 0 <= longer < inner:
+                    backoff += log_backoffs[longer]
             for node in range(max(np.int64(begin[context]), 0), min(np.int64(begin[context + 1]), words.size)):
                 if 0 <= words[node] < vocabulary_size:
                     out[row, words[node]] = log_probs[node] + backoff

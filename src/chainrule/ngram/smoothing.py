@@ -63,8 +63,8 @@ def modified_kneser_ney(levels: Sequence[Level], config: NGramConfig, progress: 
     pruned after h. Raises EstimationError under config.strict_discounts.
     """
     vocabulary_size = len(levels[0])
-    # The bottom is uniform over all words but <s>, which is never predicted.
-    lower: Float64[ndarray, " ngrams"] = np.array([1 / (vocabulary_size - 1)])
+    # The bottom is uniform over all words but <s>, which is never predicted; or it is <unk>, added below.
+    lower: Float64[ndarray, " ngrams"] = np.array([1 / (vocabulary_size - 1) if config.interpolate_unigrams else 0.0])
     last_counts = _raw_counts_of_last_suffixes(levels) if config.kenlm_compatible else {}
     estimates = []
     for i, level in enumerate(levels):
@@ -81,10 +81,8 @@ def modified_kneser_ney(levels: Sequence[Level], config: NGramConfig, progress: 
             kept = np.ones(vocabulary_size, np.bool_)
         log_probs, log_backoffs, lower = _interpolated(level, adjusted, kept, discounts, lower)
         if order == 1:
-            gamma = float(np.exp(log_backoffs[0]))
             if not config.interpolate_unigrams:
-                lower -= gamma / (vocabulary_size - 1)
-                lower[UNKNOWN] += gamma
+                lower[UNKNOWN] += np.exp(log_backoffs[0])
             lower[BEGIN] = 0
             with np.errstate(divide="ignore"):
                 log_probs = np.log(lower).astype(np.float32)
@@ -164,6 +162,8 @@ def _counts_of_counts(adjusted: Int[ndarray, " ngrams"], last: tuple[int, int] |
 
 def _raw_counts_of_last_suffixes(levels: Sequence[Level]) -> dict[int, tuple[int, int]]:
     """By order, the id and raw count of the suffix of that n-gram of the highest order which suffix order puts last."""
+    if not len(levels[-1]):
+        return {}
     ids = {len(levels): np.arange(len(levels[-1]))}
     for order in range(len(levels), 1, -1):
         ids[order - 1] = levels[order - 1].suffixes[ids[order]]
