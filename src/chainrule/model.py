@@ -93,12 +93,13 @@ class Model:
         return self.evaluate(source).perplexity
 
     def next(self, prompt: str = "", top: int = 10) -> list[tuple[str, float]]:
-        """The likeliest next tokens after a prompt, with their probabilities. Raises SettingError."""
+        """The likeliest next tokens after a prompt with their probabilities, none of them zero. Raises SettingError."""
         if top < 1:
             raise SettingError(f"top is {top}; expected 1 or more")
         log_probs, tokens = self.language_model.top(self.language_model.start([self._prompt(prompt)]), top)
         pairs = zip(tokens[0].tolist(), log_probs[0].tolist(), strict=True)
-        return [(self.tokenizer.vocabulary.token(token), math.exp(log_prob)) for token, log_prob in pairs]
+        possible = [(token, math.exp(log_prob)) for token, log_prob in pairs if log_prob > -math.inf]
+        return [(self.tokenizer.vocabulary.token(token), prob) for token, prob in possible]
 
     def generate(
         self, prompt: str = "", n: int = 1, *, max_tokens: int = 100, temperature: float = 1.0, seed: int = 0

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Parameter
 
 
 def _file_or_dash(type_: Any, value: Any) -> None:
     """A lone - is standard input; anything else with a leading hyphen is a misspelt option."""
     for name in [value] if isinstance(value, str) else value:
         if name.startswith("-") and name != "-":
-            raise ValueError(f"there is no option {name}")
+            raise CycloptsError(msg=f"There is no option {name}.")
 
 
 TextFile = Annotated[
@@ -39,4 +39,4 @@ ModelMarkerRule = Annotated[
     Literal["error", "skip", "keep"] | None,
     Parameter(help="What a literal <s>, </s> or <unk> in the text does; by default as in training."),
 ]
-Seed = Annotated[int, Parameter(help="The same seed gives the same texts.")]
+Seed = Annotated[int | None, Parameter(help="The same seed gives the same texts; without one, it is drawn and told.")]

@@ -19,6 +19,7 @@ app = App(
     version=__version__,
     help_epilogue="With --debug, an error shows its traceback.",
     help_format="plaintext",  # <unk> is no markup
+    suppress_keyboard_interrupt=False,
 )
 train = App(name="train", help="Train a model on text.")
 train.command("chainrule.cli.train:ngram", name="ngram", help="An n-gram model, modified Kneser-Ney smoothing.")
@@ -47,7 +48,7 @@ def run(arguments: list[str]) -> int:
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError as error:
-        return _told(f"{_one_line(str(error))} Try: chainrule {' '.join(_verbs(arguments))} --help", 2, debug)
+        return _told(f"{_one_line(str(error))} Try: {' '.join(['chainrule', *_verbs(arguments)])} --help", 2, debug)
     except ChainruleError as error:
         return _told(str(error), 1, debug)
     except MemoryError as error:

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json, ModelPath
-from chainrule.cli.screen import finite, print_json
+from chainrule.cli.screen import print_json
 from chainrule.report.tables import text_table
 
 
@@ -30,12 +30,8 @@ def next_tokens(
 
     pairs = load(model).next(prompt, top)
     if json:
-        rows = [{"token": token, "prob": prob, "log_prob": finite(_log(prob))} for token, prob in pairs]
+        rows = [{"token": token, "prob": prob, "log_prob": math.log(prob)} for token, prob in pairs]
         print_json(rows)
     else:
-        table = [[token, f"{prob:.6f}", f"{-_log(prob) / math.log(2):.2f}"] for token, prob in pairs]
+        table = [[token, f"{prob:.6f}", f"{-math.log2(prob):.2f}"] for token, prob in pairs]
         print(text_table(["token", "probability", "bits"], table))
-
-
-def _log(prob: float) -> float:
-    return math.log(prob) if prob > 0 else -math.inf
