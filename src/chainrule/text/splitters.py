@@ -43,7 +43,7 @@ NEVER_IN_UTF8 = 0xFF  # ends documents that hold newlines themselves
 VISIBLE = {"\0": "␀", "\t": "␉", "\n": "␊", "\r": "␍", " ": "␠"}  # for the character tokenizer
 CONNECTORS = "'’"
 NUMBER_CONNECTORS = ".,"
-# Scripts written without spaces, whose characters stand alone: CJK marks and numerals, Hiragana, Han.
+# Scripts written without spaces, whose characters stand alone with their marks: CJK marks and numerals, Hiragana, Han.
 ALONE_RANGES = (
     (0x3005, 0x3007),
     (0x3041, 0x309F),
@@ -139,7 +139,8 @@ def character_classes() -> UInt8[ndarray, " codepoints"]:
     for start, stop in ASSIGNED_RANGES:
         classes[start:stop] = [_character_class(chr(code)) for code in range(start, stop)]
     for first, last in ALONE_RANGES:
-        classes[first : last + 1] = ALONE
+        block = classes[first : last + 1]
+        block[block != EXTEND] = ALONE
     for text, value in ((CONNECTORS, CONNECTOR), (NUMBER_CONNECTORS, NUMBER_CONNECTOR)):
         for character in text:
             classes[ord(character)] = value

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.errors import SettingError
 from chainrule.protocol import END
 from chainrule.text.splitters import LINE_FEED, NEVER_IN_UTF8, Splitter, splitter_named
-from chainrule.text.vocabulary import Encoded, Markers, Vocabulary, byte_array
+from chainrule.text.vocabulary import MARKER_RULES, Encoded, Markers, Vocabulary, byte_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,6 +22,10 @@ class Tokenizer:
     """`decode(encode(text))` is the normalised text, wherever every token is known."""
 
     def __init__(self, splitter: Splitter, vocabulary: Vocabulary, markers: Markers = "error") -> None:
+        if markers not in MARKER_RULES:
+            raise SettingError(
+                f"there is no rule for markers called {markers!r}; choose one of {', '.join(MARKER_RULES)}"
+            )
         self.splitter, self.vocabulary, self.markers = splitter, vocabulary, markers
 
     @classmethod
@@ -59,7 +64,7 @@ class Tokenizer:
 def documents_of(stream: Int32[ndarray, " tokens"]) -> list[Int32[ndarray, " tokens"]]:
     """A stream of ids cut after each </s>; the parts come without it."""
     ends = np.flatnonzero(stream == END)
-    starts = np.concatenate([[0], ends[:-1] + 1])
+    starts = np.concatenate([[0], ends + 1])[:-1]
     return [stream[start:stop] for start, stop in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 

@@ -56,12 +56,17 @@ class Vocabulary:
     @classmethod
     def from_arrays(cls, text: UInt8[ndarray, " bytes"], offsets: Int64[ndarray, " tokens+1"]) -> Vocabulary:
         """What `arrays` gave. Raises ModelFormatError where they contradict each other."""
+        if text.dtype != np.uint8 or text.ndim != 1 or offsets.dtype != np.int64 or offsets.ndim != 1:
+            raise ModelFormatError(
+                f"the vocabulary's text and offsets are {text.dtype} {text.shape} and {offsets.dtype} {offsets.shape}, "
+                "expected one dimension of uint8 and one of int64; the file is damaged"
+            )
         ordered = offsets.size > len(MARKER_TOKENS) and offsets[0] == 0 and offsets[-1] == text.size
         if not ordered or np.any(offsets[1:] <= offsets[:-1]):
             raise ModelFormatError(
                 "the vocabulary's offsets do not rise from 0 to the size of its text; the file is damaged"
             )
-        if bytes(text[: offsets[3]]) != b"<unk><s></s>":
+        if offsets[:4].tolist() != [0, 5, 8, 12] or bytes(text[:12]) != b"<unk><s></s>":
             raise ModelFormatError("the vocabulary does not begin with <unk>, <s>, </s>; the file is damaged")
         vocabulary = cls.__new__(cls)
         vocabulary._adopt(text, offsets)
@@ -87,7 +92,7 @@ class Vocabulary:
             return MARKER_TOKENS.index(token)
         if not token or set(token) & set(" \n"):
             return UNKNOWN
-        return int(self.encode(byte_array(token.encode() + b"\n")).ids[0])
+        return int(self.encode(byte_array(token.encode("utf-8", "surrogatepass") + b"\n")).ids[0])
 
     def token(self, token_id: int) -> str:
         """Raises SettingError for an id that is none."""

@@ -1,0 +1,112 @@
+"""Text to ids and back."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from chainrule.errors import SettingError
+from chainrule.protocol import END, UNKNOWN
+from chainrule.text.tokenizer import Tokenizer, as_stream, documents_of
+from chainrule.text.vocabulary import MarkerError, byte_array
+
+KINDS = ["whitespace", "word", "character"]
+PARTS = ["a", "b'c", " ", "\n", "\r\n", "(", "￭", "␠", "3.1", "日本", "é", "\u0301"]
+texts = st.one_of(
+    st.text(max_size=40),  # with lone surrogates, as the operating system hands them out
+    st.lists(st.sampled_from(PARTS)).map("".join),
+).filter(lambda text: not re.search("</?s>|<unk>", text))
+ids = st.lists(st.integers(3, 9) | st.just(UNKNOWN), max_size=6).map(lambda row: np.array(row, np.int32))
+
+
+def normalised(kind: str, text: str) -> str:
+    """What each tokenizer says that it gives back."""
+    text = "".join("?" if "\ud800" <= character <= "\udfff" else character for character in text)
+    if kind == "character":
+        return re.sub("[\u2400-\u2420]", "\ufffd", text)
+    if kind == "whitespace":
+        return " ".join(re.findall("[^\0\t\n\r ]+", text))
+    return " ".join(text.replace("\0", " ").replace("￭", "\ufffd").split())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(deadline=None, max_examples=200)
+@given(st.lists(texts, max_size=4))
+@example(["a\ud800b"])
+@example(["", "", "a"])
+def test_decoding_gives_the_normalised_text_back(kind: str, documents: list[str]) -> None:
+    tokenizer = Tokenizer.untrained(kind)
+    joined = b"".join(text.encode("utf-8", "replace") + b"\xff" for text in documents)
+    grown = tokenizer.encode(byte_array(joined), document_end=0xFF, grow=True)
+    expected = "".join(normalised(kind, text) + "\n" for text in documents)
+    assert tokenizer.decode(grown.ids) == expected
+    again = tokenizer.encode_texts(documents)
+    assert again.ids.tolist() == grown.ids.tolist()
+    parts = documents_of(again.ids)
+    assert [tokenizer.decode(part) for part in parts] == [normalised(kind, text) for text in documents]
+
+
+def test_a_document_may_hold_newlines_where_texts_are_given_one_by_one() -> None:
+    tokenizer = Tokenizer.untrained("whitespace")
+    tokenizer.encode(byte_array(b"a b c\n"), grow=True)
+    assert tokenizer.encode_texts(["a\nb", "", "c\n\n"]).ids.tolist() == [3, 4, END, END, 5, END]
+    assert tokenizer.encode(byte_array(b"a\nb\n\nc\n")).ids.tolist() == [3, END, 4, END, END, 5, END]
+
+
+def test_a_newline_inside_a_document_is_a_character_like_any_other_to_the_character_tokenizer() -> None:
+    tokenizer = Tokenizer.untrained("character")
+    tokenizer.encode(byte_array(b"a\n\xff"), document_end=0xFF, grow=True)
+    assert tokenizer.vocabulary.tokens()[3:] == [b"a", "␊".encode()]
+    assert tokenizer.encode_texts(["\na"]).ids.tolist() == [4, 3, END]
+    assert tokenizer.decode([3, 4, 3, END]) == "a\na\n"
+
+
+def test_what_no_text_was_given_for_has_no_tokens() -> None:
+    assert Tokenizer.untrained().encode_texts([]).ids.tolist() == []
+
+
+def test_the_surface_of_an_unknown_token_is_what_stood_in_the_text() -> None:
+    encoded = Tokenizer.untrained("word").encode_texts(["Größe, 日"])
+    assert encoded.ids.tolist() == [UNKNOWN, UNKNOWN, UNKNOWN, END]
+    assert [encoded.surface(i).decode() for i in range(4)] == ["Größe", "￭,", "日", ""]
+
+
+def test_a_marker_in_a_text_is_an_error_that_counts_texts_not_newlines() -> None:
+    with pytest.raises(MarkerError, match="line 2: <s> stands"):
+        Tokenizer.untrained("word").encode_texts(["a\nb\nc", "d <s>"])
+
+
+def test_markers_are_markers_to_the_word_tokenizer_only_between_white_space() -> None:
+    tokenizer = Tokenizer.untrained("word")
+    tokenizer.encode(byte_array(b"x<s> <s>, (</s>) <unk>x\n"), grow=True)
+    assert tokenizer.decode(tokenizer.encode_texts(["x<s> <s>, (</s>) <unk>x"]).ids[:-1]) == "x<s> <s>, (</s>) <unk>x"
+
+
+def test_markers_are_only_letters_to_the_character_tokenizer() -> None:
+    tokenizer = Tokenizer.untrained("character")
+    tokenizer.encode(byte_array(b"<unk> <s> </s>\n"), grow=True)
+    assert tokenizer.decode(tokenizer.encode_texts(["<unk> <s> </s>"]).ids[:-1]) == "<unk> <s> </s>"
+
+
+def test_an_id_that_is_no_token_cannot_be_decoded() -> None:
+    with pytest.raises(SettingError, match="no token 3"):
+        Tokenizer.untrained().decode([3])
+
+
+@pytest.mark.parametrize(("kind", "markers", "named"), [("words", "error", "words"), ("word", "sikp", "sikp")])
+def test_a_misspelt_choice_is_refused_by_its_name(kind: str, markers: str, named: str) -> None:
+    with pytest.raises(SettingError, match=f"'{named}'; choose one of"):
+        Tokenizer.untrained(kind, markers)  # type: ignore[arg-type]
+
+
+@settings(deadline=None)
+@given(st.lists(ids, max_size=6))
+@example([])
+@example([np.empty(0, np.int32)])
+def test_a_stream_is_its_documents_each_with_its_end(documents: list[np.ndarray]) -> None:
+    stream = as_stream(documents)
+    assert stream.dtype == np.int32
+    assert stream.tolist() == [token for document in documents for token in [*document.tolist(), END]]
+    assert [part.tolist() for part in documents_of(stream)] == [document.tolist() for document in documents]
