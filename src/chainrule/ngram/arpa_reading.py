@@ -1,0 +1,298 @@
+"""An ARPA file to an n-gram table, streaming: blocks of lines are parsed on all processors, then each order is sorted.
+
+A file is not believed: nothing is allocated because of what its header says, and what is wrong gets a ModelFormatError
+that names the line. The conventions are KenLM's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from chainrule.jit import run_all
+from chainrule.ngram import arpa_reading_kernels as kernels
+from chainrule.ngram.arpa_assembly import Extra, Trie, TwiceError, closed
+from chainrule.ngram.arpa_source import CUT_SHORT, DAMAGED, Block, Source, opened
+from chainrule.ngram.config import MAX_ORDER
+from chainrule.ngram.table import NO_NODE, Table
+from chainrule.progress import Progress, silent
+from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary, byte_array
+from chainrule.text.vocabulary_kernels import insert_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from jaxtyping import Float32, Int32, Int64, UInt8, UInt64
+    from numpy import ndarray
+
+_OTHER_UNKNOWN = b"<UNK>"  # what some tools call <unk>
+_LOG_PROB_WITHOUT_UNKNOWN = -100 * np.log(10)
+_COUNT = re.compile(rb"ngram\s+(\d{1,18})\s*=\s*(\d{1,18})")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_COMMENT_LINES = 1000  # that may stand before \data\
+_AGAIN = "correct the line, or make the file again"
+
+
+def read_arpa(
+    path: str | os.PathLike[str], progress: Progress = silent, warn: Callable[[str], None] = warnings.warn
+) -> tuple[Table, Vocabulary]:
+    """The table and the vocabulary of a file, which may be compressed: .gz, .bz2 or .xz.
+
+    Ids are given by first appearance among the unigrams, after <unk>, <s> and </s>. The log-probability of <s> becomes
+    -inf. An n-gram whose suffix or context is not in the file gets it, as a blank with what backing off gives.
+    warn: told where there is no <unk>, which then gets a log10 probability of -100, and where n-grams are left out
+    since <s> is in them but not first: nothing would ever ask for them.
+    Raises ModelFormatError.
+    """
+    with opened(Path(path), progress) as source:
+        counts = _header(source)
+        section_lines = {1: _enter_section(source, "\\1-grams:")}
+        vocabulary, known, trie = _read_unigrams(source, counts, warn)
+        orphans: dict[int, Extra] = {}
+        try:
+            for order in range(2, len(counts) + 1):
+                section_lines[order] = _enter_section(source, f"\\{order}-grams:")
+                orphans[order] = _read_level(source, counts, known, trie, warn)
+            _enter_section(source, "\\end\\")
+            return closed(trie, orphans).table(), vocabulary
+        except TwiceError as error:
+            order = len(error.ngram)
+            ngram = b" ".join(vocabulary.token_bytes(word) for word in error.ngram).decode()
+            source.fail(f"the {order}-gram {ngram!r} twice", "each once", _AGAIN, section_lines[order])
+
+
+def _header(source: Source) -> list[int]:
+    """The numbers of n-grams by order. They are claims: no more than that is done with them."""
+    for _ in range(_COMMENT_LINES):
+        line = source.next_line()
+        if line is None or line.removeprefix(_BYTE_ORDER_MARK) == b"\\data\\":
+            break
+    if line is None:
+        source.fail("the end of the file", "\\data\\", "is it an ARPA file?")
+    if line.removeprefix(_BYTE_ORDER_MARK) != b"\\data\\":
+        source.fail(line, f"\\data\\ among the first {_COMMENT_LINES} lines", "is it an ARPA file?")
+    counts: list[int] = []
+    least_bytes = 0
+    for line in source.lines_before_section():
+        match = _COUNT.fullmatch(line)
+        order = len(counts) + 1
+        if match is None or int(match[1]) != order:
+            source.fail(line, f"'ngram {order}=' and a number, or \\1-grams:", DAMAGED)
+        if order > MAX_ORDER:
+            source.fail(f"an order of {order}", f"at most {MAX_ORDER}", "cut the model down to a lower order")
+        counts.append(int(match[2]))
+        least_bytes += counts[-1] * (2 * order + 2)  # a digit, a byte for each word, the space before each, a newline
+        if source.size is not None and least_bytes > source.size:
+            source.fail(line, f"fewer n-grams in a file of {source.size:,} bytes", CUT_SHORT)
+    if not counts:
+        source.fail("no numbers of n-grams after \\data\\", "'ngram 1=' and a number", DAMAGED)
+    return counts
+
+
+def _enter_section(source: Source, title: str) -> int:
+    """Passes over the line that begins a section; returns its number."""
+    line = source.next_line()
+    if line is None:
+        source.fail("the end of the file", title, CUT_SHORT)
+    if line != title.encode():
+        source.fail(line, title, DAMAGED)
+    return source.line
+
+
+@dataclass(frozen=True)
+class _Words:
+    """A vocabulary as a hash table; ids from `size` on are other names of <unk>. Empty until the unigrams are read."""
+
+    size: int
+    pool: UInt8[ndarray, " bytes"]
+    offsets: Int64[ndarray, " tokens+1"]
+    slots: UInt64[ndarray, " slots"]
+
+
+_NO_WORDS = _Words(0, np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.uint64))
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The n-grams of a block, or what is wrong with one."""
+
+    block: Block
+    rows: Int32[ndarray, "ngrams order"]  # of word ids; for unigrams, of where their word starts and stops
+    log_probs: Float32[ndarray, " ngrams"]
+    log_backoffs: Float32[ndarray, " ngrams"]
+    left_out: int
+    status: int
+    wrong: slice  # bytes of the block
+
+
+def _parse(block: Block, order: int, has_backoffs: bool, known: _Words) -> _Lines:
+    rows = np.empty((block.lines, max(order, 2)), np.int32)
+    log_probs, log_backoffs = np.empty(block.lines, np.float32), np.empty(block.lines, np.float32)
+    status, count, left_out, start, stop = kernels.parse_lines(
+        block.text,
+        order,
+        has_backoffs,
+        known.size,
+        known.slots,
+        known.pool,
+        known.offsets,
+        rows,
+        log_probs,
+        log_backoffs,
+    )
+    return _Lines(block, rows[:count], log_probs[:count], log_backoffs[:count], left_out, status, slice(start, stop))
+
+
+def _parsed(source: Source, order: int, counts: Sequence[int], known: _Words) -> Iterator[list[_Lines]]:
+    """All of a section, some blocks at a time, checked to be as many n-grams as the header says."""
+    section_line, expected = source.line, counts[order - 1]
+    blocks = source.blocks_before_section()
+    seen = 0
+    while batch := list(itertools.islice(blocks, 2 * (os.cpu_count() or 1))):
+        parsed = run_all(_parse, [(block, order, order < len(counts), known) for block in batch])
+        for lines in parsed:
+            if lines.status != kernels.FINE:
+                _fail_at(source, lines, order)
+            seen += len(lines.rows) + lines.left_out
+        if seen > expected:
+            break
+        yield parsed
+    said = f"{expected}, as \\data\\ says"
+    if seen < expected and source.has_ended():
+        source.fail(f"the end of the file after {seen} {order}-grams", said, CUT_SHORT)
+    if seen != expected:
+        source.fail(f"{seen} {order}-grams{' or more' if seen > expected else ''}", said, DAMAGED, section_line)
+
+
+def _fail_at(source: Source, lines: _Lines, order: int) -> NoReturn:
+    """Says what is wrong with the field or line that the kernel stopped at."""
+    text = lines.block.text
+    wrong = text[lines.wrong].tobytes()
+    line = lines.block.first_line + int(np.count_nonzero(text[: lines.wrong.start] == ord("\n")))
+    expected = {
+        kernels.BAD_PROBABILITY: "a log10 probability, which is a number of at most 0",
+        kernels.BAD_BACKOFF: f"a log10 back-off, which is a number of at most {kernels.LARGEST_BACKOFF:g}",
+        kernels.NEEDLESS_BACKOFF: "no back-off at the highest order",
+        kernels.UNKNOWN_WORD: "a word that is among the 1-grams",
+        kernels.TOO_FEW_FIELDS: f"a log10 probability and {order} words",
+        kernels.TOO_MANY_FIELDS: f"a log10 probability, {order} words and a log10 back-off",
+    }
+    source.fail(wrong, expected[lines.status], _AGAIN, line)
+
+
+def _read_unigrams(
+    source: Source, counts: Sequence[int], warn: Callable[[str], None]
+) -> tuple[Vocabulary, _Words, Trie]:
+    section_line = source.line
+    # In front stands an <unk>, in case that the file has none.
+    texts = [byte_array(MARKER_TOKENS[UNKNOWN].encode())]
+    places = [np.array([[0, texts[0].size]])]  # where each word starts and stops
+    log_probs, log_backoffs = [np.array([_LOG_PROB_WITHOUT_UNKNOWN], np.float32)], [np.zeros(1, np.float32)]
+    size = texts[0].size
+    for batch in _parsed(source, 1, counts, _NO_WORDS):
+        for lines in batch:
+            _check_utf8(source, lines.block)
+            texts.append(lines.block.text)
+            places.append(lines.rows.astype(np.int64) + size)
+            log_probs.append(lines.log_probs)
+            log_backoffs.append(lines.log_backoffs)
+            size += lines.block.text.size
+    text, where = np.concatenate(texts), np.concatenate(places)
+    unknown, begin, end = (_index_of(marker.encode(), text, where) for marker in MARKER_TOKENS)
+    for marker, index in ((MARKER_TOKENS[BEGIN], begin), (MARKER_TOKENS[END], end)):
+        if index == 0:
+            source.fail(f"no {marker} among the 1-grams", "<s> and </s>", "make the model with both", section_line)
+    other_unknown = _index_of(_OTHER_UNKNOWN, text, where) if unknown == 0 else 0
+    if other_unknown:
+        unknown = other_unknown
+        where[other_unknown] = where[0]
+    if unknown == 0:
+        warn(f"{source.name}: there is no <unk>, so that unknown words get a log10 probability of -100")
+    others = np.ones(len(where), np.bool_)
+    others[[0, unknown, begin, end]] = False
+    by_id = np.concatenate([[unknown, begin, end], np.flatnonzero(others)])
+    pool, offsets = _spelled(text, where[by_id])
+    known = _known(pool, offsets, other_unknown=other_unknown > 0)
+    twin = insert_all(known.pool, known.offsets, known.offsets.size - 1, known.slots)
+    if twin >= 0:
+        word = known.pool[known.offsets[twin] : known.offsets[twin + 1]].tobytes().decode()
+        source.fail(f"the word {word!r} twice among the 1-grams", "each once", _AGAIN, section_line)
+    sorted_log_probs = np.concatenate(log_probs)[by_id]
+    sorted_log_probs[BEGIN] = -np.inf
+    trie = Trie(sorted_log_probs, np.concatenate(log_backoffs)[by_id], node_limit=sum(counts) + 2)
+    return Vocabulary.from_arrays(pool, offsets), known, trie
+
+
+def _check_utf8(source: Source, block: Block) -> None:
+    """The words of longer n-grams need no check, since they have to be among the 1-grams."""
+    data = block.text.tobytes()
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = block.first_line + data.count(b"\n", 0, error.start)
+        source.fail(data[error.start : error.start + 1], "UTF-8", "convert it to UTF-8, for instance with iconv", line)
+
+
+def _index_of(word: bytes, text: UInt8[ndarray, " bytes"], places: Int64[ndarray, "words 2"]) -> int:
+    """Of the first of the words that is this one, not counting the one in front; 0 where there is none."""
+    candidates = np.flatnonzero(places[:, 1] - places[:, 0] == len(word))
+    candidates = candidates[candidates > 0]
+    letters = text[places[candidates, :1] + np.arange(len(word))]  # (candidates, letters)
+    found = candidates[np.all(letters == byte_array(word), axis=1)]
+    return int(found[0]) if found.size else 0
+
+
+def _spelled(
+    text: UInt8[ndarray, " bytes"], places: Int64[ndarray, "words 2"]
+) -> tuple[UInt8[ndarray, " bytes"], Int64[ndarray, " words+1"]]:
+    """The words at these places one after the other, and where each begins."""
+    offsets = np.concatenate([[0], np.cumsum(places[:, 1] - places[:, 0])])
+    pool = np.empty(offsets[-1], np.uint8)
+    kernels.copy_words(text, places, pool, offsets)
+    return pool, offsets
+
+
+def _known(pool: UInt8[ndarray, " bytes"], offsets: Int64[ndarray, " tokens+1"], *, other_unknown: bool) -> _Words:
+    """A hash table with nothing in it yet."""
+    size = offsets.size - 1
+    if other_unknown:
+        pool = np.concatenate([pool, byte_array(_OTHER_UNKNOWN)])
+        offsets = np.append(offsets, pool.size)
+    slots = np.zeros(1 << (2 * offsets.size).bit_length(), np.uint64)  # at most half full
+    return _Words(size, pool, offsets, slots)
+
+
+def _read_level(source: Source, counts: Sequence[int], known: _Words, trie: Trie, warn: Callable[[str], None]) -> Extra:
+    """Adds the next order to the trie; returns the n-grams whose contexts are not in it. Raises TwiceError."""
+    order = trie.order + 1
+    is_last = order == len(counts)
+    contexts, words = [np.empty(0, trie.index)], [np.empty(0, np.int32)]
+    log_probs, log_backoffs = [np.empty(0, np.float32)], [np.empty(0, np.float32)]
+    orphans = Extra.blanks(np.empty((0, order), np.int32))
+    left_out = 0
+    for batch in _parsed(source, order, counts, known):
+        for lines, nodes in zip(
+            batch, run_all(trie.nodes_of, [(lines.rows, order - 1) for lines in batch]), strict=True
+        ):
+            left_out += lines.left_out
+            has_context = nodes != NO_NODE
+            if not has_context.all():
+                lacking = ~has_context
+                orphans += Extra(lines.rows[lacking], lines.log_probs[lacking], lines.log_backoffs[lacking])
+            contexts.append(nodes[has_context])
+            words.append(lines.rows[has_context, -1])
+            log_probs.append(lines.log_probs[has_context])
+            if not is_last:
+                log_backoffs.append(lines.log_backoffs[has_context])
+    if left_out:
+        warn(f"{source.name}: {left_out} {order}-grams are left out, since <s> is in them but not first")
+    trie.add_level(*(np.concatenate(parts) for parts in (contexts, words, log_probs, log_backoffs)))
+    return orphans

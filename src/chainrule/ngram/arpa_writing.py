@@ -1,0 +1,147 @@
+"""An n-gram table to an ARPA file, byte by byte as KenLM's lmplz lays it out: tabs, blank lines, shortest decimals.
+
+The file is replaced in one step, so that a kill at any moment leaves the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import itertools
+import lzma
+import os
+import secrets
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from chainrule.errors import ModelFormatError, OutputError
+from chainrule.jit import run_all
+from chainrule.ngram.arpa_writing_kernels import DAMAGED, NUMBER_ROOM, write_lines
+from chainrule.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from jaxtyping import Int64
+    from numpy import ndarray
+
+    from chainrule.ngram.table import Table
+    from chainrule.text.vocabulary import Vocabulary
+
+TASK = "writing ARPA"
+_BATCH = 1 << 15  # n-grams that a thread formats at once
+_LINE_ROOM = 128  # bytes for each of them; where it does not suffice, the rest goes into a second buffer
+_COMPRESSORS: dict[str, Callable[..., Any]] = {
+    ".gz": lambda file, mode: gzip.GzipFile("", mode, 6, file, mtime=0),  # the same table gives the same bytes
+    ".bz2": bz2.BZ2File,
+    ".xz": lzma.LZMAFile,
+}
+
+
+def write_arpa(path: str | os.PathLike[str], table: Table, vocabulary: Vocabulary, progress: Progress = silent) -> None:
+    """Writes a table, compressed where the name ends in .gz, .bz2 or .xz. What -inf is, is written as -99.
+
+    Raises OutputError; then, and when interrupted, what was there before is still there. Raises ModelFormatError where
+    the table is damaged.
+    """
+    if len(vocabulary) != table.vocabulary_size:
+        raise ValueError(f"a vocabulary of {len(vocabulary)} tokens for a table of {table.vocabulary_size} unigrams")
+    total = sum(table.level_sizes)
+    done = 0
+    with _replaced(Path(path)) as file:
+        file.write(b"\\data\\\n")
+        for order, size in enumerate(table.level_sizes, start=1):
+            file.write(b"ngram %d=%d\n" % (order, size))
+        for order in range(1, table.order + 1):
+            file.write(b"\n\\%d-grams:\n" % order)
+            for lines, ngrams in _formatted(table, vocabulary, order):
+                progress(TASK, done, total)
+                file.write(lines)
+                done += ngrams
+        file.write(b"\n\\end\\\n")
+        progress(TASK, total, total)
+
+
+def _formatted(table: Table, vocabulary: Vocabulary, order: int) -> Iterator[tuple[memoryview, int]]:
+    """The lines of one order, a few MB at a time, each with its number of n-grams."""
+    level = table.level(order)
+    spelled = vocabulary.arrays()
+    fixed = (table.words, table.log_probs, table.begin, table.log_backoffs, spelled["text"], spelled["offsets"], order)
+    threads = os.cpu_count() or 1
+    buffers = [np.empty(_BATCH * _LINE_ROOM, np.uint8) for _ in range(threads)]
+    edges = [*range(level.start, level.stop, _BATCH), level.stop]
+    batches = list(itertools.pairwise(edges))
+    for i in range(0, len(batches), threads):
+        together = batches[i : i + threads]
+        calls = [
+            (*fixed, _path(table, order, start), stop, out)
+            for (start, stop), out in zip(together, buffers, strict=False)
+        ]
+        for (start, stop), out, (node, used) in zip(together, buffers, run_all(write_lines, calls), strict=False):
+            yield _checked(node, out[:used]), stop - start
+            while node < stop:  # long words: on from there, in more room
+                longest = int(np.diff(spelled["offsets"]).max()) + 1
+                room = np.empty(max(out.size, 2 * NUMBER_ROOM + order * longest), np.uint8)
+                node, used = write_lines(*fixed, _path(table, order, node), stop, room)
+                yield _checked(node, room[:used]), 0
+
+
+def _checked(node: int, lines: ndarray) -> memoryview:
+    if node == DAMAGED:
+        raise ModelFormatError(
+            "the n-gram table names a word or a node that is outside its arrays; the model is damaged, make it again"
+        )
+    return lines.data
+
+
+def _path(table: Table, order: int, node: int) -> Int64[ndarray, " order+1"]:
+    """A node and all its contexts, by order."""
+    path = np.zeros(order + 1, np.int64)
+    path[order] = node
+    for n in range(order - 1, 0, -1):
+        level = table.level(n)
+        begin = table.begin[level.start : level.stop + 1]
+        context = np.searchsorted(begin, path[n + 1], side="right") - 1
+        path[n] = level.start + np.clip(context, 0, table.level_sizes[n - 1] - 1)
+    return path
+
+
+@contextmanager
+def _replaced(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to that takes the place of `path` when all went well, and vanishes otherwise."""
+    target = Path(os.path.realpath(path))  # a link stays a link
+    if target.is_dir():
+        raise OutputError(f"{path}: this is a folder; name a file")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        try:
+            with open(temporary, "xb") as raw:
+                compressor = _COMPRESSORS.get(target.suffix)
+                if compressor is None:
+                    yield raw
+                else:
+                    with compressor(raw, "wb") as file:
+                        yield file
+                raw.flush()
+                os.fsync(raw.fileno())
+            os.replace(temporary, target)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from error
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":
+        return  # folders cannot be opened there
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
