@@ -1,0 +1,42 @@
+"""What many tests share: the files beside them, and one text that is encoded once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from chainrule.text.corpus import Corpus
+from chainrule.text.tokenizer import Tokenizer
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+# The first example of a test may compile kernels, so that a deadline would say nothing.
+settings.register_profile("chainrule", deadline=None, max_examples=50)
+settings.load_profile("chainrule")
+
+
+class Encoded(NamedTuple):
+    """train.txt and heldout.txt as ids; the tokenizer has learnt the former."""
+
+    tokenizer: Tokenizer
+    train: np.ndarray
+    heldout: np.ndarray
+
+
+@pytest.fixture(scope="session")
+def fixtures() -> Path:
+    return FIXTURES
+
+
+@pytest.fixture(scope="session")
+def encoded() -> Encoded:
+    tokenizer = Tokenizer.untrained("whitespace")
+    train, heldout = (
+        np.concatenate([tokenizer.encode(block.text, grow=grow).ids for block in Corpus.of(FIXTURES / name).blocks()])
+        for name, grow in (("train.txt", True), ("heldout.txt", False))
+    )
+    return Encoded(tokenizer, train, heldout)
