@@ -12,7 +12,9 @@ import hashlib
 import io
 import lzma
 import os
+import re
 import sys
+import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 1 << 23
 STANDARD_INPUT = "-"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LINE_END = re.compile("\r?\n")
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
@@ -63,7 +66,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Lines:
-    """A text in memory, a document a line."""
+    """A text in memory, a document a line; a line end inside of one is a space, and one at its end is dropped."""
 
     lines: Sequence[str]
     name: str = "the given lines"
@@ -83,7 +86,8 @@ class Lines:
         yield Block(byte_array(self._joined()), self.name, 1)
 
     def _joined(self) -> bytes:
-        return "".join(" ".join(line.splitlines()) + "\n" for line in self.lines).encode("utf-8", "replace")
+        lines = (_LINE_END.sub(" ", line.removesuffix("\n").removesuffix("\r")) for line in self.lines)
+        return "".join(line + "\n" for line in lines).encode("utf-8", "replace")
 
 
 @dataclass
@@ -110,16 +114,16 @@ class Corpus:
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
         """Raises TextError where a source cannot be read, is not UTF-8, or where all are empty."""
-        total = sum(os.path.getsize(name) for name in self.sources if name != STANDARD_INPUT) or None
+        sizes = [_size(name) for name in self.sources]
+        total = sum(sizes) or None
         done = 0.0
         empty = True
-        for name in self.sources:
+        for name, size in zip(self.sources, sizes, strict=True):
             for block, bytes_read in _read_blocks(name, self.digests):
                 empty = False
                 yield block
                 progress(task, done + bytes_read, total)
-            if name != STANDARD_INPUT:
-                done += os.path.getsize(name)
+            done += size
         if empty:
             raise TextError(f"{', '.join(self.sources)}: there is no text in it; at least one line is needed")
 
@@ -143,6 +147,14 @@ def _check_source(name: str) -> None:
         raise TextError(f"{name}: this is a folder; name the text files in it")
 
 
+def _size(name: str) -> int:
+    """The bytes of a file; 0 for what cannot tell, such as standard input."""
+    try:
+        return 0 if name == STANDARD_INPUT else os.path.getsize(name)
+    except OSError as error:
+        raise TextError(f"{name}: cannot be read: {error.strerror}") from error
+
+
 def _read_blocks(name: str, digests: dict[str, str], *, wait: bool = True) -> Iterator[tuple[Block, int]]:
     """Blocks of one source, each with the bytes of the file that have been read for it."""
     digest = hashlib.sha256()
@@ -150,6 +162,7 @@ def _read_blocks(name: str, digests: dict[str, str], *, wait: bool = True) -> It
     rest = b""
     try:
         with _opened(name) as (file, raw):
+            knows_place = name != STANDARD_INPUT and raw.seekable()  # a pipe such as <(zcat corpus.gz) does not
             while True:
                 data = file.read(BLOCK_BYTES) if wait else cast(io.BufferedReader, file).read1(BLOCK_BYTES)
                 digest.update(data)
@@ -163,9 +176,9 @@ def _read_blocks(name: str, digests: dict[str, str], *, wait: bool = True) -> It
                 text, rest = whole[:cut], whole[cut:]
                 _check_utf8(text, name, line, place)
                 lines = text.count(b"\n")
-                yield Block(_clean(text, first=place == 0), name, line), raw.tell() if name != STANDARD_INPUT else 0
+                yield Block(_clean(text, first=place == 0), name, line), raw.tell() if knows_place else 0
                 line, place = line + lines, place + cut
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise TextError(
             f"{name}: cannot be read: {error.strerror if isinstance(error, OSError) and error.strerror else error}"
         ) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 import sysconfig
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,9 +55,8 @@ def _library_sources() -> Iterator[Path]:
     for name in sorted(sys.stdlib_module_names - _LEFT_OUT):
         package, module = library / name, library / f"{name}.py"
         if package.is_dir():
-            yield from (
-                path for path in sorted(package.rglob("*.py")) if "test" not in path.parts and "tests" not in path.parts
-            )
+            paths = sorted(package.rglob("*.py"))
+            yield from (path for path in paths if not {"test", "tests"} & {*path.relative_to(library).parts})
         elif module.is_file():
             yield module
 
@@ -66,8 +66,17 @@ def _docstrings(path: Path) -> Iterator[str]:
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
             text := ast.get_docstring(node)
         ):
             yield text
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """As `ast.walk`, without the expressions, which are most of a tree and hold no docstring."""
+    waiting = deque([tree])
+    while waiting:
+        node = waiting.popleft()
+        yield node
+        waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr))

@@ -1,0 +1,321 @@
+"""Files of every kind, whole and broken, against what the standard library reads from them."""
+
+import bz2
+import gzip
+import hashlib
+import io
+import itertools
+import lzma
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from chainrule.errors import TextError
+from chainrule.text import corpus
+from chainrule.text.corpus import Corpus, Lines, lines_as_they_come
+
+COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+fast = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def file_of(folder: Path, data: bytes, name: str = "text.txt") -> str:
+    (folder / name).write_bytes(data)
+    return str(folder / name)
+
+
+def text_of(source: Corpus | Lines) -> bytes:
+    return b"".join(block.text.tobytes() for block in source.blocks())
+
+
+def cleaned(data: bytes) -> bytes:
+    """What is to be read from a file."""
+    text = data.removeprefix(BYTE_ORDER_MARK).replace(b"\r\n", b"\n")
+    return text if text.endswith(b"\n") or not data else text + b"\n"
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "BLOCK_BYTES", 16)
+
+
+pieces = st.sampled_from(
+    ["a", "\n", "\r\n", "\r", " ", "é", "日本", "👩‍👧", "\0", "\ufeff", "\x85", "\u2028", "long" * 9]
+)
+file_texts = st.lists(pieces).map("".join) | st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@fast
+@given(file_texts.filter(len), st.integers(1, 20))
+@example("a\r\nb", 2)
+@example("日\n本", 1)
+@example("\ufeffa\n", 2)
+@example("\r\n", 1)
+def test_blocks_are_whole_lines_that_join_to_the_file_whatever_their_size(tmp_path: Path, text: str, size: int) -> None:
+    source = Corpus.of(file_of(tmp_path, text.encode()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus, "BLOCK_BYTES", size)
+        blocks = list(source.blocks())
+    assert b"".join(block.text.tobytes() for block in blocks) == cleaned(text.encode())
+    assert all(block.text[-1] == ord("\n") for block in blocks)
+    lines_before = itertools.accumulate([np.count_nonzero(block.text == ord("\n")) for block in blocks], initial=1)
+    assert [block.first_line for block in blocks] == list(lines_before)[:-1]
+    assert {block.source for block in blocks} == set(source.sources)
+    assert source.digests == {source.sources[0]: hashlib.sha256(text.encode()).hexdigest()}
+
+
+def test_a_block_can_be_written_to_since_compiled_kernels_want_that(tmp_path: Path) -> None:
+    (block,) = Corpus.of(file_of(tmp_path, b"a\n")).blocks()
+    assert block.text.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"a\nb\n", b"a\nb\n"),
+        (b"a\nb", b"a\nb\n"),
+        (b"a\r\nb\r\n", b"a\nb\n"),
+        (b"a\rb\n", b"a\rb\n"),
+        (b"\n\n", b"\n\n"),
+        (BYTE_ORDER_MARK + b"a\n" + BYTE_ORDER_MARK + b"b\n", b"a\n" + BYTE_ORDER_MARK + b"b\n"),
+    ],
+)
+def test_line_ends_and_the_byte_order_mark_are_made_one(tmp_path: Path, data: bytes, expected: bytes) -> None:
+    assert text_of(Corpus.of(file_of(tmp_path, data))) == expected
+
+
+def test_a_missing_file_is_an_error_that_names_it() -> None:
+    with pytest.raises(TextError, match=r"^no/such\.txt: there is no such file"):
+        Corpus.of(["no/such.txt"])
+    with pytest.raises(TextError, match=r"^no/such\.txt: there is no such file"):
+        next(lines_as_they_come("no/such.txt"))
+
+
+def test_a_folder_is_no_text(tmp_path: Path) -> None:
+    with pytest.raises(TextError, match="this is a folder; name the text files in it"):
+        Corpus.of(tmp_path)
+
+
+def test_no_file_at_all_is_an_error() -> None:
+    with pytest.raises(TextError, match="no text was given"):
+        Corpus.of([])
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_empty_files_are_an_error_that_names_all_of_them(tmp_path: Path, number: int) -> None:
+    names = [file_of(tmp_path, b"", f"{i}.txt") for i in range(number)]
+    with pytest.raises(TextError, match="no text in it") as caught:
+        text_of(Corpus.of(names))
+    assert all(name in str(caught.value) for name in names)
+
+
+def test_an_empty_file_beside_others_is_no_error(tmp_path: Path) -> None:
+    names = [file_of(tmp_path, data, f"{i}.txt") for i, data in enumerate([b"", b"a", b"", b"b\n"])]
+    source = Corpus.of(names)
+    assert text_of(source) == b"a\nb\n"
+    assert list(source.digests) == names
+
+
+def test_a_file_that_vanishes_after_it_was_named_is_an_error(tmp_path: Path) -> None:
+    name = file_of(tmp_path, b"a\n")
+    source = Corpus.of(name)
+    os.unlink(name)
+    with pytest.raises(TextError, match=r"text\.txt: cannot be read: No such file"):
+        text_of(source)
+
+
+def test_a_file_that_may_not_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    source = Corpus.of(file_of(tmp_path, b"a\n"))
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(TextError, match=r"text\.txt: cannot be read: Permission denied"):
+        text_of(source)
+
+
+def test_what_is_not_utf8_is_an_error_that_names_file_line_byte_and_offset(tmp_path: Path) -> None:
+    name = file_of(tmp_path, b"abc\nd\xe9j\xe0 vu\n")
+    with pytest.raises(TextError) as caught:
+        text_of(Corpus.of(name))
+    assert str(caught.value).startswith(f"{name}, line 2: byte 0xe9 at offset 5 is not UTF-8; convert it")
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("suffix", ["", *COMPRESSORS])
+@pytest.mark.parametrize("start", [b"", BYTE_ORDER_MARK])
+def test_the_place_of_a_bad_byte_is_right_deep_in_a_file(tmp_path: Path, suffix: str, start: bytes) -> None:
+    good = start + "".join(f"zeile {i} äöü\r\n" for i in range(100)).encode() + b"x" * 50
+    data = COMPRESSORS.get(suffix, bytes)(good + b"\xff rest\nmore\n")
+    with pytest.raises(TextError, match=f"line 101: byte 0xff at offset {len(good)} is not UTF-8"):
+        text_of(Corpus.of(file_of(tmp_path, data, "text" + suffix)))
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_a_character_cut_off_at_the_end_of_a_file_is_an_error(tmp_path: Path, cut: int) -> None:
+    with pytest.raises(TextError, match="line 2: byte 0xf0 at offset 2 is not UTF-8"):
+        text_of(Corpus.of(file_of(tmp_path, b"a\n" + "👩".encode()[:cut])))
+
+
+def test_a_binary_file_is_called_one(tmp_path: Path) -> None:
+    with pytest.raises(TextError, match="it looks like a binary file"):
+        text_of(Corpus.of(file_of(tmp_path, b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\n\0")))
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("suffix", COMPRESSORS)
+def test_a_compressed_file_reads_as_what_is_in_it(tmp_path: Path, suffix: str) -> None:
+    data = "".join(f"ligne numéro {i}\n" for i in range(1000)).encode()
+    source = Corpus.of(file_of(tmp_path, COMPRESSORS[suffix](data), "text" + suffix))
+    assert text_of(source) == data
+    assert source.digests == {source.sources[0]: hashlib.sha256(data).hexdigest()}
+
+
+def test_parts_compressed_one_by_one_and_joined_read_as_one_text(tmp_path: Path) -> None:
+    data = gzip.compress(b"a\nb") + gzip.compress(b"c\nd\n")
+    assert text_of(Corpus.of(file_of(tmp_path, data, "text.gz"))) == b"a\nbc\nd\n"
+
+
+@pytest.mark.parametrize("suffix", COMPRESSORS)
+@pytest.mark.parametrize("damage", ["cut", "flipped", "plain"])
+def test_a_broken_compressed_file_is_an_error_that_names_it(tmp_path: Path, suffix: str, damage: str) -> None:
+    text = np.random.default_rng(1).bytes(3000).hex().encode()
+    whole = COMPRESSORS[suffix](text)
+    middle = len(whole) // 2
+    flipped = whole[:middle] + bytes(byte ^ 0xFF for byte in whole[middle : middle + 40]) + whole[middle + 40 :]
+    name = file_of(tmp_path, {"cut": whole[:-50], "flipped": flipped, "plain": text}[damage], "text" + suffix)
+    with pytest.raises(TextError, match=r"cannot be read: \S") as caught:
+        text_of(Corpus.of(name))
+    assert str(caught.value).startswith(name)
+
+
+@fast
+@given(st.sampled_from(sorted(COMPRESSORS)), st.data())
+def test_whatever_happens_to_a_compressed_file_nothing_but_a_text_error_comes_of_it(
+    tmp_path: Path, suffix: str, data: st.DataObject
+) -> None:
+    broken = bytearray(COMPRESSORS[suffix](b"a line of text\n" * 20))
+    for place in data.draw(st.lists(st.integers(0, len(broken) - 1), min_size=1, max_size=3)):
+        broken[place] = data.draw(st.integers(0, 255))
+    name = file_of(tmp_path, bytes(broken), "text" + suffix)
+    with suppress(TextError):  # or the damage does not matter
+        text_of(Corpus.of(name))
+
+
+def test_standard_input_is_a_source_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfa\r\nb")))
+    source = Corpus.of(["-", file_of(tmp_path, b"c\n")])
+    blocks = list(source.blocks())
+    assert [(block.source, block.text.tobytes()) for block in blocks] == [
+        ("-", b"a\n"),
+        ("-", b"b\n"),
+        (source.sources[1], b"c\n"),
+    ]
+    assert source.digests["-"] == hashlib.sha256(b"\xef\xbb\xbfa\r\nb").hexdigest()
+
+
+def test_empty_standard_input_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    with pytest.raises(TextError, match=r"^-: there is no text in it"):
+        text_of(Corpus.of("-"))
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="needs pipes that have a name")
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_pipe_that_has_a_name_can_be_read(tmp_path: Path, suffix: str) -> None:
+    data = COMPRESSORS.get(suffix, bytes)(b"a\nb\n" * 1000)
+    name = str(tmp_path / f"pipe{suffix}")
+    os.mkfifo(name)
+    writer = threading.Thread(target=lambda: Path(name).write_bytes(data))
+    writer.start()
+    assert text_of(Corpus.of(name)) == b"a\nb\n" * 1000
+    writer.join()
+
+
+def test_lines_come_before_a_pipe_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as stdin, os.fdopen(writing, "wb", buffering=0) as pipe:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        blocks = lines_as_they_come("-")
+        pipe.write(b"one\ntwo\nthr")
+        assert next(blocks).text.tobytes() == b"one\ntwo\n"
+        pipe.write("ee\r\nvier é".encode()[:-1])
+        block = next(blocks)
+        assert (block.text.tobytes(), block.first_line) == (b"three\n", 3)
+        pipe.write("é".encode()[1:])
+        pipe.close()
+        block = next(blocks)
+        assert (block.text.tobytes(), block.first_line) == ("vier é\n".encode(), 4)
+        assert list(blocks) == []
+
+
+@pytest.mark.parametrize("suffix", ["", *COMPRESSORS])
+def test_lines_that_come_from_a_file_are_all_its_lines(tmp_path: Path, suffix: str) -> None:
+    data = COMPRESSORS.get(suffix, bytes)(b"a line\n" * 10_000 + b"the last")
+    blocks = lines_as_they_come(file_of(tmp_path, data, "text" + suffix))
+    assert b"".join(block.text.tobytes() for block in blocks) == b"a line\n" * 10_000 + b"the last\n"
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_progress_rises_to_the_size_of_all_files(tmp_path: Path) -> None:
+    names = [
+        file_of(tmp_path, b"a line\n" * 20, "1.txt"),
+        file_of(tmp_path, b"", "2.txt"),
+        file_of(tmp_path, gzip.compress(b"a line\n" * 20), "3.gz"),
+        file_of(tmp_path, b"without an end", "4.txt"),
+    ]
+    told: list[tuple[str, float, float | None]] = []
+    for _ in Corpus.of(names).blocks(lambda *args: told.append(args), "counting"):
+        pass
+    total = sum(os.path.getsize(name) for name in names)
+    assert {(task, whole) for task, _, whole in told} == {("counting", total)}
+    done = [place for _, place, _ in told]
+    assert done == sorted(done)
+    assert done[-1] == total
+    assert len(set(done)) > 5
+
+
+def test_a_digest_is_only_given_for_what_was_read_to_its_end(tmp_path: Path) -> None:
+    source = Corpus.of([file_of(tmp_path, b"a\n", "1.txt"), file_of(tmp_path, b"b\n", "2.txt")])
+    next(source.blocks())
+    assert source.digests == {}
+    text_of(source)
+    assert text_of(source) == b"a\nb\n"  # a second pass
+    assert list(source.digests.values()) == [hashlib.sha256(data).hexdigest() for data in (b"a\n", b"b\n")]
+
+
+@fast
+@given(st.lists(file_texts.map(lambda text: text.replace("\n", "").removeprefix("\ufeff")), min_size=1, max_size=6))
+def test_lines_in_memory_read_as_the_same_lines_of_a_file(tmp_path: Path, lines: list[str]) -> None:
+    data = "".join(line + "\n" for line in lines).encode()
+    assert text_of(Lines(lines)) == text_of(Corpus.of(file_of(tmp_path, data)))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("a\n", b"a\n"),
+        ("a\r\n", b"a\n"),
+        ("a\nb", b"a b\n"),
+        ("a\r\nb\n", b"a b\n"),
+        ("", b"\n"),
+        ("a\ud800", b"a?\n"),
+    ],
+)
+def test_a_line_in_memory_stays_one_document(line: str, expected: bytes) -> None:
+    source = Lines([line], "lines")
+    assert text_of(source) == expected
+    assert source.digests == {"lines": hashlib.sha256(expected).hexdigest()}
+
+
+def test_no_lines_are_an_error_that_names_them() -> None:
+    with pytest.raises(TextError, match=r"^the samples: there is no text"):
+        text_of(Lines([], "the samples"))
