@@ -12,7 +12,8 @@ import json
 import math
 import mmap
 import os
-from typing import TYPE_CHECKING, Any
+import reprlib
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +30,7 @@ _NAMES = {np.dtype(code): name for name, code in _TYPES.items()}
 _ALIGNMENT = 64
 _CHUNK = 1 << 24
 _MAX_HEADER = 100_000_000  # the safetensors library's own bound
+_MAX_DIMENSIONS, _MAX_BYTES = 32, 1 << 62  # within NumPy's own bounds
 
 
 def write_tensors(path: Path, arrays: dict[str, ndarray], progress: Progress = silent) -> str:
@@ -90,11 +92,16 @@ def open_tensors(path: Path) -> dict[str, ndarray]:
             raise TypeError
     except (ValueError, TypeError, RecursionError) as error:
         raise ModelFormatError(f"{path}: the header is no JSON object; the file is damaged") from error
-    arrays = {}
-    for name, entry in entries.items():
-        if name != "__metadata__":
-            arrays[name] = _mapped_array(path, name, entry, mapped, 8 + length)
-    return arrays
+    base = 8 + length
+    places = {
+        name: _place_of(path, name, entry, size - base) for name, entry in entries.items() if name != "__metadata__"
+    }
+    spans = sorted((place.start, place.stop) for place in places.values())
+    if [0, *(stop for _, stop in spans)] != [*(start for start, _ in spans), size - base]:
+        raise ModelFormatError(
+            f"{path}: the arrays do not lie side by side from the header to the file's end; it is cut off or damaged"
+        )
+    return {name: _mapped_array(mapped, base, place) for name, place in places.items()}
 
 
 def file_digest(path: Path, progress: Progress = silent) -> str:
@@ -109,23 +116,34 @@ def file_digest(path: Path, progress: Progress = silent) -> str:
     return digest.hexdigest()
 
 
-def _mapped_array(path: Path, name: str, entry: Any, mapped: mmap.mmap, base: int) -> ndarray:
-    try:
-        dtype = np.dtype(_TYPES[entry["dtype"]])
-        shape = [int(n) for n in entry["shape"] if type(n) is int and n >= 0]
-        start, stop = (int(n) for n in entry["data_offsets"])
-        whole = len(shape) == len(entry["shape"]) and 0 <= start <= stop <= len(mapped) - base
-        fits = whole and stop - start == math.prod(shape) * dtype.itemsize
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+class _Place(NamedTuple):
+    dtype: np.dtype[Any]
+    shape: list[int]
+    start: int  # of its bytes, after the header
+    stop: int
+
+
+def _place_of(path: Path, name: str, entry: Any, room: int) -> _Place:
+    """Where an array lies in the `room` bytes after the header. Raises ModelFormatError."""
+    match entry:
+        case {"dtype": str(code), "shape": list(shape), "data_offsets": [int(start), int(stop)]} if (
+            code in _TYPES and all(type(n) is int and n >= 0 for n in shape)
+        ):
+            dtype = np.dtype(_TYPES[code])
+        case _:
+            raise ModelFormatError(f"{path}: the header's entry for {name!r} is not understood: {reprlib.repr(entry)}")
+    # Zeros left out, since NumPy wants the other sides of an empty array to be in bounds too.
+    sane = len(shape) <= _MAX_DIMENSIONS and math.prod(filter(None, shape)) * dtype.itemsize < _MAX_BYTES
+    if not (sane and 0 <= start <= stop <= room and stop - start == math.prod(shape) * dtype.itemsize):
         raise ModelFormatError(
-            f"{path}: the header's entry for {name!r} is not understood: {str(entry)[:200]}"
-        ) from error
-    if not fits:
-        raise ModelFormatError(
-            f"{path}: the array {name!r} does not fit its place in the file: {str(entry)[:200]}; "
+            f"{path}: the array {name!r} does not fit its place in the file: {reprlib.repr(entry)}; "
             "the file is cut off or damaged"
         )
-    array = np.frombuffer(mapped, np.uint8, stop - start, base + start)
-    if (base + start) % dtype.itemsize:  # written by another program
+    return _Place(dtype, shape, start, stop)
+
+
+def _mapped_array(mapped: mmap.mmap, base: int, place: _Place) -> ndarray:
+    array = np.frombuffer(mapped, np.uint8, place.stop - place.start, base + place.start)
+    if (base + place.start) % place.dtype.itemsize:  # written by another program
         array = array.copy()
-    return array.view(dtype).reshape(shape)
+    return array.view(place.dtype).reshape(place.shape)
