@@ -23,10 +23,16 @@ _BEGIN_NODE = 1 + BEGIN
 
 
 @kernel
+def children(words: Array, begin: Array, node: int) -> tuple[int, int]:
+    """The nodes low .. high after context `node`; never high < low, for which `range` may overflow."""
+    low = max(np.int64(begin[node]), 0)
+    return low, max(low, min(np.int64(begin[node + 1]), words.size))
+
+
+@kernel
 def child(words: Array, begin: Array, node: int, word: int) -> int:
     """The node of `word` after context `node`, or NO_NODE."""
-    low = max(np.int64(begin[node]), 0)
-    end = min(np.int64(begin[node + 1]), words.size)
+    low, end = children(words, begin, node)
     high = end
     while low < high:
         middle = (low + high) >> 1
@@ -130,6 +136,7 @@ def distributions(
             for longer in contexts[row, j + 1 :]:  # summed anew, since -inf cannot be taken away again
                 if 0 <= longer < inner:
                     backoff += log_backoffs[longer]
-            for node in range(max(np.int64(begin[context]), 0), min(np.int64(begin[context + 1]), words.size)):
+            low, high = children(words, begin, context)
+            for node in range(low, high):
                 if 0 <= words[node] < vocabulary_size:
                     out[row, words[node]] = log_probs[node] + backoff

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from oracles import BEGIN, NaiveKneserNey, grams_of, random_backoff_grams, random_documents, stream_of, table_of
+
+from chainrule.errors import ModelFormatError
+from chainrule.ngram.config import NGramConfig
+from chainrule.ngram.counting import count_ngrams
+from chainrule.ngram.smoothing import modified_kneser_ney
+from chainrule.ngram.table import ROOT, Table, packed
+
+DOCUMENTS = random_documents(1, 20, 80, 9)
+
+
+def table_with(prune: tuple[int, ...], order: int = 4) -> Table:
+    config = NGramConfig(order=order, prune=prune)
+    levels = count_ngrams(stream_of(DOCUMENTS), 20, order)
+    return packed(levels, modified_kneser_ney(levels, config))
+
+
+@pytest.mark.parametrize("prune", [(0,), (0, 0, 1), (0, 1, 1, 2), (0, 0, 0, 3), (0, 0, 10**9), (0, 10**9)])
+def test_a_packed_table_holds_what_was_kept_with_contexts_and_their_backoffs(prune: tuple[int, ...]) -> None:
+    table = table_with(prune)
+    oracle = NaiveKneserNey(DOCUMENTS, 20, 4, prune)
+    found, expected = grams_of(table), oracle.table()
+    assert list(found) == sorted(expected, key=lambda gram: (len(gram), gram))
+    for gram, (log_prob, log_backoff) in found.items():
+        assert math.exp(log_prob) == pytest.approx(expected[gram][0], rel=1e-5)
+        assert math.exp(log_backoff) == pytest.approx(expected[gram][1], rel=1e-5)
+
+
+def test_the_slice_of_a_level_holds_its_n_grams() -> None:
+    table = table_with((0, 1))
+    grams = [(), *grams_of(table)]
+    assert table.order == 4
+    assert table.vocabulary_size == 20
+    assert table.level(0) == slice(ROOT, ROOT + 1)
+    for order in range(1, 5):
+        assert {len(gram) for gram in grams[table.level(order)]} == {order}
+        assert len(grams[table.level(order)]) == table.level_sizes[order - 1]
+    assert table.level(4).stop == len(table.words)
+
+
+def test_begin_alone_has_no_probability_and_everything_else_has() -> None:
+    for gram, (log_prob, _) in grams_of(table_with((0,))).items():
+        assert (log_prob == -math.inf) == (gram == (BEGIN,))
+
+
+def test_arrays_make_the_same_table_again() -> None:
+    table = table_with((0, 0, 1))
+    again = Table.from_arrays(list(table.level_sizes), table.arrays())
+    assert again.level_sizes == table.level_sizes
+    assert grams_of(again) == grams_of(table)
+
+
+@pytest.mark.parametrize("name", ["words", "log_probs", "begin", "log_backoffs"])
+def test_a_missing_array_is_named(name: str) -> None:
+    table = table_of(random_backoff_grams(1, 6, 3), 3)
+    arrays = table.arrays()
+    del arrays[name]
+    with pytest.raises(ModelFormatError, match=f"lacks the array '{name}'"):
+        Table.from_arrays(table.level_sizes, arrays)
+
+
+@pytest.mark.parametrize("name", ["words", "log_probs", "begin", "log_backoffs"])
+def test_an_array_of_wrong_length_shape_or_type_is_named_with_what_was_expected(name: str) -> None:
+    table = table_of(random_backoff_grams(1, 6, 3), 3)
+    array = table.arrays()[name]
+    kind, size = ("int32" if name in ("words", "begin") else "float32"), array.size
+    for wrong in (array[:-1], np.append(array, array[-1:]), array.astype(np.float64), array[:, None]):
+        with pytest.raises(ModelFormatError, match=rf"'{name}' is .*{kind}.*\[{size}\]"):
+            Table.from_arrays(table.level_sizes, {**table.arrays(), name: wrong})
+
+
+def test_begin_may_take_64_bits() -> None:
+    table = table_of(random_backoff_grams(1, 6, 3), 3)
+    wide = Table.from_arrays(table.level_sizes, {**table.arrays(), "begin": table.begin.astype(np.int64)})
+    assert grams_of(wide) == grams_of(table)
