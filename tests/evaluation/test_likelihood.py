@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from chainrule.errors import TextError
+from chainrule.evaluation.likelihood import Measurement, measure
+from chainrule.ngram.config import NGramConfig
+from chainrule.ngram.training import train_ngram
+from chainrule.protocol import END, UNKNOWN
+from chainrule.text import corpus
+from chainrule.text.corpus import Corpus, Lines
+from chainrule.text.speller import ByteSpeller
+from chainrule.text.tokenizer import Tokenizer
+from chainrule.uniform import UniformModel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+def tokenizer_of(text: str, name: str = "whitespace") -> Tokenizer:
+    tokenizer = Tokenizer.untrained(name)
+    for block in Lines([text]).blocks():
+        tokenizer.encode(block.text, grow=True)
+    return tokenizer
+
+
+class Told:
+    """A Scorer that knows no words: it gives out the probabilities that it was told, one after the other."""
+
+    def __init__(self, probs: Sequence[float]) -> None:
+        self.probs = list(probs)
+
+    def score(self, sequences: Sequence[np.ndarray], *, prefixes: Any = None, end: bool = True) -> list[np.ndarray]:
+        with np.errstate(divide="ignore"):
+            return [
+                np.log([self.probs.pop(0) for _ in range(len(sequence) + end)]).astype(np.float32)
+                for sequence in sequences
+            ]
+
+
+def measured(probs: Sequence[float], lines: Sequence[str], known: str = "a b c") -> Measurement:
+    return measure(Told(probs), tokenizer_of(known), ByteSpeller(), Lines(lines))
+
+
+def test_the_uniform_model_by_hand() -> None:
+    tokenizer = tokenizer_of("a b cd")  # with <unk>, <s>, </s>: V = 6, 5 choices
+    found = measure(UniformModel(6), tokenizer, ByteSpeller(), Lines(["a cd", "b", "xyz a"]))
+    # Predicted: a cd </s>, b </s>, <unk> a </s>.
+    assert (found.documents, found.tokens, found.oov) == (3, 8, 1)
+    assert found.log_prob == pytest.approx(-8 * math.log(5))
+    assert found.perplexity == pytest.approx(5)
+    assert found.perplexity_without_oov == pytest.approx(5)
+    # "a cd\nb\nxyz a\n"
+    assert found.bytes == 5 + 2 + 6
+    # xyz and its end are 4 symbols of 257: 8.0056 bits each; every token log2(5) = 2.3219 bits.
+    assert found.spelling_log_prob == pytest.approx(-4 * 8.0056 * math.log(2), rel=1e-5)
+    assert found.bits_per_byte == pytest.approx((8 * 2.321928 + 4 * 8.005625) / 13)
+
+
+def test_perplexity_by_hand() -> None:
+    # (4 3 4 3) ** (1/4) = 144 ** (1/4) = 3.4641; its logarithm, the mean, is ln(144) / 4 = 1.2425
+    found = measured([1 / 4, 1 / 3, 1 / 4, 1 / 3], ["a b c"])
+    assert found.perplexity == pytest.approx(3.4641, abs=1e-4)
+    assert -found.log_prob / found.tokens == pytest.approx(1.2425, abs=1e-4)
+    # 144 = 2 ** 7.1699; "a b c\n" are 6 bytes
+    assert found.bits_per_byte == pytest.approx(7.1699 / 6, abs=1e-4)
+
+
+def test_excluding_unknown_tokens_takes_away_their_log_probability_and_their_number() -> None:
+    # a <unk> </s>, <unk> </s>: known are 1/2, 1/4, 1/8.
+    found = measured([1 / 2, 1 / 100, 1 / 4, 1 / 1000, 1 / 8], ["a zz", "y"])
+    assert (found.tokens, found.oov) == (5, 2)
+    assert found.log_prob_without_oov == pytest.approx(-math.log(2 * 4 * 8))
+    assert found.perplexity_without_oov == pytest.approx(64 ** (1 / 3))
+    assert found.perplexity == pytest.approx((64 * 100 * 1000) ** (1 / 5))
+    assert found.as_json()["oov_rate"] == pytest.approx(2 / 5)
+    assert found.spelling_log_prob == pytest.approx(-(3 + 2) * math.log(257))  # zz and y with their ends
+
+
+def test_something_impossible_makes_an_infinite_perplexity_which_json_shows_as_null() -> None:
+    found = measured([1 / 2, 0, 1 / 2], ["a b"])
+    assert found.perplexity == math.inf
+    assert found.bits_per_byte == math.inf
+    figures = json.loads(json.dumps(found.as_json(), allow_nan=False))
+    assert [name for name, value in figures.items() if value is None] == [
+        "log_prob",
+        "log_prob_without_oov",
+        "perplexity",
+        "perplexity_without_oov",
+        "bits_per_byte",
+    ]
+
+
+def test_a_perplexity_too_large_for_a_number_is_infinite() -> None:
+    settings = {"documents": 1, "tokens": 1, "oov": 0, "log_prob_without_oov": -1.0, "spelling_log_prob": 0.0}
+    signatures = {"text_signature": "t", "model_signature": "m"}
+    found = Measurement(**settings, **signatures, log_prob=-1e4, bytes=10, seconds=0.0)
+    assert found.perplexity == math.inf
+    assert found.as_json()["perplexity"] is None
+    assert found.perplexity_without_oov == pytest.approx(math.e)
+
+
+def test_an_unknown_token_that_is_impossible_leaves_the_others_perplexity_finite() -> None:
+    found = measured([1 / 2, 0, 1 / 2], ["a zz"])
+    assert found.perplexity == math.inf
+    assert found.perplexity_without_oov == pytest.approx(2)
+
+
+def test_bytes_are_those_of_the_normalised_text_with_one_for_each_end() -> None:
+    lines = ["  a   é\t b ", "", "\u00a0c"]
+    for name, normalised in (
+        ("whitespace", "a é b\n\n\u00a0c\n"),
+        ("word", "a é b\n\nc\n"),
+        ("character", "  a   é\t b \n\n\u00a0c\n"),
+    ):
+        tokenizer = tokenizer_of("a b", name)
+        found = measure(UniformModel(tokenizer.vocabulary_size), tokenizer, ByteSpeller(), Lines(lines))
+        assert found.bytes == len(normalised.encode())
+        assert found.documents == 3
+
+
+def test_the_text_signature_is_the_same_for_every_tokenizer_where_none_loses_anything() -> None:
+    lines = ['"Well," he said: don\'t pay 3.14 £!', "naïve", "", "a-b (c)"]
+    signatures = {}
+    for name in ("whitespace", "word", "character"):
+        tokenizer = tokenizer_of("he said", name)
+        scorer = UniformModel(tokenizer.vocabulary_size)
+        signatures[name] = measure(scorer, tokenizer, ByteSpeller(), Lines(lines))
+    assert len({found.text_signature for found in signatures.values()}) == 1
+    assert len({found.model_signature for found in signatures.values()}) == 3
+    assert len({found.bytes for found in signatures.values()}) == 1
+    for name, found in signatures.items():
+        assert f"tok:{name}|" in found.model_signature
+        assert found.signature == found.as_json()["signature"] == f"{found.text_signature}+{found.model_signature}"
+
+
+def test_another_text_has_another_signature() -> None:
+    texts = [["a b"], ["a c"], ["a", "b"], ["a b", ""]]
+    assert len({measured([0.5] * 9, lines).text_signature for lines in texts}) == len(texts)
+
+
+def test_every_figure_is_the_same_whatever_the_size_of_the_blocks(encoded, fixtures: Path, monkeypatch) -> None:
+    model, _ = train_ngram(encoded.train, encoded.tokenizer.vocabulary_size, NGramConfig(order=3))
+
+    def figures() -> dict[str, Any]:
+        source = Corpus.of(fixtures / "heldout.txt")
+        found = measure(model, encoded.tokenizer, ByteSpeller(), source).as_json()
+        del found["seconds"]
+        return found
+
+    whole = figures()
+    assert whole["tokens"] == encoded.heldout.size
+    assert whole["oov"] == np.count_nonzero(encoded.heldout == UNKNOWN) > 0
+    assert whole["documents"] == np.count_nonzero(encoded.heldout == END)
+    for size in (1, 100, 999):
+        monkeypatch.setattr(corpus, "BLOCK_BYTES", size)
+        parts = figures()
+        assert parts.pop("signature") == whole["signature"]
+        assert parts == pytest.approx({name: value for name, value in whole.items() if name != "signature"}, rel=1e-12)
+
+
+def test_the_figures_are_those_of_the_scores_one_by_one(encoded, fixtures: Path) -> None:
+    model, _ = train_ngram(encoded.train, encoded.tokenizer.vocabulary_size, NGramConfig(order=3))
+    found = measure(model, encoded.tokenizer, ByteSpeller(), Corpus.of(fixtures / "heldout.txt"))
+    scores = model.score_stream(encoded.heldout)[0].tolist()
+    known = [score for score, word in zip(scores, encoded.heldout.tolist(), strict=True) if word != UNKNOWN]
+    assert found.log_prob == pytest.approx(math.fsum(scores), rel=1e-9)
+    assert found.perplexity_without_oov == pytest.approx(math.exp(-math.fsum(known) / len(known)), rel=1e-9)
+    assert found.bytes == (fixtures / "heldout.txt").stat().st_size
+
+
+def test_a_marker_in_the_text_is_an_error_that_names_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("a\nb <s> c\n")
+    with pytest.raises(TextError, match=r"text\.txt, line 2: <s> stands in the text"):
+        measure(UniformModel(6), tokenizer_of("a b c"), ByteSpeller(), Corpus.of(path))
+
+
+def test_no_text_is_an_error() -> None:
+    with pytest.raises(TextError, match="no text"):
+        measured([], [])

@@ -1,0 +1,227 @@
+"""What every language model promises, whatever its family: see `chainrule.protocol`.
+
+A new family is one more line in MODELS.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from oracles import BEGIN, END, UNKNOWN, random_backoff_grams, table_of
+
+import chainrule
+from chainrule import NGramConfig, UniformConfig
+from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from chainrule.protocol import LanguageModel
+
+
+def learnt(config: Any, tokenizer: str = "whitespace") -> Callable[[Path], LanguageModel[Any]]:
+    return lambda text: chainrule.train(text, config, tokenizer=tokenizer).language_model
+
+
+def with_missing_suffixes(text: Path) -> LanguageModel[Any]:
+    from chainrule.ngram.model import NGramModel
+
+    return NGramModel(table_of(random_backoff_grams(2, 13, 4), 4))
+
+
+MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {
+    "uniform": learnt(UniformConfig()),
+    "unigram": learnt(NGramConfig(order=1)),
+    "bigram": learnt(NGramConfig(order=2)),
+    "trigram": learnt(NGramConfig(order=3)),
+    "5-gram": learnt(NGramConfig(order=5)),
+    "trigram without unigram interpolation": learnt(NGramConfig(order=3, interpolate_unigrams=False)),
+    "pruned 4-gram": learnt(NGramConfig(order=4, prune=(0, 1, 1, 2))),
+    "5-gram of which the highest orders are empty": learnt(NGramConfig(order=5, prune=(0, 0, 10**9))),
+    "6-gram of characters": learnt(NGramConfig(order=6), "character"),
+    "4-gram with missing suffixes": with_missing_suffixes,
+}
+CLOSE = 1e-4
+
+
+@pytest.fixture(scope="session", params=MODELS)
+def model(request: pytest.FixtureRequest, fixtures: Path) -> LanguageModel[Any]:
+    return MODELS[request.param](fixtures / "train.txt")
+
+
+@pytest.fixture
+def prefixes(model: LanguageModel[Any]) -> list[np.ndarray]:
+    """Of unequal lengths; made by drawing likely and unlikely words in turn, so that contexts are seen and unseen."""
+    chance = np.random.default_rng(11)
+    drawn: list[np.ndarray] = []
+    for length in (0, 1, 2, 3, 5, 9, 4):
+        words: list[int] = []
+        for i in range(length):
+            _, best = model.top(model.start([ids(*words)]), 4)
+            likely = [word for word in best[0].tolist() if word not in (BEGIN, END)]
+            words.append(likely[0] if i % 3 else int(chance.integers(3, model.vocabulary_size)))
+        drawn.append(ids(*words))
+    return [*drawn, ids(UNKNOWN), ids(3, UNKNOWN, 4)]
+
+
+def ids(*words: int) -> np.ndarray:
+    return np.array(words, np.int32)
+
+
+def next_after(model: LanguageModel[Any], prefixes: list[np.ndarray]) -> np.ndarray:
+    return model.next_log_probs(model.start(prefixes))
+
+
+def stepped(model: LanguageModel[Any], prefix: np.ndarray, tokens: np.ndarray) -> list[float]:
+    """The log-probability of each token, by one step of a single row after the other."""
+    state = model.start([prefix])
+    found = []
+    for token in tokens.tolist():
+        found.append(float(model.next_log_probs(state)[0, token]))
+        state = model.advance(state, ids(token))
+    return found
+
+
+def test_rows_sum_to_one_and_the_begin_is_never_predicted(model, prefixes) -> None:
+    rows = next_after(model, prefixes)
+    assert rows.shape == (len(prefixes), model.vocabulary_size)
+    assert rows.dtype == np.float32
+    np.testing.assert_allclose(np.exp(rows, dtype=np.float64).sum(axis=1), 1, rtol=0, atol=CLOSE)
+    assert np.all(rows[:, BEGIN] == -np.inf)
+    assert not np.isnan(rows).any()
+    assert model.end == END
+
+
+@pytest.mark.parametrize("end", [True, False])
+def test_score_equals_stepping(model, prefixes, end: bool) -> None:
+    scores = model.score(prefixes, end=end)
+    assert len(scores) == len(prefixes)
+    for sequence, found in zip(prefixes, scores, strict=True):
+        tokens = np.append(sequence, ids(END)) if end else sequence
+        assert found.dtype == np.float32
+        assert found.shape == tokens.shape
+        np.testing.assert_allclose(found, stepped(model, ids(), tokens), rtol=0, atol=CLOSE)
+
+
+@pytest.mark.parametrize("end", [True, False])
+def test_score_after_prefixes_equals_stepping_after_them(model, prefixes, end: bool) -> None:
+    sequences = prefixes[::-1]
+    for prefix, sequence, found in zip(
+        prefixes, sequences, model.score(sequences, prefixes=prefixes, end=end), strict=True
+    ):
+        tokens = np.append(sequence, ids(END)) if end else sequence
+        assert found.shape == tokens.shape
+        np.testing.assert_allclose(found, stepped(model, prefix, tokens), rtol=0, atol=CLOSE)
+
+
+def test_a_sequence_scores_the_same_alone_and_among_others(model, prefixes) -> None:
+    for sequence, found in zip(prefixes, model.score(prefixes), strict=True):
+        np.testing.assert_allclose(found, model.score([sequence])[0], rtol=0, atol=CLOSE)
+
+
+def test_starting_with_two_parts_is_starting_with_one_and_advancing_by_the_other(model, prefixes) -> None:
+    whole = max(prefixes, key=len)
+    for cut in range(len(whole) + 1):
+        state = model.start([whole[:cut]])
+        for token in whole[cut:].tolist():
+            state = model.advance(state, ids(token))
+        np.testing.assert_allclose(model.next_log_probs(state), next_after(model, [whole]), rtol=0, atol=CLOSE)
+
+
+def test_a_batch_of_unequal_lengths_equals_its_rows_one_by_one(model, prefixes) -> None:
+    tokens = ids(*range(3, 3 + len(prefixes)))
+    state = model.start(prefixes)
+    rows = model.next_log_probs(state)
+    advanced = model.next_log_probs(model.advance(state, tokens))
+    for row, prefix in enumerate(prefixes):
+        alone = model.start([prefix])
+        np.testing.assert_allclose(rows[row], model.next_log_probs(alone)[0], rtol=0, atol=CLOSE)
+        alone = model.advance(alone, tokens[row : row + 1])
+        np.testing.assert_allclose(advanced[row], model.next_log_probs(alone)[0], rtol=0, atol=CLOSE)
+
+
+@pytest.mark.parametrize("chosen", [[0, 1, 2, 3], [3, 3, 0, 3], [2], [5, 0], []])
+def test_select_copies_repeats_and_drops_rows(model, prefixes, chosen: list[int]) -> None:
+    rows = model.next_log_probs(model.select(model.start(prefixes), ids(*chosen)))
+    assert rows.shape == (len(chosen), model.vocabulary_size)
+    for row, parent in zip(rows, chosen, strict=True):
+        np.testing.assert_allclose(row, next_after(model, [prefixes[parent]])[0], rtol=0, atol=CLOSE)
+
+
+def test_what_happens_to_selected_rows_leaves_the_old_state_and_each_other_alone(model, prefixes) -> None:
+    state = model.start(prefixes)
+    before = model.next_log_probs(state).copy()
+    branch = model.select(state, ids(4, 4, 0))
+    branch = model.advance(branch, ids(3, 5, 4))
+    other = model.advance(model.select(state, ids(4)), ids(4))
+    np.testing.assert_array_equal(model.next_log_probs(state), before)
+    expected = [np.append(prefixes[4], ids(3)), np.append(prefixes[4], ids(5)), ids(4), np.append(prefixes[4], ids(4))]
+    found = np.concatenate([model.next_log_probs(branch), model.next_log_probs(other)])
+    np.testing.assert_allclose(found, next_after(model, expected), rtol=0, atol=CLOSE)
+    model.advance(state, ids(*[3] * len(prefixes)))
+    np.testing.assert_array_equal(model.next_log_probs(branch), found[:3])
+
+
+def test_looking_at_a_state_does_not_change_it(model, prefixes) -> None:
+    state = model.start(prefixes)
+    before = model.next_log_probs(state).copy()
+    model.top(state, 3)
+    np.testing.assert_array_equal(model.next_log_probs(state), before)
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 10**6])
+def test_top_equals_sorting_with_equal_ones_by_lower_id(model, prefixes, k: int) -> None:
+    state = model.start(prefixes)
+    log_probs, tokens = model.top(state, k)
+    rows = model.next_log_probs(state).tolist()
+    assert log_probs.shape == tokens.shape == (len(prefixes), min(k, model.vocabulary_size))
+    assert (log_probs.dtype, tokens.dtype) == (np.float32, np.int32)
+    for row, found, best in zip(rows, log_probs.tolist(), tokens.tolist(), strict=True):
+        expected = sorted(range(model.vocabulary_size), key=lambda token: (-row[token], token))[:k]
+        assert best == expected
+        assert found == [row[token] for token in expected]
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_top_of_less_than_one_is_an_error(model, k: int) -> None:
+    with pytest.raises(SettingError, match=f"k is {k}"):
+        model.top(model.start([ids()]), k)
+
+
+def test_the_end_starts_the_next_document(model, prefixes) -> None:
+    state = model.advance(model.start(prefixes), ids(*[END] * len(prefixes)))
+    fresh = [ids()] * len(prefixes)
+    np.testing.assert_allclose(model.next_log_probs(state), next_after(model, fresh), rtol=0, atol=CLOSE)
+    state = model.advance(state, ids(*[3] * len(prefixes)))
+    np.testing.assert_allclose(model.next_log_probs(state), next_after(model, [ids(3)] * len(prefixes)), atol=CLOSE)
+
+
+def test_no_rows_are_fine(model) -> None:
+    state = model.advance(model.start([]), ids())
+    assert model.next_log_probs(state).shape == (0, model.vocabulary_size)
+    assert model.score([]) == []
+
+
+@pytest.mark.parametrize("wrong", [-1, "V", 2**31 - 1, -(2**31), 2**32 + 3])
+def test_an_id_outside_the_vocabulary_is_an_error(model, wrong: int | str) -> None:
+    token = model.vocabulary_size if wrong == "V" else wrong
+    bad = np.array([3, token], np.int32 if -(2**31) <= token < 2**31 else np.int64)
+    for call in (
+        lambda: model.score([ids(3), bad]),
+        lambda: model.score([ids(3)], prefixes=[bad]),
+        lambda: model.start([ids(3), bad]),
+        lambda: model.advance(model.start([ids(), ids()]), bad),
+    ):
+        with pytest.raises(SettingError, match=f"no token {token}: ids run from 0 to {model.vocabulary_size - 1}"):
+            call()
+
+
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_prefixes_tokens_and_rows_must_agree_in_number(model, number: int) -> None:
+    with pytest.raises(SettingError, match=f"{number} prefixes for 2 sequences"):
+        model.score([ids(3), ids(4)], prefixes=[ids(3)] * number)
+    with pytest.raises(SettingError, match=f"{number} tokens for 2 rows"):
+        model.advance(model.start([ids(), ids()]), ids(*[3] * number))

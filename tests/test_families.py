@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, is_dataclass
+
+import numpy as np
+import pytest
+from oracles import random_documents, stream_of
+
+from chainrule.errors import ModelFormatError
+from chainrule.families import FAMILIES, family_of
+from chainrule.ngram.config import NGramConfig
+from chainrule.progress import silent
+from chainrule.uniform import UniformConfig
+
+STREAM = stream_of(random_documents(1, 9, 20, 7))
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_puts_together_what_it_took_apart(name: str) -> None:
+    family = FAMILIES[name]
+    assert is_dataclass(family.config)
+    model, _ = family.train(STREAM, 9, family.config(), silent)
+    again = family.put_together(*family.take_apart(model), 9)
+    assert type(again) is type(model)
+    prefixes = [np.array(words, np.int32) for words in ([], [3], [3, 4, 0])]
+    np.testing.assert_array_equal(
+        again.next_log_probs(again.start(prefixes)), model.next_log_probs(model.start(prefixes))
+    )
+
+
+def test_a_configuration_tells_its_family() -> None:
+    assert family_of(UniformConfig()) == "uniform"
+    assert family_of(NGramConfig(order=2)) == "ngram"
+
+
+@dataclass(frozen=True)
+class Stranger(NGramConfig):
+    """A subclass is another thing."""
+
+
+@pytest.mark.parametrize("config", [Stranger(), 5, "ngram", None, NGramConfig])
+def test_what_is_no_configuration_is_an_error_that_names_those_there_are(config: object) -> None:
+    with pytest.raises(TypeError, match=r"expected one of UniformConfig, NGramConfig"):
+        family_of(config)
+
+
+def taken_apart_ngram(order: int = 3) -> tuple[dict, dict]:
+    model, _ = FAMILIES["ngram"].train(STREAM, 9, NGramConfig(order=order), silent)
+    return FAMILIES["ngram"].take_apart(model)
+
+
+@pytest.mark.parametrize(
+    "sizes", [None, [], 9, "9", {"1": 9}, [9, -1], [9, 1.0], [9, True], [9, None], [9] * 25], ids=str
+)
+def test_level_sizes_that_are_none_are_an_error_that_shows_them(sizes: object) -> None:
+    _, arrays = taken_apart_ngram()
+    with pytest.raises(ModelFormatError, match="the n-gram settings hold ngrams = "):
+        FAMILIES["ngram"].put_together({"ngrams": sizes}, arrays, 9)
+
+
+def test_level_sizes_that_are_missing_are_an_error() -> None:
+    with pytest.raises(ModelFormatError, match="ngrams = None"):
+        FAMILIES["ngram"].put_together({}, taken_apart_ngram()[1], 9)
+
+
+def test_a_vocabulary_of_another_size_is_an_error_that_names_both() -> None:
+    with pytest.raises(ModelFormatError, match="has 9 unigrams and the vocabulary 10 tokens"):
+        FAMILIES["ngram"].put_together(*taken_apart_ngram(), 10)
+
+
+def test_level_sizes_that_the_arrays_do_not_have_are_an_error() -> None:
+    settings, arrays = taken_apart_ngram()
+    with pytest.raises(ModelFormatError, match=r"the n-gram table's array 'words' is int32"):
+        FAMILIES["ngram"].put_together({"ngrams": [*settings["ngrams"][:-1], 10**15]}, arrays, 9)
