@@ -62,17 +62,20 @@ class ModelEntry(_Strict):
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
     """Raises OutputError where a model could not or should not be saved; ask before the work, not after it."""
-    if folder.is_dir():
-        if (folder / CONFIG).exists():
-            if not overwrite:
-                raise OutputError(
-                    f"{folder}: there is a model already; say --overwrite to replace it, or choose another folder"
-                )
-        elif any(folder.iterdir()):
-            raise OutputError(f"{folder}: this folder has other things in it and is no model; choose a new one")
-    elif folder.exists():
-        raise OutputError(f"{folder}: a file is in the way; a model is a folder, so choose another name")
-    existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    try:
+        if folder.is_dir():
+            if (folder / CONFIG).exists():
+                if not overwrite:
+                    raise OutputError(
+                        f"{folder}: there is a model already; say --overwrite to replace it, or choose another folder"
+                    )
+            elif any(folder.iterdir()):
+                raise OutputError(f"{folder}: this folder has other things in it and is no model; choose a new one")
+        elif folder.exists():
+            raise OutputError(f"{folder}: a file is in the way; a model is a folder, so choose another name")
+        existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be looked into: {error.strerror}; choose another place") from error
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise OutputError(f"{folder}: cannot be written, since {existing} does not allow it")
 
@@ -91,7 +94,7 @@ def save_model(
 ) -> None:
     """Saves a model and commits it.
 
-    Raises OutputError; then, and when interrupted, what was there before is still there.
+    Raises OutputError; then, and when interrupted, what was there before is still there, unless the commit was made.
     """
     check_target(folder, overwrite=overwrite)
     tag = f".{secrets.token_hex(4)}{_TEMPORARY}"
@@ -108,8 +111,8 @@ def save_model(
         os.replace(written, make(data.name))
         _sync_folder(folder)
         os.replace(config, folder / CONFIG)  # the commit
-    os.replace(readme, folder / CARD)
-    _sync_folder(folder)
+        os.replace(readme, folder / CARD)
+        _sync_folder(folder)
     for old in folder.glob(f"{ARRAYS}-*{_SUFFIX}"):
         if old.name != data.name:
             with suppress(OSError):
@@ -141,7 +144,7 @@ def verify_model(folder: Path, progress: Progress = silent) -> ModelEntry:
 
 def _read_config(folder: Path) -> ModelEntry:
     path = folder / CONFIG
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise ModelFormatError(f"{folder}: there is no such folder; a model is a folder with a {CONFIG} in it")
     try:
         text = path.read_text(encoding="utf-8")
@@ -159,7 +162,7 @@ def _read_config(folder: Path) -> ModelEntry:
 
 def _data_file(folder: Path, entry: ModelEntry) -> Path:
     data = entry.files.get(ARRAYS)
-    if data is None or Path(data.name).name != data.name:
+    if data is None or Path(data.name).name != data.name or data.name in ("", "..") or "\0" in data.name:
         raise ModelFormatError(f"{folder / CONFIG}: files.{ARRAYS} must name a file in the folder")
     path = folder / data.name
     try:
@@ -175,9 +178,11 @@ def _data_file(folder: Path, entry: ModelEntry) -> Path:
 def _undone_on_failure(folder: Path) -> Iterator[Callable[[str], Path]]:
     """Gives a maker of paths for new files.
 
-    Where the work fails, the files are removed, and the folder too if it was made for them.
+    Where the work fails, the files are removed, and the folders too that were made for them; what config.json names
+    once it has been replaced stays.
     """
-    made = not folder.exists()
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    before = _config_bytes(folder)
     paths: list[Path] = []
 
     def make(name: str) -> Path:
@@ -190,19 +195,30 @@ def _undone_on_failure(folder: Path) -> Iterator[Callable[[str], Path]]:
         folder.mkdir(parents=True, exist_ok=True)
         yield make
     except BaseException as error:
+        committed = _config_bytes(folder) != before  # asked of the disk, since Ctrl-C may come right behind the commit
         for path in paths:
+            if not (committed and path.suffix == _SUFFIX):
+                with suppress(OSError):
+                    path.unlink()
+        for path in made:
             with suppress(OSError):
-                path.unlink()
-        if made:
-            with suppress(OSError):
-                folder.rmdir()
+                path.rmdir()
         if isinstance(error, OSError):
-            raise OutputError(f"{folder}: cannot be written: {error.strerror}; nothing was changed") from error
+            outcome = f"the model was saved, but perhaps not its {CARD}" if committed else "nothing was changed"
+            raise OutputError(f"{folder}: cannot be written: {error.strerror}; {outcome}") from error
         raise
 
 
+def _config_bytes(folder: Path) -> bytes | None:
+    try:
+        return (folder / CONFIG).read_bytes()
+    except OSError:
+        return None
+
+
 def _write_synced(path: Path, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
+    # A recorded file name may be no text at all, and its lone surrogates no UTF-8.
+    with open(path, "w", encoding="utf-8", errors="replace") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

@@ -1,0 +1,394 @@
+"""Model folders: what is written comes back, and whatever goes wrong, one whole model stays."""
+
+import errno
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from chainrule.errors import ModelFormatError, OutputError
+from chainrule.store import TokenizerEntry, check_target, open_model, save_model, verify_model
+
+ARRAYS = {"numbers": np.arange(6, dtype=np.float32).reshape(2, 3), "text": np.arange(9, dtype=np.uint8)}
+OTHER_ARRAYS = {"numbers": np.arange(8, dtype=np.float32)}
+fast = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def save(folder: Path, arrays: dict[str, np.ndarray] = ARRAYS, *, overwrite: bool = False, **record: Any) -> None:
+    save_model(
+        folder,
+        family="ngram",
+        settings={"order": 3, "discounts": None},
+        tokenizer=TokenizerEntry(kind="word", markers="skip", unicode="14.0.0"),
+        arrays=arrays,
+        record=record,
+        card="# A card\n",
+        overwrite=overwrite,
+    )
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def rewrite_config(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    change(config)
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def a_copy_of(folder: Path) -> Path:
+    return Path(shutil.copytree(folder, folder.parent / "copy", dirs_exist_ok=True))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    save(tmp_path / "lm", note="first")
+    return tmp_path / "lm"
+
+
+def test_what_was_saved_is_opened_and_verified(folder: Path) -> None:
+    entry, arrays = open_model(folder)
+    assert (entry.family, entry.settings, entry.record) == ("ngram", {"order": 3, "discounts": None}, {"note": "first"})
+    assert entry.tokenizer.model_dump() == {"kind": "word", "markers": "skip", "unicode": "14.0.0"}
+    assert arrays.keys() == ARRAYS.keys()
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(arrays[name], array)
+    assert verify_model(folder) == entry
+
+
+def test_a_folder_holds_a_config_a_card_and_one_data_file_named_by_its_content(folder: Path) -> None:
+    entry, _ = open_model(folder)
+    data = entry.files["arrays"]
+    assert sorted(contents(folder)) == sorted(["README.md", "config.json", f"arrays-{data.sha256[:16]}.safetensors"])
+    assert (folder / "README.md").read_text() == "# A card\n"
+    assert (folder / data.name).stat().st_size == data.bytes
+
+
+@pytest.mark.parametrize(
+    "value",
+    [math.inf, [1, 2.5, None, True], {"ä": "日本\n"}, 2**60, "\0", ""],
+    ids=["infinity", "list", "object", "large", "nul", "empty"],
+)
+def test_a_record_comes_back_as_it_was(tmp_path: Path, value: Any) -> None:
+    save(tmp_path / "lm", value=value)
+    assert open_model(tmp_path / "lm")[0].record == {"value": value}
+
+
+def test_a_file_name_that_is_no_utf8_can_be_recorded(tmp_path: Path) -> None:
+    save(tmp_path / "lm", command=[os.fsdecode(b"caf\xe9.txt")])
+    assert verify_model(tmp_path / "lm").record == {"command": ["caf?.txt"]}
+
+
+def test_folders_above_are_made(tmp_path: Path) -> None:
+    save(tmp_path / "a" / "b" / "lm")
+    verify_model(tmp_path / "a" / "b" / "lm")
+
+
+def test_an_empty_folder_may_be_used(tmp_path: Path) -> None:
+    (tmp_path / "lm").mkdir()
+    save(tmp_path / "lm")
+    verify_model(tmp_path / "lm")
+
+
+def test_a_model_is_not_replaced_unless_that_is_said(folder: Path) -> None:
+    before = contents(folder)
+    with pytest.raises(OutputError, match="there is a model already; say --overwrite"):
+        save(folder, OTHER_ARRAYS)
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path, overwrite: bool) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(OutputError, match="this folder has other things in it and is no model"):
+        save(tmp_path, overwrite=overwrite)
+    assert contents(tmp_path) == {"thesis.tex": b"years of work"}
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("name", ["file", "file/lm"])
+def test_a_file_in_the_way_is_left_alone(tmp_path: Path, overwrite: bool, name: str) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OutputError, match="file"):
+        save(tmp_path / name, overwrite=overwrite)
+    assert contents(tmp_path) == {"file": b"x"}
+
+
+def test_a_folder_that_may_not_be_written_to_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # as for anyone but root
+    with pytest.raises(OutputError, match=f"lm: cannot be written, since {tmp_path} does not allow it"):
+        check_target(tmp_path / "a" / "lm", overwrite=False)
+
+
+def test_a_name_that_no_folder_can_have_is_an_error_of_ours(tmp_path: Path) -> None:
+    name = tmp_path / ("x" * 300)
+    with pytest.raises(OutputError, match="File name too long"):
+        check_target(name, overwrite=False)
+    with pytest.raises(ModelFormatError, match="there is no such folder"):
+        open_model(name)
+
+
+@pytest.mark.parametrize("arrays", [ARRAYS, OTHER_ARRAYS], ids=["same", "other"])
+def test_overwriting_leaves_the_new_model_alone_in_its_folder(folder: Path, arrays: dict[str, np.ndarray]) -> None:
+    (folder / "notes.txt").write_text("mine")
+    save(folder, arrays, overwrite=True, note="second")
+    entry, found = open_model(folder)
+    assert entry.record == {"note": "second"}
+    assert found.keys() == arrays.keys()
+    assert sorted(contents(folder)) == sorted(["README.md", "config.json", "notes.txt", entry.files["arrays"].name])
+
+
+def test_arrays_that_are_in_use_can_be_overwritten_by_themselves(folder: Path) -> None:
+    _, arrays = open_model(folder)
+    save(folder, arrays, overwrite=True)
+    verify_model(folder)
+    np.testing.assert_array_equal(arrays["numbers"], ARRAYS["numbers"])
+
+
+class Faults:
+    """Counts what is done to the disk, and makes one of these actions fail."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, *actions: str) -> None:
+        self.log: list[str] = []
+        self.place = -1
+        self.after = False
+        self.error: BaseException = KeyboardInterrupt()
+        for name in actions:
+            patch.setattr(os, name, self.watched(name, getattr(os, name)))
+        really_open = open
+        patch.setattr("builtins.open", lambda path, mode="r", **kw: self.opened(really_open, path, mode, **kw))
+
+    def watched(self, name: str, action: Callable[..., Any]) -> Callable[..., Any]:
+        def act(*args: Any, **kwargs: Any) -> Any:
+            self.log.append(f"{name} {Path(args[-1]).name}" if name == "replace" else name)
+            fails = len(self.log) - 1 == self.place
+            if fails and not self.after:
+                raise self.error
+            result = action(*args, **kwargs)
+            if fails:
+                raise self.error
+            return result
+
+        return act
+
+    @contextmanager
+    def opened(self, really_open: Callable[..., Any], path: Path, mode: str, **kwargs: Any) -> Iterator[Any]:
+        if "w" not in mode:
+            with really_open(path, mode, **kwargs) as file:
+                yield file
+            return
+        with self.watched("open", really_open)(path, mode, **kwargs) as file:
+            yield WatchedFile(file, self)
+
+
+class WatchedFile:
+    def __init__(self, file: Any, faults: Faults) -> None:
+        self.fileno, self.flush = file.fileno, file.flush
+        self.write = faults.watched("write", file.write)
+
+
+FAILURES = [
+    pytest.param(error, after, id=f"{name} {'after' if after else 'before'}")
+    for name, error in [
+        ("disk full", OSError(errno.ENOSPC, "No space left on device")),
+        ("Ctrl-C", KeyboardInterrupt()),
+    ]
+    for after in (False, True)
+]
+
+
+@pytest.mark.parametrize(("error", "after"), FAILURES)
+@pytest.mark.parametrize("arrays", [ARRAYS, OTHER_ARRAYS], ids=["same", "other"])
+def test_a_failure_at_any_moment_leaves_the_old_model_or_the_new_one(
+    folder: Path, tmp_path: Path, error: BaseException, after: bool, arrays: dict[str, np.ndarray]
+) -> None:
+    before = contents(folder)
+    place = 0
+    while True:
+        target = tmp_path / "target"
+        shutil.copytree(folder, target)
+        with pytest.MonkeyPatch.context() as patch:
+            faults = Faults(patch, "open", "replace", "fsync")
+            faults.place, faults.after, faults.error = place, after, error
+            try:
+                save(target, arrays, overwrite=True, note="second")
+            except (OutputError, KeyboardInterrupt) as raised:
+                failed: BaseException | None = raised
+            else:
+                failed = None
+        if failed is None:
+            assert len(faults.log) == place > 15  # it went through, since there was no such moment
+            break
+        assert isinstance(failed, OutputError if isinstance(error, OSError) else KeyboardInterrupt)
+        committed = "replace config.json" in (faults.log if after else faults.log[:-1])
+        assert verify_model(target).record == {"note": "second" if committed else "first"}
+        if not committed:
+            assert contents(target) == before
+        if isinstance(error, OSError):
+            outcome = "the model was saved" if committed else "nothing was changed"
+            assert f"cannot be written: No space left on device; {outcome}" in str(failed)
+        assert not [name for name in contents(target) if name.endswith(".tmp")]
+        shutil.rmtree(target)
+        place += 1
+
+
+@pytest.mark.parametrize(("error", "after"), FAILURES)
+def test_a_failure_at_any_moment_of_a_first_save_leaves_nothing_or_a_model(
+    tmp_path: Path, error: BaseException, after: bool
+) -> None:
+    place = 0
+    while True:
+        with pytest.MonkeyPatch.context() as patch:
+            faults = Faults(patch, "open", "replace", "fsync", "mkdir")
+            faults.place, faults.after, faults.error = place, after, error
+            with suppress(OutputError, KeyboardInterrupt):
+                save(tmp_path / "a" / "lm")
+        if len(faults.log) == place:
+            break
+        committed = "replace config.json" in (faults.log if after else faults.log[:-1])
+        if committed:
+            verify_model(tmp_path / "a" / "lm")
+            assert not [name for name in contents(tmp_path / "a" / "lm") if name.endswith(".tmp")]
+            shutil.rmtree(tmp_path / "a")
+        assert list(tmp_path.iterdir()) == []
+        place += 1
+    assert place > 15
+    verify_model(tmp_path / "a" / "lm")
+
+
+def test_a_failure_in_a_folder_that_was_there_leaves_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "lm").mkdir()
+    with pytest.raises(TypeError):
+        save(tmp_path / "lm", record={"no": {"json"}})
+    assert contents(tmp_path / "lm") == {}
+
+
+def test_any_flipped_byte_of_the_data_is_found(folder: Path) -> None:
+    (path,) = folder.glob("*.safetensors")
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 7):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(ModelFormatError, match="the file has changed since it was written"):
+            verify_model(folder)
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_data_file_of_another_size_is_refused_with_both_sizes(folder: Path, change: int) -> None:
+    (path,) = folder.glob("*.safetensors")
+    whole = path.read_bytes()
+    path.write_bytes((whole + b"\0")[: len(whole) + change])
+    for look in (open_model, verify_model):
+        with pytest.raises(ModelFormatError, match=f"has {len(whole) + change:,} bytes, expected {len(whole):,}"):
+            look(folder)
+
+
+def test_a_missing_data_file_is_an_error_that_names_it(folder: Path) -> None:
+    (path,) = folder.glob("*.safetensors")
+    path.unlink()
+    for look in (open_model, verify_model):
+        with pytest.raises(ModelFormatError, match=rf"{path.name}: cannot be opened: No such file.*incomplete"):
+            look(folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["../other", "/etc/passwd", "sub/file", "", ".", "..", "a\0b", "x" * 300, "config.json/"], ids=repr
+)
+def test_a_data_file_outside_the_folder_is_refused(folder: Path, name: str) -> None:
+    (folder.parent / "other").write_bytes(b"x")
+    rewrite_config(folder, lambda config: config["files"]["arrays"].update(name=name))
+    for look in (open_model, verify_model):
+        with pytest.raises(ModelFormatError, match=r"must name a file in the folder|File name too long"):
+            look(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda c: c.update(familly=c.pop("family")), "family: Field required"),
+        (lambda c: c.update(extra=1), "extra: Extra inputs are not permitted"),
+        (lambda c: c["tokenizer"].update(normaliser="nfc"), r"tokenizer\.normaliser: Extra"),
+        (lambda c: c["files"]["arrays"].update(md5="0"), r"files\.arrays\.md5: Extra"),
+        (lambda c: c.update(format=2), "format: Input should be 1, found '2'"),
+        (lambda c: c["files"]["arrays"].update(bytes="12"), r"files\.arrays\.bytes: .*integer, found '12'"),
+        (lambda c: c["tokenizer"].update(markers="sikp"), r"tokenizer\.markers: .*found 'sikp'"),
+        (lambda c: c.update(settings=[]), "settings: .*object"),
+        (lambda c: c["files"].clear(), r"files\.arrays must name a file"),
+        (lambda c: c.pop("record"), "record: Field required"),
+    ],
+)
+def test_a_wrong_field_is_an_error_that_names_it(
+    folder: Path, change: Callable[[dict[str, Any]], object], named: str
+) -> None:
+    rewrite_config(folder, change)
+    with pytest.raises(ModelFormatError, match=rf"config\.json: {named}"):
+        open_model(folder)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"{", b"null", b"[]", b"\xff\xfe{}", b"[" * 100_000, b'{"format": ' + b"9" * 5000 + b"}"],
+    ids=["empty", "cut", "null", "list", "not UTF-8", "nested", "digits"],
+)
+def test_a_config_that_is_no_json_object_is_a_format_error(folder: Path, text: bytes) -> None:
+    (folder / "config.json").write_bytes(text)
+    with pytest.raises(ModelFormatError, match=r"config\.json: .{10}"):
+        open_model(folder)
+
+
+@fast
+@given(st.data())
+def test_a_config_with_changed_characters_is_a_format_error_or_some_model(folder: Path, data: st.DataObject) -> None:
+    text = bytearray((folder / "config.json").read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(text) - 1))
+        text[place] = data.draw(st.integers(0, 255) | st.sampled_from(b'0123456789-[]{}",:e./\\u'))
+    broken = a_copy_of(folder)
+    (broken / "config.json").write_bytes(text[: data.draw(st.integers(0, len(text)) | st.just(len(text)))])
+    with suppress(ModelFormatError):
+        assert open_model(broken)[1].keys() == ARRAYS.keys()
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab", max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@fast
+@given(st.sampled_from(["format", "family", "settings", "tokenizer", "files", "record", "new"]), json_values)
+def test_a_field_of_any_value_is_a_format_error_or_some_model(folder: Path, field: str, value: Any) -> None:
+    broken = a_copy_of(folder)
+    rewrite_config(broken, lambda config: config.update({field: value}))
+    with suppress(ModelFormatError):
+        assert open_model(broken)[1].keys() == ARRAYS.keys()
+        assert field in ("format", "family", "settings", "record")
+
+
+def test_a_folder_that_is_no_model_is_told_apart_from_one_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ModelFormatError, match="there is no such folder"):
+        open_model(tmp_path / "lm")
+    with pytest.raises(ModelFormatError, match=r"this folder is no model, since it has no config\.json"):
+        open_model(tmp_path)
+    (tmp_path / "config.json").mkdir()
+    with pytest.raises(ModelFormatError, match=r"config\.json: cannot be read"):
+        open_model(tmp_path)
+
+
+def test_a_data_file_that_is_no_tensors_file_is_a_format_error_that_names_it(folder: Path) -> None:
+    (path,) = folder.glob("*.safetensors")
+    path.write_bytes(bytes([255]) * path.stat().st_size)
+    with pytest.raises(ModelFormatError, match=f"{path.name}: the header claims"):
+        open_model(folder)
