@@ -13,6 +13,7 @@ import queue
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -64,8 +65,8 @@ def cache_folder() -> Path | None:
         folder = base / f"kernels-{_sources_digest()}"
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Compiled code is loaded from here, so the folder must be our own.
-            if os.access(folder, os.W_OK) and (os.name == "nt" or folder.stat().st_uid == os.getuid()):
+            # Compiled code is loaded from here, so the folder must be our own, and nobody may put another in its place.
+            if os.access(folder, os.W_OK) and _is_owned_by_us(folder, base):
                 return folder
         except OSError:
             continue
@@ -76,13 +77,22 @@ def _cache_bases() -> list[Path]:
     chosen = os.environ.get("CHAINRULE_CACHE")
     if chosen:
         return [Path(chosen)]
-    user = f"chainrule-{os.getuid()}" if hasattr(os, "getuid") else "chainrule"
-    bases = [Path(tempfile.gettempdir()) / user]
+    bases = []
     if home := os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA"):
-        bases.insert(0, Path(home) / "chainrule")
-    elif Path.home() != Path("/"):
-        bases.insert(0, Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "chainrule")
+        bases.append(Path(home) / "chainrule")
+    elif (home := os.path.expanduser("~")) not in ("~", "/"):  # "~" where the user has none
+        bases.append(Path(home) / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "chainrule")
+    with suppress(OSError):  # no folder for temporary files
+        user = f"chainrule-{os.getuid()}" if hasattr(os, "getuid") else "chainrule"
+        bases.append(Path(tempfile.gettempdir()) / user)
     return bases
+
+
+def _is_owned_by_us(folder: Path, base: Path) -> bool:
+    """Whether a folder is our own, and the one that it lies in at least nobody's but the system's."""
+    if not hasattr(os, "getuid"):
+        return True
+    return folder.stat().st_uid == os.getuid() and base.stat().st_uid in (os.getuid(), 0)
 
 
 @cache
@@ -90,6 +100,7 @@ def _sources_digest() -> str:
     digest = hashlib.sha256(f"{sys.version} numba {numba.__version__}".encode())
     for path in [
         Path(__file__),
+        PACKAGE / "protocol.py",  # whose ids are constants in the kernels
         *sorted(path for room in ROOMS_WITH_KERNELS for path in (PACKAGE / room).rglob("*.py")),
     ]:
         digest.update(path.name.encode() + path.read_bytes())
@@ -127,9 +138,9 @@ def run_all(
 
     stopped = threading.Event()
     results: list[Any] = [None] * len(calls)
-    for _ in range(min(threads or os.cpu_count() or 1, len(calls))):
-        threading.Thread(target=work, daemon=True).start()
     try:
+        for _ in range(min(max(threads or os.cpu_count() or 1, 1), len(calls))):
+            threading.Thread(target=work, daemon=True).start()
         for _ in calls:
             i, results[i], error = finished.get()
             if error is not None:
