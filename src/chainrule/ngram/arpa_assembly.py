@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int, Int32
     from numpy import ndarray
 
-CHUNKS = 64  # what a level is cut into for threads
+CHUNKS = 64  # what a level is cut into for threads, at most
+LEAST_CHUNK = 4096  # less is not worth a thread
 
 
 class TwiceError(ValueError):
@@ -240,5 +241,6 @@ def _backed_off(trie: Trie, extra: Extra, contexts: Int[ndarray, " ngrams"]) -> 
 
 def _cut(size: int) -> list[tuple[int, int]]:
     """At most CHUNKS ranges that make up 0 .. size."""
-    edges = np.unique(np.linspace(0, size, CHUNKS + 1).astype(np.int64)).tolist()
+    chunks = min(CHUNKS, size // LEAST_CHUNK + 1)
+    edges = np.unique(np.linspace(0, size, chunks + 1).astype(np.int64)).tolist()
     return list(itertools.pairwise(edges))

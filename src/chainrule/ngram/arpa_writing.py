@@ -1,4 +1,6 @@
-"""An n-gram table to an ARPA file, byte by byte as KenLM's lmplz lays it out: tabs, blank lines, shortest decimals.
+"""An n-gram table to an ARPA file, laid out as by KenLM's lmplz: tabs, blank lines, the shortest decimals.
+
+They are the shortest that `read_arpa` makes the same float32 nats of, so that writing and reading changes nothing.
 
 The file is replaced in one step, so that a kill at any moment leaves the old one or the new one.
 """

@@ -17,10 +17,14 @@ NUMBER_ROOM = 24  # bytes that a number takes at most
 DAMAGED = -1  # instead of a node: the table holds a word or a node that there is not
 
 _LOG_10 = math.log(10)
-_LOG10_OF_ZERO = np.float32(-99)  # SRILM's convention
+_LOG10_OF_ZERO = -99  # SRILM's convention
 _POWERS = np.array([float(f"1e{i}") for i in range(64)])
+_FIRST_EXPONENT = -160  # frexp's, below those of all float32
+# By frexp's exponent: half the distance to the next float32, and the decimals that are nearly always enough.
+_HALF = np.array([math.ldexp(1.0, max(exponent - 25, -150)) for exponent in range(_FIRST_EXPONENT, 130)])
+_DECIMALS = np.array([math.ceil(-math.log10(half)) - 1 for half in _HALF])
 _SURE = 1e-15  # relative: what a few roundings in double arithmetic are worth
-_POSITIONAL_FROM, _POSITIONAL_TO = 1e-6, 1e7  # smaller and larger numbers get an exponent
+_POSITIONAL_FROM, _POSITIONAL_TO = 9.9999995e-7, 1e7  # smaller and larger numbers get an exponent
 _TAB, _NEWLINE, _SPACE, _MINUS, _POINT, _ZERO, _E = 9, 10, 32, 45, 46, 48, 101
 
 
@@ -62,7 +66,7 @@ def write_lines(
             out[used] = _ZERO  # never predicted, so that it does not matter; lmplz writes it so
             used += 1
         else:
-            used = write_number(min(log10_of(log_probs[node]), np.float32(0)), out, used)
+            used = write_number(min(log_probs[node], np.float32(0)), _LOG_10, out, used)
         separator = _TAB
         for k in range(1, order + 1):
             out[used] = separator
@@ -73,23 +77,20 @@ def write_lines(
             separator = _SPACE
         if node < inner:
             out[used] = _TAB
-            used = write_number(log10_of(log_backoffs[node]), out, used + 1)
+            used = write_number(log_backoffs[node], _LOG_10, out, used + 1)
         out[used] = _NEWLINE
         used += 1
     return stop, used
 
 
 @kernel
-def log10_of(log_prob: float) -> Any:
-    """Nats to a decimal logarithm that is finite."""
-    if log_prob == -np.inf:
-        return _LOG10_OF_ZERO
-    return np.float32(log_prob / _LOG_10)
+def write_number(value: float, unit: float, out: Array, at: int) -> int:
+    """Writes the shortest decimal that, times `unit`, rounds to the float32 `value`; returns where it ends.
 
-
-@kernel
-def write_number(value: float, out: Array, at: int) -> int:
-    """Writes the shortest decimal that reads back as the same float32; returns where it ends. `value` is finite."""
+    So a unit of log 10 writes nats as a decimal logarithm that reads back as the same nats.
+    """
+    if value == -np.inf:
+        value = np.float32(_LOG10_OF_ZERO * unit)
     magnitude = abs(np.float64(value))
     if magnitude == 0:
         out[at] = _ZERO
@@ -97,13 +98,14 @@ def write_number(value: float, out: Array, at: int) -> int:
     if value < 0:
         out[at] = _MINUS
         at += 1
-    positional = _POSITIONAL_FROM <= magnitude < _POSITIONAL_TO
     # What rounds to this float32 lies between low and high. Below a power of two floats are twice as dense.
     fraction, exponent = math.frexp(magnitude)
-    half = math.ldexp(1.0, max(exponent - 25, -150))
-    low = (magnitude - (half / 2 if fraction == 0.5 and exponent > -125 else half)) * (1 + _SURE)
-    high = (magnitude + half) * (1 - _SURE)
-    decimals = math.ceil(-math.log10(half)) - 1
+    half = _HALF[exponent - _FIRST_EXPONENT]
+    low = (magnitude - (half / 2 if fraction == 0.5 and exponent > -125 else half)) / unit * (1 + _SURE)
+    high = (magnitude + half) / unit * (1 - _SURE)
+    magnitude /= unit
+    positional = _POSITIONAL_FROM <= magnitude < _POSITIONAL_TO
+    decimals = _DECIMALS[exponent - _FIRST_EXPONENT]
     digits = _nearest_inside(magnitude, low, high, decimals)
     while digits < 0:
         decimals += 1

@@ -1,0 +1,628 @@
+"""ARPA in and out, against KenLM's files and scores, hand arithmetic, NumPy's decimals, and files that are broken."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chainrule.errors import ModelFormatError, OutputError
+from chainrule.ngram import arpa_source
+from chainrule.ngram.arpa import read_arpa, write_arpa
+from chainrule.ngram.arpa_reading_kernels import parse_number
+from chainrule.ngram.arpa_writing_kernels import NUMBER_ROOM, write_number
+from chainrule.ngram.model import NGramModel
+from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.text.splitters import splitter_named
+from chainrule.text.tokenizer import Tokenizer, documents_of
+from chainrule.text.vocabulary import Vocabulary, byte_array
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+KENLM_FILES = sorted(path.name for path in FIXTURES.glob("*.arpa.gz"))
+SCORED = sorted(path.name.removesuffix(".scores.tsv.gz") for path in FIXTURES.glob("*.scores.tsv.gz"))
+
+# Log10 by hand: p(a) = 10^-0.5, p(b|a) = 10^-0.25, p(b|<s>) = back-off(<s>) + p(b) = 10^-(0.125 + 1).
+SMALL = r"""\data\
+ngram 1=5
+ngram 2=4
+ngram 3=2
+
+\1-grams:
+-2	<unk>	0
+0	<s>	-0.125
+-1.5	</s>	0
+-0.5	a	-0.75
+-1	b	-0.375
+
+\2-grams:
+-0.5	<s> a	-0.0625
+-0.25	a b	-0.1
+-0.3	b </s>	0
+-0.75	b a	0
+
+\3-grams:
+-0.15	<s> a b
+-0.2	a b </s>
+
+\end\
+"""
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chainrule.ngram.table import Table
+
+Values = dict[tuple[str, ...], tuple[float, float]]
+
+
+def written(folder: Path, text: str | bytes, name: str = "m.arpa") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def ngrams_of(table: Table, vocabulary: Vocabulary) -> Values:
+    """Every n-gram with its log10 probability and back-off, straight from the trie's definition."""
+    spelled = [token.decode() for token in vocabulary.tokens()]
+    found: Values = {}
+    above: list[tuple[str, ...]] = [()]
+    for order in range(1, table.order + 1):
+        level, contexts = table.level(order), table.level(order - 1)
+        sizes = np.diff(table.begin[contexts.start : contexts.stop + 1])
+        starts = np.repeat(np.arange(len(above)), sizes)
+        assert len(starts) == level.stop - level.start
+        above = [(*above[c], spelled[w]) for c, w in zip(starts, table.words[level], strict=True)]
+        for node, ngram in zip(range(level.start, level.stop), above, strict=True):
+            backoff = table.log_backoffs[node] if order < table.order else 0
+            found[ngram] = (table.log_probs[node] / math.log(10), backoff / math.log(10))
+    return found
+
+
+def ngrams_in(text: str) -> Values:
+    """Every n-gram of an ARPA file with tabs, straight from the format's definition."""
+    found: Values = {}
+    for line in text.splitlines():
+        fields = line.split("\t")
+        if len(fields) > 1:
+            found[tuple(fields[1].split(" "))] = (float(fields[0]), float(fields[2]) if len(fields) > 2 else 0)
+    return found
+
+
+def assert_close(found: Values, expected: Values, tolerance: float = 1e-6) -> None:
+    assert found.keys() == expected.keys()
+    for ngram, numbers in expected.items():
+        if ngram != ("<s>",):  # its own probability is never asked for
+            np.testing.assert_allclose(found[ngram], numbers, rtol=0, atol=tolerance, err_msg=str(ngram))
+
+
+def scored(path: Path, text: str) -> tuple[list[float], list[int]]:
+    """log10 probabilities and matched lengths of one document."""
+    table, vocabulary = read_arpa(path)
+    model = NGramModel(table)
+    ids = Tokenizer(splitter_named("whitespace"), vocabulary).encode_texts([text]).ids[:-1]
+    log10 = model.score([ids])[0] / math.log(10)
+    return log10.tolist(), model.match_lengths([ids])[0].tolist()
+
+
+# What KenLM made
+
+
+@pytest.mark.parametrize("name", SCORED)
+def test_scores_equal_kenlms(name: str) -> None:
+    table, vocabulary = read_arpa(FIXTURES / f"{name}.arpa.gz")
+    model = NGramModel(table)
+    lines = (FIXTURES / "heldout.txt").read_text().split("\n")[:-1]
+    documents = documents_of(Tokenizer(splitter_named("whitespace"), vocabulary).encode_texts(lines).ids)
+    expected = gzip.decompress((FIXTURES / f"{name}.scores.tsv.gz").read_bytes()).decode().split("\n")[1:-1]
+    rows = zip(documents, model.score(documents), model.match_lengths(documents), expected, strict=True)
+    for document, scores, lengths, line in rows:
+        total, tokens = line.split("\t")
+        log10 = scores / math.log(10)
+        fields = [token.rsplit(":", 2) for token in tokens.split(" ")]
+        assert log10.sum() == pytest.approx(float(total), abs=1e-4)
+        np.testing.assert_allclose(log10, [float(field[0]) for field in fields], rtol=0, atol=1e-5)
+        assert lengths.tolist() == [int(field[1]) for field in fields]
+        assert [int(token == UNKNOWN) for token in [*document, END]] == [int(field[2]) for field in fields]
+
+
+@pytest.mark.parametrize("name", KENLM_FILES)
+def test_reading_and_writing_keep_every_ngram(name: str, tmp_path: Path) -> None:
+    original = gzip.decompress((FIXTURES / name).read_bytes()).decode()
+    table, vocabulary = read_arpa(FIXTURES / name)
+    assert_close(ngrams_of(table, vocabulary), ngrams_in(original))
+    assert np.all(table.log_probs[1 + BEGIN] == -np.inf)
+    path = tmp_path / "again.arpa"
+    write_arpa(path, table, vocabulary)
+    text = path.read_text()
+    assert_close(ngrams_in(text), ngrams_in(original))
+    again, same_vocabulary = read_arpa(path)
+    assert same_vocabulary.tokens() == vocabulary.tokens()
+    for name, array in again.arrays().items():  # bit by bit: numbers are written so that they read back the same
+        np.testing.assert_array_equal(array, table.arrays()[name])
+
+    def structure(arpa: str) -> list[str]:
+        """All but the n-grams; and of those how many tabs there are, for the first is always there in this order."""
+        return [line if "\t" not in line else "\t" * line.count("\t") for line in arpa.split("\n")]
+
+    assert structure(text) == structure(original)
+
+
+# By hand
+
+
+def test_small_model_by_hand(tmp_path: Path) -> None:
+    log10, lengths = scored(written(tmp_path, SMALL), "a b")
+    assert log10 == pytest.approx([-0.5, -0.15, -0.2], abs=1e-6)  # <s> a; <s> a b; a b </s>
+    assert lengths == [2, 3, 3]
+    log10, lengths = scored(tmp_path / "m.arpa", "b c a")
+    # backoff(<s>) + p(b); backoff(b) + p(<unk>); p(a), since <unk> has a back-off of 0; backoff(a) + p(</s>)
+    assert log10 == pytest.approx([-0.125 - 1, -0.375 - 2, -0.5, -0.75 - 1.5], abs=1e-6)
+    assert lengths == [1, 1, 1, 1]
+
+
+def test_small_model_is_written_byte_by_byte(tmp_path: Path) -> None:
+    """Each of its numbers is a short decimal, and its n-grams are in the order of the trie."""
+    write_arpa(tmp_path / "again.arpa", *read_arpa(written(tmp_path, SMALL)))
+    assert (tmp_path / "again.arpa").read_text() == SMALL
+
+
+def test_missing_suffix_becomes_a_blank(tmp_path: Path) -> None:
+    """a b c is there and b c is not, so that c after b matches two words, with the same probability as before."""
+    text = SMALL.replace("ngram 1=5", "ngram 1=6").replace("-1\tb", "-1.25\tc\t-0.2\n-1\tb")
+    text = text.replace("-0.2\ta b </s>", "-0.2\ta b c")
+    table, vocabulary = read_arpa(written(tmp_path, text))
+    assert table.level_sizes == (6, 5, 2)
+    # backoff(b) + p(c) = -0.375 - 1.25
+    assert ngrams_of(table, vocabulary)["b", "c"] == pytest.approx((-1.625, 0), abs=1e-6)
+    log10, lengths = scored(tmp_path / "m.arpa", "b c a")
+    # backoff(<s>) + p(b); the blank; no back-off of the blank, backoff(c) + p(a); backoff(a) + p(</s>)
+    assert log10 == pytest.approx([-1.125, -1.625, -0.7, -2.25], abs=1e-6)
+    assert lengths == [1, 2, 1, 1]
+
+
+def test_missing_context_becomes_a_blank_and_blanks_need_blanks(tmp_path: Path) -> None:
+    text = SMALL.replace("ngram 3=2", "ngram 3=2\nngram 4=1")
+    text = text.replace("\\end\\", "\\4-grams:\n-0.05\tb b a a\n\n\\end\\")
+    table, vocabulary = read_arpa(written(tmp_path, text))
+    found = ngrams_of(table, vocabulary)
+    assert set(found) - set(ngrams_in(text)) == {("b", "b", "a"), ("b", "a", "a"), ("b", "b"), ("a", "a")}
+    assert found["b", "b"] == pytest.approx((-0.375 - 1, 0), abs=1e-6)  # backoff(b) + p(b)
+    assert found["a", "a"] == pytest.approx((-0.75 - 0.5, 0), abs=1e-6)  # backoff(a) + p(a)
+    assert found["b", "b", "a"] == pytest.approx((0 - 0.75, 0), abs=1e-6)  # backoff(b b) + p(a|b)
+    assert found["b", "a", "a"] == pytest.approx((0 - 1.25, 0), abs=1e-6)  # backoff(b a) + p(a|a)
+    log10, lengths = scored(tmp_path / "m.arpa", "b b a a")
+    assert log10 == pytest.approx([-1.125, -1.375, -0.75, -0.05, -2.25], abs=1e-6)
+    assert lengths == [1, 2, 3, 4, 1]
+
+
+def test_orphans_at_several_orders_keep_their_numbers(tmp_path: Path) -> None:
+    """Both a a b and its extension are there, but not a a."""
+    text = SMALL.replace("ngram 3=2", "ngram 3=3\nngram 4=1").replace(
+        "-0.2\ta b </s>", "-0.2\ta b </s>\n-0.4\ta a b\t-0.3"
+    )
+    text = text.replace("\\end\\", "\\4-grams:\n-0.05\ta a b a\n\n\\end\\")
+    found = ngrams_of(*read_arpa(written(tmp_path, text)))
+    assert found["a", "a", "b"] == pytest.approx((-0.4, -0.3), abs=1e-6)
+    assert found["a", "a"] == pytest.approx((-1.25, 0), abs=1e-6)
+    assert found["a", "b", "a"] == pytest.approx((-0.1 - 0.75, 0), abs=1e-6)  # backoff(a b) + p(a|b)
+
+
+# What other programs write
+
+
+def shuffled(text: str) -> str:
+    """The lines of each section in another order."""
+    sections = text.split("\n\n")
+    for i, section in enumerate(sections[1:-1], start=1):
+        title, *lines = section.split("\n")
+        sections[i] = "\n".join([title, *lines[::-1]])
+    return "\n\n".join(sections)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("\t", " "),
+        lambda text: text.replace(" ", "\t"),
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.replace("\n\n", "\n\n \t\n\n"),
+        lambda text: text.replace("\n\n", "\n"),
+        lambda text: text.replace("\t0\n", "\n"),
+        lambda text: text.replace("\t0\n", "\t-0\n").replace("\n0\t", "\n+0\t"),
+        lambda text: text.replace("-2\t", "-0.2E+1\t").replace("-0.75\t", "-75e-2\t").replace("-0.25", "-.25"),
+        lambda text: "a comment\n\n" + text.replace("ngram 1=5", "ngram  1 =   5"),
+        lambda text: "\ufeff" + text + "what follows does not matter",
+        lambda text: text.replace("<unk>", "<UNK>"),
+        lambda text: text.removesuffix("\n"),
+        shuffled,
+    ],
+)
+def test_odd_but_fine(change: Callable[[str], str], tmp_path: Path) -> None:
+    expected = ngrams_of(*read_arpa(written(tmp_path, SMALL)))
+    assert_close(ngrams_of(*read_arpa(written(tmp_path, change(SMALL)))), expected)
+
+
+def test_ids_follow_the_file(tmp_path: Path) -> None:
+    _, vocabulary = read_arpa(written(tmp_path, shuffled(SMALL)))
+    assert vocabulary.tokens() == [b"<unk>", b"<s>", b"</s>", b"b", b"a"]
+
+
+def test_other_name_of_unknown_within_ngrams(tmp_path: Path) -> None:
+    text = SMALL.replace("<unk>", "<UNK>").replace("b a\t0", "b <UNK>\t0")
+    assert ngrams_of(*read_arpa(written(tmp_path, text)))["b", "<unk>"] == pytest.approx((-0.75, 0), abs=1e-6)
+
+
+def test_both_names_of_unknown_are_two_words(tmp_path: Path) -> None:
+    text = SMALL.replace("ngram 1=5", "ngram 1=6").replace("-2\t<unk>", "-3\t<UNK>\t0\n-2\t<unk>")
+    _, vocabulary = read_arpa(written(tmp_path, text))
+    assert vocabulary.tokens() == [b"<unk>", b"<s>", b"</s>", b"<UNK>", b"a", b"b"]
+
+
+def test_no_unknown_is_told(tmp_path: Path) -> None:
+    text = SMALL.replace("ngram 1=5", "ngram 1=4").replace("-2\t<unk>\t0\n", "")
+    told: list[str] = []
+    found = ngrams_of(*read_arpa(written(tmp_path, text), warn=told.append))
+    assert found["<unk>",] == pytest.approx((-100, 0))
+    assert len(told) == 1
+    assert "<unk>" in told[0]
+    with pytest.warns(UserWarning, match="no <unk>"):
+        read_arpa(tmp_path / "m.arpa")
+
+
+def test_begin_within_an_ngram_is_left_out_and_told(tmp_path: Path) -> None:
+    text = SMALL.replace("ngram 2=4", "ngram 2=5").replace("-0.3\tb </s>\t0", "-0.3\tb </s>\t0\n-1\ta <s>\t0")
+    told: list[str] = []
+    table, vocabulary = read_arpa(written(tmp_path, text), warn=told.append)
+    assert_close(ngrams_of(table, vocabulary), ngrams_in(SMALL))
+    assert told == [f"{tmp_path / 'm.arpa'}: 1 2-grams are left out, since <s> is in them but not first"]
+
+
+def test_minus_infinity(tmp_path: Path) -> None:
+    """A back-off of it would make nan of differences, so it is SRILM's zero."""
+    text = SMALL.replace("-0.3\tb </s>", "-inf\tb </s>").replace("-0.25\ta b\t-0.1", "-99\ta b\t-INF")
+    found = ngrams_of(*read_arpa(written(tmp_path, text)))
+    assert found["b", "</s>"][0] == -np.inf
+    assert found["a", "b"] == pytest.approx((-99, -99))
+    write_arpa(tmp_path / "again.arpa", *read_arpa(tmp_path / "m.arpa"))
+    assert "\n-99\tb </s>\t0\n" in (tmp_path / "again.arpa").read_text()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "decompress"), [(".gz", gzip.decompress), (".bz2", bz2.decompress), (".xz", lzma.decompress)]
+)
+def test_compressed(suffix: str, decompress: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    path = tmp_path / f"m.arpa{suffix}"
+    write_arpa(path, *read_arpa(written(tmp_path, SMALL)))
+    assert decompress(path.read_bytes()).decode() == SMALL
+    assert_close(ngrams_of(*read_arpa(path)), ngrams_in(SMALL))
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ModelFormatError, match=r"damaged|cut short"):
+        read_arpa(path)
+
+
+def test_small_blocks_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = gzip.decompress((FIXTURES / "order3.arpa.gz").read_bytes())
+    expected = read_arpa(written(tmp_path, original))
+    monkeypatch.setattr(arpa_source, "BLOCK_BYTES", 1000)
+    table, vocabulary = read_arpa(tmp_path / "m.arpa")
+    assert vocabulary.tokens() == expected[1].tokens()
+    for name, array in expected[0].arrays().items():
+        np.testing.assert_array_equal(table.arrays()[name], array)
+
+
+def test_long_words(tmp_path: Path) -> None:
+    """Longer than the room that a line is given in a buffer."""
+    text = SMALL.replace("a", "a" * 3_000_000).replace("\\d" + "a" * 3_000_000 + "t" + "a" * 3_000_000, "\\data")
+    text = text.replace("gr" + "a" * 3_000_000 + "m", "gram")
+    write_arpa(tmp_path / "again.arpa", *read_arpa(written(tmp_path, text)))
+    assert (tmp_path / "again.arpa").read_text() == text
+
+
+def test_an_empty_order(tmp_path: Path) -> None:
+    text = SMALL.replace("ngram 3=2", "ngram 3=0").replace("-0.15\t<s> a b\n-0.2\ta b </s>\n", "")
+    table, vocabulary = read_arpa(written(tmp_path, text))
+    assert table.level_sizes == (5, 4, 0)
+    assert scored(tmp_path / "m.arpa", "a b")[0] == pytest.approx([-0.5, -0.0625 - 0.25, -0.1 - 0.3], abs=1e-6)
+    write_arpa(tmp_path / "again.arpa", table, vocabulary)
+    assert (tmp_path / "again.arpa").read_text() == text
+
+
+# What is wrong
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("-0.5\ta\t", "0.5\ta\t", r"line 10: found '0.5', expected a log10 probability, .* at most 0; correct"),
+        ("-0.5\ta\t", "1e-5\ta\t", "line 10: found '1e-5'"),
+        ("-0.5\ta\t", "nan\ta\t", "line 10: found 'nan'"),
+        ("-0.5\ta\t", "inf\ta\t", "line 10: found 'inf'"),
+        ("-0.5\ta\t", "-0.5x\ta\t", "line 10: found '-0.5x'"),
+        ("-0.5\ta\t-0.75", "-0.5\ta\tNaN", "line 10: found 'NaN', expected a log10 back-off"),
+        ("-0.5\ta\t-0.75", "-0.5\ta\t1e31", "line 10: found '1e31', expected a log10 back-off"),
+        ("-0.15\t<s> a b", "-0.15\t<s> a b\t-0.1", "line 20: found '-0.1', expected no back-off at the highest order"),
+        ("-0.5\ta\t-0.75", "-0.5", "line 10: found '-0.5', expected a log10 probability and 1 words"),
+        ("-0.25\ta b\t", "-0.25\ta b a\t", "line 15: found 'a', expected a log10 back-off"),
+        ("-0.25\ta b\t", "-0.25\ta b\t-1 ", r"line 15: found '-0.25.*, expected a log10 probability, 2 words"),
+        ("-0.25\ta b\t", "-0.25\ta x\t", "line 15: found 'x', expected a word that is among the 1-grams"),
+        ("-0.2\ta b </s>", "-0.2\ta <UNK> </s>", "line 21: found '<UNK>'"),
+        ("-0.75\tb a", "-0.75\ta b", "line 13: found the 2-gram 'a b' twice"),
+        ("-1\tb\t", "-1\ta\t", "line 6: found the word 'a' twice"),
+        ("-1\tb\t", "-1\t</s>\t", "line 6: found the word '</s>' twice"),
+        ("<s>\t", "s\t", "line 6: found no <s> among the 1-grams"),
+        ("</s>\t", "/s\t", "line 6: found no </s> among the 1-grams"),
+        ("ngram 2=4", "ngram 2=3", "line 13: found 4 2-grams or more, expected 3"),
+        ("ngram 2=4", "ngram 2=5", "line 13: found 4 2-grams, expected 5"),
+        ("ngram 3=2", "ngram 3=9", "line 19: found 2 3-grams, expected 9"),
+        ("ngram 2=4", f"ngram 2={10**15}", f"line 3: found 'ngram 2={10**15}', expected fewer n-grams in a file of"),
+        ("ngram 2=4", f"ngram 2={10**40}", "line 3: found 'ngram 2=1000"),
+        ("ngram 2=4\n", "", "line 3: found 'ngram 3=2', expected 'ngram 2='"),
+        ("ngram 1=5\nngram 2=4\nngram 3=2\n", "", "line 2: found no numbers of n-grams"),
+        (
+            "ngram 3=2",
+            "".join(f"ngram {n}=0\n" for n in range(3, 26)),
+            "line 26: found an order of 25, expected at most 24",
+        ),
+        ("\\2-grams:", "\\3-grams:", r"line 13: found '\\\\3-grams:', expected \\2-grams:"),
+        ("\\end\\\n", "", r"line 22: found the end of the file, expected \\end\\; the file is cut short"),
+        ("\\end\\", "\\4-grams:", r"line 23: found .*4-grams:', expected \\end\\"),
+        ("\\data\\", "", r"line 6: found .*, expected \\data\\|the end of the file, expected \\data\\"),
+        ("\n\\3-grams:", "\\3-grams", r"line 18: found .*, expected \\3-grams:"),
+    ],
+)
+def test_broken_files(old: str, new: str, message: str, tmp_path: Path) -> None:
+    assert old in SMALL
+    with pytest.raises(ModelFormatError, match=message) as error:
+        read_arpa(written(tmp_path, SMALL.replace(old, new, 1)))
+    assert str(error.value).startswith(f"{tmp_path / 'm.arpa'}, line ")
+
+
+def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
+    with pytest.raises(ModelFormatError, match=r"line 10: found .*, expected UTF-8"):
+        read_arpa(written(tmp_path, SMALL.encode().replace(b"\ta\t", b"\t\xe9\t")))
+
+
+def test_an_orphan_that_is_there_twice(tmp_path: Path) -> None:
+    text = SMALL.replace("-0.15\t<s> a b\n-0.2\ta b </s>", "-0.15\ta a b\n-0.2\ta a b")
+    with pytest.raises(ModelFormatError, match="line 19: found the 3-gram 'a a b' twice"):
+        read_arpa(written(tmp_path, text))
+
+
+def test_absurd_counts_in_a_compressed_file_cost_nothing(tmp_path: Path) -> None:
+    text = SMALL.replace("ngram 2=4", f"ngram 2={10**17}")
+    with pytest.raises(ModelFormatError, match="found 4 2-grams, expected 1000"):
+        read_arpa(written(tmp_path, gzip.compress(text.encode()), "m.arpa.gz"))
+
+
+def test_a_line_without_end(tmp_path: Path) -> None:
+    bomb = gzip.compress(SMALL.encode().replace(b"-0.5\ta\t", b"-0.5\t" + b"a" * 20_000_000))
+    with pytest.raises(ModelFormatError, match="line 10: found a line of more than"):
+        read_arpa(written(tmp_path, bomb, "m.arpa.gz"))
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ModelFormatError, match="cannot be read: No such file"):
+        read_arpa(tmp_path / "none.arpa")
+    with pytest.raises(ModelFormatError, match=r"found the end of the file, expected \\data\\"):
+        read_arpa(written(tmp_path, ""))
+    with pytest.raises(ModelFormatError, match=r"expected \\data\\"):
+        read_arpa(written(tmp_path, b"a line\n" * 5000))
+    with pytest.raises(ModelFormatError, match="found what cannot be read"):
+        read_arpa(written(tmp_path, SMALL, "m.arpa.gz"))
+
+
+def readable(path: Path) -> None:
+    """Either a ModelFormatError, or a table whose scores are numbers."""
+    try:
+        table, vocabulary = read_arpa(path, warn=lambda message: None)
+    except ModelFormatError:
+        return
+    model = NGramModel(table)
+    stream = np.array([*range(3, len(vocabulary)), *range(3, len(vocabulary)), UNKNOWN, END] * 2, np.int32)
+    scores, lengths = model.score_stream(stream)
+    assert not np.isnan(scores).any()
+    assert not (scores == np.inf).any()
+    assert np.all((lengths >= 1) & (lengths <= table.order))
+    assert not np.isnan(model.next_log_probs(model.start([stream[:1]]))).any()
+
+
+def test_cut_off_anywhere(tmp_path: Path) -> None:
+    whole = SMALL.encode()
+    for size in range(len(whole)):
+        path = written(tmp_path, whole[:size])
+        if size >= len(whole) - 1:  # only the last newline is missing
+            read_arpa(path)
+        else:
+            with pytest.raises(ModelFormatError):
+                read_arpa(path)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    changes=st.lists(
+        st.tuples(
+            st.integers(0, len(SMALL) - 1),
+            st.one_of(st.sampled_from(b"0123456789-+.eE \t\n\\<>sab"), st.integers(0, 255)),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_any_bytes_changed(changes: list[tuple[int, int]], tmp_path_factory: pytest.TempPathFactory) -> None:
+    data = bytearray(SMALL.encode())
+    for place, byte in changes:
+        data[place] = byte
+    readable(written(tmp_path_factory.getbasetemp(), bytes(data), "changed.arpa"))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    ngrams=st.lists(
+        st.lists(st.sampled_from(["<s>", "</s>", "<unk>", "a", "b"]), min_size=2, max_size=4).map(tuple), unique=True
+    )
+)
+def test_any_ngrams_are_closed(ngrams: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Against an oracle that follows the definition: all suffixes and contexts, and back-off word by word."""
+    kept = [ngram for ngram in ngrams if "<s>" not in ngram[1:]]
+    numbers = {ngram: (-0.01 * (i + 1), 0.125 * (i % 5) if len(ngram) < 4 else 0.0) for i, ngram in enumerate(kept)}
+    numbers |= {(word,): (-1.0 - i, 0.25 * i) for i, word in enumerate(["<unk>", "<s>", "</s>", "a", "b"])}
+    lines = {n: [ngram for ngram in numbers if len(ngram) == n] for n in range(1, 5)}
+    text = "\\data\\\n" + "".join(f"ngram {n}={len(lines[n])}\n" for n in lines)
+    for n, members in lines.items():
+        text += f"\n\\{n}-grams:\n"
+        for ngram in members:
+            log10_prob, log10_backoff = numbers[ngram]
+            text += f"{log10_prob}\t{' '.join(ngram)}" + (f"\t{log10_backoff}" if n < 4 else "") + "\n"
+    path = written(tmp_path_factory.getbasetemp(), text + "\n\\end\\\n", "closed.arpa")
+
+    expected = dict(numbers)
+    for n in (4, 3):
+        for ngram in [ngram for ngram in expected if len(ngram) == n]:
+            for part in (ngram[1:], ngram[:-1]):
+                expected.setdefault(part, (math.nan, 0.0))
+    for n in (2, 3):
+        for ngram in [ngram for ngram in expected if len(ngram) == n and math.isnan(expected[ngram][0])]:
+            expected[ngram] = (expected[ngram[:-1]][1] + expected[ngram[1:]][0], 0.0)
+    assert_close(ngrams_of(*read_arpa(path)), expected, 1e-5)
+
+
+# Writing
+
+
+def test_interrupted_writing_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "m.arpa"
+    path.write_text("old")
+    table, vocabulary = read_arpa(FIXTURES / "order3.arpa.gz")
+
+    def interrupt(task: str, done: float, total: float | None) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_arpa(path, table, vocabulary, interrupt)
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["m.arpa"]
+
+
+def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+    model = read_arpa(written(tmp_path, SMALL))
+    for path in (tmp_path / "none" / "m.arpa", tmp_path):
+        with pytest.raises(OutputError, match=str(path)):
+            write_arpa(path, *model)
+    assert os.listdir(tmp_path) == ["m.arpa"]
+
+
+def test_a_damaged_table_is_refused(tmp_path: Path) -> None:
+    table, vocabulary = read_arpa(written(tmp_path, SMALL))
+    table.words[table.level(2)] = 1000
+    with pytest.raises(ModelFormatError, match="damaged"):
+        write_arpa(tmp_path / "again.arpa", table, vocabulary)
+    assert os.listdir(tmp_path) == ["m.arpa"]
+
+
+def test_probabilities_above_one_by_rounding_are_written_as_one(tmp_path: Path) -> None:
+    table, vocabulary = read_arpa(written(tmp_path, SMALL))
+    table.log_probs[-1] = 1e-8
+    write_arpa(tmp_path / "again.arpa", table, vocabulary)
+    assert "\n0\ta b </s>\n" in (tmp_path / "again.arpa").read_text()
+
+
+# Numbers
+
+
+def number_text(value: np.float32, unit: float = 1.0) -> str:
+    out = np.empty(NUMBER_ROOM, np.uint8)
+    return out[: write_number(value, unit, out, 0)].tobytes().decode()
+
+
+def digits_of(text: str) -> str:
+    return text.lstrip("-").split("e")[0].replace(".", "").strip("0")
+
+
+@settings(max_examples=2000, deadline=None)
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_numbers_are_the_shortest_that_read_back(number: float) -> None:
+    value = np.float32(number)
+    text = number_text(value)
+    assert np.float32(text) == value
+    if abs(number) < 2**24:  # above, decimals can fall on the very middle between two float32, which are not taken
+        assert digits_of(text) == digits_of(np.format_float_scientific(value, unique=True))
+        assert len(text) <= max(len(str(value)), len(np.format_float_positional(value, unique=True, trim="-")))
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.floats(width=32, min_value=-300, max_value=300))
+def test_nats_read_back_the_same(number: float) -> None:
+    value = np.float32(number)
+    assert np.float32(parsed(number_text(value, math.log(10))) * math.log(10)) == value
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (-0.0, "0"),
+        (-99, "-99"),
+        (-100, "-100"),
+        (0.1, "0.1"),
+        (-1.5, "-1.5"),
+        (-3.3244128, "-3.3244128"),
+        (1e-6, "0.000001"),
+        (-1e-7, "-1e-7"),
+        (1.25e-7, "1.25e-7"),
+        (1e7, "1e7"),
+        (-1e30, "-1e30"),
+        (2**-149, "1e-45"),
+        (-np.inf, "-99"),
+    ],
+)
+def test_numbers_look_as_kenlm_writes_them(number: float, text: str) -> None:
+    assert number_text(np.float32(number)) == text
+
+
+def test_powers_of_two() -> None:
+    """Float32 are twice as dense below as above."""
+    for exponent in range(-149, 24):
+        for value in (np.float32(2.0) ** exponent, np.nextafter(np.float32(2.0) ** exponent, np.float32(0))):
+            if value > 0:
+                assert np.float32(number_text(value)) == value
+                assert digits_of(number_text(value)) == digits_of(np.format_float_scientific(value, unique=True))
+
+
+DIGITS = st.text("0123456789", min_size=1, max_size=30)
+EXPONENTS = st.one_of(
+    st.just(""), st.builds("{}{}{}".format, st.sampled_from("eE"), st.sampled_from(["", "-"]), st.integers(0, 9999))
+)
+
+
+def parsed(text: str) -> float:
+    data = byte_array(text.encode())
+    return parse_number(data, 0, data.size)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(
+    st.one_of(
+        st.floats(allow_nan=False).map(repr),
+        st.builds("{}{}.{}{}".format, st.sampled_from(["", "+", "-"]), DIGITS, DIGITS, EXPONENTS),
+        st.builds("{}{}".format, DIGITS, EXPONENTS),
+    )
+)
+def test_parsed_numbers_equal_pythons(text: str) -> None:
+    assert parsed(text) == pytest.approx(float(text), rel=1e-13, abs=1e-300)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-", "+", ".", "-.", "e5", "1e", "1e+", "1.2.3", "--1", "0x10", "1_0", "in", "infi", "١"]
+)
+def test_what_is_no_number(text: str) -> None:
+    assert math.isnan(parsed(text))
