@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.evaluation.comparison import Comparison, Contender
+from chainrule.evaluation.likelihood import measure
 from chainrule.model import Model, encoded_stream
 from chainrule.ngram.config import NGramConfig
 from chainrule.progress import Progress, silent
@@ -16,6 +17,11 @@ from chainrule.text.tokenizer import Tokenizer
 from chainrule.uniform import UniformModel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtyping import Int32
+    from numpy import ndarray
+
     from chainrule.text.corpus import Source
     from chainrule.text.vocabulary import Markers
 
@@ -33,34 +39,42 @@ def climb(
 ) -> tuple[Comparison, Model]:
     """Uniform, then n-grams of orders 1 .. order; the table, and the best model of it.
 
-    Each model is trained from the token ids on by itself, so that its seconds are its own. Raises TextError.
+    Each model is trained from the token ids on by itself, so that its seconds are its own, and measured before the next
+    one is trained, so that no more than two are held. Raises TextError, SettingError.
     """
-    from chainrule.ngram.training import train_ngram
-
+    configs = [NGramConfig(order=n) for n in range(1, NGramConfig(order=order).order + 1)]
     learner = Tokenizer.untrained(tokenizer, markers)
     stream = encoded_stream(learner, train, progress, grow=True)
-    size = learner.vocabulary_size
     _compile_kernels()
-    models = {"uniform": Model("uniform", UniformModel(size), learner)}
-    seconds, parameters = {"uniform": 0.0}, {"uniform": 0}
-    for n in range(1, order + 1):
-        name = NAMES.get(n, f"{n}-gram")
-        began = time.perf_counter()
-        language_model, record = train_ngram(stream, size, NGramConfig(order=n), progress)
-        seconds[name] = time.perf_counter() - began
-        parameters[name] = sum(record["ngrams"])
-        models[name] = Model("ngram", language_model, learner, record)
-    contenders = [
-        Contender(
+    contenders: list[Contender] = []
+    best = None
+    for name, model, seconds in _rungs(stream, learner, configs, progress):
+        contender = Contender(
             name=name,
-            measurement=model.evaluate(heldout, progress),
-            train_seconds=seconds[name],
-            parameters=parameters[name],
+            measurement=measure(model.language_model, learner, model.speller, heldout, progress),
+            train_seconds=seconds,
+            parameters=sum(model.record.get("ngrams", [])),
         )
-        for name, model in models.items()
-    ]
-    comparison = Comparison(contenders)
-    return comparison, models[comparison.best.name]
+        contenders.append(contender)
+        comparison = Comparison(contenders)
+        if best is None or comparison.best is contender:
+            best = model
+    assert best is not None
+    return comparison, best
+
+
+def _rungs(
+    stream: Int32[ndarray, " tokens"], learner: Tokenizer, configs: list[NGramConfig], progress: Progress
+) -> Iterator[tuple[str, Model, float]]:
+    """Each model with its name and the seconds that its training took."""
+    from chainrule.ngram.training import train_ngram
+
+    yield "uniform", Model("uniform", UniformModel(learner.vocabulary_size), learner), 0.0
+    for config in configs:
+        began = time.perf_counter()
+        language_model, record = train_ngram(stream, learner.vocabulary_size, config, progress)
+        seconds = time.perf_counter() - began
+        yield NAMES.get(config.order, f"{config.order}-gram"), Model("ngram", language_model, learner, record), seconds
 
 
 def _compile_kernels() -> None:

@@ -8,23 +8,27 @@ from typing import Annotated, Any, Literal
 from cyclopts import CycloptsError, Parameter
 
 
-def _file_or_dash(type_: Any, value: Any) -> None:
+def _file_or_dash(type_: Any, value: str | None) -> None:
     """A lone - is standard input; anything else with a leading hyphen is a misspelt option."""
-    for name in [value] if isinstance(value, str) else value:
-        if name.startswith("-") and name != "-":
-            raise CycloptsError(msg=f"There is no option {name}.")
+    if value is not None and value.startswith("-") and value != "-":
+        raise CycloptsError(msg=f"There is no option {value}.")
 
 
-TextFile = Annotated[
-    str,
-    Parameter(
-        help="Text files, a line a document; .gz, .bz2 and .xz are read too, and - is standard input.",
-        allow_leading_hyphen=True,
-        validator=_file_or_dash,
-    ),
-]
+def check_read_once(*texts: str | None) -> None:
+    """Raises CycloptsError where standard input is named twice: its second reading would find nothing."""
+    if texts.count("-") > 1:
+        raise CycloptsError(msg="Standard input, -, can be read only once.")
+
+
+_READ = "a line a document; .gz, .bz2 and .xz are read too, and - is standard input."
+_FILE = Parameter(allow_leading_hyphen=True, validator=_file_or_dash)
+TextFiles = Annotated[str, _FILE, Parameter(help=f"Text files, {_READ}", required=True)]
+TextFile = Annotated[str, _FILE, Parameter(help=f"A text file, {_READ}")]
 ModelPath = Annotated[Path, Parameter(help="A model folder, or an ARPA file.")]
-Output = Annotated[Path, Parameter(name=("--output", "-o"), help="Where to write.")]
+Output = Annotated[Path, Parameter(name=("--output", "-o"), help="The folder to write to.")]
+ModelOutput = Annotated[
+    Path, Parameter(name=("--output", "-o"), help="A new model folder, or an ARPA file: .arpa, .arpa.gz, .bz2 or .xz.")
+]
 Overwrite = Annotated[bool, Parameter(negative=(), help="Replace what is there.")]
 Json = Annotated[bool, Parameter(negative=(), help="Print JSON for programs, not text for people.")]
 TokenizerName = Annotated[

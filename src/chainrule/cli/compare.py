@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import json as json_library
+import os
+import secrets
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import Json, MarkerRule, Output, Overwrite, TextFile, TokenizerName
+from chainrule.cli.arguments import (
+    Json,
+    MarkerRule,
+    Output,
+    Overwrite,
+    TextFile,
+    TextFiles,
+    TokenizerName,
+    check_read_once,
+)
 from chainrule.cli.screen import print_json, progress
 from chainrule.errors import OutputError
-from chainrule.report.tables import markdown_table, text_table
+from chainrule.report.tables import markdown_code, markdown_table, text_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,10 +36,10 @@ TABLE, FIGURES = "table.md", "table.json"
 
 
 def compare(
-    *texts: TextFile,
+    *texts: Annotated[TextFiles, Parameter(required=False)],
     output: Output | None = None,
     heldout: Annotated[
-        str | None, Parameter(help="Measure on this text; by default on every tenth part of the others.")
+        TextFile | None, Parameter(help="Measure on this text; by default on every tenth part of the others.")
     ] = None,
     order: Annotated[int, Parameter(help="The highest n-gram order.")] = 5,
     tokenizer: TokenizerName = "word",
@@ -35,24 +47,26 @@ def compare(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Train every model on the same text and measure all on the same held-out text, in one table.
+    """Train every model on a text and compare them in one table.
 
-    Without a text: Python's own documentation, as it came with this Python. With -o, the table is written there too,
-    as table.md and table.json.
+    All are measured on the same held-out text. Without a text: Python's own
+    documentation, as it came with this Python. With -o, the table is written
+    there too, as table.md and table.json.
     """
     from chainrule.ladder import climb
 
+    check_read_once(*texts, heldout)
     if output is not None:
         _check_report_folder(output, overwrite=overwrite)
     with progress() as told:
         train, measured = _parts(texts, heldout, told)
         comparison, _ = climb(train, measured, order=order, tokenizer=tokenizer, markers=markers, progress=told)
+    if output is not None:
+        _write(output, comparison, train, measured)
     if json:
         print_json(comparison.as_json())
     else:
         _print(comparison, train, measured)
-    if output is not None:
-        _write(output, comparison, train, measured)
 
 
 def _parts(texts: tuple[str, ...], heldout: str | None, told: Progress) -> tuple[Source, Source]:
@@ -61,25 +75,17 @@ def _parts(texts: tuple[str, ...], heldout: str | None, told: Progress) -> tuple
     from chainrule.text.sample import sample_lines
     from chainrule.text.splits import train_and_heldout
 
-    if heldout is not None:
-        return Corpus.of(texts), Corpus.of(heldout)
-    lines = [line for block in Corpus.of(texts).blocks(told) for line in block.lines()] if texts else sample_lines(told)
-    train, measured = train_and_heldout(lines)
-    name = ", ".join(texts) or "Python's own documentation"
-    return Lines(train, f"{name}, nine tenths"), Lines(measured, f"{name}, one tenth")
+    whole = Corpus.of(texts) if texts else Lines(sample_lines(told), "Python's own documentation")
+    return train_and_heldout(whole, told) if heldout is None else (whole, Corpus.of(heldout))
 
 
 def _print(comparison: Comparison, train: Source, measured: Source) -> None:
-    print(_heading(train, measured))
+    print(f"trained on {', '.join(train.sources)}; measured on {', '.join(measured.sources)}")
     print()
     print(text_table(comparison.header(), comparison.rows()))
     print()
     print(f"best by bits per byte: {comparison.best.name}")
     print(f"signature  {comparison.best.measurement.signature}")
-
-
-def _heading(train: Source, measured: Source) -> str:
-    return f"trained on {', '.join(train.sources)}; measured on {', '.join(measured.sources)}"
 
 
 def _check_report_folder(folder: Path, *, overwrite: bool) -> None:
@@ -91,19 +97,38 @@ def _check_report_folder(folder: Path, *, overwrite: bool) -> None:
         raise OutputError(
             f"{folder / taken[0]}: exists already; say --overwrite to replace it, or choose another folder"
         )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be made: {error.strerror}") from error
+    existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise OutputError(f"{folder}: cannot be written, since {existing} does not allow it")
 
 
 def _write(folder: Path, comparison: Comparison, train: Source, measured: Source) -> None:
-    table = markdown_table(comparison.header(), comparison.rows())
-    signature = comparison.best.measurement.signature
-    page = f"# Language models compared\n\n{_heading(train, measured)}\n\n{table}\nSignature: `{signature}`\n"
+    """Both files or, where that fails, what was there before. Raises OutputError."""
+    is_new = not folder.exists()
+    unfinished: list[Path] = []
     try:
-        (folder / TABLE).write_text(page, encoding="utf-8")
-        (folder / FIGURES).write_text(json_library.dumps(comparison.as_json(), indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be written: {error.strerror}") from error
+        folder.mkdir(parents=True, exist_ok=True)
+        figures = json_library.dumps(comparison.as_json(), indent=2) + "\n"
+        for name, text in ((TABLE, _page(comparison, train, measured)), (FIGURES, figures)):
+            unfinished.append(folder / f".{name}.{secrets.token_hex(4)}.tmp")
+            unfinished[-1].write_text(text, encoding="utf-8")
+        for name, path in zip((TABLE, FIGURES), unfinished, strict=True):
+            os.replace(path, folder / name)
+    except BaseException as error:
+        for path in unfinished:
+            path.unlink(missing_ok=True)
+        if is_new:
+            with suppress(OSError):
+                folder.rmdir()
+        if isinstance(error, OSError):
+            raise OutputError(f"{folder}: cannot be written: {error.strerror or error}; nothing was changed") from error
+        raise
     print(f"{folder}: {TABLE}, {FIGURES}", file=sys.stderr)
+
+
+def _page(comparison: Comparison, train: Source, measured: Source) -> str:
+    """Markdown."""
+    trained, on = (", ".join(map(markdown_code, source.sources)) for source in (train, measured))
+    table = markdown_table(comparison.header(), comparison.rows())
+    signature = markdown_code(comparison.best.measurement.signature)
+    return f"# Language models compared\n\nTrained on {trained}; measured on {on}.\n\n{table}\nSignature: {signature}\n"

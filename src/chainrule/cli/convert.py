@@ -8,25 +8,26 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from chainrule.cli.arguments import ModelPath, Overwrite, TokenizerName
+from chainrule.cli.models import check_model_target
 from chainrule.cli.screen import note, progress
 
 
 def convert(
     source: ModelPath,
-    target: Annotated[Path, Parameter(help="A new model folder, or a file that ends in .arpa or .arpa.gz.")],
+    target: Annotated[Path, Parameter(help="A new model folder, or a file that ends in .arpa, .arpa.gz, .bz2 or .xz.")],
+    /,
     *,
     tokenizer: TokenizerName = "whitespace",
     overwrite: Overwrite = False,
 ) -> None:
-    """Turn a model folder into an ARPA file, or an ARPA file into a model folder.
+    """Between model folders and ARPA files.
 
-    An ARPA file does not say how its text was cut into tokens: say it with --tokenizer if not at white space.
+    An ARPA file does not say how its text was cut into tokens: say it with
+    --tokenizer if not at white space.
     """
-    from chainrule.model import ARPA_SUFFIXES, load
-    from chainrule.store import check_target
+    from chainrule.model import load
 
-    if not target.name.endswith(ARPA_SUFFIXES):
-        check_target(target, overwrite=overwrite)
+    check_model_target(target, overwrite=overwrite)
     with progress() as told:
         model = load(source, tokenizer=tokenizer, progress=told)
         model.save(target, overwrite=overwrite, progress=told)

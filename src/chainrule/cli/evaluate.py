@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, TextFile
+from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, TextFiles, check_read_once
+from chainrule.cli.models import opened
 from chainrule.cli.screen import print_json, progress
 
 if TYPE_CHECKING:
     from chainrule.evaluation.likelihood import Measurement
 
 
-def evaluate(model: ModelPath, *texts: TextFile, markers: ModelMarkerRule = None, json: Json = False) -> None:
-    """Perplexity with and without unknown tokens, bits per byte, and the share of unknown tokens of a text.
+def evaluate(model: ModelPath, /, *texts: TextFiles, markers: ModelMarkerRule = None, json: Json = False) -> None:
+    """Perplexity and bits per byte of a text.
 
-    Bits per byte pay for the spelling of unknown tokens, so they can be compared across tokenizers and vocabularies.
+    Perplexity is told with and without unknown tokens. Bits per byte pay for
+    the spelling of unknown tokens, so they can be compared across tokenizers
+    and vocabularies.
     """
-    from chainrule.model import load
     from chainrule.text.corpus import Corpus
 
+    check_read_once(*texts)
     source = Corpus.of(texts)
     with progress() as told:
-        opened = load(model, progress=told)
-        opened.tokenizer.markers = markers or opened.tokenizer.markers
-        measurement = opened.evaluate(source, told)
+        measurement = opened(model, markers, told).evaluate(source, told)
     if json:
         print_json(measurement.as_json())
     else:

@@ -7,11 +7,21 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, MissingArgumentError, UnusedCliTokensError
 
 from chainrule import __version__
+from chainrule.cli.compare import compare
+from chainrule.cli.convert import convert
+from chainrule.cli.evaluate import evaluate
+from chainrule.cli.generate import generate
+from chainrule.cli.next import next_tokens
+from chainrule.cli.score import score
+from chainrule.cli.train import ngram, uniform
+from chainrule.cli.verify import verify
 from chainrule.errors import ChainruleError
+from chainrule.report.tables import printable
 
 app = App(
     name="chainrule",
@@ -22,21 +32,23 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 train = App(name="train", help="Train a model on text.")
-train.command("chainrule.cli.train:ngram", name="ngram", help="An n-gram model, modified Kneser-Ney smoothing.")
-train.command("chainrule.cli.train:uniform", name="uniform", help="Every token alike: the floor for any comparison.")
+train.command(ngram, name="ngram")
+train.command(uniform, name="uniform")
 app.command(train)
-app.command("chainrule.cli.evaluate:evaluate", name="evaluate", help="Perplexity and bits per byte of a text.")
-app.command("chainrule.cli.score:score", name="score", help="Log-probabilities of sentences or tokens.")
-app.command("chainrule.cli.next:next_tokens", name="next", help="The next-token distribution after a prompt.")
-app.command("chainrule.cli.generate:generate", name="generate", help="Sample texts.")
-app.command("chainrule.cli.compare:compare", name="compare", help="Train every model on a text; one table.")
-app.command("chainrule.cli.convert:convert", name="convert", help="Between model folders and ARPA files.")
-app.command("chainrule.cli.verify:verify", name="verify", help="Check the checksums of a model folder.")
+app.command(evaluate, name="evaluate")
+app.command(score, name="score")
+app.command(next_tokens, name="next")
+app.command(generate, name="generate")
+app.command(compare, name="compare")
+app.command(convert, name="convert")
+app.command(verify, name="verify")
 app.register_install_completion_command(add_to_startup=False, help="Install completion for your shell.")
 
 
 def main() -> None:
     """The command `chainrule`."""
+    # What the terminal's encoding lacks, and file names that are no text, are shown as escapes.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.exit(run(sys.argv[1:]))
 
 
@@ -48,26 +60,48 @@ def run(arguments: list[str]) -> int:
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError as error:
-        return _told(f"{_one_line(str(error))} Try: {' '.join(['chainrule', *_verbs(arguments)])} --help", 2, debug)
+        return _told(f"{_usage(error)} Try: {' '.join(['chainrule', *_verbs(arguments)])} --help", 2, debug)
     except ChainruleError as error:
         return _told(str(error), 1, debug)
     except MemoryError as error:
-        return _told(f"out of memory: {error}. A shorter text or a lower --order needs less", 1, debug)
-    except BrokenPipeError:
-        # Whoever read our output has had enough; Python must not try to flush the rest at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        found = f" ({error})" if str(error) else ""
+        return _told(f"out of memory{found}; a shorter text or a lower --order needs less", 1, debug)
+    except BrokenPipeError:  # whoever read our output has had enough
+        _give_output_up()
         return 0
+    except OSError as error:
+        failed = f"{error.filename}: cannot be read or written" if error.filename else "reading or writing failed"
+        return _told(f"{failed}: {error.strerror or error}", 1, debug)
     except KeyboardInterrupt:
-        return _told("interrupted; nothing was written", 130, debug)
+        return _told("interrupted; nothing half-written is left", 130, debug)
     return 0
 
 
 def _told(message: str, status: int, debug: bool) -> int:
     """Prints an error in one line; under --debug, raises it anew."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _give_output_up()
     if debug:
         raise
-    print(f"chainrule: {message}", file=sys.stderr)
+    print(f"chainrule: {printable(message)}", file=sys.stderr)
     return status
+
+
+def _give_output_up() -> None:
+    """What is not printed yet goes nowhere: Python must not try again at exit."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _usage(error: CycloptsError) -> str:
+    """What is wrong with the arguments, in one line."""
+    if isinstance(error, MissingArgumentError) and error.argument is not None and error.keyword is None:
+        return f"{error.argument.name} is missing."
+    if isinstance(error, UnusedCliTokensError):
+        return f"There is no use for {' '.join(error.unused_tokens or [])}."
+    return _one_line(str(error))
 
 
 def _one_line(text: str) -> str:

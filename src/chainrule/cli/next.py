@@ -7,8 +7,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import Json, ModelPath
-from chainrule.cli.screen import print_json
+from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath
+from chainrule.cli.models import opened
+from chainrule.cli.screen import print_json, progress
 from chainrule.report.tables import text_table
 
 
@@ -17,18 +18,19 @@ def next_tokens(
     prompt: Annotated[
         str, Parameter(help="The text so far; empty for the start of a line.", allow_leading_hyphen=True)
     ] = "",
+    /,
     *,
     top: Annotated[int, Parameter(help="How many tokens to show.")] = 10,
+    markers: ModelMarkerRule = None,
     json: Json = False,
 ) -> None:
-    """Print the likeliest next tokens after a prompt with their probabilities, best first.
+    """The likeliest next tokens after a prompt, best first.
 
     </s> is the end of the line, <unk> all unknown tokens together.
     ￭ marks the side on which a token touches its neighbour.
     """
-    from chainrule.model import load
-
-    pairs = load(model).next(prompt, top)
+    with progress() as told:
+        pairs = opened(model, markers, told).next(prompt, top)
     if json:
         rows = [{"token": token, "prob": prob, "log_prob": math.log(prob)} for token, prob in pairs]
         print_json(rows)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, TextFile
-from chainrule.cli.screen import finite, print_json
-from chainrule.protocol import UNKNOWN
-from chainrule.text.vocabulary import MarkerError
+from chainrule.cli.models import opened
+from chainrule.cli.screen import finite, print_json, progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 def score(
     model: ModelPath,
     text: TextFile = "-",
+    /,
     *,
     tokens: Annotated[
         bool, Parameter(negative=(), help="A line for each token, an empty one after each sentence.")
@@ -34,18 +34,19 @@ def score(
     markers: ModelMarkerRule = None,
     json: Json = False,
 ) -> None:
-    """Print log P of each line with its </s>, in nats; unknown tokens count as <unk>, without their spelling.
+    """Log-probabilities of sentences or tokens, as the lines come.
 
-    Columns: log-probability, tokens (with </s>), unknown tokens, the line. With --tokens: log-probability, token, and
-    <unk> where it is unknown.
+    Columns: log P of the line with its </s>, in nats; tokens, </s> counted;
+    unknown tokens; the line. With --tokens: log P of the token; the token;
+    <unk> where it is unknown. An unknown token counts as <unk>, without its
+    spelling.
     """
-    from chainrule.model import load
     from chainrule.text.corpus import lines_as_they_come
 
-    opened = load(model)
-    opened.tokenizer.markers = markers or opened.tokenizer.markers
+    with progress() as told:
+        scorer = opened(model, markers, told)
     for block in lines_as_they_come(text):
-        for sentence in _scored(opened, block):
+        for sentence in _scored(scorer, block):
             if json:
                 print_json(sentence.as_json(tokens=tokens))
             elif tokens:
@@ -92,6 +93,9 @@ class _Sentence:
 
 
 def _scored(model: Model, block: Block) -> Iterator[_Sentence]:
+    from chainrule.protocol import UNKNOWN
+    from chainrule.text.vocabulary import MarkerError
+
     try:
         encoded = model.tokenizer.encode(block.text)
     except MarkerError as error:

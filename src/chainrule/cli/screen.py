@@ -9,6 +9,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from chainrule.report.tables import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -21,12 +23,13 @@ PATIENCE = 2.0  # seconds without a word
 
 
 def note(message: str) -> None:
-    print(f"note: {message}", file=sys.stderr)
+    print(f"note: {printable(message)}", file=sys.stderr)
 
 
 def print_json(value: Any) -> None:
     """One line of valid JSON: infinities must have become null before."""
-    print(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    is_unicode = (sys.stdout.encoding or "").lower().replace("_", "-") in ("utf-8", "utf8")
+    print(json.dumps(value, ensure_ascii=not is_unicode, allow_nan=False))
 
 
 def finite(number: float) -> float | None:
@@ -83,7 +86,9 @@ def _rich_progress() -> RichProgress:
 
 
 def _announce_compilation() -> None:
-    from chainrule.jit import is_first_run
+    from chainrule.jit import cache_folder, is_first_run
 
-    if is_first_run():
+    if cache_folder() is None:
+        note("compiling, up to half a minute; name a folder in CHAINRULE_CACHE that can be written to keep the result")
+    elif is_first_run():
         note("compiling for this machine; this happens once and takes up to half a minute")

@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import Json, MarkerRule, Output, Overwrite, TextFile, TokenizerName
+from chainrule.cli.arguments import (
+    Json,
+    MarkerRule,
+    ModelOutput,
+    Output,
+    Overwrite,
+    TextFiles,
+    TokenizerName,
+    check_read_once,
+)
+from chainrule.cli.models import check_model_target
 from chainrule.cli.screen import note, print_json, progress
-from chainrule.errors import TextError
 from chainrule.ngram.config import NGramConfig
 from chainrule.report.tables import text_table
-from chainrule.uniform import UniformConfig
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,14 +29,15 @@ if TYPE_CHECKING:
 
 
 def ngram(
-    *texts: TextFile,
-    output: Output,
+    *texts: TextFiles,
+    output: ModelOutput,
     order: Annotated[int, Parameter(help="Contexts are order - 1 tokens long.")] = 5,
     tokenizer: TokenizerName = "word",
     prune: Annotated[
         tuple[int, ...],
         Parameter(
-            help="Drop n-grams seen at most this often, by order from unigrams (0) on; the last number repeats: 0 0 1.",
+            help="Drop n-grams seen at most this often, by order from unigrams (0) on; the last number repeats: 0 0 1. "
+            "Texts stand before it.",
             consume_multiple=True,
             negative=(),
         ),
@@ -46,7 +55,10 @@ def ngram(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Train an n-gram model: interpolated modified Kneser-Ney, as KenLM's lmplz."""
+    """An n-gram model, modified Kneser-Ney smoothing.
+
+    Interpolated, as KenLM's lmplz.
+    """
     config = NGramConfig(
         order=order,
         prune=tuple(prune),
@@ -58,14 +70,19 @@ def ngram(
 
 
 def uniform(
-    *texts: TextFile,
+    *texts: TextFiles,
     output: Output,
     tokenizer: TokenizerName = "word",
     markers: MarkerRule = "error",
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Train a uniform model: it learns the vocabulary and nothing else."""
+    """Every token alike: the floor for any comparison.
+
+    It learns the vocabulary and nothing else.
+    """
+    from chainrule.uniform import UniformConfig
+
     _train(texts, UniformConfig(), output, tokenizer, markers, overwrite=overwrite, json=json)
 
 
@@ -80,13 +97,11 @@ def _train(
     json: bool,
 ) -> None:
     from chainrule.model import peak_memory, train
-    from chainrule.store import check_target
     from chainrule.text.corpus import Corpus
 
-    if not texts:
-        raise TextError("no text was given; name one or more files, or - for standard input")
+    check_read_once(*texts)
     source = Corpus.of(texts)
-    check_target(output, overwrite=overwrite)
+    check_model_target(output, overwrite=overwrite)
     began = time.perf_counter()
     with progress() as told:
         model = train(source, config, tokenizer=tokenizer, markers=markers, progress=told)
@@ -94,7 +109,7 @@ def _train(
     summary = {
         "model": str(output),
         "vocabulary": model.vocabulary_size,
-        "bytes": sum(path.stat().st_size for path in output.iterdir()),
+        "bytes": sum(path.stat().st_size for path in (output.iterdir() if output.is_dir() else [output])),
         "total_seconds": time.perf_counter() - began,
         "peak_memory_bytes": peak_memory(),
     }
@@ -115,9 +130,15 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
             values = [f"{value:.4f}" for value in discounts["values"]]
             rows.append([str(discounts["order"]), f"{size:,}", *values, "" if discounts["estimated"] else "fallback"])
         print(text_table(["order", "n-grams", "D1", "D2", "D3+", ""], rows))
-        for discounts in record["discounts"]:
-            if not discounts["estimated"]:
-                note(f"{discounts['problem']}; took {tuple(discounts['values'])} instead")
+        _note_fallback([discounts for discounts in record["discounts"] if not discounts["estimated"]])
     memory = summary["peak_memory_bytes"]
     told_memory = f", {memory / 1e9:.2f} GB of memory at most" if memory else ""
     print(f"{summary['bytes'] / 1e6:,.1f} MB, {summary['total_seconds']:.1f} s{told_memory}")
+
+
+def _note_fallback(discounts: list[dict[str, Any]]) -> None:
+    """One line for all orders: on a tiny text there are many."""
+    if discounts:
+        first, *others = discounts
+        likewise = f"; likewise orders {', '.join(str(other['order']) for other in others)}" if others else ""
+        note(f"{first['problem']}; took {tuple(first['values'])} instead{likewise}")

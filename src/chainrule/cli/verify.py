@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from chainrule.cli.arguments import ModelPath
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
 from chainrule.cli.screen import progress
+from chainrule.errors import ModelFormatError
 
 
-def verify(model: ModelPath) -> None:
-    """Read a model folder whole and compare its checksums; exit status 1 where one differs."""
+def verify(model: Annotated[Path, Parameter(help="A model folder.")], /) -> None:
+    """Check the checksums of a model folder.
+
+    Reads every byte; the exit status is 1 where one differs.
+    """
     from chainrule.store import verify_model
 
+    if model.is_file():
+        raise ModelFormatError(f"{model}: this is a file; only model folders have checksums")
     with progress() as told:
         entry = verify_model(model, told)
     print(f"{model}: whole, {sum(file.bytes for file in entry.files.values()):,} bytes as they were written")

@@ -5,35 +5,42 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from chainrule.report.tables import markdown_cell, markdown_code
+
+_BEGINNING = (
+    "# A language model",
+    "",
+    "Written by [chainrule](https://pypi.org/project/chainrule); `config.json` holds all of this for programs.",
+    "",
+    "| what | value |",
+    "|---|---|",
+)
+
 
 def model_card(family: str, tokenizer: str, vocabulary_size: int, record: dict[str, Any]) -> str:
     """Markdown."""
-    lines = [
-        f"# A {family} language model",
-        "",
-        "Written by [chainrule](https://pypi.org/project/chainrule); `config.json` holds all of this for programs.",
-        "",
-        "| what | value |",
-        "|---|---|",
-        f"| family | {family} |",
-        f"| tokenizer | {tokenizer} |",
-        f"| vocabulary | {vocabulary_size:,} tokens, with <unk>, <s> and </s> |",
+    rows = [
+        ("family", family),
+        ("tokenizer", tokenizer),
+        ("vocabulary", f"{vocabulary_size:,} tokens, with `<unk>`, `<s>` and `</s>`"),
     ]
     if "settings" in record:
         settings = ", ".join(f"{name} = {_value(value)}" for name, value in record["settings"].items())
-        lines.append(f"| settings | {settings or 'none'} |")
-    lines += [f"| trained on | `{name}` (SHA-256 {value}) |" for name, value in record.get("data", {}).items()]
+        rows.append(("settings", settings or "none"))
+    rows += [
+        ("trained on", f"{markdown_code(name)} (SHA-256 {value})") for name, value in record.get("data", {}).items()
+    ]
     if "tokens" in record:
-        lines.append(f"| training text | {record['tokens']:,} tokens in {record['documents']:,} documents |")
+        rows.append(("training text", f"{record['tokens']:,} tokens in {record['documents']:,} documents"))
     if "ngrams" in record:
-        lines.append(f"| n-grams by order | {', '.join(f'{size:,}' for size in record['ngrams'])} |")
-    lines += [f"| discounts, order {row['order']} | {_discounts(row)} |" for row in record.get("discounts", [])]
+        rows.append(("n-grams by order", ", ".join(f"{size:,}" for size in record["ngrams"])))
+    rows += [(f"discounts, order {row['order']}", _discounts(row)) for row in record.get("discounts", [])]
     if "trained" in record:
-        lines.append(f"| trained | {record['trained']}, in {record['seconds']:.1f} s |")
-        lines.append(f"| with | {', '.join(f'{name} {version}' for name, version in record['versions'].items())} |")
+        rows.append(("trained", f"{record['trained']}, in {record['seconds']:.1f} s"))
+        rows.append(("with", ", ".join(f"{name} {version}" for name, version in record["versions"].items())))
     if "read_from" in record:
-        lines.append(f"| read from | `{record['read_from']}` |")
-    return "\n".join(lines) + "\n"
+        rows.append(("read from", markdown_code(record["read_from"])))
+    return "\n".join([*_BEGINNING, *(f"| {what} | {markdown_cell(value)} |" for what, value in rows)]) + "\n"
 
 
 def _discounts(discounts: dict[str, Any]) -> str:

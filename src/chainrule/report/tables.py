@@ -2,29 +2,56 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Aligned columns, two spaces apart: the first to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    """Aligned columns, two spaces apart: the first to the left, the others to the right. Wide characters count as the
+    two columns that they take on a terminal."""
+    table = [[printable(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(cell_len(row[i]) for row in table) for i in range(len(header))]
     lines = []
-    for row in (header, *rows):
-        cells = [
-            cell.rjust(width) if i else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
+    for row in table:
+        gaps = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
+        cells = [gap + cell if i else cell + gap for i, (cell, gap) in enumerate(zip(row, gaps, strict=True))]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Cells are shown as they are: nothing in them is markup."""
     lines = [_markdown_row(header), "|---|" + "---:|" * (len(header) - 1)]
     return "\n".join(lines + [_markdown_row(row) for row in rows]) + "\n"
 
 
+def markdown_code(text: str) -> str:
+    """A code span that shows any text as it is, but for characters that cannot be seen."""
+    text = printable(text)
+    ticks = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if text[:1] == "`" or text[-1:] == "`" else ""
+    return f"{ticks}{space}{text}{space}{ticks}"
+
+
+def markdown_cell(text: str) -> str:
+    """What a cell of a Markdown table must not hold as it is: the bar, also where it stands in code."""
+    return text.replace("|", "\\|")
+
+
+def printable(text: str) -> str:
+    """The text in one line: what a terminal would obey and not show is written as an escape, \\n for a newline."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def _markdown_row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(markdown_cell(_plain(cell)) for cell in cells) + " |"
+
+
+def _plain(text: str) -> str:
+    """Text in which Markdown sees no markup."""
+    return re.sub(r"([\\`*_<>\[\]~&])", r"\\\1", printable(text))

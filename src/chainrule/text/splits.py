@@ -2,25 +2,75 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from chainrule.errors import TextError
+from chainrule.progress import Progress, silent
+from chainrule.text.corpus import Block
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from chainrule.text.corpus import Source
 
 RUN = 50  # lines that stay together, so that most held-out lines have no neighbour in the training part
 SHARE = 10  # every tenth run is held out
 
 
-def train_and_heldout(lines: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Every tenth run of 50 lines is held out; of a shorter text, every tenth line.
+@dataclass(frozen=True)
+class Part:
+    """Some lines of a text, held in memory. A `Source`, whose blocks know where in the whole text they stand."""
+
+    name: str
+    pieces: Sequence[Block]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    def digests(self) -> dict[str, str]:
+        digest = hashlib.sha256()
+        for piece in self.pieces:
+            digest.update(piece.text.data)
+        return {self.name: digest.hexdigest()}
+
+    def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
+        for i, piece in enumerate(self.pieces):
+            yield piece
+            progress(task, i + 1, len(self.pieces))
+
+
+def train_and_heldout(source: Source, progress: Progress = silent) -> tuple[Part, Part]:
+    """Every tenth run of 50 lines is held out; of a text shorter than 500 lines, every tenth line.
 
     Raises TextError where there are fewer than ten lines.
     """
-    run = RUN if len(lines) >= RUN * SHARE else 1
-    train = [line for i, line in enumerate(lines) if i // run % SHARE != SHARE - 1]
-    heldout = [line for i, line in enumerate(lines) if i // run % SHARE == SHARE - 1]
-    if not heldout:
-        raise TextError(f"the text has {len(lines)} lines; at least {SHARE} are needed to hold some out for measuring")
-    return train, heldout
+    name = ", ".join(source.sources)
+    blocks = list(source.blocks(progress))
+    lines = sum(int(np.count_nonzero(block.text == ord("\n"))) for block in blocks)
+    if lines < SHARE:
+        raise TextError(
+            f"{name}: has {lines} lines; at least {SHARE} are needed to hold some out for measuring, "
+            "so give a longer text, or another one to measure on"
+        )
+    run = RUN if lines >= RUN * SHARE else 1
+    train: list[Block] = []
+    heldout: list[Block] = []
+    line = 0
+    for block in blocks:
+        stops = np.flatnonzero(block.text == ord("\n")) + 1
+        is_heldout = (line + np.arange(stops.size)) // run % SHARE == SHARE - 1
+        first = start = 0
+        for held, group in groupby(is_heldout.tolist()):
+            after = first + len(list(group))
+            stop = int(stops[after - 1])
+            (heldout if held else train).append(Block(block.text[start:stop], block.source, block.first_line + first))
+            first, start = after, stop
+        line += stops.size
+    return Part(f"nine tenths of {name}", train), Part(f"one tenth of {name}", heldout)
