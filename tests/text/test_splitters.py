@@ -164,7 +164,7 @@ def squeezed(document: str) -> str:
     return re.sub(" +", " ", visible).strip(" ").replace("￭", "\N{REPLACEMENT CHARACTER}")
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=250)
 @given(texts)
 @example("か\u3099")
 @example("a'\u0301b 1.\u03012 \u0301'a")
@@ -173,19 +173,19 @@ def test_the_word_splitter_agrees_with_a_naive_one(document: str) -> None:
     assert [token for token in rewritten("word", document).split(" ") if token] == naive_words(document)
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=250)
 @given(texts)
 def test_the_word_splitter_gives_all_back_but_runs_of_white_space_and_its_own_mark(document: str) -> None:
     assert restored("word", rewritten("word", document)) == squeezed(document)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=120)
 @given(texts)
 def test_the_character_splitter_gives_all_back_but_the_pictures_that_it_uses_itself(document: str) -> None:
     assert restored("character", rewritten("character", document)) == re.sub("[\u2400-\u2420]", "\ufffd", document)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=120)
 @given(texts)
 def test_the_character_splitter_makes_a_token_of_each_code_point(document: str) -> None:
     tokens = rewritten("character", document).split(" ") if document else []
@@ -193,7 +193,7 @@ def test_the_character_splitter_makes_a_token_of_each_code_point(document: str) 
     assert all(len(token) == 1 for token in tokens)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=120)
 @given(texts)
 def test_the_whitespace_splitter_cuts_at_five_characters_only(document: str) -> None:
     expected = [token for token in re.split("[\0\t\n\r ]", document) if token]
@@ -206,7 +206,7 @@ def test_spaces_of_other_kinds_stay_inside_the_tokens_of_the_whitespace_splitter
 
 
 @pytest.mark.parametrize("name", SPLITTERS)
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=120)
 @given(documents)
 def test_a_splitter_writes_a_line_for_each_document_and_no_empty_token(name: str, documents: list[str]) -> None:
     joined = "".join(document.replace("\n", " ") + "\n" for document in documents)
@@ -218,7 +218,7 @@ def test_a_splitter_writes_a_line_for_each_document_and_no_empty_token(name: str
 
 
 @pytest.mark.parametrize("name", SPLITTERS)
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=120)
 @given(documents)
 def test_a_document_is_cut_as_if_it_were_alone(name: str, documents: list[str]) -> None:
     joined = b"".join(document.encode() + b"\xff" for document in documents)

@@ -54,7 +54,7 @@ def test_ids_follow_the_first_appearance_of_a_token_after_the_three_markers() ->
     assert vocabulary.tokens() == [b"<unk>", b"<s>", b"</s>", b"the", b"cat", b"saw", b"dog"]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(lines, lines, lines)
 def test_a_vocabulary_numbers_as_a_dictionary_does(first: list, second: list, unseen: list) -> None:
     vocabulary, ids = Vocabulary(), empty_dictionary()
