@@ -62,6 +62,34 @@ def test_a_row_is_drawn_the_same_whatever_else_is_in_the_batch(trigram: NGramMod
         assert fewer[row].tolist() == others[row].tolist() == together[row].tolist()
 
 
+def test_a_row_keeps_its_own_random_stream_when_others_have_ended() -> None:
+    probs = [0, 0, 0.25, 0.5, 0.25]
+    texts = sampled(Fixed(probs), 40, seed=9, max_tokens=6)
+    for row, text in enumerate(texts):
+        draws = np.random.default_rng([9, row]).random(6).tolist()
+        words = [END if draw < 0.25 else 3 if draw < 0.75 else 4 for draw in draws]
+        assert text == (words[: words.index(END)] if END in words else words)
+    assert len({len(text) for text in texts}) > 4
+
+
+class AtTheEdge:
+    """A generator whose draw is the smallest or the largest that there is."""
+
+    def __init__(self, draw: float) -> None:
+        self.draw = draw
+
+    def random(self) -> float:
+        return self.draw
+
+
+@pytest.mark.parametrize(("draw", "token"), [(0.0, 3), (1 - 2**-53, 4)])
+def test_the_smallest_and_the_largest_draw_fall_on_tokens_with_a_probability(
+    draw: float, token: int, monkeypatch
+) -> None:
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: AtTheEdge(draw))
+    assert sampled(Fixed([0, 0, 0, 0.3, 0.7, 0]), max_tokens=3) == [[token] * 3]
+
+
 def chi_square(drawn: list[int], probs: Sequence[float]) -> float:
     counts = Counter(drawn)
     assert all(probs[token] > 0 for token in counts)
