@@ -147,7 +147,7 @@ class Trie:
         order = next(n for n, end in enumerate(ends) if node < end)
         spelled = [int(self.words[node])]
         for _ in range(order - 1):
-            node = int(np.searchsorted(self.begin, node, side="right")) - 1
+            node = int(np.searchsorted(self.begin, self.index(node), side="right")) - 1
             spelled.append(int(self.words[node]))
         return spelled[::-1]
 
@@ -170,7 +170,7 @@ class Trie:
         rows = np.empty((len(nodes), self.order), np.int32)
         for k in range(self.order - 1, -1, -1):
             rows[:, k] = self.words[nodes]
-            nodes = np.searchsorted(self.begin, nodes, side="right") - 1
+            nodes = np.searchsorted(self.begin, nodes.astype(self.index), side="right") - 1
         return rows
 
 

@@ -283,16 +283,24 @@ def _read_level(source: Source, counts: Sequence[int], known: _Words, trie: Trie
             batch, run_all(trie.nodes_of, [(lines.rows, order - 1) for lines in batch]), strict=True
         ):
             left_out += lines.left_out
-            has_context = nodes != NO_NODE
-            if not has_context.all():
-                lacking = ~has_context
+            lacking = nodes == NO_NODE
+            kept: slice | ndarray = slice(None)
+            if lacking.any():
                 orphans += Extra(lines.rows[lacking], lines.log_probs[lacking], lines.log_backoffs[lacking])
-            contexts.append(nodes[has_context])
-            words.append(lines.rows[has_context, -1])
-            log_probs.append(lines.log_probs[has_context])
+                kept = ~lacking
+            contexts.append(nodes[kept])
+            words.append(np.ascontiguousarray(lines.rows[kept, -1]))
+            log_probs.append(lines.log_probs[kept])
             if not is_last:
-                log_backoffs.append(lines.log_backoffs[has_context])
+                log_backoffs.append(lines.log_backoffs[kept])
     if left_out:
         warn(f"{source.name}: {left_out} {order}-grams are left out, since <s> is in them but not first")
-    trie.add_level(*(np.concatenate(parts) for parts in (contexts, words, log_probs, log_backoffs)))
+    trie.add_level(_joined(contexts), _joined(words), _joined(log_probs), _joined(log_backoffs))
     return orphans
+
+
+def _joined(parts: list[ndarray]) -> ndarray:
+    """The parts in one array; they themselves are let go, so that not all is in memory twice."""
+    whole = np.concatenate(parts)
+    parts.clear()
+    return whole

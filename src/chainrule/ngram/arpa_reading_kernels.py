@@ -31,6 +31,14 @@ _INF, _INFINITY = np.frombuffer(bytearray(b"inf"), np.uint8), np.frombuffer(byte
 
 
 @kernel
+def count_newlines(text: Array) -> int:
+    count = 0
+    for byte in text:
+        count += byte == _NEWLINE
+    return count
+
+
+@kernel
 def parse_lines(
     text: Array,
     order: int,

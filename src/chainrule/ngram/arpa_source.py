@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 import numpy as np
 
 from chainrule.errors import ModelFormatError
+from chainrule.ngram.arpa_reading_kernels import count_newlines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,7 +41,7 @@ class Block:
 
     text: UInt8[ndarray, " bytes"]
     first_line: int
-    lines: int  # at least so many as there are
+    lines: int
 
 
 class Source:
@@ -74,9 +75,12 @@ class Source:
     def blocks_before_section(self) -> Iterator[Block]:
         """Lines up to one that begins a section."""
         while self._fill() and not self._is_at_section():
-            stop = self._block.find(b"\n" + _SECTION, self._at) + 1 or len(self._block)
-            lines = self._block.count(b"\n", self._at, stop) + (not self._block.endswith(b"\n", self._at, stop))
-            block = Block(np.frombuffer(self._block, np.uint8)[self._at : stop], self.line + 1, lines)
+            stop = len(self._block)
+            if _SECTION in self._block:  # searching for one byte is far quicker, and it is rare in words
+                stop = self._block.find(b"\n" + _SECTION, self._at) + 1 or stop
+            text = np.frombuffer(self._block, np.uint8)[self._at : stop]
+            lines = count_newlines(text) + int(text[-1] != ord("\n"))
+            block = Block(text, self.line + 1, lines)
             self.line, self._at = self.line + lines, stop
             yield block
 

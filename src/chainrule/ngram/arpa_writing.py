@@ -106,7 +106,8 @@ def _path(table: Table, order: int, node: int) -> Int64[ndarray, " order+1"]:
     for n in range(order - 1, 0, -1):
         level = table.level(n)
         begin = table.begin[level.start : level.stop + 1]
-        context = np.searchsorted(begin, path[n + 1], side="right") - 1
+        # A needle of another type would have NumPy copy the whole level.
+        context = np.searchsorted(begin, begin.dtype.type(path[n + 1]), side="right") - 1
         path[n] = level.start + np.clip(context, 0, table.level_sizes[n - 1] - 1)
     return path
 
