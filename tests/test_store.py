@@ -5,6 +5,9 @@ import json
 import math
 import os
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -392,3 +395,45 @@ def test_a_data_file_that_is_no_tensors_file_is_a_format_error_that_names_it(fol
     path.write_bytes(bytes([255]) * path.stat().st_size)
     with pytest.raises(ModelFormatError, match=f"{path.name}: the header claims"):
         open_model(folder)
+
+
+SAVES_FOREVER = """
+import sys, numpy as np
+from pathlib import Path
+from chainrule.store import TokenizerEntry, save_model
+for i in range(10**9):
+    save_model(
+        Path(sys.argv[1]), family="uniform", settings={}, arrays={"a": np.full(10**5, i, np.int32)}, record={"i": i},
+        tokenizer=TokenizerEntry(kind="word", markers="error", unicode="15"), card=str(i), overwrite=True,
+    )
+    print(i, flush=True)
+"""
+
+
+def test_a_save_that_is_killed_at_any_moment_leaves_a_whole_model_that_can_be_saved_over(tmp_path: Path) -> None:
+    folder = tmp_path / "lm"
+    moments = np.random.default_rng(0).uniform(0, 0.03, 8)
+    for moment in moments:
+        with subprocess.Popen(
+            [sys.executable, "-c", SAVES_FOREVER, str(folder)], stdout=subprocess.PIPE, text=True
+        ) as child:
+            assert child.stdout is not None
+            saved = int(child.stdout.readline())
+            time.sleep(moment)
+            child.kill()
+            saved += len(child.stdout.readlines())
+        entry = verify_model(folder)
+        assert entry.record["i"] in (saved, saved + 1)
+        assert np.all(open_model(folder)[1]["a"] == entry.record["i"])
+    save(folder, ARRAYS, overwrite=True)
+    assert len(list(folder.iterdir())) == 3
+
+
+def test_what_a_killed_first_save_left_behind_is_swept_by_the_next(tmp_path: Path) -> None:
+    folder = tmp_path / "lm"
+    folder.mkdir()
+    for name in ("arrays.0123abcd.tmp", "config.json.0123abcd.tmp", "README.md.0123abcd.tmp"):
+        (folder / name).write_text("half")
+    (folder / "arrays-0123456789abcdef.safetensors").write_text("whole, but never committed")
+    save(folder, ARRAYS)
+    assert sorted(path.name.split("-")[0] for path in folder.iterdir()) == ["README.md", "arrays", "config.json"]

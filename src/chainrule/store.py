@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 FORMAT: Literal[1] = 1
 CONFIG, CARD, ARRAYS = "config.json", "README.md", "arrays"
 _SUFFIX, _TEMPORARY = ".safetensors", ".tmp"
+_DATA_OR_LEFTOVER = re.compile(
+    rf"{ARRAYS}-[0-9a-f]{{16}}{re.escape(_SUFFIX)}"
+    rf"|({ARRAYS}|{re.escape(CONFIG)}|{re.escape(CARD)})\.[0-9a-f]{{8}}{re.escape(_TEMPORARY)}"
+)
 
 
 class _Strict(BaseModel):
@@ -69,7 +74,7 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
                     raise OutputError(
                         f"{folder}: there is a model already; say --overwrite to replace it, or choose another folder"
                     )
-            elif any(folder.iterdir()):
+            elif not all(map(_is_ours, folder.iterdir())):
                 raise OutputError(f"{folder}: this folder has other things in it and is no model; choose a new one")
         elif folder.exists():
             raise OutputError(f"{folder}: a file is in the way; a model is a folder, so choose another name")
@@ -113,7 +118,7 @@ def save_model(
         os.replace(config, folder / CONFIG)  # the commit
         os.replace(readme, folder / CARD)
         _sync_folder(folder)
-    for old in folder.glob(f"{ARRAYS}-*{_SUFFIX}"):
+    for old in filter(_is_ours, folder.iterdir()):
         if old.name != data.name:
             with suppress(OSError):
                 old.unlink()
@@ -207,6 +212,11 @@ def _undone_on_failure(folder: Path) -> Iterator[Callable[[str], Path]]:
             outcome = f"the model was saved, but perhaps not its {CARD}" if committed else "nothing was changed"
             raise OutputError(f"{folder}: cannot be written: {error.strerror}; {outcome}") from error
         raise
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file is a model's data or what a killed save left behind."""
+    return _DATA_OR_LEFTOVER.fullmatch(path.name) is not None
 
 
 def _config_bytes(folder: Path) -> bytes | None:

@@ -71,6 +71,10 @@ class Lines:
     lines: Sequence[str]
     name: str = "the given lines"
 
+    def __post_init__(self) -> None:
+        if isinstance(self.lines, str):
+            raise TypeError("Lines takes several lines; put a single one in a list")
+
     @property
     def sources(self) -> tuple[str, ...]:
         return (self.name,)
