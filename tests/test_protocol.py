@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.errors import SettingError
+from chainrule.errors import ModelFormatError, SettingError
 from chainrule.protocol import check_tokens, top_of
 
 FEW_VALUES = st.sampled_from([-np.inf, -3.0, -1.0, -0.5])  # so that many are equal
@@ -24,6 +24,11 @@ def test_top_of_equals_sorting_each_row_with_equal_ones_by_lower_id(rows: list[l
         expected = sorted(range(len(row)), key=lambda token: (-row[token], token))[:k]
         assert best == expected
         assert found == [row[token] for token in expected]
+
+
+def test_top_of_a_row_that_holds_nan_is_an_error_of_ours() -> None:
+    with pytest.raises(ModelFormatError, match="NaN"):
+        top_of(np.array([[0.0, np.nan, -1.0]], np.float32), 3)
 
 
 def test_top_of_no_rows_is_none() -> None:

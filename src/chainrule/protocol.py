@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
-from chainrule.errors import SettingError
+from chainrule.errors import ModelFormatError, SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +74,7 @@ def top_of(
 ) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
     """The default `top`: the k largest of each row, best first, equal ones by lower id.
 
-    Raises SettingError where k < 1.
+    Raises SettingError where k < 1, ModelFormatError where a row holds NaN.
     """
     if k < 1:
         raise SettingError(f"k is {k}; expected 1 or more")
@@ -83,6 +83,8 @@ def top_of(
     for row, out in zip(log_probs, best, strict=True):
         threshold = np.partition(row, len(row) - k)[len(row) - k]
         candidates = np.flatnonzero(row >= threshold)  # ascending, so that a stable sort keeps lower ids first
+        if len(candidates) < k:
+            raise ModelFormatError("a distribution of the model holds NaN; its file is damaged: try chainrule verify")
         out[:] = candidates[np.argsort(-row[candidates], kind="stable")[:k]]
     return np.take_along_axis(log_probs, best, axis=1), best
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import chainrule
 from chainrule.errors import TextError
 from chainrule.evaluation.likelihood import Measurement, measure
 from chainrule.ngram.config import NGramConfig
@@ -21,6 +22,8 @@ from chainrule.uniform import UniformModel
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from chainrule.text.vocabulary import Markers
 
 
 def tokenizer_of(text: str, name: str = "whitespace") -> Tokenizer:
@@ -185,3 +188,12 @@ def test_a_marker_in_the_text_is_an_error_that_names_its_line(tmp_path: Path) ->
 def test_no_text_is_an_error() -> None:
     with pytest.raises(TextError, match="no text"):
         measured([], [])
+
+
+@pytest.mark.parametrize("rule", ["skip", "keep"])
+def test_markers_that_vanish_do_not_count_as_bytes(rule: Markers) -> None:
+    model = chainrule.train(chainrule.Lines(["a b", "b a"]), chainrule.NGramConfig(order=1), markers=rule)
+    plain, marked = (model.evaluate(chainrule.Lines([text])) for text in ("a b", "<s> a <s> b </s>"))
+    assert marked.bytes == plain.bytes == 4
+    assert marked.bits_per_byte == plain.bits_per_byte
+    assert marked.text_signature == plain.text_signature

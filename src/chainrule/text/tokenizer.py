@@ -9,7 +9,7 @@ import numpy as np
 from chainrule.errors import SettingError
 from chainrule.protocol import END
 from chainrule.text.splitters import LINE_FEED, NEVER_IN_UTF8, Splitter, splitter_named
-from chainrule.text.vocabulary import MARKER_RULES, Encoded, Markers, Vocabulary, byte_array
+from chainrule.text.vocabulary import DROPPED, Encoded, Markers, Vocabulary, byte_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,10 +22,8 @@ class Tokenizer:
     """`decode(encode(text))` is the normalised text, wherever every token is known."""
 
     def __init__(self, splitter: Splitter, vocabulary: Vocabulary, markers: Markers = "error") -> None:
-        if markers not in MARKER_RULES:
-            raise SettingError(
-                f"there is no rule for markers called {markers!r}; choose one of {', '.join(MARKER_RULES)}"
-            )
+        if markers not in DROPPED:
+            raise SettingError(f"there is no rule for markers called {markers!r}; choose one of {', '.join(DROPPED)}")
         self.splitter, self.vocabulary, self.markers = splitter, vocabulary, markers
 
     @classmethod

@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 
 Markers = Literal["error", "skip", "keep"]
 MARKER_TOKENS = ("<unk>", "<s>", "</s>")
-MARKER_RULES: tuple[Markers, ...] = ("error", "skip", "keep")  # their positions are what the kernel calls them
+# The markers that vanish from a text, by rule; where they are no error, <s> and </s> say no more than the line does.
+DROPPED: dict[Markers, frozenset[bytes]] = {
+    "error": frozenset(),
+    "skip": frozenset((b"<unk>", b"<s>", b"</s>")),
+    "keep": frozenset((b"<s>", b"</s>")),
+}
 
 
 @dataclass(frozen=True)
@@ -119,6 +124,8 @@ class Vocabulary:
         it is <unk> and vanish if it is one of the others. grow: whether a new token gets the next id; without it, it
         becomes <unk>.
         """
+        if markers != "error":
+            text = _without(text, DROPPED[markers])
         ids = np.empty(text.size, np.int32)
         starts = np.empty(text.size, np.int64)
         position = count = 0
@@ -131,7 +138,7 @@ class Vocabulary:
                 self._offsets,
                 self._size,
                 grow,
-                MARKER_RULES.index(markers),
+                markers == "keep",
                 ids,
                 starts,
                 count,
@@ -167,6 +174,15 @@ class MarkerError(TextError):
     def at(self, source: str, first_line: int) -> MarkerError:
         """The same error, told with its place in the source of which `first_line` was the first line encoded."""
         return MarkerError(self.marker, first_line + self.line - 1, source)
+
+
+def _without(text: UInt8[ndarray, " bytes"], dropped: frozenset[bytes]) -> UInt8[ndarray, " bytes"]:
+    """Tokens, one space between and a newline after each document, without some of them."""
+    data = text.tobytes()
+    if not any(token in data for token in dropped):
+        return text
+    lines = (line.split(b" ") for line in data.split(b"\n"))
+    return byte_array(b"\n".join(b" ".join(token for token in line if token not in dropped) for line in lines))
 
 
 def byte_array(data: bytes) -> UInt8[ndarray, " bytes"]:

@@ -17,7 +17,6 @@ from chainrule.protocol import BEGIN, END, UNKNOWN
 Array = NDArray[Any]
 
 DONE, FULL, MARKER_FOUND = 0, 1, 2
-_ERROR, _SKIP = 0, 1  # positions in MARKER_RULES
 
 _FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
@@ -79,7 +78,7 @@ def look_up(
     offsets: Array,
     size: int,
     grow: bool,
-    markers: int,
+    keep_unknown: bool,
     ids: Array,
     starts: Array,
     count: int,
@@ -111,12 +110,11 @@ def look_up(
                 size += 1
                 offsets[size] = used + i - start
             literal = token == UNKNOWN or token == BEGIN or token == END
-            if literal and markers == _ERROR:
+            if literal and not (token == UNKNOWN and keep_unknown):
                 return MARKER_FOUND, start, count, size
-            if not literal or (token == UNKNOWN and markers != _SKIP):
-                ids[count] = max(token, UNKNOWN)
-                starts[count] = start
-                count += 1
+            ids[count] = max(token, UNKNOWN)
+            starts[count] = start
+            count += 1
         if byte == 10:
             ids[count] = END
             starts[count] = i
