@@ -548,7 +548,7 @@ def digits_of(text: str) -> str:
     return text.lstrip("-").split("e")[0].replace(".", "").strip("0")
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_numbers_are_the_shortest_that_read_back(number: float) -> None:
     value = np.float32(number)
@@ -559,7 +559,7 @@ def test_numbers_are_the_shortest_that_read_back(number: float) -> None:
         assert len(text) <= max(len(str(value)), len(np.format_float_positional(value, unique=True, trim="-")))
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(st.floats(width=32, min_value=-300, max_value=300))
 def test_nats_read_back_the_same(number: float) -> None:
     value = np.float32(number)
@@ -609,7 +609,7 @@ def parsed(text: str) -> float:
     return parse_number(data, 0, data.size)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(
     st.one_of(
         st.floats(allow_nan=False).map(repr),
