@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from chainrule.errors import ModelFormatError, OutputError
+from chainrule.files import sync_folder
 from chainrule.progress import Progress, silent
 from chainrule.tensors import file_digest, open_tensors, write_tensors
 
@@ -114,10 +115,10 @@ def save_model(
         _write_synced(config, json.dumps(entry.model_dump(), indent=2, ensure_ascii=False) + "\n")
         _write_synced(readme, card)
         os.replace(written, make(data.name))
-        _sync_folder(folder)
+        sync_folder(folder)
         os.replace(config, folder / CONFIG)  # the commit
         os.replace(readme, folder / CARD)
-        _sync_folder(folder)
+        sync_folder(folder)
     for old in filter(_is_ours, folder.iterdir()):
         if old.name != data.name:
             with suppress(OSError):
@@ -232,13 +233,3 @@ def _write_synced(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":
-        return  # folders cannot be opened there
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.vocabulary import MARKER_TOKENS, MarkerError, Vocabulary, byte_array
-from chainrule.text.vocabulary_kernels import _find
+from chainrule.text.vocabulary_kernels import find_token
 
 MARKERS = [marker.encode() for marker in MARKER_TOKENS]
 tokens = st.binary(min_size=1, max_size=12).map(lambda token: token.translate(None, b" \n")).filter(len)
@@ -95,23 +95,23 @@ def test_equal_hashes_never_make_two_tokens_one() -> None:
     for hashed in (0x0123456700000002, 0xFFFFFFFF0000000F):  # the second makes the search go round the end of the table
         slots = np.zeros(16, np.uint64)
         for token in range(len(spelled)):
-            found, slot = _find(pool, offsets[token], offsets[token + 1], np.uint64(hashed), slots, pool, offsets)
+            found, slot = find_token(pool, offsets[token], offsets[token + 1], np.uint64(hashed), slots, pool, offsets)
             assert found == -1
             assert slots[slot] == 0
             slots[slot] = hashed & 0xFFFFFFFF00000000 | token + 1
         for token in range(len(spelled)):
-            found, _ = _find(pool, offsets[token], offsets[token + 1], np.uint64(hashed), slots, pool, offsets)
+            found, _ = find_token(pool, offsets[token], offsets[token + 1], np.uint64(hashed), slots, pool, offsets)
             assert found == token
         for absent in (b"on", b"ones", b"onf", b"thre"):
-            assert _find(byte_array(absent), 0, len(absent), np.uint64(hashed), slots, pool, offsets)[0] == -1
+            assert find_token(byte_array(absent), 0, len(absent), np.uint64(hashed), slots, pool, offsets)[0] == -1
 
 
 def test_a_different_upper_half_of_the_hash_is_a_different_token() -> None:
     pool, offsets = byte_array(b"one"), np.array([0, 3])
     slots = np.zeros(16, np.uint64)
     slots[2] = 0x0000000700000001
-    assert _find(pool, 0, 3, np.uint64(0x0000000700000002), slots, pool, offsets)[0] == 0
-    assert _find(pool, 0, 3, np.uint64(0x0000000800000002), slots, pool, offsets) == (-1, 3)
+    assert find_token(pool, 0, 3, np.uint64(0x0000000700000002), slots, pool, offsets)[0] == 0
+    assert find_token(pool, 0, 3, np.uint64(0x0000000800000002), slots, pool, offsets) == (-1, 3)
 
 
 @pytest.mark.parametrize("marker", MARKER_TOKENS)

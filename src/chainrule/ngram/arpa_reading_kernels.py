@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from chainrule.jit import kernel
 from chainrule.protocol import BEGIN, UNKNOWN
-from chainrule.text.vocabulary_kernels import _FNV_OFFSET, _FNV_PRIME, _find, _mixed
+from chainrule.text.vocabulary_kernels import HASH_FACTOR, HASH_START, find_token, mixed
 
 Array = NDArray[Any]
 
@@ -84,10 +84,10 @@ def parse_lines(
                 if slots.size == 0:
                     rows[count, 0], rows[count, 1] = start, i
                 elif not _are_equal(text, starts[j], stops[j], start, i):
-                    hashed = _FNV_OFFSET
+                    hashed = HASH_START
                     for k in range(start, i):
-                        hashed = (hashed ^ np.uint64(text[k])) * _FNV_PRIME
-                    ids[j], _ = _find(text, start, i, _mixed(hashed), slots, pool, offsets)
+                        hashed = (hashed ^ np.uint64(text[k])) * HASH_FACTOR
+                    ids[j], _ = find_token(text, start, i, mixed(hashed), slots, pool, offsets)
                     if ids[j] < 0:
                         return UNKNOWN_WORD, count, left_out, start, i
                     if ids[j] >= size:

@@ -12,14 +12,14 @@ import gzip
 import itertools
 import lzma
 import os
-import secrets
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from chainrule.errors import ModelFormatError, OutputError
+from chainrule.errors import ModelFormatError
+from chainrule.files import replaced
 from chainrule.jit import run_all
 from chainrule.ngram.arpa_writing_kernels import DAMAGED, NUMBER_ROOM, write_lines
 from chainrule.progress import Progress, silent
@@ -53,7 +53,7 @@ def write_arpa(path: str | os.PathLike[str], table: Table, vocabulary: Vocabular
         raise ValueError(f"a vocabulary of {len(vocabulary)} tokens for a table of {table.vocabulary_size} unigrams")
     total = sum(table.level_sizes)
     done = 0
-    with _replaced(Path(path)) as file:
+    with replaced(Path(path)) as raw, _compressing(raw, path) as file:
         file.write(b"\\data\\\n")
         for order, size in enumerate(table.level_sizes, start=1):
             file.write(b"ngram %d=%d\n" % (order, size))
@@ -65,6 +65,17 @@ def write_arpa(path: str | os.PathLike[str], table: Table, vocabulary: Vocabular
                 done += ngrams
         file.write(b"\n\\end\\\n")
         progress(TASK, total, total)
+
+
+@contextmanager
+def _compressing(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """The file itself, or what compresses into it, as the path's name says."""
+    compressor = _COMPRESSORS.get(Path(path).suffix)
+    if compressor is None:
+        yield file
+    else:
+        with compressor(file, "wb") as compressing:
+            yield compressing
 
 
 def _formatted(table: Table, vocabulary: Vocabulary, order: int) -> Iterator[tuple[memoryview, int]]:
@@ -110,41 +121,3 @@ def _path(table: Table, order: int, node: int) -> Int64[ndarray, " order+1"]:
         context = np.searchsorted(begin, begin.dtype.type(path[n + 1]), side="right") - 1
         path[n] = level.start + np.clip(context, 0, table.level_sizes[n - 1] - 1)
     return path
-
-
-@contextmanager
-def _replaced(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to that takes the place of `path` when all went well, and vanishes otherwise."""
-    target = Path(os.path.realpath(path))  # a link stays a link
-    if target.is_dir():
-        raise OutputError(f"{path}: this is a folder; name a file")
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        try:
-            with open(temporary, "xb") as raw:
-                compressor = _COMPRESSORS.get(target.suffix)
-                if compressor is None:
-                    yield raw
-                else:
-                    with compressor(raw, "wb") as file:
-                        yield file
-                raw.flush()
-                os.fsync(raw.fileno())
-            os.replace(temporary, target)
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from error
-    _sync_folder(target.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":
-        return  # folders cannot be opened there
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -18,7 +18,8 @@ Array = NDArray[Any]
 
 DONE, FULL, MARKER_FOUND = 0, 1, 2
 
-_FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
+# A token's hash: HASH_START, then for each byte (hash ^ byte) * HASH_FACTOR (FNV-1a), then mixed.
+HASH_START, HASH_FACTOR = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
 _UPPER, _LOWER = np.uint64(0xFFFFFFFF00000000), np.uint64(0xFFFFFFFF)
 _ONE, _ZERO = np.uint64(1), np.uint64(0)
@@ -26,14 +27,14 @@ _SHIFT = np.uint64(32)
 
 
 @kernel
-def _mixed(state: int) -> int:
+def mixed(state: int) -> int:
     """Spreads an FNV-1a state over all 64 bits (the multiplier is SplitMix64's)."""
     state = (state ^ (state >> _SHIFT)) * _MIX
     return state ^ (state >> _SHIFT)
 
 
 @kernel
-def _find(
+def find_token(
     text: Array, start: int, stop: int, hashed: int, slots: Array, pool: Array, offsets: Array
 ) -> tuple[int, int]:
     """The id of text[start:stop], or -1, and the slot where it is or would go."""
@@ -58,11 +59,11 @@ def _find(
 def insert_all(pool: Array, offsets: Array, size: int, slots: Array) -> int:
     """Fills an empty table with `size` tokens; the id of a token that is there twice, or -1."""
     for token in range(size):
-        hashed = _FNV_OFFSET
+        hashed = HASH_START
         for k in range(offsets[token], offsets[token + 1]):
-            hashed = (hashed ^ np.uint64(pool[k])) * _FNV_PRIME
-        hashed = _mixed(hashed)
-        found, slot = _find(pool, offsets[token], offsets[token + 1], hashed, slots, pool, offsets)
+            hashed = (hashed ^ np.uint64(pool[k])) * HASH_FACTOR
+        hashed = mixed(hashed)
+        found, slot = find_token(pool, offsets[token], offsets[token + 1], hashed, slots, pool, offsets)
         if found >= 0:
             return token
         slots[slot] = hashed & _UPPER | np.uint64(token + 1)
@@ -90,15 +91,15 @@ def look_up(
     `position`.
     """
     start = position
-    hashed = _FNV_OFFSET
+    hashed = HASH_START
     for i in range(position, text.size):
         byte = text[i]
         if byte != 32 and byte != 10:
-            hashed = (hashed ^ np.uint64(byte)) * _FNV_PRIME
+            hashed = (hashed ^ np.uint64(byte)) * HASH_FACTOR
             continue
         if i > start:
-            hashed = _mixed(hashed)
-            token, slot = _find(text, start, i, hashed, slots, pool, offsets)
+            hashed = mixed(hashed)
+            token, slot = find_token(text, start, i, hashed, slots, pool, offsets)
             if token < 0 and grow:
                 used = offsets[size]
                 if 2 * size >= slots.size or size + 1 >= offsets.size or used + i - start > pool.size:
@@ -119,6 +120,6 @@ def look_up(
             ids[count] = END
             starts[count] = i
             count += 1
-        hashed = _FNV_OFFSET
+        hashed = HASH_START
         start = i + 1
     return DONE, text.size, count, size
