@@ -60,7 +60,8 @@ def run(arguments: list[str]) -> int:
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError as error:
-        return _told(f"{_usage(error)} Try: {' '.join(['chainrule', *_verbs(arguments)])} --help", 2, debug)
+        verbs = " ".join(["chainrule", *_verbs(arguments)])
+        return _told(f"{_usage(error, arguments)} Try: {verbs} --help", 2, debug)
     except ChainruleError as error:
         return _told(str(error), 1, debug)
     except MemoryError as error:
@@ -95,10 +96,12 @@ def _give_output_up() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _usage(error: CycloptsError) -> str:
+def _usage(error: CycloptsError, arguments: list[str]) -> str:
     """What is wrong with the arguments, in one line."""
     if isinstance(error, MissingArgumentError) and error.argument is not None and error.keyword is None:
-        return f"{error.argument.name} is missing."
+        name = error.argument.name
+        taken = name == "TEXTS" and "--prune" in arguments  # which takes all that follows
+        return f"{name} is missing{': put it before --prune' if taken else ''}."
     if isinstance(error, UnusedCliTokensError):
         return f"There is no use for {' '.join(error.unused_tokens or [])}."
     return _one_line(str(error))

@@ -1,0 +1,84 @@
+"""The command line inside the test's own process, and one model for all."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from command_line import Result
+
+from chainrule.cli.main import run
+from chainrule.model import train
+from chainrule.ngram.config import NGramConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+@pytest.fixture
+def chainrule(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """Runs one command and gives its status and what it printed."""
+
+    def call(*arguments: object) -> Result:
+        capsys.readouterr()
+        status = run([str(argument) for argument in arguments])
+        return Result(status, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    """Says what standard input holds."""
+
+    def hold(data: bytes) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))  # type: ignore[arg-type]
+
+    return hold
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trigram model of train.txt, cut at white space; made without the command line, and not to be changed."""
+    path = tmp_path_factory.mktemp("model") / "lm"
+    train(FIXTURES / "train.txt", NGramConfig(order=3), tokenizer="whitespace").save(path)
+    return path
+
+
+@pytest.fixture
+def corpus() -> Path:
+    return FIXTURES / "train.txt"
+
+
+@pytest.fixture
+def heldout() -> Path:
+    """102 lines; some words are unknown, and the last line is empty."""
+    return FIXTURES / "heldout.txt"
+
+
+@pytest.fixture
+def impossible(tmp_path: Path) -> Path:
+    """An ARPA file that gives the unknown word no probability at all, and </s> and a one half each."""
+    path = tmp_path / "impossible.arpa"
+    unigrams = ["-inf\t<unk>", "0\t<s>", "-0.30103\t</s>", "-0.30103\ta"]
+    path.write_text("\n".join(["\\data\\", "ngram 1=4", "", "\\1-grams:", *unigrams, "", "\\end\\", ""]))
+    return path
+
+
+@pytest.fixture(scope="session")
+def process() -> Callable[..., subprocess.Popen[bytes]]:
+    """Starts a process of its own."""
+
+    def start(*arguments: object, **settings: Any) -> subprocess.Popen[bytes]:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **settings}
+        command = [sys.executable, "-m", "chainrule", *map(str, arguments)]
+        return subprocess.Popen(command, env={**os.environ, "PYTHONWARNINGS": "error"}, **pipes)
+
+    return start

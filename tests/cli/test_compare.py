@@ -1,0 +1,133 @@
+"""chainrule compare: one table of all models, on screen and on disk."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from command_line import strict_json
+
+import chainrule as library
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = ["uniform", "unigram", "bigram", "trigram"]
+
+
+def test_every_row_is_what_train_and_evaluate_give(chainrule, corpus: Path, heldout: Path) -> None:
+    result = chainrule("compare", corpus, "--heldout", heldout, "--order", 3, "--tokenizer", "whitespace", "--json")
+    assert (result.status, result.err) == (0, "")
+    assert [row["model"] for row in result.json] == NAMES
+    configs = [library.UniformConfig(), *(library.NGramConfig(order=n) for n in (1, 2, 3))]
+    for row, config in zip(result.json, configs, strict=True):
+        measurement = library.train(corpus, config, tokenizer="whitespace").evaluate(heldout)
+        for name in ("tokens", "oov", "bytes", "perplexity", "perplexity_without_oov", "bits_per_byte", "signature"):
+            assert row[name] == pytest.approx(getattr(measurement, name)), name
+    assert [row["parameters"] for row in result.json] == [0, 338, 338 + 4259, 338 + 4259 + 9628]
+
+
+def test_every_tenth_line_of_a_short_text_is_held_out(chainrule, tmp_path: Path) -> None:
+    lines = [f"{word} {word}" for word in "abcdefghijklmnopqrstuvwxyz"]
+    (tmp_path / "text").write_text("".join(line + "\n" for line in lines))
+    (tmp_path / "train").write_text("".join(line + "\n" for i, line in enumerate(lines) if i not in (9, 19)))
+    (tmp_path / "heldout").write_text("j j\nt t\n")
+    split = chainrule("compare", tmp_path / "text", "--order", 2, "--json").json
+    apart = chainrule("compare", tmp_path / "train", "--heldout", tmp_path / "heldout", "--order", 2, "--json").json
+    assert [row["bits_per_byte"] for row in split] == [row["bits_per_byte"] for row in apart]
+    assert split[0]["signature"] == apart[0]["signature"]
+
+
+def test_the_text_says_what_was_measured_and_which_is_best(chainrule, corpus: Path, heldout: Path) -> None:
+    result = chainrule("compare", corpus, "--heldout", heldout, "--order", 3)
+    rows = chainrule("compare", corpus, "--heldout", heldout, "--order", 3, "--json").json
+    assert result.lines[0] == f"trained on {corpus}; measured on {heldout}"
+    assert [line.split()[:2] for line in result.lines[3:7]] == [
+        [row["model"], f"{row['bits_per_byte']:.4f}"] for row in rows
+    ]
+    best = min(rows, key=lambda row: row["bits_per_byte"])
+    assert result.lines[-2:] == [f"best by bits per byte: {best['model']}", f"signature  {best['signature']}"]
+
+
+def test_a_report_is_written_and_replaced_only_when_asked(chainrule, corpus: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "report"
+    result = chainrule("compare", corpus, "--order", 1, "-o", f"{folder}/")
+    assert result.status == 0
+    assert result.err == f"{folder}: table.md, table.json\n"
+    assert sorted(path.name for path in folder.iterdir()) == ["table.json", "table.md"]
+    figures = strict_json((folder / "table.json").read_text())
+    assert [row["model"] for row in figures] == NAMES[:2]
+    page = (folder / "table.md").read_text()
+    assert f"`nine tenths of {corpus}`" in page
+    assert figures[1]["signature"] in page
+    assert f"| unigram | {figures[1]['bits_per_byte']:.4f} |" in page
+
+    refused = chainrule("compare", corpus, "--order", 2, "-o", folder)
+    assert refused.status == 1
+    assert refused.error == (
+        f"{folder / 'table.md'}: exists already; say --overwrite to replace it, or choose another folder"
+    )
+    assert (folder / "table.md").read_text() == page
+    assert chainrule("compare", corpus, "--order", 2, "-o", folder, "--overwrite", "--json").status == 0
+    assert len(strict_json((folder / "table.json").read_text())) == 3
+    assert sorted(path.name for path in folder.iterdir()) == ["table.json", "table.md"]
+
+
+def test_other_things_in_a_report_folder_are_left_alone(chainrule, corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    assert chainrule("compare", corpus, "--order", 1, "-o", tmp_path).status == 0
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a b\n" * 9, "has 9 lines; at least 10 are needed to hold some out for measuring"),
+        ("a b\n" * 11 + "c <s>\n" + "a b\n" * 8, "line 12: <s> stands in the text"),  # in the part to train on
+        ("a b\n" * 19 + "c <s>\n", "line 20: <s> stands in the text"),  # in the part held out
+    ],
+)
+def test_an_error_names_the_place_in_the_whole_text_and_leaves_no_folder(
+    text: str, message: str, chainrule, tmp_path: Path
+) -> None:
+    path = tmp_path / "text"
+    path.write_text(text)
+    result = chainrule("compare", path, "-o", tmp_path / "report")
+    assert result.status == 1
+    assert str(path) in result.error
+    assert message in result.error
+    assert not (tmp_path / "report").exists()
+
+
+@pytest.mark.parametrize("order", [-1, 0, 25, 100])
+def test_an_order_that_is_not_possible_is_told_before_the_work(
+    order: int, chainrule, corpus: Path, tmp_path: Path
+) -> None:
+    result = chainrule("compare", corpus, "--order", order, "-o", tmp_path / "report")
+    assert result.status == 1
+    assert result.error == f"order {order} is not possible: an n-gram model has an order of 1 to 24"
+    assert not (tmp_path / "report").exists()
+
+
+def test_a_report_that_cannot_be_written_leaves_nothing(
+    chainrule, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: object, target: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    result = chainrule("compare", corpus, "--order", 1, "-o", tmp_path / "report")
+    assert result.status == 1
+    assert result.error.endswith("report: cannot be written: No space left on device; nothing was changed")
+    assert not (tmp_path / "report").exists()
+
+
+def test_pythons_own_documentation_is_there_without_any_file(chainrule) -> None:
+    result = chainrule("compare", "--order", 2)
+    assert result.status == 0
+    assert result.lines[0] == (
+        "trained on nine tenths of Python's own documentation; measured on one tenth of Python's own documentation"
+    )
+    uniform, unigram, bigram = [float(line.split()[1]) for line in result.lines[3:6]]
+    assert uniform > unigram > bigram > 1

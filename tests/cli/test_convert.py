@@ -1,0 +1,100 @@
+"""chainrule convert: model folders and ARPA files, in both directions."""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING
+
+import pytest
+from oracles import parsed_arpa
+
+import chainrule as library
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("name", ["model.arpa", "model.arpa.gz"])
+def test_a_folder_becomes_the_arpa_file_that_lmplz_writes(
+    name: str, chainrule, model: Path, fixtures: Path, tmp_path: Path
+) -> None:
+    assert chainrule("convert", model, tmp_path / name) == (0, "", "")
+    if name == "model.arpa":
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress((tmp_path / name).read_bytes()))
+    ours, theirs = parsed_arpa(tmp_path / "model.arpa.gz"), parsed_arpa(fixtures / "order3.arpa.gz")
+    assert ours.keys() == theirs.keys()
+    del ours["<s>",], theirs["<s>",]  # what stands for the probability of what is never predicted differs
+    for ngram, values in theirs.items():
+        assert ours[ngram] == pytest.approx(values, abs=1e-5)
+
+
+def test_there_and_back_changes_no_score(chainrule, model: Path, heldout: Path, tmp_path: Path) -> None:
+    assert chainrule("convert", model, tmp_path / "model.arpa.gz").status == 0
+    assert chainrule("convert", tmp_path / "model.arpa.gz", tmp_path / "back").status == 0
+    assert chainrule("verify", tmp_path / "back").status == 0
+    expected = chainrule("evaluate", model, heldout, "--json").json
+    for path in (tmp_path / "model.arpa.gz", tmp_path / "back"):
+        found = chainrule("evaluate", path, heldout, "--json").json
+        assert found["log_prob"] == pytest.approx(expected["log_prob"], rel=1e-6)
+        assert found["signature"] == expected["signature"]
+
+
+def test_the_tokenizer_of_an_arpa_file_is_the_one_that_was_named(chainrule, fixtures: Path, tmp_path: Path) -> None:
+    source = fixtures / "order1.arpa.gz"
+    assert chainrule("convert", source, tmp_path / "plain").status == 0
+    assert chainrule("convert", source, tmp_path / "word", "--tokenizer", "word").status == 0
+    names = [library.load(tmp_path / name).tokenizer.name for name in ("plain", "word")]
+    assert names == ["whitespace", "word"]
+
+
+def test_what_is_odd_in_an_arpa_file_is_noted(chainrule, tmp_path: Path) -> None:
+    lines = ["\\data\\", "ngram 1=3", "", "\\1-grams:", "0\t<s>", "-0.3\t</s>", "-0.3\ta", "", "\\end\\", ""]
+    (tmp_path / "odd.arpa").write_text("\n".join(lines))
+    result = chainrule("convert", tmp_path / "odd.arpa", tmp_path / "lm")
+    assert result.status == 0
+    assert result.err.startswith("note: ")
+    assert "<unk>" in result.err
+
+
+@pytest.mark.parametrize("name", ["taken.arpa", "taken"])
+def test_a_target_is_replaced_only_when_asked(
+    name: str, chainrule, model: Path, fixtures: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / name
+    assert chainrule("convert", fixtures / "order1.arpa.gz", target).status == 0
+    result = chainrule("convert", model, target)
+    assert result.status == 1
+    assert "--overwrite" in result.error
+    assert library.load(target).language_model.table.order == 1
+    assert chainrule("convert", model, target, "--overwrite") == (0, "", "")
+    assert library.load(target).language_model.table.order == 3
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("folder.arpa", "a folder is in the way"),
+        ("missing/new.arpa", "make it first"),
+        ("file.txt", "a file is in the way"),
+        ("file.txt/new.arpa", "there is no folder"),
+    ],
+)
+def test_an_impossible_target_is_told_before_the_work(
+    target: str, message: str, chainrule, model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "folder.arpa").mkdir()
+    (tmp_path / "file.txt").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    result = chainrule("convert", model, tmp_path / target)
+    assert result.status == 1
+    assert result.error.startswith(f"{tmp_path / target}: ")
+    assert message in result.error
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_model_without_n_grams_cannot_be_arpa(chainrule, corpus: Path, tmp_path: Path) -> None:
+    chainrule("train", "uniform", corpus, "-o", tmp_path / "uniform")
+    result = chainrule("convert", tmp_path / "uniform", tmp_path / "uniform.arpa")
+    assert result.status == 1
+    assert "'uniform' cannot be written as ARPA" in result.error
+    assert not (tmp_path / "uniform.arpa").exists()

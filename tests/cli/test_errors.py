@@ -1,0 +1,363 @@
+"""Whatever goes wrong is told in one line, with a status that says of which kind it was, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import gzip
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chainrule.cli import main as command
+from chainrule.errors import TextError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from command_line import Result
+
+TEXT_VERBS = {
+    "train ngram": lambda model, text, target: ["train", "ngram", text, "-o", target],
+    "train uniform": lambda model, text, target: ["train", "uniform", text, "-o", target],
+    "evaluate": lambda model, text, target: ["evaluate", model, text],
+    "score": lambda model, text, target: ["score", model, text],
+    "compare": lambda model, text, target: ["compare", text, "-o", target],
+    "compare --heldout": lambda model, text, target: ["compare", model / "README.md", "--heldout", text, "-o", target],
+}
+MODEL_VERBS = {
+    "evaluate": lambda model, text, target: ["evaluate", model, text],
+    "score": lambda model, text, target: ["score", model, text],
+    "next": lambda model, text, target: ["next", model, "ka"],
+    "generate": lambda model, text, target: ["generate", model, "ka"],
+    "convert": lambda model, text, target: ["convert", model, target],
+    "verify": lambda model, text, target: ["verify", model],
+}
+
+
+@pytest.fixture
+def refused(chainrule: Callable[..., Result], tmp_path: Path) -> Callable[..., str]:
+    """Runs a command that must fail with the given status and change no file; gives its one line."""
+
+    def call(status: int, arguments: list[object]) -> str:
+        before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+        result = chainrule(*arguments)
+        assert result.status == status
+        message = result.error
+        assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+        return message
+
+    return call
+
+
+BAD_TEXTS = {
+    "missing": (None, "there is no such file"),
+    "a folder": ("folder", "this is a folder; name the text files in it"),
+    "binary": (
+        b"\x7fELF\x02\x01\x01\0\0\0\xd0\xff",
+        "line 1: byte 0xd0 at offset 10 is not UTF-8; it looks like a",
+    ),
+    "Latin-1": ("é\nè\n".encode("latin-1"), "line 1: byte 0xe9 at offset 0 is not UTF-8; convert it to UTF-8 first"),
+    "a cut character": ("é".encode()[:-1], "line 1: byte 0xc3 at offset 0 is not UTF-8"),
+    "markers": (
+        b"a b\nc </s> d\n",
+        "line 2: </s> stands in the text, but it is a marker of the model. Say --markers",
+    ),
+}
+
+
+@pytest.mark.parametrize("verb", TEXT_VERBS)
+@pytest.mark.parametrize("kind", BAD_TEXTS)
+def test_a_text_that_cannot_be_read_is_named_with_the_place(
+    verb: str, kind: str, refused, model: Path, tmp_path: Path
+) -> None:
+    content, message = BAD_TEXTS[kind]
+    path = tmp_path / "text.txt"
+    if content == "folder":
+        path.mkdir()
+    elif isinstance(content, bytes):
+        path.write_bytes(content + b"\n" + b"x y\n" * 30 if b"</s>" in content else content)
+    told = refused(1, TEXT_VERBS[verb](model, path, tmp_path / "target"))
+    assert told.startswith(str(path))
+    assert message in told
+
+
+@pytest.mark.parametrize("verb", ["train ngram", "train uniform", "evaluate", "compare", "compare --heldout"])
+@pytest.mark.parametrize("name", ["empty.txt", "empty.txt.gz"])
+def test_an_empty_text_is_refused(verb: str, name: str, refused, model: Path, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(b"") if name.endswith("gz") else b"")
+    told = refused(1, TEXT_VERBS[verb](model, path, tmp_path / "target"))
+    assert told == f"{path}: there is no text in it; at least one line is needed"
+
+
+@pytest.mark.parametrize("verb", TEXT_VERBS)
+def test_a_text_that_is_not_compressed_as_it_says_is_refused(verb: str, refused, model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "text.gz"
+    path.write_bytes(gzip.compress(b"a b\n" * 1000)[:30])
+    told = refused(1, TEXT_VERBS[verb](model, path, tmp_path / "target"))
+    assert told.startswith(f"{path}: cannot be read: ")
+
+
+BAD_MODELS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "missing": (shutil.rmtree, "there is no such folder"),
+    "another folder": (lambda folder: (folder / "config.json").unlink(), "this folder is no model"),
+    "no JSON": (lambda folder: (folder / "config.json").write_text("{"), "config.json: the file: Invalid JSON"),
+    "binary": (lambda folder: (folder / "config.json").write_bytes(b"\xff\xfe"), "config.json: cannot be read"),
+    "another version": (
+        lambda folder: replaced(folder / "config.json", '"format": 1', '"format": 2'),
+        "config.json: format: Input should be 1, found '2'",
+    ),
+    "a misspelt field": (
+        lambda folder: replaced(folder / "config.json", '"family"', '"famliy"'),
+        "config.json: family: Field required",
+    ),
+}
+LOADING = {verb: arguments for verb, arguments in MODEL_VERBS.items() if verb != "verify"}
+
+
+def replaced(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize("verb", MODEL_VERBS)
+@pytest.mark.parametrize("kind", BAD_MODELS)
+def test_a_model_that_cannot_be_opened_is_named_with_the_place(
+    verb: str, kind: str, refused, model: Path, heldout: Path, tmp_path: Path
+) -> None:
+    spoil, message = BAD_MODELS[kind]
+    path = shutil.copytree(model, tmp_path / "lm")
+    spoil(path)
+    told = refused(1, MODEL_VERBS[verb](path, heldout, tmp_path / "target"))
+    assert told.startswith(str(path))
+    assert message in told
+
+
+@pytest.mark.parametrize("verb", LOADING)
+def test_a_family_of_another_version_is_refused(verb: str, refused, model: Path, heldout: Path, tmp_path: Path) -> None:
+    path = shutil.copytree(model, tmp_path / "lm")
+    replaced(path / "config.json", '"family": "ngram",\n  "settings"', '"family": "rnn",\n  "settings"')
+    assert "family 'rnn' is not known" in refused(1, LOADING[verb](path, heldout, tmp_path / "target"))
+
+
+@pytest.mark.parametrize("verb", LOADING)
+def test_a_damaged_arpa_file_is_named_with_the_line(verb: str, refused, heldout: Path, tmp_path: Path) -> None:
+    path = tmp_path / "bad.arpa"
+    path.write_text("\\data\\\nngram 1=4\n\n\\1-grams:\n-1\t<unk>\n0\t<s>\nx\t</s>\n-1\ta\n\n\\end\\\n")
+    told = refused(1, LOADING[verb](path, heldout, tmp_path / "target"))
+    assert told.startswith(f"{path}, line 7: ")
+
+
+def test_a_file_that_is_no_arpa_is_no_model(refused, heldout: Path) -> None:
+    told = refused(1, ["evaluate", heldout, heldout])
+    assert told == f"{heldout}: a model is a folder, or a file whose name ends in .arpa, .arpa.gz, .arpa.bz2, .arpa.xz"
+
+
+BAD_TARGETS = {
+    "lm": "there is a model already; say --overwrite to replace it, or choose another folder",
+    "lm/": "there is a model already; say --overwrite to replace it, or choose another folder",
+    "file": "a file is in the way; a model is a folder, so choose another name",
+    "file/lm": "cannot be written, since {folder}/file does not allow it",
+    "full": "this folder has other things in it and is no model; choose a new one",
+    "file/lm.arpa": "there is no folder {folder}/file to write it in; make it first",
+    "taken.arpa": "exists already; say --overwrite to replace it, or choose another name",
+}
+
+
+@pytest.mark.parametrize("name", BAD_TARGETS)
+def test_a_model_is_written_to_no_place_that_is_taken(
+    name: str, refused, model: Path, corpus: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(model, tmp_path / "lm")
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "taken.arpa").write_text("mine")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/notes.txt").write_text("mine")
+    told = refused(1, ["train", "ngram", corpus, "-o", f"{tmp_path}/{name}"])
+    assert told == f"{tmp_path / name}: {BAD_TARGETS[name].format(folder=tmp_path)}"
+
+
+def test_a_report_is_written_to_no_file(refused, corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    assert "a file is in the way" in refused(1, ["compare", corpus, "-o", tmp_path / "file"])
+    assert "does not allow it" in refused(1, ["compare", corpus, "-o", tmp_path / "file/report"])
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_to_is_told_before_the_work(refused, corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o500)
+    for arguments in (["train", "ngram"], ["compare"]):
+        assert "does not allow it" in refused(1, [*arguments, corpus, "-o", tmp_path / "closed/new"])
+
+
+BAD_SETTINGS = {
+    "--order 0": "order 0 is not possible: an n-gram model has an order of 1 to 24",
+    "--order 100": "order 100 is not possible: an n-gram model has an order of 1 to 24",
+    "--prune 1": "prune (1,) must begin with 0",
+    "--prune 0 2 1": "prune (0, 2, 1) must not fall from one order to the next",
+    "--prune 0 -1": "prune (0, -1) must not fall from one order to the next",
+    "--order 2 --prune 0 0 1": "prune has 3 thresholds for a model of order 2",
+}
+
+
+@pytest.mark.parametrize("options", BAD_SETTINGS)
+def test_a_setting_out_of_its_range_is_refused(options: str, refused, corpus: Path, tmp_path: Path) -> None:
+    told = refused(1, ["train", "ngram", corpus, "-o", tmp_path / "lm", *options.split()])
+    assert BAD_SETTINGS[options] in told
+
+
+@pytest.mark.parametrize(
+    ("verb", "options", "message"),
+    [
+        ("next", "--top 0", "top is 0; expected 1 or more"),
+        ("generate", "-n 0", "n is 0; expected 1 or more"),
+        ("generate", "--temperature -1", "temperature is -1.0; expected 0"),
+        ("generate", "--temperature nan", "temperature is nan; expected 0"),
+        ("generate", "--max-tokens -1", "max_tokens is -1; expected 0 or more"),
+        ("generate", "--seed -1", "seed is -1; expected 0 or more"),
+    ],
+)
+def test_a_number_out_of_its_range_is_refused(verb: str, options: str, message: str, refused, model: Path) -> None:
+    assert message in refused(1, [verb, model, "ka", *options.split()])
+
+
+USAGE = {
+    "frobnicate": 'Unknown command "frobnicate". Available commands: train, evaluate, score, next, generate, compare, '
+    "convert, verify. Try: chainrule --help",
+    "train rnn": 'Unknown command "rnn". Available commands: ngram, uniform. Try: chainrule train --help',
+    "train ngram -o TARGET": "TEXTS is missing. Try: chainrule train ngram --help",
+    "train ngram TEXT": "--output is missing. Try: chainrule train ngram --help",
+    "train ngram TEXT -o TARGET --ordr 3": "There is no option --ordr. Try: chainrule train ngram --help",
+    "train ngram TEXT -o TARGET --order three": 'Invalid value for --order: unable to convert "three" into int. '
+    "Try: chainrule train ngram --help",
+    "train ngram TEXT -o TARGET --order": "requires an argument. Try: chainrule train ngram --help",
+    "train ngram --prune 0 TEXT -o TARGET": "TEXTS is missing: put it before --prune. Try: chainrule train",
+    "train ngram TEXT -o TARGET --tokenizer words": 'Choose from: "word", "whitespace", "character".',
+    "train ngram - - -o TARGET": "Standard input, -, can be read only once. Try: chainrule train ngram --help",
+    "evaluate": "MODEL is missing. Try: chainrule evaluate --help",
+    "evaluate MODEL": "TEXTS is missing. Try: chainrule evaluate --help",
+    "evaluate MODEL TEXT --jsn": "There is no option --jsn. Try: chainrule evaluate --help",
+    "evaluate MODEL - TEXT -": "Standard input, -, can be read only once. Try: chainrule evaluate --help",
+    "score MODEL TEXT TEXT": "Try: chainrule score --help",
+    "next MODEL ka vi": "There is no use for vi. Try: chainrule next --help",
+    "generate MODEL --seed": "--seed requires an argument. Try: chainrule generate --help",
+    "compare - --heldout -": "Standard input, -, can be read only once. Try: chainrule compare --help",
+    "convert MODEL": "TARGET is missing. Try: chainrule convert --help",
+    "verify": "MODEL is missing. Try: chainrule verify --help",
+}
+
+
+@pytest.mark.parametrize("arguments", USAGE)
+def test_wrong_usage_is_told_with_where_to_look(
+    arguments: str, refused, model: Path, corpus: Path, tmp_path: Path
+) -> None:
+    names = {"MODEL": model, "TEXT": corpus, "TARGET": tmp_path / "target"}
+    told = refused(2, [names.get(argument, argument) for argument in arguments.split()])
+    assert USAGE[arguments] in told
+    assert "Try: chainrule" in told
+
+
+def test_a_message_stays_one_line_whatever_a_file_is_called(refused, tmp_path: Path) -> None:
+    told = refused(1, ["train", "ngram", f"{tmp_path}/no\nsuch\x1b[31m\udcff語", "-o", tmp_path / "lm"])
+    assert told == f"{tmp_path}/no\\nsuch\\x1b[31m\\udcff語: there is no such file"
+
+
+def test_debug_shows_the_traceback(chainrule, model: Path) -> None:
+    with pytest.raises(TextError, match="there is no such file"):
+        chainrule("--debug", "evaluate", model, "missing.txt")
+
+
+@pytest.mark.parametrize("target", ["lm", "lm.arpa", "lm.arpa.gz"])
+def test_a_full_disk_is_told_and_leaves_nothing(
+    target: str, chainrule, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    result = chainrule("train", "ngram", corpus, "-o", tmp_path / target, "--order", 2)
+    assert result.status == 1
+    assert result.error == f"{tmp_path / target}: cannot be written: No space left on device; nothing was changed"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("verb", ["train", "compare"])
+def test_a_file_that_cannot_be_made_is_told_and_leaves_nothing(
+    verb: str, chainrule, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really_open = builtins.open
+
+    def closed(file: object, mode: str = "r", *rest: object, **named: object) -> object:
+        if str(file).startswith(str(tmp_path)) and mode != "r":
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+        return really_open(file, mode, *rest, **named)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(builtins, "open", closed)
+    monkeypatch.setattr("io.open", closed)
+    arguments = {"train": ["train", "ngram"], "compare": ["compare", "--order", 1]}[verb]
+    result = chainrule(*arguments, corpus, "-o", tmp_path / "new")
+    assert result.status == 1
+    assert result.error == f"{tmp_path / 'new'}: cannot be written: Disk quota exceeded; nothing was changed"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_overwriting_on_a_full_disk_leaves_the_old_model(
+    chainrule, model: Path, corpus: Path, heldout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = shutil.copytree(model, tmp_path / "lm")
+    before = chainrule("score", path, heldout).out
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        assert chainrule("train", "ngram", corpus, "-o", path, "--order", 1, "--overwrite").status == 1
+    assert chainrule("score", path, heldout).out == before
+    assert chainrule("verify", path).status == 0
+    assert sorted(file.name for file in path.iterdir()) == sorted(file.name for file in model.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted; nothing half-written is left"),
+        (MemoryError(), 1, "out of memory; a shorter text or a lower --order needs less"),
+        (MemoryError("Unable to allocate 9 TiB"), 1, "out of memory (Unable to allocate 9 TiB); a shorter text"),
+        (PermissionError(errno.EACCES, "Permission denied", "lm/x"), 1, "lm/x: cannot be read or written: Permission"),
+        (OSError(errno.EIO, "Input/output error"), 1, "reading or writing failed: Input/output error"),
+    ],
+)
+def test_what_the_system_does_to_us_is_told_in_one_line(
+    error: BaseException, status: int, message: str, chainrule, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*arguments: object, **settings: object) -> None:
+        raise error
+
+    monkeypatch.setattr("chainrule.store.verify_model", fails)
+    result = chainrule("verify", model)
+    assert result.status == status
+    assert result.error.startswith(message)
+
+
+def test_an_error_of_our_own_making_is_not_hidden(chainrule, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*arguments: object, **settings: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("chainrule.store.verify_model", fails)
+    with pytest.raises(ZeroDivisionError):
+        chainrule("verify", model)
+
+
+def test_the_status_of_a_command_is_that_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["chainrule", "verify"])
+    monkeypatch.setattr(sys, "stdout", sys.__stdout__)
+    with pytest.raises(SystemExit) as leaving:
+        command.main()
+    assert leaving.value.code == 2

@@ -1,0 +1,102 @@
+"""chainrule evaluate: the same figures as the library's, for people and for programs."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+
+import chainrule as library
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_the_json_figures_are_the_librarys(chainrule, model: Path, heldout: Path) -> None:
+    result = chainrule("evaluate", model, heldout, "--json")
+    assert (result.status, result.err) == (0, "")
+    figures = result.json
+    measurement = library.load(model).evaluate(heldout)
+    for name in (
+        "documents",
+        "tokens",
+        "oov",
+        "log_prob",
+        "perplexity",
+        "perplexity_without_oov",
+        "bits_per_byte",
+        "bytes",
+        "signature",
+    ):
+        assert figures[name] == getattr(measurement, name), name
+    assert figures["seconds"] > 0
+
+
+def test_the_figures_follow_from_what_kenlm_found(
+    chainrule, model: Path, corpus: Path, heldout: Path, fixtures: Path
+) -> None:
+    with gzip.open(fixtures / "order3.scores.tsv.gz", "rt") as file:
+        tokens = [token.split(":") for line in file.read().splitlines()[1:] for token in line.split("\t")[1].split()]
+    nats = [float(log10) * math.log(10) for log10, _, _ in tokens]
+    known = [value for value, (_, _, oov) in zip(nats, tokens, strict=True) if oov == "0"]
+    vocabulary = set(corpus.read_text().split())
+    unknown = [word for word in heldout.read_text().split() if word not in vocabulary]
+    spelling = sum(len(word) + 1 for word in unknown) * math.log(257)  # 257 symbols, with one for the end
+
+    figures = chainrule("evaluate", model, heldout, "--json").json
+    assert figures["tokens"] == len(tokens)
+    assert figures["oov"] == len(tokens) - len(known) == len(unknown) > 0
+    assert figures["log_prob"] == pytest.approx(sum(nats), rel=1e-6)
+    assert figures["perplexity"] == pytest.approx(math.exp(-sum(nats) / len(nats)), rel=1e-6)
+    assert figures["perplexity_without_oov"] == pytest.approx(math.exp(-sum(known) / len(known)), rel=1e-6)
+    assert figures["bytes"] == heldout.stat().st_size
+    bits = (spelling - sum(nats)) / math.log(2) / heldout.stat().st_size
+    assert figures["bits_per_byte"] == pytest.approx(bits, rel=1e-6)
+
+
+def test_the_text_shows_each_figure_on_a_line_of_its_own(chainrule, model: Path, heldout: Path) -> None:
+    result = chainrule("evaluate", model, heldout)
+    assert (result.status, result.err) == (0, "")
+    figures = chainrule("evaluate", model, heldout, "--json").json
+    values = [line[26:42].strip() for line in result.lines[:-1]]
+    assert values == [
+        f"{figures['perplexity']:,.4f}",
+        f"{figures['perplexity_without_oov']:,.4f}",
+        f"{figures['bits_per_byte']:.4f}",
+        f"{figures['tokens']:,}",
+        f"{figures['oov']:,}",
+        f"{figures['log_prob']:,.2f}",
+    ]
+    assert result.lines[-1] == f"signature  {figures['signature']}"
+
+
+def test_what_has_no_probability_is_infinite_for_people_and_null_for_programs(
+    chainrule, impossible: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "text").write_text("a\na zz\n")
+    result = chainrule("evaluate", impossible, tmp_path / "text")
+    assert [line.split()[1] for line in result.lines if line.startswith("perplexity")] == ["inf"]
+    figures = chainrule("evaluate", impossible, tmp_path / "text", "--json").json
+    assert figures["perplexity"] is figures["log_prob"] is figures["bits_per_byte"] is None
+    assert figures["perplexity_without_oov"] == pytest.approx(2, rel=1e-6)  # four known tokens, one half each
+
+
+def test_several_texts_are_measured_as_one(chainrule, stdin, model: Path, heldout: Path, tmp_path: Path) -> None:
+    lines = heldout.read_bytes().splitlines(keepends=True)
+    (tmp_path / "first").write_bytes(b"".join(lines[:40]))
+    stdin(b"".join(lines[40:]))
+    parts = chainrule("evaluate", model, tmp_path / "first", "-", "--json").json
+    whole = chainrule("evaluate", model, heldout, "--json").json
+    assert parts["signature"] == whole["signature"]
+    assert parts["log_prob"] == pytest.approx(whole["log_prob"], rel=1e-12)
+
+
+@pytest.mark.parametrize(("rule", "tokens", "oov"), [("skip", 5, 0), ("keep", 6, 1)])
+def test_markers_in_the_text_are_treated_as_asked(
+    rule: str, tokens: int, oov: int, chainrule, model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "text").write_text("<s> ka <unk> vi </s>\nka\n")
+    figures = chainrule("evaluate", model, tmp_path / "text", "--markers", rule, "--json").json
+    assert (figures["tokens"], figures["oov"]) == (tokens, oov)

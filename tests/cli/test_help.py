@@ -1,0 +1,124 @@
+"""The help of every verb, and completion for every shell."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from chainrule.cli.main import app, train
+
+VERBS = {
+    "train ngram": {"TEXTS", "--output", "--order", "--tokenizer", "--prune", "--interpolate-unigrams"}
+    | {"--strict-discounts", "--kenlm-compatible", "--markers", "--overwrite", "--json"},
+    "train uniform": {"TEXTS", "--output", "--tokenizer", "--markers", "--overwrite", "--json"},
+    "evaluate": {"MODEL", "TEXTS", "--markers", "--json"},
+    "score": {"MODEL", "TEXT", "--tokens", "--markers", "--json"},
+    "next": {"MODEL", "PROMPT", "--top", "--markers", "--json"},
+    "generate": {"MODEL", "PROMPT", "--number", "--max-tokens", "--temperature", "--seed", "--markers", "--json"},
+    "compare": {"TEXTS", "--output", "--heldout", "--order", "--tokenizer", "--markers", "--overwrite", "--json"},
+    "convert": {"SOURCE", "TARGET", "--tokenizer", "--overwrite"},
+    "verify": {"MODEL"},
+}
+PARAMETER = re.compile(
+    r"^│ (?:\* )? *(--[\w-]+|[A-Z]+)(?: -\w)?(?: --no-[\w-]+)?(?: [A-Z]+(?:\.\.\.)?)?  +(\S.*?) *│$", re.MULTILINE
+)
+
+
+def commands_of(*apps) -> set[str]:
+    return {name for here in apps for name in here if not name.startswith("-")}
+
+
+def test_the_table_above_names_every_verb() -> None:
+    assert {verb.split()[0] for verb in VERBS} == commands_of(app)
+    assert {verb.split()[1] for verb in VERBS if verb.startswith("train ")} == commands_of(train)
+
+
+@pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal so wide that no help text is folded."""
+    monkeypatch.setenv("COLUMNS", "400")
+
+
+@pytest.mark.usefixtures("wide")
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_parameter_of_a_verb_has_help(verb: str, chainrule) -> None:
+    result = chainrule(*verb.split(), "--help")
+    assert (result.status, result.err) == (0, "")
+    assert result.lines[0].startswith(f"Usage: chainrule {verb}")
+    told = dict(PARAMETER.findall(result.out))
+    assert told.keys() == VERBS[verb]
+    for name, text in told.items():
+        words = re.sub(r"\[(required|default: .*|choices: .*)\]", "", text)
+        assert len(words.split()) >= 3, name
+
+
+@pytest.mark.usefixtures("wide")
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_whole_docstring_of_a_verb_is_shown(verb: str, chainrule) -> None:
+    shown = " ".join(chainrule(*verb.split(), "--help").out.split())
+    here = app
+    for name in verb.split():
+        here = here[name]
+    docstring = inspect.getdoc(here.default_command)
+    assert docstring is not None
+    assert " ".join(docstring.split()) in shown
+
+
+@pytest.mark.usefixtures("wide")
+def test_what_stands_in_angle_brackets_is_no_markup(chainrule) -> None:
+    assert "</s> is the end of the line, <unk> all unknown tokens together." in chainrule("next", "--help").out
+    assert "What a literal <s>, </s> or <unk> in the text does" in chainrule("train", "ngram", "--help").out
+
+
+def test_help_fits_a_terminal_of_80_columns() -> None:
+    code = "import sys; from chainrule.cli.main import run; [run([*verb.split(), '--help']) for verb in sys.argv[1:]]"
+    environment = {**os.environ, "COLUMNS": "80"}  # which is read once in a process
+    command = [sys.executable, "-c", code, "", *VERBS]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    lines = result.stdout.splitlines()
+    assert sum(line.startswith("Usage: ") for line in lines) == len(VERBS) + 1
+    assert max(map(len, lines)) == 80
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_the_command_alone_lists_every_verb_with_a_line(arguments: list[str], chainrule) -> None:
+    result = chainrule(*arguments)
+    assert (result.status, result.err) == (0, "")
+    listed = dict(re.findall(r"^│ ([a-z]+) +(\S.*?) *│$", result.out, re.M))
+    assert listed.keys() == commands_of(app)
+    assert all(len(text.split()) >= 3 for text in listed.values())
+    assert "--debug" in result.out
+
+
+def test_the_verb_train_alone_lists_every_family(chainrule) -> None:
+    result = chainrule("train")
+    assert (result.status, result.err) == (0, "")
+    assert re.findall(r"^│ ([a-z]+) +\S", result.out, re.M) == ["ngram", "uniform"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_names_every_verb_and_option(shell: str) -> None:
+    script = app.generate_completion(shell=shell)
+    for verb, parameters in VERBS.items():
+        assert re.search(rf"\b{verb.split()[-1]}\b", script), verb
+        for name in parameters:
+            if name.startswith("--"):
+                assert name.removeprefix("--") in script, name
+
+
+def test_bash_can_read_its_completion() -> None:
+    script = app.generate_completion(shell="bash")
+    result = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_completion_is_installed_where_asked(tmp_path) -> None:
+    command = [sys.executable, "-m", "chainrule", "--install-completion", "--shell", "zsh", "-o", str(tmp_path / "_it")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "chainrule" in (tmp_path / "_it").read_text()

@@ -1,0 +1,138 @@
+"""chainrule score: sentences and tokens, as text and as JSON lines, as they come."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from command_line import strict_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEXT = "ka vi nin\n\nka zzz\tvi unseen\n ka  vi\tnin \n"
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT)
+    return path
+
+
+def test_each_line_gets_its_columns_and_tabs_stay_in_the_last(chainrule, model: Path, text: Path) -> None:
+    result = chainrule("score", model, text)
+    assert (result.status, result.err) == (0, "")
+    rows = [line.split("\t", 3) for line in result.out.split("\n")[:-1]]
+    assert [(int(tokens), int(oov)) for _, tokens, oov, _ in rows] == [(4, 0), (1, 0), (5, 2), (4, 0)]
+    assert [sentence for *_, sentence in rows] == TEXT.split("\n")[:-1]
+    assert rows[0][0] == rows[3][0]  # white space does not matter
+
+
+def test_tokens_add_up_to_their_sentences_and_unknown_ones_are_marked(chainrule, model: Path, text: Path) -> None:
+    sentences = [line.split("\t") for line in chainrule("score", model, text).lines]
+    groups = chainrule("score", model, text, "--tokens").out.split("\n\n")
+    assert groups.pop() == ""
+    tokens = [[line.split("\t") for line in group.split("\n")] for group in groups]
+    for row, group in zip(sentences, tokens, strict=True):
+        assert sum(float(log_prob) for log_prob, *_ in group) == pytest.approx(float(row[0]), abs=1e-4)
+    assert [[cells[1] for cells in group] for group in tokens] == [
+        ["ka", "vi", "nin", "</s>"],
+        ["</s>"],
+        ["ka", "zzz", "vi", "unseen", "</s>"],
+        ["ka", "vi", "nin", "</s>"],
+    ]
+    assert [cells[1:] for group in tokens for cells in group if len(cells) != 2] == [
+        ["zzz", "<unk>"],
+        ["unseen", "<unk>"],
+    ]
+
+
+def test_json_lines_hold_the_same_as_the_text(chainrule, model: Path, text: Path) -> None:
+    rows = [line.split("\t") for line in chainrule("score", model, text).lines]
+    plain = [strict_json(line) for line in chainrule("score", model, text, "--json").lines]
+    detailed = [strict_json(line) for line in chainrule("score", model, text, "--json", "--tokens").lines]
+    assert [sentence["text"] for sentence in plain] == TEXT.split("\n")[:-1]
+    for row, short, long in zip(rows, plain, detailed, strict=True):
+        assert f"{short['log_prob']:.6f}" == row[0]
+        assert (short["tokens"], short["oov"]) == (int(row[1]), int(row[2]))
+        assert {**long, "tokens": len(long["tokens"])} == short
+        assert sum(token["log_prob"] for token in long["tokens"]) == pytest.approx(short["log_prob"], rel=1e-9)
+        assert [token["token"] for token in long["tokens"] if not token["known"]] == (
+            ["zzz", "unseen"] if short["oov"] else []
+        )
+
+
+def test_every_token_has_the_score_that_kenlm_gives_it(chainrule, model: Path, heldout: Path, fixtures: Path) -> None:
+    with gzip.open(fixtures / "order3.scores.tsv.gz", "rt") as file:
+        expected = [line.split("\t")[1].split() for line in file.read().splitlines()[1:]]
+    found = [strict_json(line)["tokens"] for line in chainrule("score", model, heldout, "--json", "--tokens").lines]
+    for tokens, kenlm in zip(found, expected, strict=True):
+        for token, theirs in zip(tokens, kenlm, strict=True):
+            log10, _, oov = theirs.split(":")
+            assert token["log_prob"] / math.log(10) == pytest.approx(float(log10), abs=1e-5)
+            assert token["known"] == (oov == "0")
+
+
+def test_what_has_no_probability_is_infinite_for_people_and_null_for_programs(
+    chainrule, impossible: Path, stdin
+) -> None:
+    stdin(b"a zz\n")
+    assert chainrule("score", impossible).out == "-inf\t3\t1\ta zz\n"
+    stdin(b"a zz\n")
+    sentence = chainrule("score", impossible, "--json", "--tokens").json
+    assert sentence["log_prob"] is None
+    assert [token["log_prob"] is None for token in sentence["tokens"]] == [False, True, False]
+
+
+def test_standard_input_is_read_where_no_text_is_named(chainrule, stdin, model: Path, text: Path) -> None:
+    expected = chainrule("score", model, text).out
+    for arguments in ([], ["-"]):
+        stdin(TEXT.encode())
+        assert chainrule("score", model, *arguments).out == expected
+    stdin(TEXT.rstrip("\n").encode())  # the last line need not end
+    assert chainrule("score", model).out == expected
+    stdin(b"")
+    assert chainrule("score", model) == (0, "", "")
+
+
+def test_what_was_scored_before_an_error_is_printed(chainrule, process, model: Path, tmp_path: Path) -> None:
+    started = process("score", model)
+    assert started.stdin is not None
+    assert started.stdout is not None
+    assert started.stderr is not None
+    with started:
+        started.stdin.write(b"ka vi\n")
+        started.stdin.flush()
+        answer = started.stdout.readline()
+        started.stdin.write(b"ka \xff vi\n")
+        started.stdin.close()
+        error = started.stderr.read().decode()
+    assert answer.endswith(b"\tka vi\n")
+    assert started.returncode == 1
+    assert error.startswith("chainrule: -, line 2: byte 0xff at offset 9 is not UTF-8; ")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--tokens"]])
+def test_a_line_gets_its_answer_before_the_pipe_closes(options: list[str], process, model: Path) -> None:
+    started = process("score", model, *options)
+    assert started.stdin is not None
+    assert started.stdout is not None
+    watch = threading.Timer(60, started.kill)  # where the answer never comes, readline ends with nothing
+    watch.start()
+    with started:
+        for line in (b"ka vi\n", b"da zzz\n"):
+            started.stdin.write(line)
+            started.stdin.flush()
+            answer = started.stdout.readline()
+            assert line.split()[0] in answer
+            while options == ["--tokens"] and answer.strip():
+                answer = started.stdout.readline()
+        started.stdin.close()
+        assert started.stdout.read() == b""
+    watch.cancel()
+    assert started.returncode == 0

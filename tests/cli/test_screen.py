@@ -1,0 +1,113 @@
+"""What people see while they wait, and what programs do not."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chainrule import jit
+from chainrule.cli import screen
+from chainrule.cli.main import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Puts a terminal in the place of standard error."""
+    fake = Terminal()
+    monkeypatch.setattr(sys, "stderr", fake)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    return fake
+
+
+def test_a_terminal_is_shown_the_task_and_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown_on = terminal(monkeypatch)
+    monkeypatch.setattr(screen, "PATIENCE", 0.0)
+    with screen.progress() as told:
+        told("counting", 1, 4)
+        told("counting", 3, 4)
+        told("saving", 1, None)
+    shown = shown_on.getvalue()
+    assert "counting" in shown
+    assert "75%" in shown
+    assert "saving" in shown
+
+
+def test_nothing_is_shown_to_a_terminal_before_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown_on = terminal(monkeypatch)
+    clock = itertools.count()  # a second passes with each look
+    monkeypatch.setattr(screen.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(screen, "PATIENCE", 3.0)
+    with screen.progress() as told:
+        told("reading", 1, 10)
+        told("reading", 2, 10)
+        assert shown_on.getvalue() == ""
+        for done in range(3, 10):
+            told("reading", done, 10)
+    assert "reading" in shown_on.getvalue()
+
+
+@pytest.mark.parametrize("verb", ["train", "evaluate", "compare", "convert"])
+def test_long_work_is_told_to_a_terminal(
+    verb: str, model: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown_on = terminal(monkeypatch)
+    monkeypatch.setattr(screen, "PATIENCE", 0.0)
+    arguments = {
+        "train": ["train", "ngram", corpus, "-o", tmp_path / "lm"],
+        "evaluate": ["evaluate", model, corpus],
+        "compare": ["compare", corpus, "--order", 1],
+        "convert": ["convert", model, tmp_path / "lm.arpa"],
+    }[verb]
+    assert run([str(argument) for argument in arguments]) == 0
+    task = {"train": "saving", "evaluate": "evaluating", "compare": "reading", "convert": "writing ARPA"}[verb]
+    assert task in shown_on.getvalue()
+
+
+def test_without_a_terminal_nothing_is_shown(
+    chainrule, model: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screen, "PATIENCE", 0.0)
+    assert chainrule("evaluate", model, corpus).err == ""
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "score", "next", "generate", "verify"])
+def test_the_first_run_says_why_it_takes_long(
+    verb: str, chainrule, model: Path, heldout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jit, "is_first_run", lambda: True)
+    further = {"evaluate": [heldout], "score": [heldout], "generate": ["--seed", 1]}
+    result = chainrule(verb, model, *further.get(verb, []))
+    assert result.status == 0
+    assert result.err == "note: compiling for this machine; this happens once and takes up to half a minute\n"
+
+
+def test_where_compiled_code_cannot_be_kept_the_note_says_what_to_do(
+    chainrule, model: Path, heldout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jit, "cache_folder", lambda: None)
+    assert "CHAINRULE_CACHE" in chainrule("evaluate", model, heldout).err
+
+
+def test_what_is_not_finite_is_no_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [screen.finite(number) for number in (1.5, float("inf"), float("-inf"), float("nan"))] == [
+        1.5,
+        None,
+        None,
+        None,
+    ]
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        screen.print_json({"perplexity": float("inf")})
+    screen.print_json({"token": "語\n"})
+    assert capsys.readouterr().out == '{"token": "語\\n"}\n'

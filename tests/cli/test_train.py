@@ -1,0 +1,132 @@
+"""chainrule train: the summary, its JSON, and every option's way to the model."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import chainrule as library
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_the_summary_names_the_model_its_sizes_and_its_discounts(chainrule, corpus: Path, tmp_path: Path) -> None:
+    result = chainrule("train", "ngram", corpus, "-o", tmp_path / "lm", "--order", 3, "--tokenizer", "whitespace")
+    assert (result.status, result.err) == (0, "")
+    first, header, *rows, last = result.lines
+    words = corpus.read_text().split()
+    assert first == (
+        f"{tmp_path / 'lm'}: ngram model of {len(words):,} tokens in 1,200 lines, vocabulary {len(set(words)) + 3}"
+    )
+    assert header.split() == ["order", "n-grams", "D1", "D2", "D3+"]
+    assert [row.split()[:2] for row in rows] == [["1", "338"], ["2", "4,259"], ["3", "9,628"]]  # as lmplz counts
+    assert " MB, " in last
+
+
+def test_the_json_summary_holds_the_record_and_the_files(chainrule, corpus: Path, tmp_path: Path) -> None:
+    result = chainrule("train", "ngram", corpus, "--output", tmp_path / "lm", "--order=2", "--json")
+    assert (result.status, result.err) == (0, "")
+    summary = result.json
+    text = corpus.read_bytes()
+    assert summary["model"] == str(tmp_path / "lm")
+    assert summary["data"] == {str(corpus): hashlib.sha256(text).hexdigest()}
+    assert summary["documents"] == text.count(b"\n")
+    assert summary["tokens"] == len(text.split())
+    assert summary["settings"]["order"] == 2
+    assert summary["bytes"] == sum(path.stat().st_size for path in (tmp_path / "lm").iterdir())
+    assert summary["total_seconds"] >= summary["seconds"] > 0
+    assert json.loads((tmp_path / "lm/config.json").read_text())["record"]["data"] == summary["data"]
+
+
+def test_every_setting_reaches_the_model(chainrule, corpus: Path, tmp_path: Path) -> None:
+    options = ["--order", "4", "--prune", "0", "1", "2", "--no-interpolate-unigrams", "--kenlm-compatible"]
+    options += ["--tokenizer", "character", "--markers", "keep"]
+    assert chainrule("train", "ngram", corpus, *options, "-o", tmp_path / "lm").status == 0
+    model = library.load(tmp_path / "lm")
+    assert model.record["settings"] == {
+        "order": 4,
+        "prune": [0, 1, 2],
+        "interpolate_unigrams": False,
+        "strict_discounts": False,
+        "kenlm_compatible": True,
+    }
+    assert (model.tokenizer.name, model.tokenizer.markers) == ("character", "keep")
+
+
+def test_discounts_that_fall_back_are_told_in_one_note_and_marked_in_the_table(chainrule, tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("hello\n")
+    result = chainrule("train", "ngram", tmp_path / "one.txt", "-o", tmp_path / "lm", "--order", 24)
+    assert result.status == 0
+    assert sum(line.endswith("fallback") for line in result.lines) == 24
+    assert result.err.startswith("note: order 1: no 1-gram has an adjusted count of 2")
+    assert result.err.endswith("likewise orders " + ", ".join(map(str, range(2, 25))) + "\n")
+    assert result.err.count("\n") == 1
+
+
+def test_strict_discounts_fail_and_leave_nothing(chainrule, tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("hello\n")
+    result = chainrule("train", "ngram", tmp_path / "one.txt", "-o", tmp_path / "lm", "--strict-discounts")
+    assert result.status == 1
+    assert "order 1" in result.error
+    assert not (tmp_path / "lm").exists()
+
+
+def test_several_texts_and_standard_input_are_one_corpus(chainrule, stdin, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a b\n")
+    with gzip.open(tmp_path / "b.txt.gz", "wb") as file:
+        file.write(b"c\nd e f\n")
+    stdin(b"g\n")
+    target = tmp_path / "lm"
+    result = chainrule("train", "uniform", tmp_path / "a.txt", tmp_path / "b.txt.gz", "-", "-o", target, "--json")
+    assert result.status == 0
+    assert (result.json["documents"], result.json["tokens"], result.json["vocabulary"]) == (4, 7, 10)
+
+
+def test_an_arpa_name_gives_an_arpa_file(chainrule, corpus: Path, heldout: Path, tmp_path: Path) -> None:
+    folder, file = tmp_path / "lm", tmp_path / "lm.arpa.gz"
+    for target in (folder, file):
+        options = ["--order", 2, "--tokenizer", "whitespace", "--json"]
+        result = chainrule("train", "ngram", corpus, "-o", target, *options)
+        assert (result.status, result.err) == (0, "")
+    assert result.json["bytes"] == file.stat().st_size
+    in_file, in_folder = (chainrule("evaluate", path, heldout, "--json").json for path in (file, folder))
+    assert in_file["log_prob"] == pytest.approx(in_folder["log_prob"], rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["lm/", "a folder/with spaces/ünï 語", "new\nline"])
+def test_a_model_folder_may_be_called_anything(name: str, chainrule, heldout: Path, tmp_path: Path) -> None:
+    text = tmp_path / "naïve | text\n`語`.txt"
+    text.write_text("a b\n" * 10)
+    assert chainrule("train", "ngram", text, "-o", f"{tmp_path}/{name}").status == 0
+    assert chainrule("evaluate", f"{tmp_path}/{name}", text).status == 0
+
+
+def test_a_link_to_a_model_folder_is_one(chainrule, model: Path, heldout: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(model)
+    assert chainrule("evaluate", tmp_path / "link", heldout).status == 0
+
+
+def test_overwriting_replaces_the_model_and_only_when_asked(chainrule, corpus: Path, tmp_path: Path) -> None:
+    target = tmp_path / "lm"
+    assert chainrule("train", "ngram", corpus, "-o", target, "--order", 2).status == 0
+    assert "--overwrite" in chainrule("train", "ngram", corpus, "-o", target, "--order", 1).error
+    assert library.load(target).record["settings"]["order"] == 2
+    assert chainrule("train", "ngram", corpus, "-o", target, "--order", 1, "--overwrite").status == 0
+    assert library.load(target).record["settings"]["order"] == 1
+    assert len(list(target.iterdir())) == 3  # the old arrays are gone
+
+
+def test_a_text_of_empty_lines_and_one_with_carriage_returns_train(chainrule, tmp_path: Path) -> None:
+    (tmp_path / "empty lines.txt").write_bytes(b"\n\n\n")
+    (tmp_path / "windows.txt").write_bytes(b"\xef\xbb\xbfa b\r\nb a\r\n")
+    empty, windows = (
+        chainrule("train", "ngram", tmp_path / f"{name}.txt", "-o", tmp_path / name, "--json").json
+        for name in ("empty lines", "windows")
+    )
+    assert (empty["documents"], empty["tokens"], empty["vocabulary"]) == (3, 0, 3)
+    assert (windows["documents"], windows["tokens"], windows["vocabulary"]) == (2, 4, 5)

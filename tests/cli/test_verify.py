@@ -1,0 +1,62 @@
+"""chainrule verify: a whole model and damaged ones."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def copy(model: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(model, tmp_path / "copy")
+
+
+def arrays_of(folder: Path) -> Path:
+    (path,) = folder.glob("*.safetensors")
+    return path
+
+
+def test_a_whole_model_is_whole(chainrule, model: Path) -> None:
+    size = arrays_of(model).stat().st_size
+    assert chainrule("verify", model) == (0, f"{model}: whole, {size:,} bytes as they were written\n", "")
+
+
+def test_one_changed_bit_is_found(chainrule, copy: Path) -> None:
+    path = arrays_of(copy)
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    result = chainrule("verify", copy)
+    assert result.status == 1
+    assert result.error.startswith(f"{path}: its SHA-256 is ")
+    assert result.error.endswith("the file has changed since it was written")
+
+
+@pytest.mark.parametrize("verb", ["verify", "evaluate", "score", "next", "generate", "convert"])
+def test_truncated_arrays_are_found_by_every_verb(verb: str, chainrule, copy: Path, heldout: Path) -> None:
+    path = arrays_of(copy)
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[: size // 2])
+    further = {"evaluate": [heldout], "score": [heldout], "convert": [copy.parent / "target"]}
+    result = chainrule(verb, copy, *further.get(verb, []))
+    assert result.status == 1
+    assert result.error == f"{path}: has {size // 2:,} bytes, expected {size:,}; it was cut off or changed"
+    assert not (copy.parent / "target").exists()
+
+
+def test_missing_arrays_are_found(chainrule, copy: Path) -> None:
+    arrays_of(copy).unlink()
+    result = chainrule("verify", copy)
+    assert result.status == 1
+    assert "the model is incomplete" in result.error
+
+
+def test_a_file_has_no_checksums(chainrule, fixtures: Path) -> None:
+    result = chainrule("verify", fixtures / "order1.arpa.gz")
+    assert result.status == 1
+    assert result.error.endswith("order1.arpa.gz: this is a file; only model folders have checksums")

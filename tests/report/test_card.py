@@ -1,0 +1,73 @@
+"""The model card."""
+
+from __future__ import annotations
+
+import re
+
+from chainrule.report.card import model_card
+from chainrule.text.corpus import Lines
+
+RECORD = {
+    "settings": {"order": 2, "prune": [0], "kenlm_compatible": False},
+    "data": {"a|b `c`\n<d>.txt": "12ab", "plain.txt": "34cd"},
+    "documents": 1234,
+    "tokens": 56789,
+    "ngrams": [1000, 20000],
+    "discounts": [
+        {"order": 1, "values": [0.5, 1.0, 1.5], "estimated": False, "problem": "order 1: no 1-gram is seen twice"},
+        {"order": 2, "values": [0.123456, 1.0, 1.5], "estimated": True},
+    ],
+    "trained": "2026-01-01T00:00:00+00:00",
+    "seconds": 1.26,
+    "versions": {"chainrule": "0.1.0", "python": "3.11.7"},
+}
+
+
+def rows_of(card: str) -> list[list[str]]:
+    """The cells of the card's table as Markdown reads them; every line of it must be a row of two."""
+    before, _, table = card.partition("|---|---|\n")
+    assert before.endswith("| what | value |\n")
+    rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)] for line in table.splitlines()]
+    assert all(len(row) == 4 and row[0] == row[3] == "" for row in rows)
+    return [row[1:3] for row in rows]
+
+
+def test_the_card_tells_all_of_the_record() -> None:
+    assert rows_of(model_card("ngram", "word", 12345, RECORD)) == [
+        ["family", "ngram"],
+        ["tokenizer", "word"],
+        ["vocabulary", "12,345 tokens, with `<unk>`, `<s>` and `</s>`"],
+        ["settings", "order = 2, prune = [0], kenlm_compatible = false"],
+        ["trained on", "``a\\|b `c`\\n<d>.txt`` (SHA-256 12ab)"],
+        ["trained on", "`plain.txt` (SHA-256 34cd)"],
+        ["training text", "56,789 tokens in 1,234 documents"],
+        ["n-grams by order", "1,000, 20,000"],
+        ["discounts, order 1", "0.5000, 1.0000, 1.5000 (fallback: order 1: no 1-gram is seen twice)"],
+        ["discounts, order 2", "0.1235, 1.0000, 1.5000"],
+        ["trained", "2026-01-01T00:00:00+00:00, in 1.3 s"],
+        ["with", "chainrule 0.1.0, python 3.11.7"],
+    ]
+
+
+def test_nothing_in_the_card_would_be_taken_for_html() -> None:
+    card = model_card("ngram", "word", 3, RECORD)
+    assert "<" not in re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", card)
+
+
+def test_a_model_without_a_record_has_a_card() -> None:
+    assert rows_of(model_card("uniform", "character", 3, {}))[:2] == [["family", "uniform"], ["tokenizer", "character"]]
+
+
+def test_a_model_read_from_a_file_says_so() -> None:
+    card = model_card("ngram", "whitespace", 4, {"read_from": "a|b.arpa", "ngrams": [4]})
+    assert rows_of(card)[-1] == ["read from", "`a\\|b.arpa`"]
+
+
+def test_the_card_lies_in_the_model_folder(tmp_path) -> None:
+    import chainrule
+
+    model = chainrule.train(Lines(["a b", "b"], "two lines"), chainrule.UniformConfig())
+    model.save(tmp_path / "lm")
+    rows = rows_of((tmp_path / "lm/README.md").read_text())
+    assert ["training text", "3 tokens in 2 documents"] in rows
+    assert ["vocabulary", "5 tokens, with `<unk>`, `<s>` and `</s>`"] in rows
