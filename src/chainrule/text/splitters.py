@@ -97,7 +97,7 @@ class Word:
     """
 
     name = "word"
-    loses = "spaces"
+    loses = "spaces,joiners"
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
         out = np.empty(5 * text.size, np.uint8)
@@ -112,7 +112,7 @@ class Character:
     """Every Unicode code point is a token; white space is shown by its control picture (␠ for the space)."""
 
     name = "character"
-    loses = "nothing"
+    loses = "pictures"
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
         out = np.empty(4 * text.size, np.uint8)
@@ -137,28 +137,29 @@ def character_classes() -> UInt8[ndarray, " codepoints"]:
     """The class of every Unicode code point, for the word splitter."""
     classes = np.full(0x110000, ALONE, np.uint8)
     for start, stop in ASSIGNED_RANGES:
-        classes[start:stop] = [_character_class(chr(code)) for code in range(start, stop)]
+        categories = map(unicodedata.category, map(chr, range(start, stop)))
+        classes[start:stop] = [_CLASS_OF_CATEGORY.get(category, ALONE) for category in categories]
     for first, last in ALONE_RANGES:
         block = classes[first : last + 1]
         block[block != EXTEND] = ALONE
-    for text, value in ((CONNECTORS, CONNECTOR), (NUMBER_CONNECTORS, NUMBER_CONNECTOR)):
-        for character in text:
-            classes[ord(character)] = value
+    for characters, value in _CLASS_OF_CHARACTER.items():
+        classes[[ord(character) for character in characters]] = value
     return classes
 
 
-def _character_class(character: str) -> int:
-    category = unicodedata.category(character)
-    if character.isspace() or character == "\0":
-        return SPACE
-    if category[0] == "L" or category == "Pc":
-        return LETTER
-    if category[0] == "N":
-        return DIGIT
-    # Marks and joiners belong to what they follow; the zero-width space (a Cf too) does not.
-    return EXTEND if category[0] == "M" or (category == "Cf" and character != "\u200b") else ALONE
-
-
+# Marks and joiners belong to what they follow.
+_CLASS_OF_CATEGORY = {
+    **dict.fromkeys(("Lu", "Ll", "Lt", "Lm", "Lo", "Pc"), LETTER),
+    **dict.fromkeys(("Nd", "Nl", "No"), DIGIT),
+    **dict.fromkeys(("Mn", "Mc", "Me", "Cf"), EXTEND),
+    **dict.fromkeys(("Zs", "Zl", "Zp"), SPACE),
+}
+_CLASS_OF_CHARACTER = {
+    "\0\t\n\v\f\r\x1c\x1d\x1e\x1f\x85": SPACE,  # the controls that str.isspace() counts, and NUL
+    "\u200b": ALONE,  # the zero-width space, which does divide
+    CONNECTORS: CONNECTOR,
+    NUMBER_CONNECTORS: NUMBER_CONNECTOR,
+}
 _PICTURES = {picture.encode(): character.encode() for character, picture in VISIBLE.items()}
 _VISIBLE_PATTERN = re.compile(b"|".join(_PICTURES))
 
