@@ -123,6 +123,12 @@ def test_a_report_that_cannot_be_written_leaves_nothing(
     assert not (tmp_path / "report").exists()
 
 
+def test_measuring_on_the_training_text_is_noted(chainrule, corpus: Path) -> None:
+    result = chainrule("compare", corpus, "--heldout", corpus, "--order", 1)
+    assert result.status == 0
+    assert result.err == f"note: {corpus}: measured on what was trained on, so the figures will be too good\n"
+
+
 def test_pythons_own_documentation_is_there_without_any_file(chainrule) -> None:
     result = chainrule("compare", "--order", 2)
     assert result.status == 0

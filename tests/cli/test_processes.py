@@ -95,11 +95,19 @@ def test_ctrl_c_ends_the_work_with_one_line_and_nothing_on_disk(
         for i in range(400):
             pipe.write(b"".join(b"%d %d %d\n" % (i, j, i * j % 97) for j in range(2000)))
         pipe.flush()
-        started.send_signal(signal.SIGINT)
-        out, err = started.communicate(timeout=60)
+        out, err = _interrupted(started)
     assert (started.returncode, out) == (130, b"")
     assert err == b"chainrule: interrupted; nothing half-written is left\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["text"]
+
+
+def _interrupted(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    """Ctrl-C, and again where the process went to sleep in `read` at the very moment that the signal came."""
+    for _ in range(10):
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            return process.communicate(timeout=10)
+    raise AssertionError("the process does not hear Ctrl-C")
 
 
 def _opened_for_writing(pipe: Path, reader: subprocess.Popen[bytes]) -> BinaryIO:
@@ -156,6 +164,15 @@ def test_what_the_output_cannot_encode_is_escaped(encoding: str, tmp_path: Path)
     expected = "日本語 𝒳 é\n".encode(encoding, "backslashreplace")
     assert printed[()].endswith(b"\t" + expected)
     assert strict_json(printed["--json",].decode(encoding))["text"] == "日本語 𝒳 é"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+@pytest.mark.parametrize("closed", [">&-", "<&-", "2>&-", ">&- <&- 2>&-"])
+def test_streams_that_are_closed_are_no_hindrance(closed: str, model: Path, heldout: Path) -> None:
+    for arguments in (["evaluate", str(model), str(heldout)], ["score", str(model)]):
+        command = ["sh", "-c", f'"$@" {closed}', "sh", sys.executable, "-m", "chainrule", *arguments]
+        result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        assert (result.returncode, result.stderr) == (0, "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs file names that are no text")

@@ -69,7 +69,7 @@ def test_a_part_tells_its_progress_and_can_be_read_again() -> None:
     assert [block.lines() for block in part.blocks()] == first
 
 
-@pytest.mark.parametrize("size", [1, 9])
-def test_a_text_of_fewer_than_ten_lines_is_refused(size: int) -> None:
-    with pytest.raises(TextError, match=f"^few: has {size} lines; at least 10 are needed"):
+@pytest.mark.parametrize(("size", "told"), [(1, "1 line"), (9, "9 lines")])
+def test_a_text_of_fewer_than_ten_lines_is_refused(size: int, told: str) -> None:
+    with pytest.raises(TextError, match=f"^few: has {told}; at least 10 are needed"):
         train_and_heldout(Lines(["x"] * size, "few"))

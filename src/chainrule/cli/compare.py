@@ -21,7 +21,7 @@ from chainrule.cli.arguments import (
     TokenizerName,
     check_read_once,
 )
-from chainrule.cli.screen import print_json, progress
+from chainrule.cli.screen import note, print_json, progress
 from chainrule.errors import OutputError
 from chainrule.report.tables import markdown_code, markdown_table, text_table
 
@@ -58,6 +58,8 @@ def compare(
     check_read_once(*texts, heldout)
     if output is not None:
         _check_report_folder(output, overwrite=overwrite)
+    if heldout in texts:
+        note(f"{heldout}: measured on what was trained on, so the figures will be too good")
     with progress() as told:
         train, measured = _parts(texts, heldout, told)
         comparison, _ = climb(train, measured, order=order, tokenizer=tokenizer, markers=markers, progress=told)

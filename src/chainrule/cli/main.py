@@ -47,6 +47,9 @@ app.register_install_completion_command(add_to_startup=False, help="Install comp
 
 def main() -> None:
     """The command `chainrule`."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # whoever started us closed it
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     # What the terminal's encoding lacks, and file names that are no text, are shown as escapes.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.exit(run(sys.argv[1:]))

@@ -140,5 +140,6 @@ def _note_fallback(discounts: list[dict[str, Any]]) -> None:
     """One line for all orders: on a tiny text there are many."""
     if discounts:
         first, *others = discounts
-        likewise = f"; likewise orders {', '.join(str(other['order']) for other in others)}" if others else ""
+        orders = ", ".join(str(other["order"]) for other in others)
+        likewise = f"; likewise order{'s' * (len(others) > 1)} {orders}" if others else ""
         note(f"{first['problem']}; took {tuple(first['values'])} instead{likewise}")

@@ -56,8 +56,8 @@ def train_and_heldout(source: Source, progress: Progress = silent) -> tuple[Part
     lines = sum(int(np.count_nonzero(block.text == ord("\n"))) for block in blocks)
     if lines < SHARE:
         raise TextError(
-            f"{name}: has {lines} lines; at least {SHARE} are needed to hold some out for measuring, "
-            "so give a longer text, or another one to measure on"
+            f"{name}: has {lines} line{'s' * (lines != 1)}; at least {SHARE} are needed to hold some out for "
+            "measuring, so give a longer text, or another one to measure on"
         )
     run = RUN if lines >= RUN * SHARE else 1
     train: list[Block] = []
