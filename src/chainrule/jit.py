@@ -1,5 +1,4 @@
-"""Compiled kernels: the one place that knows Numba's decorator, where compiled code is kept, and how it runs beside
-Ctrl-C.
+"""Compiled kernels: Numba's decorator, where compiled code is kept, and how it runs on threads beside Ctrl-C.
 
 Numba's own cache misses a changed callee in another file and fails at import where nothing can be written. So the cache
 folder is named after a digest of every source file that holds kernels, and lies in the first place that can be written.
@@ -31,8 +30,7 @@ ROOMS_WITH_KERNELS = ("text", "ngram")
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compiles a function on its first call, without the interpreter's lock, division by zero giving inf and nan as in
-    NumPy.
+    """Compiles a function on its first call; it runs without the interpreter's lock, and divides by zero as NumPy does.
 
     A kernel only computes: its caller checks the arguments and allocates. Never mix uint64 with int64 in one: Numba
     makes that float64.
@@ -114,8 +112,7 @@ def run_all(
     threads: int | None = None,
     on_done: Callable[[int], None] | None = None,
 ) -> list[R]:
-    """Calls one kernel with each of several argument tuples on threads of its own; the results in the order of the
-    calls.
+    """Calls one kernel with each of several argument tuples on threads; the results come in the order of the calls.
 
     on_done(i): told on the calling thread, once for each finished call. The calling thread hears Ctrl-C all the time;
     then no further call starts. threads: as many as there are processors, unless said.

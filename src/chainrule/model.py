@@ -72,8 +72,7 @@ class Model:
         return self.tokenizer.vocabulary_size
 
     def score(self, texts: Iterable[str]) -> Float64[ndarray, " texts"]:
-        """log P of each text as a document with its </s>, in nats; unknown words count as <unk>, without their
-        spelling.
+        """log P of each text with its </s>, in nats; an unknown word counts as <unk>, without its spelling.
 
         Raises MarkerError.
         """
@@ -178,11 +177,11 @@ def train(
     markers: Markers = "error",
     progress: Progress = silent,
 ) -> Model:
-    """Trains a model on a text, a line a document; which family, the configuration says (by default an n-gram model of
-    order 5).
+    """Trains a model on a text, a line a document.
 
-    tokenizer: whitespace, word or character. markers: what a literal <s>, </s> or <unk> in the text does: error, skip,
-    keep. Raises TextError, EstimationError, SettingError.
+    config: its type says which family; by default an n-gram model of order 5. tokenizer: whitespace, word or character.
+    markers: what a literal <s>, </s> or <unk> in the text does: error, skip, keep.
+    Raises TextError, EstimationError, SettingError.
 
     good:  chainrule.train(["a.txt", "b.txt.gz"], chainrule.NGramConfig(order=3))
     good:  chainrule.train(chainrule.Lines(["a text", "another"]))

@@ -1,6 +1,6 @@
-"""The waist: what a language model is. Models stand on one side, decoders and measurements on the other, and NumPy goes
-between.
+"""The waist: what a language model is.
 
+Models stand on one side, decoders and measurements on the other, and NumPy goes between.
 Dimension legend of the whole project: B batch (rows), T time (tokens), V vocabulary, D model width, H heads, N n-gram
 order. All log-probabilities are natural logarithms (nats).
 """
@@ -43,8 +43,9 @@ class Scorer(Protocol):
 
 
 class LanguageModel(Scorer, Protocol[State]):
-    """P(w1) P(w2|w1) P(w3|w1,w2) ..., a row for each sequence that grows. State goes in and comes out; the model keeps
-    none.
+    """P(w1) P(w2|w1) P(w3|w1,w2) ..., a row for each sequence that grows.
+
+    State goes in and comes out; the model keeps none.
 
     good:  state = model.advance(model.select(state, parents), tokens)
     bad:   model.advance(state, tokens); model.next_log_probs(state)      # `advance` may have reused what `state` held

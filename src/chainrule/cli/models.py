@@ -24,8 +24,7 @@ def opened(path: Path, markers: Markers | None, told: Progress = silent) -> Mode
 
 
 def check_model_target(target: Path, *, overwrite: bool) -> None:
-    """Raises OutputError where a model folder or an ARPA file could not or should not be written; asked before the
-    work, not after it."""
+    """Asked before the work: whether a model folder or an ARPA file may be written. Raises OutputError."""
     from chainrule.model import ARPA_SUFFIXES
     from chainrule.store import check_target
 

@@ -1,5 +1,4 @@
-"""The likelihood of a text, and the figures that follow from it: perplexity with and without unknown tokens, bits per
-byte.
+"""The likelihood of a text, and the figures that follow from it: perplexity and bits per byte.
 
 What is measured: log P(text) = sum over tokens and document ends of log P(token | context), where an unknown token
 costs P(<unk> | context) P(its spelling). So bits per byte are about the text itself and can be compared across

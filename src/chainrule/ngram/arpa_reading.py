@@ -19,7 +19,7 @@ import numpy as np
 from chainrule.jit import run_all
 from chainrule.ngram import arpa_reading_kernels as kernels
 from chainrule.ngram.arpa_assembly import Extra, Trie, TwiceError, closed
-from chainrule.ngram.arpa_source import CUT_SHORT, DAMAGED, Block, Source, opened
+from chainrule.ngram.arpa_source import CUT_SHORT, DAMAGED, ArpaSource, Block, opened
 from chainrule.ngram.config import MAX_ORDER
 from chainrule.ngram.table import NO_NODE, Table
 from chainrule.progress import Progress, silent
@@ -69,7 +69,7 @@ def read_arpa(
             source.fail(f"the {order}-gram {ngram!r} twice", "each once", _AGAIN, section_lines[order])
 
 
-def _header(source: Source) -> list[int]:
+def _header(source: ArpaSource) -> list[int]:
     """The numbers of n-grams by order. They are claims: no more than that is done with them."""
     for _ in range(_COMMENT_LINES):
         line = source.next_line()
@@ -97,7 +97,7 @@ def _header(source: Source) -> list[int]:
     return counts
 
 
-def _enter_section(source: Source, title: str) -> int:
+def _enter_section(source: ArpaSource, title: str) -> int:
     """Passes over the line that begins a section; returns its number."""
     line = source.next_line()
     if line is None:
@@ -151,7 +151,7 @@ def _parse(block: Block, order: int, has_backoffs: bool, known: _Words) -> _Line
     return _Lines(block, rows[:count], log_probs[:count], log_backoffs[:count], left_out, status, slice(start, stop))
 
 
-def _parsed(source: Source, order: int, counts: Sequence[int], known: _Words) -> Iterator[list[_Lines]]:
+def _parsed(source: ArpaSource, order: int, counts: Sequence[int], known: _Words) -> Iterator[list[_Lines]]:
     """All of a section, some blocks at a time, checked to be as many n-grams as the header says."""
     section_line, expected = source.line, counts[order - 1]
     blocks = source.blocks_before_section()
@@ -172,7 +172,7 @@ def _parsed(source: Source, order: int, counts: Sequence[int], known: _Words) ->
         source.fail(f"{seen} {order}-grams{' or more' if seen > expected else ''}", said, DAMAGED, section_line)
 
 
-def _fail_at(source: Source, lines: _Lines, order: int) -> NoReturn:
+def _fail_at(source: ArpaSource, lines: _Lines, order: int) -> NoReturn:
     """Says what is wrong with the field or line that the kernel stopped at."""
     text = lines.block.text
     wrong = text[lines.wrong].tobytes()
@@ -189,7 +189,7 @@ def _fail_at(source: Source, lines: _Lines, order: int) -> NoReturn:
 
 
 def _read_unigrams(
-    source: Source, counts: Sequence[int], warn: Callable[[str], None]
+    source: ArpaSource, counts: Sequence[int], warn: Callable[[str], None]
 ) -> tuple[Vocabulary, _Words, Trie]:
     section_line = source.line
     # In front stands an <unk>, in case that the file has none.
@@ -231,7 +231,7 @@ def _read_unigrams(
     return Vocabulary.from_arrays(pool, offsets), known, trie
 
 
-def _check_utf8(source: Source, block: Block) -> None:
+def _check_utf8(source: ArpaSource, block: Block) -> None:
     """The words of longer n-grams need no check, since they have to be among the 1-grams."""
     data = block.text.tobytes()
     try:
@@ -270,7 +270,9 @@ def _known(pool: UInt8[ndarray, " bytes"], offsets: Int64[ndarray, " tokens+1"],
     return _Words(size, pool, offsets, slots)
 
 
-def _read_level(source: Source, counts: Sequence[int], known: _Words, trie: Trie, warn: Callable[[str], None]) -> Extra:
+def _read_level(
+    source: ArpaSource, counts: Sequence[int], known: _Words, trie: Trie, warn: Callable[[str], None]
+) -> Extra:
     """Adds the next order to the trie; returns the n-grams whose contexts are not in it. Raises TwiceError."""
     order = trie.order + 1
     is_last = order == len(counts)

@@ -44,7 +44,7 @@ class Block:
     lines: int
 
 
-class Source:
+class ArpaSource:
     """Reads forwards only. `line` is the number of the last line that was given away."""
 
     def __init__(self, name: str, file: BinaryIO, told: Callable[[], None], size: int | None) -> None:
@@ -123,7 +123,7 @@ class Source:
 
 
 @contextmanager
-def opened(path: Path, progress: Progress) -> Iterator[Source]:
+def opened(path: Path, progress: Progress) -> Iterator[ArpaSource]:
     """Raises ModelFormatError where there is no such file."""
     with ExitStack() as stack:
         try:
@@ -139,6 +139,6 @@ def opened(path: Path, progress: Progress) -> Iterator[Source]:
 
         opener = _OPENERS.get(path.suffix)
         if opener is None:
-            yield Source(str(path), raw, told, status.st_size if is_regular else None)
+            yield ArpaSource(str(path), raw, told, status.st_size if is_regular else None)
         else:
-            yield Source(str(path), stack.enter_context(opener(raw)), told, None)
+            yield ArpaSource(str(path), stack.enter_context(opener(raw)), told, None)

@@ -1,9 +1,9 @@
-"""Counts all n-grams of all orders. The id of an n-gram is its rank among those of its order, sorted by (id of its
-context, last word).
+"""Counts all n-grams of all orders.
 
-So the n-grams with one context lie side by side, sorted by last word, and the sorted occurrences of one order are,
-moved one token on, the occurrences of the next order grouped by context: only the groups have to be sorted. No hashing,
-two random reads a token and order.
+The id of an n-gram is its rank among those of its order, sorted by (id of its context, last word). So the n-grams with
+one context lie side by side, sorted by last word, and the sorted occurrences of one order are, moved one token on, the
+occurrences of the next order grouped by context: only the groups have to be sorted. No hashing, two random reads a
+token and order.
 
 In the stream every document ends with </s>, and the </s> before a document stands for its <s>: it is the context <s>,
 never </s>.

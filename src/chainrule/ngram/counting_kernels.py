@@ -49,8 +49,7 @@ def group_by_context(stream: Array, vocabulary_size: int, zero: Any) -> tuple[Ar
 def gather(
     stream: Array, occurrences: Array, sizes: Array, start: int, stop: int, at: int, following: Array
 ) -> tuple[int, int]:
-    """Writes the keys of the tokens after contexts start .. stop, sorted within each context, from place `at` of
-    `following` on.
+    """Writes the keys of the tokens after contexts start .. stop to `following`, from `at` on, sorted in each context.
 
     Returns how many distinct n-grams they are, and how many of the tokens something can follow.
     """
@@ -136,8 +135,7 @@ def extend(
     new_ids: Array,
     occurrences: Array,
 ) -> None:
-    """Numbers the n-grams after contexts start .. stop from `first` on, as sorted by `gather`, and fills in all that is
-    known of them.
+    """Numbers the n-grams that `gather` sorted, from `first` on, and fills in all that is known of them.
 
     new_ids: the n-gram that ends at each place (left alone where it is empty). occurrences: the places that something
     can follow, from `followed_at` on.

@@ -1,8 +1,8 @@
-"""The compiled queries over the trie of `table.py`. Every number that comes from a file is compared with its bound
-before it is an index.
+"""The compiled queries over the trie of `table.py`.
 
-A context is a row of nodes, one for each length 1 .. N-1, of the last words; NO_NODE where the model has not seen them
-together. `<s>` begins a document and `</s>` ends it, so the context after </s> is <s> alone.
+Every number that comes from a file is compared with its bound before it is an index. A context is a row of nodes, one
+for each length 1 .. N-1, of the last words; NO_NODE where the model has not seen them together. `<s>` begins a document
+and `</s>` ends it, so the context after </s> is <s> alone.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ def score_stream(
     scores: Array,
     lengths: Array,
 ) -> None:
-    """scores[i] = log P(stream[i] | the tokens of its document before it) for i in start .. stop; lengths[i]: of the
-    n-gram found.
+    """scores[i] = log P(stream[i] | the tokens of its document before it) for i in start .. stop.
 
-    A document begins at `start`. Every token is below the vocabulary's size. lengths may be empty.
+    lengths[i]: of the n-gram found. A document begins at `start`. Every token is below the vocabulary's size. lengths
+    may be empty.
     """
     inner = log_backoffs.size
     nodes = np.empty(

@@ -106,10 +106,9 @@ def adjusted_counts(levels: Sequence[Level], order: int) -> Int[ndarray, " ngram
 
 
 def estimated_discounts(order: int, n: Sequence[int]) -> Discounts:
-    """D(j) = j - (j+1) y n(j+1) / n(j) with y = n1 / (n1 + 2 n2) (Chen and Goodman 1998, equation 26), or the fallback
-    with the reason.
+    """D(j) = j - (j+1) y n(j+1) / n(j) with y = n1 / (n1 + 2 n2), or the fallback with the reason.
 
-    n: how many n-grams have an adjusted count of 1, 2, 3, 4.
+    Chen and Goodman (1998), modified Kneser-Ney. n: how many n-grams have an adjusted count of 1, 2, 3, 4.
     """
     for count in (1, 2, 3):
         if n[count - 1] == 0:

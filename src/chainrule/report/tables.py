@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Aligned columns, two spaces apart: the first to the left, the others to the right. Wide characters count as the
-    two columns that they take on a terminal."""
+    """Aligned columns, two spaces apart: the first to the left, the others to the right.
+
+    Wide characters count as the two columns that they take on a terminal.
+    """
     table = [[printable(cell) for cell in row] for row in (header, *rows)]
     widths = [max(cell_len(row[i]) for row in table) for i in range(len(header))]
     lines = []

@@ -1,5 +1,4 @@
-"""What it costs to spell a token that a vocabulary lacks, so that a closed vocabulary still gives a distribution over
-strings.
+"""What it costs to spell a token that a vocabulary lacks, so that every model is a distribution over strings.
 
 This speller knows nothing: each byte and the end of the token are one of 257 equally likely symbols, 8.006 bits each.
 So the cost of an unknown token, P(<unk> | context) P(spelling), is honest and high; a speller that has learnt spellings

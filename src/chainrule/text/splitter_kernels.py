@@ -1,5 +1,4 @@
-"""The compiled passes behind the splitters: bytes in, bytes out, one code point after the other. The input is valid
-UTF-8.
+"""The compiled passes behind the splitters: valid UTF-8 in, UTF-8 out, one code point after the other.
 
 Each returns how many bytes it wrote to `out`. Tokens are written with one space between and a newline for each byte
 `document_end`; the input ends with one.
@@ -99,10 +98,10 @@ def _marker_length(text: Bytes, i: int, document_end: int, classes: Bytes) -> in
 
 @kernel
 def rewrite_words(text: Bytes, document_end: int, classes: Bytes, out: Bytes) -> int:
-    """Cuts into words, numbers and single characters, with joiners where no white space was. `out` needs 5 bytes for
-    each of `text`.
+    """Cuts into words, numbers and single characters, with joiners where no white space was.
 
-    (The worst is a mark between two letters: space, joiner, mark, joiner, space, letter: ten bytes for two.)
+    `out` needs 5 bytes for each of `text`: at worst, marks and letters take turns, and a space, a joiner, a mark, a
+    joiner, a space and a letter are ten bytes for two.
     """
     size = 0
     before = DOCUMENT_START  # the class of what was written last

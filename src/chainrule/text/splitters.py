@@ -1,5 +1,4 @@
-"""How text is cut into tokens: a splitter rewrites it as tokens with one space between, a line for each document, and
-can undo that.
+"""How text is cut into tokens: a splitter rewrites it, one space between tokens, a line a document, and can undo that.
 
     word:        "Hello, world!"  ->  "Hello ￭, world ￭!"
     character:   "a b"            ->  "a ␠ b"
@@ -88,8 +87,7 @@ class Whitespace:
 
 
 class Word:
-    """Words, numbers, and every other visible character by itself; Unicode-aware; all but runs of white space is given
-    back.
+    """Words, numbers, and every other visible character by itself; all but runs of white space is given back.
 
     A mark that touches its neighbour carries a joiner on that side, so that `(well-known)` is `(￭ well ￭-￭ known ￭)`.
     Apostrophes inside words (don't), and points and commas inside numbers (3.14), do not split. <unk>, <s> and </s>

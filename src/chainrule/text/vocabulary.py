@@ -1,8 +1,8 @@
-"""A vocabulary: the tokens that a model knows, numbered. Ids 0, 1, 2 are <unk>, <s>, </s>; the others follow by first
-appearance.
+"""A vocabulary: the tokens that a model knows, numbered.
 
-The tokens' bytes lie one after the other in one array, and an open-addressing hash table over them finds ids. Every
-match is checked byte by byte, so that two tokens are never taken for one.
+Ids 0, 1, 2 are <unk>, <s>, </s>; the others follow by first appearance. The tokens' bytes lie one after the other in
+one array, and an open-addressing hash table over them finds ids. Every match is checked byte by byte, so that two
+tokens are never taken for one.
 """
 
 from __future__ import annotations

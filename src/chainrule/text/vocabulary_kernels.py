@@ -84,11 +84,10 @@ def look_up(
     starts: Array,
     count: int,
 ) -> tuple[int, int, int, int]:
-    """Writes the ids and starts of the tokens from `position` on. Returns status, position, count of ids, size of the
-    vocabulary.
+    """Writes the ids and starts of the tokens from `position` on.
 
-    FULL: the token at `position` is new and there is no room; make some and go on from there. MARKER_FOUND: at
-    `position`.
+    Returns status, position, count of ids, size of the vocabulary. FULL: the token at `position` is new and there is no
+    room; make some and go on from there. MARKER_FOUND: a marker stands at `position`; <unk> is none with keep_unknown.
     """
     start = position
     hashed = HASH_START
