@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, TextFile
 from chainrule.cli.models import opened
 from chainrule.cli.screen import finite, print_json, progress
+from chainrule.progress import silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,15 +46,16 @@ def score(
 
     with progress() as told:
         scorer = opened(model, markers, told)
-    for block in lines_as_they_come(text):
-        for sentence in _scored(scorer, block):
-            if json:
-                print_json(sentence.as_json(tokens=tokens))
-            elif tokens:
-                print(sentence.token_lines())
-            else:
-                print(sentence.line())
-        sys.stdout.flush()
+        shown = silent if sys.stdout.isatty() else told  # a bar among the answers would spoil both
+        for block in lines_as_they_come(text, shown, "scoring"):
+            for sentence in _scored(scorer, block):
+                if json:
+                    print_json(sentence.as_json(tokens=tokens))
+                elif tokens:
+                    print(sentence.token_lines())
+                else:
+                    print(sentence.line())
+            sys.stdout.flush()
 
 
 @dataclass(frozen=True)

@@ -132,14 +132,16 @@ class Corpus:
             raise TextError(f"{', '.join(self.sources)}: there is no text in it; at least one line is needed")
 
 
-def lines_as_they_come(source: str) -> Iterator[Block]:
+def lines_as_they_come(source: str, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
     """Blocks of the lines that are there now, so that a pipe gets its answers before it closes.
 
     Raises TextError as `Corpus.blocks`.
     """
     _check_source(source)
-    for block, _ in _read_blocks(source, {}, wait=False):
+    total = _size(source) or None
+    for block, bytes_read in _read_blocks(source, {}, wait=False):
         yield block
+        progress(task, bytes_read, total)
 
 
 def _check_source(name: str) -> None:
