@@ -79,6 +79,7 @@ def process() -> Callable[..., subprocess.Popen[bytes]]:
     def start(*arguments: object, **settings: Any) -> subprocess.Popen[bytes]:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **settings}
         command = [sys.executable, "-m", "chainrule", *map(str, arguments)]
-        return subprocess.Popen(command, env={**os.environ, "PYTHONWARNINGS": "error"}, **pipes)
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        return subprocess.Popen(command, env={**environment, "PYTHONWARNINGS": "error"}, **pipes)
 
     return start

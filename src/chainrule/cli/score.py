@@ -61,41 +61,45 @@ def score(
 @dataclass(frozen=True)
 class _Sentence:
     text: str
-    log_probs: Float32[ndarray, " tokens"]  # </s> included
-    known: Bool[ndarray, " tokens"]
+    log_prob: float
+    oov: int
+    span: slice  # its tokens, </s> included, in the three below
     encoded: Encoded
-    first: int  # its first token in `encoded`
+    log_probs: Float32[ndarray, " tokens"]
+    known: Bool[ndarray, " tokens"]
 
     @property
-    def log_prob(self) -> float:
-        return float(self.log_probs.sum(dtype="float64"))
+    def size(self) -> int:
+        return self.span.stop - self.span.start
 
-    @property
-    def oov(self) -> int:
-        return int((~self.known).sum())
-
-    def surfaces(self) -> list[str]:
-        surfaces = [self.encoded.surface(self.first + i).decode() for i in range(len(self.log_probs) - 1)]
-        return [*surfaces, "</s>"]
+    def tokens(self) -> Iterator[tuple[str, float, bool]]:
+        """Each token as it stands in the text, its log-probability, and whether it is known."""
+        surfaces = [self.encoded.surface(i).decode() for i in range(self.span.start, self.span.stop - 1)]
+        return zip([*surfaces, "</s>"], self.log_probs[self.span].tolist(), self.known[self.span].tolist(), strict=True)
 
     def line(self) -> str:
-        return f"{_number(self.log_prob)}\t{len(self.log_probs)}\t{self.oov}\t{self.text}"
+        return f"{_number(self.log_prob)}\t{self.size}\t{self.oov}\t{self.text}"
 
     def token_lines(self) -> str:
-        rows = zip(self.log_probs.tolist(), self.surfaces(), self.known.tolist(), strict=True)
-        lines = [f"{_number(log_prob)}\t{token}" + ("" if known else "\t<unk>") for log_prob, token, known in rows]
+        lines = [
+            f"{_number(log_prob)}\t{token}" + ("" if known else "\t<unk>") for token, log_prob, known in self.tokens()
+        ]
         return "\n".join(lines) + "\n"
 
     def as_json(self, *, tokens: bool) -> dict[str, Any]:
         summary = {"text": self.text, "log_prob": finite(self.log_prob), "oov": self.oov}
         if not tokens:
-            return {**summary, "tokens": len(self.log_probs)}
-        rows = zip(self.surfaces(), self.log_probs.tolist(), self.known.tolist(), strict=True)
-        return {**summary, "tokens": [{"token": t, "log_prob": finite(p), "known": known} for t, p, known in rows]}
+            return {**summary, "tokens": self.size}
+        rows = [
+            {"token": token, "log_prob": finite(log_prob), "known": known} for token, log_prob, known in self.tokens()
+        ]
+        return {**summary, "tokens": rows}
 
 
 def _scored(model: Model, block: Block) -> Iterator[_Sentence]:
-    from chainrule.protocol import UNKNOWN
+    import numpy as np
+
+    from chainrule.protocol import END, UNKNOWN
     from chainrule.text.vocabulary import MarkerError
 
     try:
@@ -103,10 +107,14 @@ def _scored(model: Model, block: Block) -> Iterator[_Sentence]:
     except MarkerError as error:
         raise error.at(block.source, block.first_line) from None
     known = encoded.ids != UNKNOWN
-    first = 0
-    for text, log_probs in zip(block.lines(), model.token_scores(encoded.ids), strict=True):
-        yield _Sentence(text, log_probs, known[first : first + len(log_probs)], encoded, first)
-        first += len(log_probs)
+    log_probs = np.concatenate(model.token_scores(encoded.ids))
+    stops = np.flatnonzero(encoded.ids == END) + 1
+    starts = np.concatenate([[0], stops[:-1]])
+    totals = np.add.reduceat(log_probs, starts, dtype=np.float64)
+    oov = np.add.reduceat(~known, starts, dtype=np.int64)
+    columns = (totals.tolist(), oov.tolist(), map(slice, starts.tolist(), stops.tolist()))
+    for text, total, unknown, span in zip(block.lines(), *columns, strict=True):
+        yield _Sentence(text, total, unknown, span, encoded, log_probs, known)
 
 
 def _number(log_prob: float) -> str:
