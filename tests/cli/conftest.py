@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from chainrule.model import train
 from chainrule.ngram.config import NGramConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
@@ -72,14 +73,20 @@ def impossible(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture(scope="session")
-def process() -> Callable[..., subprocess.Popen[bytes]]:
-    """Starts a process of its own."""
+@pytest.fixture
+def process() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts a process of its own, which is killed where it hangs: then what waits for its answer gets an empty one."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    watches = []
 
     def start(*arguments: object, **settings: Any) -> subprocess.Popen[bytes]:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **settings}
         command = [sys.executable, "-m", "chainrule", *map(str, arguments)]
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-        return subprocess.Popen(command, env={**environment, "PYTHONWARNINGS": "error"}, **pipes)
+        started = subprocess.Popen(command, env={**environment, "PYTHONWARNINGS": "error"}, **pipes)
+        watches.append(threading.Timer(60, started.kill))
+        watches[-1].start()
+        return started
 
-    return start
+    yield start
+    for watch in watches:
+        watch.cancel()

@@ -72,6 +72,18 @@ def test_a_reader_who_has_had_enough_is_no_error(process, model: Path, corpus: P
     assert started.returncode == 0
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs pipes that break")
+@pytest.mark.parametrize("verb", ["evaluate", "score"])
+def test_a_reader_who_has_left_before_the_first_line_is_no_error(
+    verb: str, process, model: Path, heldout: Path
+) -> None:
+    started = process(verb, model, heldout)
+    with started:
+        started.stdout.close()
+        assert started.stderr.read() == b""
+    assert started.returncode == 0
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
 @pytest.mark.parametrize("verb", ["evaluate", "score"])
 def test_output_to_a_full_disk_is_told_in_one_line(verb: str, process, model: Path, corpus: Path) -> None:
