@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.evaluation.comparison import Comparison, Contender
-from chainrule.evaluation.likelihood import measure
 from chainrule.model import Model, encoded_stream
 from chainrule.ngram.config import NGramConfig
 from chainrule.progress import Progress, silent
@@ -51,7 +50,7 @@ def climb(
     for name, model, seconds in _rungs(stream, learner, configs, progress):
         contender = Contender(
             name=name,
-            measurement=measure(model.language_model, learner, model.speller, heldout, progress),
+            measurement=model.evaluate(heldout, progress),
             train_seconds=seconds,
             parameters=sum(model.record.get("ngrams", [])),
         )

@@ -30,7 +30,7 @@ from chainrule.progress import Progress, silent
 from chainrule.protocol import END, UNKNOWN
 from chainrule.report.card import model_card
 from chainrule.store import TokenizerEntry, open_model, save_model
-from chainrule.text.corpus import Corpus, Lines
+from chainrule.text.corpus import Corpus, Source
 from chainrule.text.speller import ByteSpeller
 from chainrule.text.splitters import splitter_named
 from chainrule.text.tokenizer import Tokenizer, documents_of
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.protocol import LanguageModel
-    from chainrule.text.corpus import Source
 
     Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -261,9 +260,7 @@ def _load_arpa(path: Path, tokenizer: str, progress: Progress) -> Model:
 
 
 def _as_source(source: Source | Paths) -> Source:
-    if isinstance(source, Corpus | Lines):
-        return source
-    return Corpus.of(source)  # type: ignore[arg-type]
+    return source if isinstance(source, Source) else Corpus.of(source)
 
 
 def _several(texts: Iterable[str]) -> Sequence[str]:

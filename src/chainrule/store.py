@@ -82,7 +82,9 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
         existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     except OSError as error:
         raise OutputError(f"{folder}: cannot be looked into: {error.strerror}; choose another place") from error
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
+    if not existing.is_dir():
+        raise OutputError(f"{folder}: cannot be written, since {existing} is a file")
+    if not os.access(existing, os.W_OK):
         raise OutputError(f"{folder}: cannot be written, since {existing} does not allow it")
 
 
@@ -151,7 +153,9 @@ def verify_model(folder: Path, progress: Progress = silent) -> ModelEntry:
 def _read_config(folder: Path) -> ModelEntry:
     path = folder / CONFIG
     if not os.path.isdir(folder):
-        raise ModelFormatError(f"{folder}: there is no such folder; a model is a folder with a {CONFIG} in it")
+        raise ModelFormatError(
+            f"{folder}: there is no such folder or file; a model is a folder with a {CONFIG} in it, or an ARPA file"
+        )
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:

@@ -163,7 +163,7 @@ BAD_TARGETS = {
     "lm": "there is a model already; say --overwrite to replace it, or choose another folder",
     "lm/": "there is a model already; say --overwrite to replace it, or choose another folder",
     "file": "a file is in the way; a model is a folder, so choose another name",
-    "file/lm": "cannot be written, since {folder}/file does not allow it",
+    "file/lm": "cannot be written, since {folder}/file is a file",
     "full": "this folder has other things in it and is no model; choose a new one",
     "file/lm.arpa": "there is no folder {folder}/file to write it in; make it first",
     "taken.arpa": "exists already; say --overwrite to replace it, or choose another name",
@@ -186,7 +186,7 @@ def test_a_model_is_written_to_no_place_that_is_taken(
 def test_a_report_is_written_to_no_file(refused, corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     assert "a file is in the way" in refused(1, ["compare", corpus, "-o", tmp_path / "file"])
-    assert "does not allow it" in refused(1, ["compare", corpus, "-o", tmp_path / "file/report"])
+    assert "file is a file" in refused(1, ["compare", corpus, "-o", tmp_path / "file/report"])
 
 
 def test_a_folder_that_may_not_be_written_to_is_told_before_the_work(

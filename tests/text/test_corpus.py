@@ -18,9 +18,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+import chainrule
 from chainrule.errors import TextError
 from chainrule.text import corpus
-from chainrule.text.corpus import Corpus, Lines, lines_as_they_come
+from chainrule.text.corpus import Block, Corpus, Lines, Source, lines_as_they_come
+from chainrule.text.vocabulary import byte_array
 
 COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -319,3 +321,27 @@ def test_a_line_in_memory_stays_one_document(line: str, expected: bytes) -> None
 def test_no_lines_are_an_error_that_names_them() -> None:
     with pytest.raises(TextError, match=r"^the samples: there is no text"):
         text_of(Lines([], "the samples"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_utf16_file_is_told_as_such(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "text"
+    path.write_bytes("\ufeffa text\n".encode(encoding))
+    with pytest.raises(TextError, match=r"line 1: byte 0xf[ef] at offset 0 is not UTF-8; it looks like UTF-16"):
+        list(Corpus.of(path).blocks())
+
+
+def test_standard_input_can_be_named_once() -> None:
+    with pytest.raises(TextError, match="can be read only once"):
+        Corpus.of(["-", "-"])
+
+
+def test_a_source_of_ones_own_can_be_read() -> None:
+    class Poem:
+        sources, digests = ("a poem",), {"a poem": ""}
+
+        def blocks(self, *_: object) -> list[Block]:
+            return [Block(byte_array(b"a rose\n"), "a poem", 1)]
+
+    assert isinstance(Poem(), Source)
+    assert chainrule.train(Poem(), chainrule.UniformConfig()).vocabulary_size == 5

@@ -100,7 +100,9 @@ def _check_report_folder(folder: Path, *, overwrite: bool) -> None:
             f"{folder / taken[0]}: exists already; say --overwrite to replace it, or choose another folder"
         )
     existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
+    if not existing.is_dir():
+        raise OutputError(f"{folder}: cannot be written, since {existing} is a file")
+    if not os.access(existing, os.W_OK):
         raise OutputError(f"{folder}: cannot be written, since {existing} does not allow it")
 
 

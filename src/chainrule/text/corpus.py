@@ -7,6 +7,7 @@ checked to be UTF-8; a byte-order mark at the start of a file and the carriage r
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import hashlib
 import io
@@ -18,7 +19,7 @@ import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast, runtime_checkable
 
 from chainrule.errors import TextError
 from chainrule.progress import Progress, silent
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 1 << 23
 STANDARD_INPUT = "-"
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK = codecs.BOM_UTF8
 _LINE_END = re.compile("\r?\n")
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
@@ -50,6 +51,7 @@ class Block:
         return self.text.tobytes().decode().split("\n")[:-1]
 
 
+@runtime_checkable
 class Source(Protocol):
     """What text can be read from, any number of times unless it is standard input."""
 
@@ -112,6 +114,8 @@ class Corpus:
         names = tuple(os.fspath(source) for source in sources)
         for name in names:
             _check_source(name)
+        if names.count(STANDARD_INPUT) > 1:
+            raise TextError("standard input, -, can be read only once")
         if not names:
             raise TextError("no text was given; name one or more files, or - for standard input")
         return cls(names)
@@ -148,7 +152,7 @@ def _check_source(name: str) -> None:
     if name == STANDARD_INPUT:
         return
     if not os.path.exists(name):
-        raise TextError(f"{name}: there is no such file")
+        raise TextError(f"{name or 'an empty name'}: there is no such file")
     if os.path.isdir(name):
         raise TextError(f"{name}: this is a folder; name the text files in it")
 
@@ -211,14 +215,19 @@ def _check_utf8(text: bytes, name: str, line: int, place: int) -> None:
         text.decode("utf-8")
     except UnicodeDecodeError as error:
         line += text.count(b"\n", 0, error.start)
-        hint = (
-            "it looks like a binary file"
-            if b"\0" in text[:4096]
-            else "convert it to UTF-8 first, for instance with iconv"
-        )
         raise TextError(
-            f"{name}, line {line}: byte 0x{text[error.start]:02x} at offset {place + error.start} is not UTF-8; {hint}"
+            f"{name}, line {line}: byte 0x{text[error.start]:02x} at offset {place + error.start} is not UTF-8; "
+            f"{_what_else(text)}"
         ) from error
+
+
+def _what_else(text: bytes) -> str:
+    """What a text that is not UTF-8 seems to be, and what to do."""
+    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "it looks like UTF-16; convert it to UTF-8 first, for instance with iconv -f UTF-16 -t UTF-8"
+    if b"\0" in text[:4096]:
+        return "it looks like a binary file"
+    return "convert it to UTF-8 first, for instance with iconv"
 
 
 def _clean(text: bytes, *, first: bool) -> UInt8[ndarray, " bytes"]:
