@@ -260,7 +260,9 @@ def _load_arpa(path: Path, tokenizer: str, progress: Progress) -> Model:
 
 
 def _as_source(source: Source | Paths) -> Source:
-    return source if isinstance(source, Source) else Corpus.of(source)
+    if isinstance(source, Source) and not isinstance(source, type):  # the class Lines has what a Source has, too
+        return source
+    return Corpus.of(source)  # type: ignore[arg-type]
 
 
 def _several(texts: Iterable[str]) -> Sequence[str]:
