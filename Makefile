@@ -17,6 +17,7 @@ lint: .venv/installed
 	$(BIN)/mypy
 
 bench: .venv/installed ## needs a text: make bench TEXT=train.txt HELDOUT=test.txt
+	@test -n "$(TEXT)" -a -n "$(HELDOUT)" || { echo "say which texts: make bench TEXT=train.txt HELDOUT=test.txt"; exit 1; }
 	$(BIN)/python bench/ngram.py $(TEXT) $(HELDOUT)
 
 clean:

@@ -27,6 +27,12 @@ class Encoded(NamedTuple):
     heldout: np.ndarray
 
 
+@pytest.fixture(scope="session", autouse=True)
+def compiled() -> None:
+    """So that no test is the first one on this machine, which would be told that something is being compiled."""
+    Tokenizer.untrained("whitespace").encode_texts([""])
+
+
 @pytest.fixture(scope="session")
 def fixtures() -> Path:
     return FIXTURES

@@ -19,7 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": {"errors"},
     "jit": {"errors", "progress"},
     "protocol": {"errors"},
-    "text": {*FLOOR, "jit"},
+    "text": {*FLOOR, "files", "jit"},
     "tensors": {"errors", "progress"},
     "uniform": FLOOR,
     "ngram": {*FLOOR, "files", "jit", "text"},

@@ -225,3 +225,15 @@ def test_prefixes_tokens_and_rows_must_agree_in_number(model, number: int) -> No
         model.score([ids(3), ids(4)], prefixes=[ids(3)] * number)
     with pytest.raises(SettingError, match=f"{number} tokens for 2 rows"):
         model.advance(model.start([ids(), ids()]), ids(*[3] * number))
+
+
+def test_begin_of_sentence_has_no_probability_when_it_is_scored(model: LanguageModel[Any]) -> None:
+    assert model.score([np.array([BEGIN], np.int32)])[0][0] == -np.inf
+
+
+def test_ids_may_come_in_lists_and_must_be_integers(model: LanguageModel[Any]) -> None:
+    lists, arrays = model.score([[3, 4], []]), model.score([ids(3, 4), ids()])
+    assert [row.tolist() for row in lists] == [row.tolist() for row in arrays]
+    for call in (lambda: model.score([np.array([2.5])]), lambda: model.advance(model.start([[]]), np.array([3.7]))):
+        with pytest.raises(SettingError, match="expected the integers"):
+            call()

@@ -288,3 +288,28 @@ def test_every_public_name_is_there_and_no_other() -> None:
     assert set(chainrule._HOMES) == set(chainrule.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         chainrule.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize("tokenizer", ["word", "whitespace", "character"])
+def test_an_arpa_file_of_ours_is_cut_as_its_marks_show(tmp_path: Path, tokenizer: str) -> None:
+    lines = chainrule.Lines(["Hello, world!", "(well-known) words"])
+    model = chainrule.train(lines, chainrule.NGramConfig(order=2), tokenizer=tokenizer)
+    model.save(tmp_path / "lm.arpa")
+    again = chainrule.load(tmp_path / "lm.arpa")
+    assert again.tokenizer.name == tokenizer
+    assert again.evaluate(lines).bits_per_byte == model.evaluate(lines).bits_per_byte
+    assert len(again.record["warnings"]) == (tokenizer != "whitespace")
+
+
+def test_a_folder_keeps_its_tokenizer_and_takes_another_rule_for_markers(tmp_path: Path) -> None:
+    chainrule.train(chainrule.Lines(["a b"]), chainrule.UniformConfig()).save(tmp_path / "lm")
+    with pytest.raises(SettingError, match="was trained with the word tokenizer"):
+        chainrule.load(tmp_path / "lm", tokenizer="character")
+    assert chainrule.load(tmp_path / "lm", markers="skip").score(["a <s> b"]) == chainrule.load(tmp_path / "lm").score(
+        ["a b"]
+    )
+
+
+def test_without_a_seed_texts_differ_from_call_to_call() -> None:
+    model = chainrule.train(chainrule.Lines([" ".join(map(str, range(100)))]), chainrule.UniformConfig())
+    assert model.generate(max_tokens=20) != model.generate(max_tokens=20)

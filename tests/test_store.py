@@ -437,3 +437,24 @@ def test_what_a_killed_first_save_left_behind_is_swept_by_the_next(tmp_path: Pat
     (folder / "arrays-0123456789abcdef.safetensors").write_text("whole, but never committed")
     save(folder, ARRAYS)
     assert sorted(path.name.split("-")[0] for path in folder.iterdir()) == ["README.md", "arrays", "config.json"]
+
+
+SAVES_A_WHILE = """
+import sys, numpy as np
+from pathlib import Path
+from chainrule.store import TokenizerEntry, save_model
+for i in range(40):
+    save_model(
+        Path(sys.argv[1]), family="uniform", settings={}, arrays={"a": np.full(1000, i, np.int32)}, record={"i": i},
+        tokenizer=TokenizerEntry(kind="word", markers="error", unicode="15"), card=sys.argv[2], overwrite=True,
+    )
+"""
+
+
+def test_two_processes_that_save_into_one_folder_and_one_that_reads_never_meet_half_a_model(folder: Path) -> None:
+    writers = [subprocess.Popen([sys.executable, "-c", SAVES_A_WHILE, str(folder), name]) for name in ("one", "two")]
+    while any(writer.poll() is None for writer in writers):
+        entry, arrays = open_model(folder)
+        assert "a" not in arrays or np.all(arrays["a"] == entry.record["i"])
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert len(list(folder.iterdir())) == 3

@@ -1,17 +1,27 @@
-"""Files that are replaced in one step, so that a failure or a kill at any moment leaves the old one or the new one."""
+"""Files that are replaced in one step, so that a failure or a kill at any moment leaves the old one or the new one.
+
+And what else several rooms need of the disk: whether a path can be written, folders that are locked and synced.
+"""
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import os
 import secrets
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from chainrule.errors import OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+
+# By a path's suffix, what opens its compressed bytes, given as a path or a file.
+DECOMPRESSORS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
 @contextmanager
@@ -38,6 +48,35 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
         sync_folder(target.parent)
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from error
+
+
+def check_writable(path: Path) -> None:
+    """Asked before the work: whether `path` could be written, or made. Raises OutputError."""
+    try:
+        existing = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be looked into: {error.strerror}; choose another place") from error
+    if existing != path and not existing.is_dir():
+        raise OutputError(f"{path}: cannot be written, since {existing} is a file")
+    if not os.access(existing, os.W_OK):
+        raise OutputError(f"{path}: cannot be written, since {existing} does not allow it")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Waits until no other process holds this folder, then holds it. Raises OSError."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system: two writers at once are the user's to avoid
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:

@@ -53,7 +53,7 @@ def run(compiled: Callable[..., R], *args: Any) -> R:
 def is_first_run() -> bool:
     """Whether no kernel of this version has been compiled on this machine yet."""
     folder = cache_folder()
-    return folder is None or not any(folder.iterdir())
+    return folder is None or next(folder.rglob("*.nbi"), None) is None
 
 
 @cache

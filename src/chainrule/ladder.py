@@ -35,31 +35,22 @@ def climb(
     tokenizer: str = "word",
     markers: Markers = "error",
     progress: Progress = silent,
-) -> tuple[Comparison, Model]:
-    """Uniform, then n-grams of orders 1 .. order; the table, and the best model of it.
+) -> Comparison:
+    """Uniform, then n-grams of orders 1 .. order, in one table.
 
     Each model is trained from the token ids on by itself, so that its seconds are its own, and measured before the next
-    one is trained, so that no more than two are held. Raises TextError, SettingError.
+    one is trained, so that no more than two are held at once. Raises TextError, SettingError.
     """
     configs = [NGramConfig(order=n) for n in range(1, NGramConfig(order=order).order + 1)]
     learner = Tokenizer.untrained(tokenizer, markers)
     stream = encoded_stream(learner, train, progress, grow=True)
     _compile_kernels()
     contenders: list[Contender] = []
-    best = None
     for name, model, seconds in _rungs(stream, learner, configs, progress):
-        contender = Contender(
-            name=name,
-            measurement=model.evaluate(heldout, progress),
-            train_seconds=seconds,
-            parameters=sum(model.record.get("ngrams", [])),
-        )
-        contenders.append(contender)
-        comparison = Comparison(contenders)
-        if best is None or comparison.best is contender:
-            best = model
-    assert best is not None
-    return comparison, best
+        measurement = model.evaluate(heldout, progress)
+        size = sum(model.record.get("ngrams", []))
+        contenders.append(Contender(name=name, measurement=measurement, train_seconds=seconds, parameters=size))
+    return Comparison(contenders)
 
 
 def _rungs(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import math
 import platform
+import secrets
 import sys
 import time
 import unicodedata
@@ -32,7 +33,7 @@ from chainrule.report.card import model_card
 from chainrule.store import TokenizerEntry, open_model, save_model
 from chainrule.text.corpus import Corpus, Source
 from chainrule.text.speller import ByteSpeller
-from chainrule.text.splitters import splitter_named
+from chainrule.text.splitters import splitter_marked_in, splitter_named
 from chainrule.text.tokenizer import Tokenizer, documents_of
 from chainrule.text.vocabulary import MarkerError, Markers, Vocabulary
 
@@ -65,6 +66,9 @@ class Model:
         self.family, self.language_model, self.tokenizer = family, language_model, tokenizer
         self.speller = ByteSpeller()
         self.record = record or {}
+
+    def __repr__(self) -> str:
+        return f"<Model: {self.family}, {self.tokenizer.name} tokenizer, {self.vocabulary_size:,} tokens>"
 
     @property
     def vocabulary_size(self) -> int:
@@ -100,11 +104,18 @@ class Model:
         return [(self.tokenizer.vocabulary.token(token), prob) for token, prob in possible]
 
     def generate(
-        self, prompt: str = "", n: int = 1, *, max_tokens: int = 100, temperature: float = 1.0, seed: int = 0
+        self,
+        prompt: str = "",
+        n: int = 1,
+        *,
+        max_tokens: int = 100,
+        temperature: float = 1.0,
+        seed: int | None = None,
+        progress: Progress = silent,
     ) -> list[str]:
-        """n sampled texts that begin with the prompt; <unk> is never drawn, and the same seed gives the same texts.
+        """n sampled texts that begin with the prompt, as normalised; <unk> is never drawn.
 
-        Raises SettingError.
+        seed: the same one gives the same texts; without one, each call gives others. Raises SettingError.
         """
         if n < 1:
             raise SettingError(f"n is {n}; expected 1 or more")
@@ -112,16 +123,20 @@ class Model:
         continuations = sample(
             self.language_model,
             [prefix] * n,
-            seed=seed,
+            seed=secrets.randbits(32) if seed is None else seed,
             max_tokens=max_tokens,
             temperature=temperature,
             banned=[UNKNOWN],
+            progress=progress,
         )
         begun = self._surfaces(prompt)
         return [self._joined(begun, tokens) for tokens in continuations]
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress = silent) -> None:
-        """Writes a model folder, or an ARPA file where the path ends in .arpa or .arpa.gz. Raises OutputError."""
+        """Writes a model folder, or an ARPA file where the path ends in .arpa, .arpa.gz, .arpa.bz2 or .arpa.xz.
+
+        Raises OutputError; SettingError where the model has no ARPA form.
+        """
         path = Path(path)
         if path.name.endswith(ARPA_SUFFIXES):
             self._save_arpa(path, overwrite=overwrite, progress=progress)
@@ -137,7 +152,12 @@ class Model:
             ),
             arrays={**arrays, **vocabulary},
             record=self.record,
-            card=model_card(self.family, self.tokenizer.name, self.vocabulary_size, self.record),
+            card=model_card(
+                self.family,
+                f"{self.tokenizer.name} (literal markers in a text: {self.tokenizer.markers})",
+                self.vocabulary_size,
+                self.record,
+            ),
             overwrite=overwrite,
             progress=progress,
         )
@@ -148,7 +168,9 @@ class Model:
                 f"a model of family {self.family!r} cannot be written as ARPA, which holds n-grams; save it as a folder"
             )
         if path.exists() and not overwrite:
-            raise OutputError(f"{path}: exists already; say --overwrite to replace it, or choose another name")
+            raise OutputError(
+                f"{path}: exists already; say --overwrite (overwrite=True) to replace it, or choose another"
+            )
         from chainrule.ngram.arpa import write_arpa
         from chainrule.ngram.model import NGramModel
 
@@ -202,11 +224,31 @@ def train(
     return Model(family, language_model, learner, record)
 
 
-def load(path: str | os.PathLike[str], *, tokenizer: str = "whitespace", progress: Progress = silent) -> Model:
-    """Opens a model folder, or reads an ARPA file (its tokens are cut as `tokenizer` says). Raises ModelFormatError."""
+def load(
+    path: str | os.PathLike[str],
+    *,
+    tokenizer: str | None = None,
+    markers: Markers | None = None,
+    progress: Progress = silent,
+) -> Model:
+    """Opens a model folder, or reads an ARPA file.
+
+    tokenizer: how text is cut for an ARPA file, which does not say; by default as the marks in its tokens show. A model
+    folder has its own. markers: the rule for literal <s>, </s> and <unk>; by default the model's own, or error.
+    Raises ModelFormatError, SettingError.
+    """
     path = Path(path)
-    if path.is_file():
-        return _load_arpa(path, tokenizer, progress)
+    model = _load_arpa(path, tokenizer, progress) if path.is_file() else _load_folder(path)
+    if tokenizer not in (None, model.tokenizer.name):
+        raise SettingError(
+            f"{path}: was trained with the {model.tokenizer.name} tokenizer; it cannot use {tokenizer!r}"
+        )
+    if markers is not None:
+        model.tokenizer = Tokenizer(model.tokenizer.splitter, model.tokenizer.vocabulary, markers)
+    return model
+
+
+def _load_folder(path: Path) -> Model:
     entry, arrays = open_model(path)
     if entry.family not in FAMILIES:
         raise ModelFormatError(
@@ -247,7 +289,7 @@ def peak_memory() -> int | None:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def _load_arpa(path: Path, tokenizer: str, progress: Progress) -> Model:
+def _load_arpa(path: Path, tokenizer: str | None, progress: Progress) -> Model:
     if not path.name.endswith(ARPA_SUFFIXES):
         raise ModelFormatError(f"{path}: a model is a folder, or a file whose name ends in {', '.join(ARPA_SUFFIXES)}")
     from chainrule.ngram.arpa import read_arpa
@@ -255,8 +297,11 @@ def _load_arpa(path: Path, tokenizer: str, progress: Progress) -> Model:
 
     warnings: list[str] = []
     table, vocabulary = read_arpa(path, progress, warnings.append)
+    splitter = splitter_marked_in(vocabulary.tokens()) if tokenizer is None else splitter_named(tokenizer)
+    if tokenizer is None and splitter.name != "whitespace":
+        warnings.append(f"{path}: its tokens carry the marks of the {splitter.name} tokenizer, so text is cut by that")
     record = {"read_from": str(path), "ngrams": list(table.level_sizes), "warnings": warnings, "chainrule": __version__}
-    return Model("ngram", NGramModel(table), Tokenizer(splitter_named(tokenizer), vocabulary), record)
+    return Model("ngram", NGramModel(table), Tokenizer(splitter, vocabulary), record)
 
 
 def _as_source(source: Source | Paths) -> Source:

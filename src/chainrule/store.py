@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from chainrule.errors import ModelFormatError, OutputError
-from chainrule.files import sync_folder
+from chainrule.files import check_writable, locked, sync_folder
 from chainrule.progress import Progress, silent
 from chainrule.tensors import file_digest, open_tensors, write_tensors
 
@@ -73,19 +73,16 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
             if (folder / CONFIG).exists():
                 if not overwrite:
                     raise OutputError(
-                        f"{folder}: there is a model already; say --overwrite to replace it, or choose another folder"
+                        f"{folder}: there is a model already; say --overwrite (overwrite=True) to replace it, "
+                        "or choose another folder"
                     )
             elif not all(map(_is_ours, folder.iterdir())):
                 raise OutputError(f"{folder}: this folder has other things in it and is no model; choose a new one")
         elif folder.exists():
             raise OutputError(f"{folder}: a file is in the way; a model is a folder, so choose another name")
-        existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     except OSError as error:
         raise OutputError(f"{folder}: cannot be looked into: {error.strerror}; choose another place") from error
-    if not existing.is_dir():
-        raise OutputError(f"{folder}: cannot be written, since {existing} is a file")
-    if not os.access(existing, os.W_OK):
-        raise OutputError(f"{folder}: cannot be written, since {existing} does not allow it")
+    check_writable(folder)
 
 
 def save_model(
@@ -106,7 +103,8 @@ def save_model(
     """
     check_target(folder, overwrite=overwrite)
     tag = f".{secrets.token_hex(4)}{_TEMPORARY}"
-    with _undone_on_failure(folder) as make:
+    with _undone_on_failure(folder) as make, locked(folder):
+        check_target(folder, overwrite=overwrite)  # again: another process may have been first
         written = make(ARRAYS + tag)
         digest = write_tensors(written, arrays, progress)
         data = FileEntry(name=f"{ARRAYS}-{digest[:16]}{_SUFFIX}", bytes=written.stat().st_size, sha256=digest)
@@ -121,17 +119,23 @@ def save_model(
         os.replace(config, folder / CONFIG)  # the commit
         os.replace(readme, folder / CARD)
         sync_folder(folder)
-    for old in filter(_is_ours, folder.iterdir()):
-        if old.name != data.name:
-            with suppress(OSError):
-                old.unlink()
+        for old in filter(_is_ours, folder.iterdir()):
+            if old.name != data.name:
+                with suppress(OSError):
+                    old.unlink()
 
 
 def open_model(folder: Path) -> tuple[ModelEntry, dict[str, ndarray]]:
     """What a folder holds, its arrays mapped into memory. Constant time. Raises ModelFormatError."""
-    entry = _read_config(folder)
-    path = _data_file(folder, entry)
-    return entry, open_tensors(path)
+    while True:
+        before = _config_bytes(folder)
+        try:
+            entry = _read_config(folder)
+            return entry, open_tensors(_data_file(folder, entry))
+        except ModelFormatError:
+            if before == _config_bytes(folder):
+                raise
+            # Another process replaced the model while it was being opened: the new one is whole.
 
 
 def verify_model(folder: Path, progress: Progress = silent) -> ModelEntry:

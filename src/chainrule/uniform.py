@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.errors import SettingError
-from chainrule.protocol import BEGIN, END, check_tokens, top_of
+from chainrule.protocol import BEGIN, END, as_tokens, check_tokens, top_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,14 +45,18 @@ class UniformModel:
         if prefixes is not None and len(prefixes) != len(sequences):
             raise SettingError(f"{len(prefixes)} prefixes for {len(sequences)} sequences; give one to each")
         for tokens in [*sequences, *(prefixes or [])]:
-            check_tokens(np.asarray(tokens), self.vocabulary_size)
-        log_prob = np.float32(-math.log(self.vocabulary_size - 1))
-        return [np.full(len(sequence) + end, log_prob) for sequence in sequences]
+            check_tokens(as_tokens(tokens), self.vocabulary_size)
+        scores = [
+            np.full(len(sequence) + end, -math.log(self.vocabulary_size - 1), np.float32) for sequence in sequences
+        ]
+        for row, sequence in zip(scores, sequences, strict=True):
+            row[: len(sequence)][as_tokens(sequence) == BEGIN] = -np.inf
+        return scores
 
     def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> Float32[ndarray, "rows 0"]:
         """As `LanguageModel.start`."""
         for tokens in prefixes:
-            check_tokens(np.asarray(tokens), self.vocabulary_size)
+            check_tokens(as_tokens(tokens), self.vocabulary_size)
         return np.empty((len(prefixes), 0), np.float32)
 
     def next_log_probs(self, state: Float32[ndarray, "rows 0"]) -> Float32[ndarray, "rows vocab"]:
@@ -71,7 +75,7 @@ class UniformModel:
         """As `LanguageModel.advance`."""
         if len(tokens) != len(state):
             raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one to each")
-        check_tokens(tokens, self.vocabulary_size)
+        check_tokens(as_tokens(tokens), self.vocabulary_size)
         return state
 
     def select(

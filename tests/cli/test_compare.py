@@ -119,7 +119,7 @@ def test_a_report_that_cannot_be_written_leaves_nothing(
     monkeypatch.setattr(os, "replace", full)
     result = chainrule("compare", corpus, "--order", 1, "-o", tmp_path / "report")
     assert result.status == 1
-    assert result.error.endswith("report: cannot be written: No space left on device; nothing was changed")
+    assert result.error.endswith("table.json: cannot be written: No space left on device; nothing was changed")
     assert not (tmp_path / "report").exists()
 
 

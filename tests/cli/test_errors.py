@@ -160,8 +160,8 @@ def test_a_file_that_is_no_arpa_is_no_model(refused, heldout: Path) -> None:
 
 
 BAD_TARGETS = {
-    "lm": "there is a model already; say --overwrite to replace it, or choose another folder",
-    "lm/": "there is a model already; say --overwrite to replace it, or choose another folder",
+    "lm": "there is a model already; say --overwrite (overwrite=True) to replace it, or choose another folder",
+    "lm/": "there is a model already; say --overwrite (overwrite=True) to replace it, or choose another folder",
     "file": "a file is in the way; a model is a folder, so choose another name",
     "file/lm": "cannot be written, since {folder}/file is a file",
     "full": "this folder has other things in it and is no model; choose a new one",
@@ -236,8 +236,9 @@ USAGE = {
     "train rnn": 'Unknown command "rnn". Available commands: ngram, uniform. Try: chainrule train --help',
     "train ngram -o TARGET": "TEXTS is missing. Try: chainrule train ngram --help",
     "train ngram TEXT": "--output is missing. Try: chainrule train ngram --help",
-    "train ngram TEXT -o TARGET --ordr 3": "There is no option --ordr. Try: chainrule train ngram --help",
-    "train ngram TEXT -o TARGET --order three": 'Invalid value for --order: unable to convert "three" into int. '
+    "train ngram TEXT -o TARGET --ordr 3": "There is no option --ordr (a file: ./--ordr). "
+    "Try: chainrule train ngram --help",
+    "train ngram TEXT -o TARGET --order three": "--order takes whole numbers, not three. "
     "Try: chainrule train ngram --help",
     "train ngram TEXT -o TARGET --order": "requires an argument. Try: chainrule train ngram --help",
     "train ngram --prune 0 TEXT -o TARGET": "TEXTS is missing: put it before --prune. Try: chainrule train",
@@ -245,7 +246,7 @@ USAGE = {
     "train ngram - - -o TARGET": "Standard input, -, can be read only once. Try: chainrule train ngram --help",
     "evaluate": "MODEL is missing. Try: chainrule evaluate --help",
     "evaluate MODEL": "TEXTS is missing. Try: chainrule evaluate --help",
-    "evaluate MODEL TEXT --jsn": "There is no option --jsn. Try: chainrule evaluate --help",
+    "evaluate MODEL TEXT --jsn": "There is no option --jsn (a file: ./--jsn). Try: chainrule evaluate --help",
     "evaluate MODEL - TEXT -": "Standard input, -, can be read only once. Try: chainrule evaluate --help",
     "score MODEL TEXT TEXT": "Try: chainrule score --help",
     "next MODEL ka vi": "There is no use for vi. Try: chainrule next --help",
@@ -306,7 +307,8 @@ def test_a_file_that_cannot_be_made_is_told_and_leaves_nothing(
     arguments = {"train": ["train", "ngram"], "compare": ["compare", "--order", 1]}[verb]
     result = chainrule(*arguments, corpus, "-o", tmp_path / "new")
     assert result.status == 1
-    assert result.error == f"{tmp_path / 'new'}: cannot be written: Disk quota exceeded; nothing was changed"
+    written = tmp_path / "new" / ("table.md" if verb == "compare" else "")
+    assert result.error == f"{written}: cannot be written: Disk quota exceeded; nothing was changed"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -331,8 +333,8 @@ def test_overwriting_on_a_full_disk_leaves_the_old_model(
     ("error", "status", "message"),
     [
         (KeyboardInterrupt(), 130, "interrupted; nothing half-written is left"),
-        (MemoryError(), 1, "out of memory; a shorter text or a lower --order needs less"),
-        (MemoryError("Unable to allocate 9 TiB"), 1, "out of memory (Unable to allocate 9 TiB); a shorter text"),
+        (MemoryError(), 1, "out of memory; ask for less at once: a shorter text, a lower order"),
+        (MemoryError("Unable to allocate 9 TiB"), 1, "out of memory (Unable to allocate 9 TiB); ask for less at once"),
         (PermissionError(errno.EACCES, "Permission denied", "lm/x"), 1, "lm/x: cannot be read or written: Permission"),
         (OSError(errno.EIO, "Input/output error"), 1, "reading or writing failed: Input/output error"),
     ],
@@ -364,3 +366,9 @@ def test_the_status_of_a_command_is_that_of_the_process(monkeypatch: pytest.Monk
     with pytest.raises(SystemExit) as leaving:
         command.main()
     assert leaving.value.code == 2
+
+
+@pytest.mark.parametrize("options", [["--order", "5.5"], ["--prune", "0", "1.5"]])
+def test_fractions_are_no_whole_numbers(refused, corpus: Path, tmp_path: Path, options: list[str]) -> None:
+    told = refused(2, ["train", "ngram", corpus, "-o", tmp_path / "lm", *options])
+    assert f"{options[0]} takes whole numbers, not {options[-1]}." in told

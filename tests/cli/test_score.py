@@ -58,9 +58,10 @@ def test_json_lines_hold_the_same_as_the_text(chainrule, model: Path, text: Path
     for row, short, long in zip(rows, plain, detailed, strict=True):
         assert f"{short['log_prob']:.6f}" == row[0]
         assert (short["tokens"], short["oov"]) == (int(row[1]), int(row[2]))
-        assert {**long, "tokens": len(long["tokens"])} == short
-        assert sum(token["log_prob"] for token in long["tokens"]) == pytest.approx(short["log_prob"], rel=1e-9)
-        assert [token["token"] for token in long["tokens"] if not token["known"]] == (
+        assert {name: value for name, value in long.items() if name != "token_scores"} == short
+        assert len(long["token_scores"]) == short["tokens"]
+        assert sum(token["log_prob"] for token in long["token_scores"]) == pytest.approx(short["log_prob"], rel=1e-9)
+        assert [token["token"] for token in long["token_scores"] if not token["known"]] == (
             ["zzz", "unseen"] if short["oov"] else []
         )
 
@@ -68,7 +69,9 @@ def test_json_lines_hold_the_same_as_the_text(chainrule, model: Path, text: Path
 def test_every_token_has_the_score_that_kenlm_gives_it(chainrule, model: Path, heldout: Path, fixtures: Path) -> None:
     with gzip.open(fixtures / "order3.scores.tsv.gz", "rt") as file:
         expected = [line.split("\t")[1].split() for line in file.read().splitlines()[1:]]
-    found = [strict_json(line)["tokens"] for line in chainrule("score", model, heldout, "--json", "--tokens").lines]
+    found = [
+        strict_json(line)["token_scores"] for line in chainrule("score", model, heldout, "--json", "--tokens").lines
+    ]
     for tokens, kenlm in zip(found, expected, strict=True):
         for token, theirs in zip(tokens, kenlm, strict=True):
             log10, _, oov = theirs.split(":")
@@ -84,7 +87,7 @@ def test_what_has_no_probability_is_infinite_for_people_and_null_for_programs(
     stdin(b"a zz\n")
     sentence = chainrule("score", impossible, "--json", "--tokens").json
     assert sentence["log_prob"] is None
-    assert [token["log_prob"] is None for token in sentence["tokens"]] == [False, True, False]
+    assert [token["log_prob"] is None for token in sentence["token_scores"]] == [False, True, False]
 
 
 def test_standard_input_is_read_where_no_text_is_named(chainrule, stdin, model: Path, text: Path) -> None:

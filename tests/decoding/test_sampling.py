@@ -216,3 +216,15 @@ def test_impossible_settings_are_errors_that_name_them(settings: dict[str, Any],
 def test_prefixes_outside_the_vocabulary_are_errors() -> None:
     with pytest.raises(SettingError, match="there is no token 9"):
         sample(UniformModel(6), [np.array([9], np.int32)], seed=0, max_tokens=1)
+
+
+def test_a_batch_that_is_cut_gives_the_same_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    prefixes = [np.array([3], np.int32)] * 7
+    whole = sample(UniformModel(20), prefixes, seed=5, max_tokens=9)
+    told: list[float] = []
+    monkeypatch.setattr("chainrule.decoding.sampling.ROOM", 45)
+    parts = sample(
+        UniformModel(20), prefixes, seed=5, max_tokens=9, progress=lambda task, done, total: told.append(done)
+    )
+    assert [text.tolist() for text in parts] == [text.tolist() for text in whole]
+    assert told == [0, 2, 4, 6]

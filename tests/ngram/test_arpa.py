@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import chainrule
 from chainrule.errors import ModelFormatError, OutputError
 from chainrule.ngram import arpa_source
 from chainrule.ngram.arpa import read_arpa, write_arpa
@@ -351,7 +352,7 @@ def test_an_empty_order(tmp_path: Path) -> None:
         ("-0.5\ta\t-0.75", "-0.5\ta\tNaN", "line 10: found 'NaN', expected a log10 back-off"),
         ("-0.5\ta\t-0.75", "-0.5\ta\t1e31", "line 10: found '1e31', expected a log10 back-off"),
         ("-0.15\t<s> a b", "-0.15\t<s> a b\t-0.1", "line 20: found '-0.1', expected no back-off at the highest order"),
-        ("-0.5\ta\t-0.75", "-0.5", "line 10: found '-0.5', expected a log10 probability and 1 words"),
+        ("-0.5\ta\t-0.75", "-0.5", "line 10: found '-0.5', expected a log10 probability and 1 word"),
         ("-0.25\ta b\t", "-0.25\ta b a\t", "line 15: found 'a', expected a log10 back-off"),
         ("-0.25\ta b\t", "-0.25\ta b\t-1 ", r"line 15: found '-0.25.*, expected a log10 probability, 2 words"),
         ("-0.25\ta b\t", "-0.25\ta x\t", "line 15: found 'x', expected a word that is among the 1-grams"),
@@ -627,3 +628,12 @@ def test_parsed_numbers_equal_pythons(text: str) -> None:
 )
 def test_what_is_no_number(text: str) -> None:
     assert math.isnan(parsed(text))
+
+
+@pytest.mark.parametrize(("name", "value"), [("log_probs", np.nan), ("log_backoffs", np.nan), ("log_backoffs", np.inf)])
+def test_a_table_with_what_is_no_number_is_not_written(tmp_path: Path, name: str, value: float) -> None:
+    model = chainrule.train(chainrule.Lines(["a b", "b a"]), chainrule.NGramConfig(order=2))
+    getattr(model.language_model.table, name)[4] = value
+    with pytest.raises(ModelFormatError, match="a number that cannot be"):
+        model.save(tmp_path / "lm.arpa")
+    assert not list(tmp_path.iterdir())

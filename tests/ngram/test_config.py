@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -52,3 +53,19 @@ def test_settings_cannot_be_changed_and_go_by_name() -> None:
         NGramConfig().order = 3  # type: ignore[misc]
     with pytest.raises(TypeError):
         NGramConfig(3)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"order": 2.5},
+        {"order": True},
+        {"order": "5"},
+        {"prune": [0, 1]},
+        {"prune": (0, 1.5)},
+        {"strict_discounts": "no"},
+    ],
+)
+def test_a_setting_of_another_type_is_refused_by_its_name(settings: dict[str, Any]) -> None:
+    with pytest.raises(SettingError, match=f"{next(iter(settings))} is .*; expected "):
+        NGramConfig(**settings)

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -345,3 +346,15 @@ def test_a_source_of_ones_own_can_be_read() -> None:
 
     assert isinstance(Poem(), Source)
     assert chainrule.train(Poem(), chainrule.UniformConfig()).vocabulary_size == 5
+
+
+def test_lines_that_can_be_read_once_are_kept() -> None:
+    lines = Lines(line for line in ["a b", "c"])
+    assert [block.lines() for block in lines.blocks()] == [["a b", "c"]]
+    assert lines.digests == {"the given lines": hashlib.sha256(b"a b\nc\n").hexdigest()}
+
+
+@pytest.mark.parametrize("lines", [[1], [b"a"], [None]])
+def test_lines_that_are_no_strings_are_a_type_error(lines: list[Any]) -> None:
+    with pytest.raises(TypeError, match="Lines takes strings, not "):
+        Lines(lines)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
-from chainrule.text.tokenizer import Tokenizer, as_stream, documents_of
+from chainrule.text.tokenizer import Tokenizer, documents_of
 from chainrule.text.vocabulary import MarkerError, byte_array
 
 KINDS = ["whitespace", "word", "character"]
@@ -106,7 +106,5 @@ def test_a_misspelt_choice_is_refused_by_its_name(kind: str, markers: str, named
 @example([])
 @example([np.empty(0, np.int32)])
 def test_a_stream_is_its_documents_each_with_its_end(documents: list[np.ndarray]) -> None:
-    stream = as_stream(documents)
-    assert stream.dtype == np.int32
-    assert stream.tolist() == [token for document in documents for token in [*document.tolist(), END]]
+    stream = np.array([token for document in documents for token in [*document.tolist(), END]], np.int32)
     assert [part.tolist() for part in documents_of(stream)] == [document.tolist() for document in documents]

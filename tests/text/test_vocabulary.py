@@ -83,9 +83,9 @@ def test_thousands_of_tokens_over_many_blocks_outgrow_every_table_and_are_all_fo
 def test_an_unknown_token_is_number_0_and_stays_unknown_until_the_vocabulary_may_grow() -> None:
     vocabulary = grown(b"a")
     assert vocabulary.encode(byte_array(b"a b a\n")).ids.tolist() == [3, UNKNOWN, 3, END]
-    assert "b" not in vocabulary
+    assert vocabulary.id_of("b") == UNKNOWN
     assert vocabulary.encode(byte_array(b"a b a\n"), grow=True).ids.tolist() == [3, 4, 3, END]
-    assert "b" in vocabulary
+    assert vocabulary.id_of("b") != UNKNOWN
 
 
 def test_equal_hashes_never_make_two_tokens_one() -> None:
@@ -238,13 +238,11 @@ def test_tokens_are_looked_up_by_spelling_and_by_id() -> None:
     assert [vocabulary.id_of(token) for token in ["<unk>", "<s>", "</s>", "a", "é", "日本"]] == [0, 1, 2, 3, 4, 5]
     assert [vocabulary.token(token) for token in range(6)] == ["<unk>", "<s>", "</s>", "a", "é", "日本"]
     assert vocabulary.token_bytes(5) == "日本".encode()
-    assert all(token in vocabulary for token in ["<unk>", "<s>", "</s>", "a", "é", "日本"])
 
 
 @pytest.mark.parametrize("token", ["b", "", " ", "a a", "a\n", "\n", "日", "\ud800", "a\0", "A"])
 def test_what_is_no_token_is_unknown(token: str) -> None:
     vocabulary = grown(b"a", b"?", "日本".encode())
-    assert token not in vocabulary
     assert vocabulary.id_of(token) == UNKNOWN
 
 

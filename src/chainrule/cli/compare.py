@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json as json_library
-import os
-import secrets
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
@@ -19,10 +17,12 @@ from chainrule.cli.arguments import (
     TextFile,
     TextFiles,
     TokenizerName,
+    WholeNumber,
     check_read_once,
 )
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.errors import OutputError
+from chainrule.files import check_writable, replaced
 from chainrule.report.tables import markdown_code, markdown_table, text_table
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def compare(
     heldout: Annotated[
         TextFile | None, Parameter(help="Measure on this text; by default on every tenth part of the others.")
     ] = None,
-    order: Annotated[int, Parameter(help="The highest n-gram order.")] = 5,
+    order: Annotated[int, WholeNumber, Parameter(help="The highest n-gram order.")] = 5,
     tokenizer: TokenizerName = "word",
     markers: MarkerRule = "error",
     overwrite: Overwrite = False,
@@ -62,7 +62,7 @@ def compare(
         note(f"{heldout}: measured on what was trained on, so the figures will be too good")
     with progress() as told:
         train, measured = _parts(texts, heldout, told)
-        comparison, _ = climb(train, measured, order=order, tokenizer=tokenizer, markers=markers, progress=told)
+        comparison = climb(train, measured, order=order, tokenizer=tokenizer, markers=markers, progress=told)
     if output is not None:
         _write(output, comparison, train, measured)
     if json:
@@ -99,33 +99,24 @@ def _check_report_folder(folder: Path, *, overwrite: bool) -> None:
         raise OutputError(
             f"{folder / taken[0]}: exists already; say --overwrite to replace it, or choose another folder"
         )
-    existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
-    if not existing.is_dir():
-        raise OutputError(f"{folder}: cannot be written, since {existing} is a file")
-    if not os.access(existing, os.W_OK):
-        raise OutputError(f"{folder}: cannot be written, since {existing} does not allow it")
+    check_writable(folder)
 
 
 def _write(folder: Path, comparison: Comparison, train: Source, measured: Source) -> None:
-    """Both files or, where that fails, what was there before. Raises OutputError."""
+    """Raises OutputError."""
+    figures = json_library.dumps(comparison.as_json(), indent=2) + "\n"
     is_new = not folder.exists()
-    unfinished: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        figures = json_library.dumps(comparison.as_json(), indent=2) + "\n"
-        for name, text in ((TABLE, _page(comparison, train, measured)), (FIGURES, figures)):
-            unfinished.append(folder / f".{name}.{secrets.token_hex(4)}.tmp")
-            unfinished[-1].write_text(text, encoding="utf-8")
-        for name, path in zip((TABLE, FIGURES), unfinished, strict=True):
-            os.replace(path, folder / name)
+        with replaced(folder / TABLE) as table, replaced(folder / FIGURES) as file:
+            table.write(_page(comparison, train, measured).encode())
+            file.write(figures.encode())
     except BaseException as error:
-        for path in unfinished:
-            path.unlink(missing_ok=True)
         if is_new:
             with suppress(OSError):
                 folder.rmdir()
         if isinstance(error, OSError):
-            raise OutputError(f"{folder}: cannot be written: {error.strerror or error}; nothing was changed") from error
+            raise OutputError(f"{folder}: cannot be made: {error.strerror or error}") from error
         raise
     print(f"{folder}: {TABLE}, {FIGURES}", file=sys.stderr)
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import ModelPath, Overwrite, TokenizerName
-from chainrule.cli.models import check_model_target
-from chainrule.cli.screen import note, progress
+from chainrule.cli.arguments import ModelPath, ModelTokenizerName, Overwrite
+from chainrule.cli.models import check_model_target, opened
+from chainrule.cli.screen import progress
 
 
 def convert(
@@ -17,19 +17,15 @@ def convert(
     target: Annotated[Path, Parameter(help="A new model folder, or a file that ends in .arpa, .arpa.gz, .bz2 or .xz.")],
     /,
     *,
-    tokenizer: TokenizerName = "whitespace",
+    tokenizer: ModelTokenizerName = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Between model folders and ARPA files.
 
-    An ARPA file does not say how its text was cut into tokens: say it with
-    --tokenizer if not at white space.
+    An ARPA file does not say how its text was cut into tokens. The marks of our
+    own tokenizers are recognised; else it is taken to be cut at white space.
     """
-    from chainrule.model import load
-
     check_model_target(target, overwrite=overwrite)
     with progress() as told:
-        model = load(source, tokenizer=tokenizer, progress=told)
+        model = opened(source, tokenizer, None, told)
         model.save(target, overwrite=overwrite, progress=told)
-    for warning in model.record.get("warnings", []):
-        note(warning)

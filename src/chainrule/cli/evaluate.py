@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, TextFiles, check_read_once
+from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFiles, check_read_once
 from chainrule.cli.models import opened
 from chainrule.cli.screen import print_json, progress
 
@@ -12,7 +12,14 @@ if TYPE_CHECKING:
     from chainrule.evaluation.likelihood import Measurement
 
 
-def evaluate(model: ModelPath, /, *texts: TextFiles, markers: ModelMarkerRule = None, json: Json = False) -> None:
+def evaluate(
+    model: ModelPath,
+    /,
+    *texts: TextFiles,
+    tokenizer: ModelTokenizerName = None,
+    markers: ModelMarkerRule = None,
+    json: Json = False,
+) -> None:
     """Perplexity and bits per byte of a text.
 
     Perplexity is told with and without unknown tokens. Bits per byte pay for
@@ -24,7 +31,7 @@ def evaluate(model: ModelPath, /, *texts: TextFiles, markers: ModelMarkerRule = 
     check_read_once(*texts)
     source = Corpus.of(texts)
     with progress() as told:
-        measurement = opened(model, markers, told).evaluate(source, told)
+        measurement = opened(model, tokenizer, markers, told).evaluate(source, told)
     if json:
         print_json(measurement.as_json())
     else:
@@ -34,8 +41,8 @@ def evaluate(model: ModelPath, /, *texts: TextFiles, markers: ModelMarkerRule = 
 def described(measurement: Measurement) -> str:
     """A measurement for people."""
     figures = [
-        ("perplexity", f"{measurement.perplexity:,.4f}", "a token, </s> counted"),
-        ("  without unknown tokens", f"{measurement.perplexity_without_oov:,.4f}", ""),
+        ("perplexity", _figure(measurement.perplexity), "a token, </s> counted"),
+        ("  without unknown tokens", _figure(measurement.perplexity_without_oov), ""),
         ("bits per byte", f"{measurement.bits_per_byte:.4f}", "spelling of unknown tokens paid for"),
         ("tokens", f"{measurement.tokens:,}", f"in {measurement.documents:,} lines, {measurement.bytes:,} bytes"),
         ("unknown tokens", f"{measurement.oov:,}", f"{measurement.oov / measurement.tokens:.2%}"),
@@ -43,3 +50,8 @@ def described(measurement: Measurement) -> str:
     ]
     lines = [f"{name:<26}{value:>16}  {remark}".rstrip() for name, value, remark in figures]
     return "\n".join([*lines, f"signature  {measurement.signature}"])
+
+
+def _figure(number: float) -> str:
+    """Four decimals, or an exponent where that would be a line of digits."""
+    return f"{number:,.4f}" if number < 1e9 else f"{number:.4e}"

@@ -69,8 +69,8 @@ def run(arguments: list[str]) -> int:
         return _told(str(error), 1, debug)
     except MemoryError as error:
         found = f" ({error})" if str(error) else ""
-        return _told(f"out of memory{found}; a shorter text or a lower --order needs less", 1, debug)
-    except BrokenPipeError:  # whoever read our output has had enough
+        return _told(f"out of memory{found}; ask for less at once: a shorter text, a lower order", 1, debug)
+    except (BrokenPipeError, SystemExit):  # whoever read our output has had enough; rich exits where help is cut off
         _give_output_up()
         return 0
     except OSError as error:

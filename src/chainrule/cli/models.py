@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chainrule.cli.screen import note
 from chainrule.errors import OutputError
-from chainrule.progress import Progress, silent
+from chainrule.files import check_writable
 
 if TYPE_CHECKING:
     from chainrule.model import Model
+    from chainrule.progress import Progress
     from chainrule.text.vocabulary import Markers
 
 
-def opened(path: Path, markers: Markers | None, told: Progress = silent) -> Model:
-    """A model whose rule for markers is the given one, or its own. Raises ModelFormatError."""
+def opened(path: Path, tokenizer: str | None, markers: Markers | None, told: Progress) -> Model:
+    """A model, with notes of what its file lacks. Raises ModelFormatError, SettingError."""
     from chainrule.model import load
 
-    model = load(path, progress=told)
-    model.tokenizer.markers = markers or model.tokenizer.markers
+    model = load(path, tokenizer=tokenizer, markers=markers, progress=told)
+    for warning in model.record.get("warnings", []) if path.is_file() else []:
+        note(warning)
     return model
 
 
@@ -37,5 +39,4 @@ def check_model_target(target: Path, *, overwrite: bool) -> None:
         raise OutputError(f"{target}: exists already; say --overwrite to replace it, or choose another name")
     if not target.parent.is_dir():
         raise OutputError(f"{target}: there is no folder {target.parent} to write it in; make it first")
-    if not os.access(target.parent, os.W_OK):
-        raise OutputError(f"{target}: cannot be written, since {target.parent} does not allow it")
+    check_writable(target.parent)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath
+from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, WholeNumber
 from chainrule.cli.models import opened
 from chainrule.cli.screen import print_json, progress
 from chainrule.report.tables import text_table
@@ -20,7 +20,8 @@ def next_tokens(
     ] = "",
     /,
     *,
-    top: Annotated[int, Parameter(help="How many tokens to show.")] = 10,
+    top: Annotated[int, WholeNumber, Parameter(help="How many tokens to show.")] = 10,
+    tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     json: Json = False,
 ) -> None:
@@ -30,7 +31,7 @@ def next_tokens(
     ￭ marks the side on which a token touches its neighbour.
     """
     with progress() as told:
-        pairs = opened(model, markers, told).next(prompt, top)
+        pairs = opened(model, tokenizer, markers, told).next(prompt, top)
     if json:
         rows = [{"token": token, "prob": prob, "log_prob": math.log(prob)} for token, prob in pairs]
         print_json(rows)

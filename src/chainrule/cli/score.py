@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, TextFile
+from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFile
 from chainrule.cli.models import opened
 from chainrule.cli.screen import finite, print_json, progress
 from chainrule.progress import silent
@@ -32,6 +32,7 @@ def score(
     tokens: Annotated[
         bool, Parameter(negative=(), help="A line for each token, an empty one after each sentence.")
     ] = False,
+    tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     json: Json = False,
 ) -> None:
@@ -45,7 +46,7 @@ def score(
     from chainrule.text.corpus import lines_as_they_come
 
     with progress() as told:
-        scorer = opened(model, markers, told)
+        scorer = opened(model, tokenizer, markers, told)
         shown = silent if sys.stdout.isatty() else told  # a bar among the answers would spoil both
         for block in lines_as_they_come(text, shown, "scoring"):
             for sentence in _scored(scorer, block):
@@ -87,13 +88,13 @@ class _Sentence:
         return "\n".join(lines) + "\n"
 
     def as_json(self, *, tokens: bool) -> dict[str, Any]:
-        summary = {"text": self.text, "log_prob": finite(self.log_prob), "oov": self.oov}
+        summary = {"text": self.text, "log_prob": finite(self.log_prob), "tokens": self.size, "oov": self.oov}
         if not tokens:
-            return {**summary, "tokens": self.size}
+            return summary
         rows = [
             {"token": token, "log_prob": finite(log_prob), "known": known} for token, log_prob, known in self.tokens()
         ]
-        return {**summary, "tokens": rows}
+        return {**summary, "token_scores": rows}
 
 
 def _scored(model: Model, block: Block) -> Iterator[_Sentence]:

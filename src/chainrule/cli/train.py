@@ -15,6 +15,7 @@ from chainrule.cli.arguments import (
     Overwrite,
     TextFiles,
     TokenizerName,
+    WholeNumber,
     check_read_once,
 )
 from chainrule.cli.models import check_model_target
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
 def ngram(
     *texts: TextFiles,
     output: ModelOutput,
-    order: Annotated[int, Parameter(help="Contexts are order - 1 tokens long.")] = 5,
+    order: Annotated[int, WholeNumber, Parameter(help="Contexts are order - 1 tokens long.")] = 5,
     tokenizer: TokenizerName = "word",
     prune: Annotated[
         tuple[int, ...],
+        WholeNumber,
         Parameter(
             help="Drop n-grams seen at most this often, by order from unigrams (0) on; the last number repeats: 0 0 1. "
             "Texts stand before it.",

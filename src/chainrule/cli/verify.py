@@ -22,4 +22,4 @@ def verify(model: Annotated[Path, Parameter(help="A model folder.")], /) -> None
         raise ModelFormatError(f"{model}: this is a file; only model folders have checksums")
     with progress() as told:
         entry = verify_model(model, told)
-    print(f"{model}: whole, {sum(file.bytes for file in entry.files.values()):,} bytes as they were written")
+    print(f"{model}: arrays whole, {sum(file.bytes for file in entry.files.values()):,} bytes as they were written")

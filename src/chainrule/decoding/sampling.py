@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import SettingError
+from chainrule.progress import Progress, silent
 from chainrule.protocol import check_tokens
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
     from chainrule.protocol import LanguageModel
 
+ROOM = 1 << 22  # how many probabilities are held at once: longer batches are cut, whatever the number of texts
+
 
 def sample(
     model: LanguageModel[Any],
@@ -26,6 +29,7 @@ def sample(
     max_tokens: int,
     temperature: float = 1.0,
     banned: Sequence[int] = (),
+    progress: Progress = silent,
 ) -> list[Int32[ndarray, " tokens"]]:
     """Continues each prefix until </s> (not returned) or max_tokens.
 
@@ -42,7 +46,25 @@ def sample(
     if seed < 0:
         raise SettingError(f"seed is {seed}; expected 0 or more")
     check_tokens(np.array(banned, np.int64), model.vocabulary_size)
-    generators = [np.random.default_rng([seed, row]) for row in range(len(prefixes))]
+    texts: list[Int32[ndarray, " tokens"]] = []
+    together = max(1, ROOM // model.vocabulary_size)
+    for first in range(0, len(prefixes), together):
+        progress("generating", first, len(prefixes))
+        batch = prefixes[first : first + together]
+        generators = [np.random.default_rng([seed, first + i]) for i in range(len(batch))]
+        texts += _sampled_together(model, batch, generators, max_tokens, temperature, list(banned))
+    return texts
+
+
+def _sampled_together(
+    model: LanguageModel[Any],
+    prefixes: Sequence[Int32[ndarray, " prefix"]],
+    generators: Sequence[np.random.Generator],
+    max_tokens: int,
+    temperature: float,
+    banned: list[int],
+) -> list[Int32[ndarray, " tokens"]]:
+    """As `sample`, in one batch."""
     texts: list[list[int]] = [[] for _ in prefixes]
     rows = np.arange(len(prefixes))  # those that still grow
     state = model.start(prefixes)
@@ -50,8 +72,8 @@ def sample(
         if not rows.size:
             break
         log_probs = np.array(model.next_log_probs(state), np.float64)  # a copy: what came may be the model's own
-        log_probs[:, list(banned)] = -np.inf
-        tokens = _drawn(log_probs, temperature, [generators[row] for row in rows])
+        log_probs[:, banned] = -np.inf
+        tokens = _drawn(log_probs, temperature, [generators[row] for row in rows.tolist()])
         for row, token in zip(rows.tolist(), tokens.tolist(), strict=True):
             texts[row].append(token)
         open_rows = np.flatnonzero(tokens != model.end)

@@ -6,6 +6,7 @@ that names the line. The conventions are KenLM's.
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import os
 import re
@@ -19,7 +20,7 @@ import numpy as np
 from chainrule.jit import run_all
 from chainrule.ngram import arpa_reading_kernels as kernels
 from chainrule.ngram.arpa_assembly import Extra, Trie, TwiceError, closed
-from chainrule.ngram.arpa_source import CUT_SHORT, DAMAGED, ArpaSource, Block, opened
+from chainrule.ngram.arpa_source import CUT_SHORT, DAMAGED, ArpaBlock, ArpaSource, opened
 from chainrule.ngram.config import MAX_ORDER
 from chainrule.ngram.table import NO_NODE, Table
 from chainrule.progress import Progress, silent
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 _OTHER_UNKNOWN = b"<UNK>"  # what some tools call <unk>
 _LOG_PROB_WITHOUT_UNKNOWN = -100 * np.log(10)
 _COUNT = re.compile(rb"ngram\s+(\d{1,18})\s*=\s*(\d{1,18})")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK = codecs.BOM_UTF8
 _COMMENT_LINES = 1000  # that may stand before \data\
 _AGAIN = "correct the line, or make the file again"
 
@@ -124,7 +125,7 @@ _NO_WORDS = _Words(0, np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, 
 class _Lines:
     """The n-grams of a block, or what is wrong with one."""
 
-    block: Block
+    block: ArpaBlock
     rows: Int32[ndarray, "ngrams order"]  # of word ids; for unigrams, of where their word starts and stops
     log_probs: Float32[ndarray, " ngrams"]
     log_backoffs: Float32[ndarray, " ngrams"]
@@ -133,7 +134,7 @@ class _Lines:
     wrong: slice  # bytes of the block
 
 
-def _parse(block: Block, order: int, has_backoffs: bool, known: _Words) -> _Lines:
+def _parse(block: ArpaBlock, order: int, has_backoffs: bool, known: _Words) -> _Lines:
     rows = np.empty((block.lines, max(order, 2)), np.int32)
     log_probs, log_backoffs = np.empty(block.lines, np.float32), np.empty(block.lines, np.float32)
     status, count, left_out, start, stop = kernels.parse_lines(
@@ -177,13 +178,14 @@ def _fail_at(source: ArpaSource, lines: _Lines, order: int) -> NoReturn:
     text = lines.block.text
     wrong = text[lines.wrong].tobytes()
     line = lines.block.first_line + int(np.count_nonzero(text[: lines.wrong.start] == ord("\n")))
+    words = "word" if order == 1 else "words"
     expected = {
         kernels.BAD_PROBABILITY: "a log10 probability, which is a number of at most 0",
         kernels.BAD_BACKOFF: f"a log10 back-off, which is a number of at most {kernels.LARGEST_BACKOFF:g}",
         kernels.NEEDLESS_BACKOFF: "no back-off at the highest order",
         kernels.UNKNOWN_WORD: "a word that is among the 1-grams",
-        kernels.TOO_FEW_FIELDS: f"a log10 probability and {order} words",
-        kernels.TOO_MANY_FIELDS: f"a log10 probability, {order} words and a log10 back-off",
+        kernels.TOO_FEW_FIELDS: f"a log10 probability and {order} {words}",
+        kernels.TOO_MANY_FIELDS: f"a log10 probability, {order} {words} and a log10 back-off",
     }
     source.fail(wrong, expected[lines.status], _AGAIN, line)
 
@@ -231,7 +233,7 @@ def _read_unigrams(
     return Vocabulary.from_arrays(pool, offsets), known, trie
 
 
-def _check_utf8(source: ArpaSource, block: Block) -> None:
+def _check_utf8(source: ArpaSource, block: ArpaBlock) -> None:
     """The words of longer n-grams need no check, since they have to be among the 1-grams."""
     data = block.text.tobytes()
     try:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import lzma
 import os
 import stat
 import zlib
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import numpy as np
 
 from chainrule.errors import ModelFormatError
+from chainrule.files import DECOMPRESSORS
 from chainrule.ngram.arpa_reading_kernels import count_newlines
 
 if TYPE_CHECKING:
@@ -30,13 +29,12 @@ TASK = "reading ARPA"
 BLOCK_BYTES = 1 << 22  # no line may be longer
 CUT_SHORT = "the file is cut short, so get it anew"
 DAMAGED = "the file is damaged, or is no ARPA file"
-_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _SECTION = b"\\"  # what the lines that begin a section begin with
 _SHOWN = 60  # bytes of a file that a message quotes at most
 
 
 @dataclass(frozen=True)
-class Block:
+class ArpaBlock:
     """Whole lines."""
 
     text: UInt8[ndarray, " bytes"]
@@ -72,7 +70,7 @@ class ArpaSource:
             if line:
                 yield line
 
-    def blocks_before_section(self) -> Iterator[Block]:
+    def blocks_before_section(self) -> Iterator[ArpaBlock]:
         """Lines up to one that begins a section."""
         while self._fill() and not self._is_at_section():
             stop = len(self._block)
@@ -80,7 +78,7 @@ class ArpaSource:
                 stop = self._block.find(b"\n" + _SECTION, self._at) + 1 or stop
             text = np.frombuffer(self._block, np.uint8)[self._at : stop]
             lines = count_newlines(text) + int(text[-1] != ord("\n"))
-            block = Block(text, self.line + 1, lines)
+            block = ArpaBlock(text, self.line + 1, lines)
             self.line, self._at = self.line + lines, stop
             yield block
 
@@ -107,7 +105,7 @@ class ArpaSource:
             block += data
             cut = block.rfind(b"\n") + 1 if data else len(block)
             if cut == 0 and len(block) >= BLOCK_BYTES:
-                self.fail(f"a line of more than {BLOCK_BYTES:,} bytes", "an n-gram", DAMAGED, self.line + 1)
+                self.fail(f"a line of more than {BLOCK_BYTES:,} bytes", "an n-gram in fewer", DAMAGED, self.line + 1)
             self._rest = bytes(block[cut:])
             del block[cut:]
             self._block, self._at = block, 0
@@ -137,7 +135,7 @@ def opened(path: Path, progress: Progress) -> Iterator[ArpaSource]:
             if is_regular:
                 progress(TASK, raw.tell(), status.st_size)
 
-        opener = _OPENERS.get(path.suffix)
+        opener = DECOMPRESSORS.get(path.suffix)
         if opener is None:
             yield ArpaSource(str(path), raw, told, status.st_size if is_regular else None)
         else:

@@ -105,7 +105,7 @@ def _formatted(table: Table, vocabulary: Vocabulary, order: int) -> Iterator[tup
 def _checked(node: int, lines: ndarray) -> memoryview:
     if node == DAMAGED:
         raise ModelFormatError(
-            "the n-gram table names a word or a node that is outside its arrays; the model is damaged, make it again"
+            "the n-gram table holds a word, a node or a number that cannot be; the model is damaged, make it again"
         )
     return lines.data
 

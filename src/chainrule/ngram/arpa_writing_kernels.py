@@ -14,7 +14,7 @@ from chainrule.protocol import BEGIN
 Array = NDArray[Any]
 
 NUMBER_ROOM = 24  # bytes that a number takes at most
-DAMAGED = -1  # instead of a node: the table holds a word or a node that there is not
+DAMAGED = -1  # instead of a node: the table holds a word or a node that there is not, or what is no number
 
 _LOG_10 = math.log(10)
 _LOG10_OF_ZERO = -99  # SRILM's convention
@@ -55,6 +55,8 @@ def write_lines(
             while path[k - 1] + 1 < begin.size and begin[path[k - 1] + 1] <= path[k]:
                 path[k - 1] += 1
             k -= 1
+        if np.isnan(log_probs[node]) or (node < inner and not log_backoffs[node] < np.inf):
+            return DAMAGED, used
         room = 2 * NUMBER_ROOM
         for k in range(1, order + 1):
             if not (0 <= path[k] < words.size and 0 <= words[path[k]] < offsets.size - 1):

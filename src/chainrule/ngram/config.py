@@ -31,6 +31,13 @@ class NGramConfig:
     kenlm_compatible: bool = False
 
     def __post_init__(self) -> None:
+        if not _is_whole(self.order):
+            raise SettingError(f"order is {self.order!r}; expected a whole number")
+        if not isinstance(self.prune, tuple) or not all(map(_is_whole, self.prune)):
+            raise SettingError(f"prune is {self.prune!r}; expected a tuple of whole numbers, such as (0, 0, 1)")
+        for name in ("interpolate_unigrams", "strict_discounts", "kenlm_compatible"):
+            if not isinstance(getattr(self, name), bool):
+                raise SettingError(f"{name} is {getattr(self, name)!r}; expected True or False")
         if not 1 <= self.order <= MAX_ORDER:
             raise SettingError(f"order {self.order} is not possible: an n-gram model has an order of 1 to {MAX_ORDER}")
         if not self.prune or self.prune[0] != 0:
@@ -49,3 +56,7 @@ class NGramConfig:
     def threshold(self, order: int) -> int:
         """n-grams of this order are kept if seen more often than this."""
         return self.prune[min(order, len(self.prune)) - 1]
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -61,6 +61,7 @@ def count_ngrams(
     levels = [_unigrams(stream, vocabulary_size)]
     ids = stream
     occurrences, sizes = run(group_by_context, stream, vocabulary_size, narrowest(stream.size)(0))
+    sizes = sizes.astype(narrowest(stream.size))
     for n in range(2, order + 1):
 
         def told(share: float, below: int = n - 2) -> None:

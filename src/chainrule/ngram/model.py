@@ -13,7 +13,7 @@ from chainrule.errors import SettingError
 from chainrule.jit import run_all
 from chainrule.ngram.query_kernels import advance, distributions, score_stream
 from chainrule.ngram.table import NO_NODE, Table
-from chainrule.protocol import BEGIN, END, check_tokens, top_of
+from chainrule.protocol import BEGIN, END, as_tokens, check_tokens, top_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,6 +103,7 @@ class NGramModel:
         """As `LanguageModel.advance`."""
         if len(tokens) != len(state):
             raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one to each")
+        tokens = as_tokens(tokens)
         check_tokens(tokens, self.vocabulary_size)
         tokens = np.ascontiguousarray(tokens, np.int32)
         return advance(self.table.words, self.table.begin, self.table.log_backoffs.size, state, tokens)
@@ -124,6 +125,8 @@ class NGramModel:
         """All sequences in one stream, scored; and where each one's scores start and stop."""
         if prefixes is not None and len(prefixes) != len(sequences):
             raise SettingError(f"{len(prefixes)} prefixes for {len(sequences)} sequences; give one to each")
+        sequences = [as_tokens(sequence) for sequence in sequences]
+        prefixes = prefixes and [as_tokens(prefix) for prefix in prefixes]
         parts: list[Int32[ndarray, " tokens"]] = []
         document_end = np.array([END], np.int32)
         for i, sequence in enumerate(sequences):

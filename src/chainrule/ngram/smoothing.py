@@ -79,7 +79,8 @@ def modified_kneser_ney(levels: Sequence[Level], config: NGramConfig, progress: 
         kept = level.counts > config.threshold(order)
         if order == 1:
             kept = np.ones(vocabulary_size, np.bool_)
-        log_probs, log_backoffs, lower = _interpolated(level, adjusted, kept, discounts, lower)
+        asked_for = order == 1 or order < len(levels)  # below, or by the next order
+        log_probs, log_backoffs, lower = _interpolated(level, adjusted, kept, discounts, lower, keep_probs=asked_for)
         if order == 1:
             if not config.interpolate_unigrams:
                 lower[UNKNOWN] += np.exp(log_backoffs[0])
@@ -135,9 +136,11 @@ def _interpolated(
     kept: Bool[ndarray, " ngrams"],
     discounts: Discounts,
     lower: Float64[ndarray, " lower_ngrams"],
+    *,
+    keep_probs: bool,
 ) -> tuple[Float32[ndarray, " ngrams"], Float32[ndarray, " contexts"], Float64[ndarray, " ngrams"]]:
     contexts = level.begin.size - 1
-    probs = np.empty(len(level), np.float64)
+    probs = np.empty(len(level) if keep_probs else 0, np.float64)
     log_probs, log_backoffs = np.empty(len(level), np.float32), np.empty(contexts, np.float32)
     edges = np.linspace(0, contexts, min(CHUNKS, contexts) + 1).astype(np.int64).tolist()
     taken = np.array([0.0, *discounts.values])

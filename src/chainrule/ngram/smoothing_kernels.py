@@ -45,7 +45,7 @@ def interpolate(
 ) -> None:
     """p = (a - D(a)) / total + gamma p_lower for the n-grams after contexts start .. stop; log_backoffs gets log gamma.
 
-    discounts: D(0) = 0, D(1), D(2), D(3 and more). A context that nothing follows has gamma = 1.
+    discounts: D(0) = 0, D(1), D(2), D(3 and more). A context that nothing follows has gamma = 1. probs may be empty.
     """
     for context in range(start, stop):
         total = 0.0
@@ -59,5 +59,7 @@ def interpolate(
         for ngram in range(begin[context], begin[context + 1]):
             count = counts[ngram]
             discounted = (count - discounts[min(count, 3)]) / total if total > 0 else 0.0
-            probs[ngram] = discounted + gamma * lower[suffixes[ngram]]
-            log_probs[ngram] = math.log(probs[ngram])
+            prob = discounted + gamma * lower[suffixes[ngram]]
+            if probs.size > 0:
+                probs[ngram] = prob
+            log_probs[ngram] = math.log(prob)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from chainrule import __version__
 from chainrule.report.tables import markdown_cell, markdown_code
 
 _BEGINNING = (
     "# A language model",
     "",
-    "Written by [chainrule](https://pypi.org/project/chainrule); `config.json` holds all of this for programs.",
+    f"Written by chainrule {__version__}; `config.json` holds all of this for programs.",
     "",
     "| what | value |",
     "|---|---|",

@@ -6,9 +6,7 @@ checked to be UTF-8; a byte-order mark at the start of a file and the carriage r
 
 from __future__ import annotations
 
-import bz2
 import codecs
-import gzip
 import hashlib
 import io
 import lzma
@@ -19,14 +17,15 @@ import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast, runtime_checkable
 
 from chainrule.errors import TextError
+from chainrule.files import DECOMPRESSORS
 from chainrule.progress import Progress, silent
 from chainrule.text.vocabulary import byte_array
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from jaxtyping import UInt8
     from numpy import ndarray
@@ -35,7 +34,6 @@ BLOCK_BYTES = 1 << 23
 STANDARD_INPUT = "-"
 _BYTE_ORDER_MARK = codecs.BOM_UTF8
 _LINE_END = re.compile("\r?\n")
-_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
 @dataclass(frozen=True)
@@ -70,12 +68,17 @@ class Source(Protocol):
 class Lines:
     """A text in memory, a document a line; a line end inside of one is a space, and one at its end is dropped."""
 
-    lines: Sequence[str]
+    lines: Iterable[str]
     name: str = "the given lines"
 
     def __post_init__(self) -> None:
         if isinstance(self.lines, str):
             raise TypeError("Lines takes several lines; put a single one in a list")
+        lines = tuple(self.lines)  # what can be read only once is read now
+        for line in lines:
+            if not isinstance(line, str):
+                raise TypeError(f"Lines takes strings, not {type(line).__name__}")
+        object.__setattr__(self, "lines", lines)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -169,7 +172,7 @@ def _read_blocks(name: str, digests: dict[str, str], *, wait: bool = True) -> It
     """Blocks of one source, each with the bytes of the file that have been read for it."""
     digest = hashlib.sha256()
     line, place = 1, 0
-    rest = b""
+    rest: list[bytes] = []  # the beginning of a line whose end has not been read yet
     try:
         with _opened(name) as (file, raw):
             knows_place = name != STANDARD_INPUT and raw.seekable()  # a pipe such as <(zcat corpus.gz) does not
@@ -178,16 +181,16 @@ def _read_blocks(name: str, digests: dict[str, str], *, wait: bool = True) -> It
                 digest.update(data)
                 if not data and not rest:
                     break
-                whole = rest + data
-                cut = whole.rfind(b"\n") + 1 if data else len(whole)
-                if cut == 0:
-                    rest = whole  # a line longer than a block
+                cut = data.rfind(b"\n") + 1
+                if data and cut == 0:
+                    rest.append(data)
                     continue
-                text, rest = whole[:cut], whole[cut:]
+                text = b"".join([*rest, data[:cut]])
+                rest = [data[cut:]] if data[cut:] else []
                 _check_utf8(text, name, line, place)
                 lines = text.count(b"\n")
                 yield Block(_clean(text, first=place == 0), name, line), raw.tell() if knows_place else 0
-                line, place = line + lines, place + cut
+                line, place = line + lines, place + len(text)
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise TextError(
             f"{name}: cannot be read: {error.strerror if isinstance(error, OSError) and error.strerror else error}"
@@ -201,7 +204,7 @@ def _opened(name: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     if name == STANDARD_INPUT:
         yield sys.stdin.buffer, sys.stdin.buffer
         return
-    opener = _OPENERS.get(Path(name).suffix)
+    opener = DECOMPRESSORS.get(Path(name).suffix)
     with open(name, "rb") as raw:
         if opener is None:
             yield raw, raw

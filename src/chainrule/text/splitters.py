@@ -31,6 +31,8 @@ from chainrule.text.splitter_kernels import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jaxtyping import UInt8
     from numpy import ndarray
 
@@ -128,6 +130,14 @@ def splitter_named(name: str) -> Splitter:
     if name not in SPLITTERS:
         raise SettingError(f"there is no tokenizer called {name!r}; choose one of {', '.join(SPLITTERS)}")
     return SPLITTERS[name]
+
+
+def splitter_marked_in(tokens: Iterable[bytes]) -> Splitter:
+    """The splitter whose marks some tokens carry; `Whitespace`, which has none, where no token does."""
+    spelled = b"\n".join(tokens)
+    if JOINER.encode() in spelled:
+        return SPLITTERS["word"]
+    return SPLITTERS["character" if VISIBLE[" "].encode() in spelled else "whitespace"]
 
 
 @cache

@@ -12,7 +12,7 @@ from chainrule.text.splitters import LINE_FEED, NEVER_IN_UTF8, Splitter, splitte
 from chainrule.text.vocabulary import DROPPED, Encoded, Markers, Vocabulary, byte_array
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from jaxtyping import Int32, UInt8
     from numpy import ndarray
@@ -64,14 +64,3 @@ def documents_of(stream: Int32[ndarray, " tokens"]) -> list[Int32[ndarray, " tok
     ends = np.flatnonzero(stream == END)
     starts = np.concatenate([[0], ends + 1])[:-1]
     return [stream[start:stop] for start, stop in zip(starts.tolist(), ends.tolist(), strict=True)]
-
-
-def as_stream(documents: Sequence[Int32[ndarray, " tokens"]]) -> Int32[ndarray, " tokens"]:
-    """The opposite of `documents_of`."""
-    lengths = np.fromiter(map(len, documents), np.int64, len(documents))
-    stream = np.full(int(lengths.sum()) + len(documents), END, np.int32)
-    if len(documents):
-        is_token = np.ones(stream.size, np.bool_)
-        is_token[np.cumsum(lengths + 1) - 1] = False
-        stream[is_token] = np.concatenate(documents)
-    return stream

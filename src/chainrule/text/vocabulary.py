@@ -88,9 +88,6 @@ class Vocabulary:
     def __len__(self) -> int:
         return self._size
 
-    def __contains__(self, token: str) -> bool:
-        return token in MARKER_TOKENS or self.id_of(token) != UNKNOWN
-
     def id_of(self, token: str) -> int:
         """The id of a token; <unk>'s where it is unknown."""
         if token in MARKER_TOKENS:
@@ -168,7 +165,8 @@ class MarkerError(TextError):
         self.marker, self.line = marker, line
         super().__init__(
             f"{source}, line {line}: {marker} stands in the text, but it is a marker of the model. "
-            "Say --markers skip to leave markers out, or --markers keep to count <unk> as the unknown word"
+            "Say --markers skip to leave markers out, or --markers keep to count <unk> as the unknown word "
+            "(in Python: markers=...)"
         )
 
     def at(self, source: str, first_line: int) -> MarkerError:
