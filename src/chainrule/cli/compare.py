@@ -22,7 +22,6 @@ from chainrule.cli.arguments import (
 )
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.errors import OutputError
-from chainrule.files import check_writable, replaced
 from chainrule.report.tables import markdown_code, markdown_table, text_table
 
 if TYPE_CHECKING:
@@ -92,6 +91,8 @@ def _print(comparison: Comparison, train: Source, measured: Source) -> None:
 
 def _check_report_folder(folder: Path, *, overwrite: bool) -> None:
     """Asked before the work, not after it."""
+    from chainrule.files import check_writable
+
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder}: a file is in the way; a report is a folder, so choose another name")
     taken = [name for name in (TABLE, FIGURES) if (folder / name).exists()]
@@ -104,6 +105,8 @@ def _check_report_folder(folder: Path, *, overwrite: bool) -> None:
 
 def _write(folder: Path, comparison: Comparison, train: Source, measured: Source) -> None:
     """Raises OutputError."""
+    from chainrule.files import replaced
+
     figures = json_library.dumps(comparison.as_json(), indent=2) + "\n"
     is_new = not folder.exists()
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -31,6 +30,8 @@ def generate(
 
     Unknown tokens are never drawn.
     """
+    import secrets
+
     drawn = secrets.randbelow(10**6) if seed is None else seed
     with progress() as told:
         texts = opened(model, tokenizer, markers, told).generate(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from chainrule.cli.screen import note
 from chainrule.errors import OutputError
-from chainrule.files import check_writable
 
 if TYPE_CHECKING:
     from chainrule.model import Model
@@ -27,6 +26,7 @@ def opened(path: Path, tokenizer: str | None, markers: Markers | None, told: Pro
 
 def check_model_target(target: Path, *, overwrite: bool) -> None:
     """Asked before the work: whether a model folder or an ARPA file may be written. Raises OutputError."""
+    from chainrule.files import check_writable
     from chainrule.model import ARPA_SUFFIXES
     from chainrule.store import check_target
 
