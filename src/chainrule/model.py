@@ -35,7 +35,7 @@ from chainrule.text.corpus import Corpus, Source
 from chainrule.text.speller import ByteSpeller
 from chainrule.text.splitters import splitter_marked_in, splitter_named
 from chainrule.text.tokenizer import Tokenizer, documents_of
-from chainrule.text.vocabulary import MarkerError, Markers, Vocabulary
+from chainrule.text.vocabulary import Markers, Vocabulary
 
 if TYPE_CHECKING:
     import os
@@ -270,13 +270,7 @@ def encoded_stream(
     tokenizer: Tokenizer, source: Source, progress: Progress = silent, *, grow: bool = False
 ) -> Int32[ndarray, " tokens"]:
     """A whole source as one stream of ids, </s> after each document. Raises TextError, told with file and line."""
-    parts = []
-    for block in source.blocks(progress):
-        try:
-            parts.append(tokenizer.encode(block.text, grow=grow).ids)
-        except MarkerError as error:
-            raise error.at(block.source, block.first_line) from None
-    return np.concatenate(parts)
+    return np.concatenate([tokenizer.encode_block(block, grow=grow).ids for block in source.blocks(progress)])
 
 
 def peak_memory() -> int | None:

@@ -101,12 +101,8 @@ def _scored(model: Model, block: Block) -> Iterator[_Sentence]:
     import numpy as np
 
     from chainrule.protocol import END, UNKNOWN
-    from chainrule.text.vocabulary import MarkerError
 
-    try:
-        encoded = model.tokenizer.encode(block.text)
-    except MarkerError as error:
-        raise error.at(block.source, block.first_line) from None
+    encoded = model.tokenizer.encode_block(block)
     known = encoded.ids != UNKNOWN
     log_probs = np.concatenate(model.token_scores(encoded.ids))
     stops = np.flatnonzero(encoded.ids == END) + 1

@@ -20,7 +20,6 @@ from chainrule import __version__
 from chainrule.progress import Progress, silent
 from chainrule.protocol import UNKNOWN
 from chainrule.text.tokenizer import documents_of
-from chainrule.text.vocabulary import MarkerError
 
 if TYPE_CHECKING:
     from chainrule.protocol import Scorer
@@ -95,10 +94,7 @@ def measure(
     log_prob = log_prob_without_oov = spelling = 0.0
     digest = hashlib.sha256()
     for block in source.blocks(progress, "evaluating"):
-        try:
-            encoded = tokenizer.encode(block.text)
-        except MarkerError as error:
-            raise error.at(block.source, block.first_line) from None
+        encoded = tokenizer.encode_block(block)
         sequences = documents_of(encoded.ids)
         scores = np.concatenate(scorer.score(sequences), dtype=np.float64)
         unknown = np.flatnonzero(encoded.ids == UNKNOWN)

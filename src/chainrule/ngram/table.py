@@ -122,7 +122,8 @@ def packed(levels: Sequence[Level], estimates: Sequence[Estimates]) -> Table:
         if first == 1:
             table.begin[0] = 1  # the empty context's backoff is never asked for
         else:
-            table.begin[contexts] = first + (begin if kept_contexts.all() else begin[kept_contexts])
+            inside = begin if kept_contexts.all() else begin[kept_contexts]
+            table.begin[contexts] = first + inside.astype(table.begin.dtype, copy=False)
             table.log_backoffs[contexts] = estimate.log_backoffs[kept_contexts]
         contexts, kept_contexts = nodes_here, kept
         first += size

@@ -9,13 +9,15 @@ import numpy as np
 from chainrule.errors import SettingError
 from chainrule.protocol import END
 from chainrule.text.splitters import LINE_FEED, NEVER_IN_UTF8, Splitter, splitter_named
-from chainrule.text.vocabulary import DROPPED, Encoded, Markers, Vocabulary, byte_array
+from chainrule.text.vocabulary import DROPPED, Encoded, MarkerError, Markers, Vocabulary, byte_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from jaxtyping import Int32, UInt8
     from numpy import ndarray
+
+    from chainrule.text.corpus import Block
 
 
 class Tokenizer:
@@ -42,6 +44,13 @@ class Tokenizer:
     def encode(self, text: UInt8[ndarray, " bytes"], *, document_end: int = LINE_FEED, grow: bool = False) -> Encoded:
         """Valid UTF-8 whose documents each end with the byte `document_end` -> a stream of ids. Raises MarkerError."""
         return self.vocabulary.encode(self.splitter.rewrite(text, document_end), markers=self.markers, grow=grow)
+
+    def encode_block(self, block: Block, *, grow: bool = False) -> Encoded:
+        """As `encode`; a MarkerError is told with file and line."""
+        try:
+            return self.encode(block.text, grow=grow)
+        except MarkerError as error:
+            raise error.at(block.source, block.first_line) from None
 
     def encode_texts(self, texts: Iterable[str]) -> Encoded:
         """Each text is a document, newlines in it or not."""
