@@ -290,7 +290,7 @@ def digest() -> str:
 def test_compiled_code_is_kept_apart_for_every_state_of_the_kernels(package: Path) -> None:
     seen = {digest()}
     kernels = sorted(package.rglob("*_kernels.py"))
-    assert {path.parent.name for path in kernels} == set(jit.ROOMS_WITH_KERNELS)
+    assert {path.parent.name for path in kernels} >= {"text", "ngram"}
     for path in [*kernels, package / "protocol.py"]:
         path.write_text(path.read_text() + "\n# changed\n")
         seen.add(digest())
@@ -302,4 +302,5 @@ def test_compiled_code_is_kept_apart_for_every_state_of_the_kernels(package: Pat
 def test_compiled_code_outlives_changes_elsewhere(package: Path) -> None:
     before = digest()
     (package / "store.py").write_text("")
+    (package / "ngram" / "model.py").write_text("")
     assert digest() == before

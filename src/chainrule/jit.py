@@ -1,7 +1,8 @@
 """Compiled kernels: Numba's decorator, where compiled code is kept, and how it runs on threads beside Ctrl-C.
 
 Numba's own cache misses a changed callee in another file and fails at import where nothing can be written. So the cache
-folder is named after a digest of every source file that holds kernels, and lies in the first place that can be written.
+folder is named after a digest of every source file that kernels are made of (`*_kernels.py`, which import nothing else
+of ours but this file and `protocol.py`), and lies in the first place that can be written.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 PACKAGE = Path(__file__).parent
-ROOMS_WITH_KERNELS = ("text", "ngram")
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -99,7 +99,7 @@ def _sources_digest() -> str:
     for path in [
         Path(__file__),
         PACKAGE / "protocol.py",  # whose ids are constants in the kernels
-        *sorted(path for room in ROOMS_WITH_KERNELS for path in (PACKAGE / room).rglob("*.py")),
+        *sorted(PACKAGE.rglob("*_kernels.py")),
     ]:
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]

@@ -24,7 +24,8 @@ from chainrule.ngram.arpa_assembly_kernels import (
 )
 from chainrule.ngram.counting import narrowest
 from chainrule.ngram.counting_kernels import PLACE_BITS
-from chainrule.ngram.table import NO_NODE, Table
+from chainrule.ngram.query_kernels import NO_NODE
+from chainrule.ngram.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from chainrule.jit import kernel
 from chainrule.ngram.counting_kernels import PLACE_BITS, sort_keys
-from chainrule.ngram.query_kernels import child
-from chainrule.ngram.table import NO_NODE
+from chainrule.ngram.query_kernels import NO_NODE, child
 
 Array = NDArray[Any]
 

@@ -22,7 +22,7 @@ from chainrule.ngram import arpa_reading_kernels as kernels
 from chainrule.ngram.arpa_assembly import Extra, Trie, TwiceError, closed
 from chainrule.ngram.arpa_source import CUT_SHORT, DAMAGED, ArpaBlock, ArpaSource, opened
 from chainrule.ngram.config import MAX_ORDER
-from chainrule.ngram.table import NO_NODE, Table
+from chainrule.ngram.query_kernels import NO_NODE
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary, byte_array
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from jaxtyping import Float32, Int32, Int64, UInt8, UInt64
     from numpy import ndarray
+
+    from chainrule.ngram.table import Table
 
 _OTHER_UNKNOWN = b"<UNK>"  # what some tools call <unk>
 _LOG_PROB_WITHOUT_UNKNOWN = -100 * np.log(10)

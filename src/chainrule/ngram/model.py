@@ -11,8 +11,7 @@ import numpy as np
 
 from chainrule.errors import SettingError
 from chainrule.jit import run_all
-from chainrule.ngram.query_kernels import advance, distributions, score_stream
-from chainrule.ngram.table import NO_NODE, Table
+from chainrule.ngram.query_kernels import NO_NODE, advance, distributions, score_stream
 from chainrule.protocol import BEGIN, END, as_tokens, check_tokens, top_of
 
 if TYPE_CHECKING:
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
     from jaxtyping import Float32, Int, Int32, Int64
     from numpy import ndarray
+
+    from chainrule.ngram.table import Table
 
     Contexts = Int64[ndarray, "rows order-1"]
 

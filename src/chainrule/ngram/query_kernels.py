@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chainrule.jit import kernel
-from chainrule.ngram.table import NO_NODE
 from chainrule.protocol import BEGIN, END
 
 Array = NDArray[Any]
+
+NO_NODE = -1
 
 _BLOCK = 1024  # tokens that go through one order before the next, so that the processor overlaps their cache misses
 _BEGIN_NODE = 1 + BEGIN

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from chainrule.ngram.smoothing import Estimates
 
 ROOT = 0
-NO_NODE = -1
 
 
 @dataclass(frozen=True)
