@@ -244,7 +244,7 @@ def load(
             f"{path}: was trained with the {model.tokenizer.name} tokenizer; it cannot use {tokenizer!r}"
         )
     if markers is not None:
-        model.tokenizer = Tokenizer(model.tokenizer.splitter, model.tokenizer.vocabulary, markers)
+        model.tokenizer = model.tokenizer.with_markers(markers)
     return model
 
 

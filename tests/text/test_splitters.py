@@ -83,7 +83,7 @@ def rewritten(name: str, document: str) -> str:
 
 
 def restored(name: str, tokens: str) -> str:
-    return splitter_named(name).restore(tokens.encode()).decode()
+    return splitter_named(name).restored(byte_array(tokens.encode())).text.tobytes().decode()
 
 
 # What the word splitter promises, said once more without classes, states or bytes.

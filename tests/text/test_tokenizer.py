@@ -108,3 +108,26 @@ def test_a_misspelt_choice_is_refused_by_its_name(kind: str, markers: str, named
 def test_a_stream_is_its_documents_each_with_its_end(documents: list[np.ndarray]) -> None:
     stream = np.array([token for document in documents for token in [*document.tolist(), END]], np.int32)
     assert [part.tolist() for part in documents_of(stream)] == [document.tolist() for document in documents]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(st.lists(texts, max_size=4), st.integers(0, 4))
+@example(["a b ￭", "", "日本, 3.1"], 1)
+def test_tokens_are_aligned_with_the_normalised_text(kind: str, documents: list[str], known: int) -> None:
+    tokenizer = Tokenizer.untrained(kind)
+    joined = b"".join(text.encode("utf-8", "replace") + b"\xff" for text in documents[:known])
+    tokenizer.encode(byte_array(joined), document_end=0xFF, grow=True)
+    encoded = tokenizer.encode_texts(documents)
+    found = tokenizer.align(encoded)
+    text = found.text.tobytes()
+    assert text.decode() == "".join(normalised(kind, document) + "\n" for document in documents)
+    assert found.starts.size == found.stops.size == encoded.ids.size
+    gaps = zip([0, *found.stops.tolist()], found.starts.tolist(), strict=False)
+    assert all(text[stop:start] in (b"", b" ") for stop, start in gaps)
+    assert (found.stops > found.starts).all()
+    ends = found.starts[encoded.ids == END].tolist()
+    lengths = [len(normalised(kind, document).encode()) + 1 for document in documents]
+    assert [end + 1 for end in ends] == np.cumsum(lengths, dtype=int).tolist()
+    for token, start, stop in zip(encoded.ids.tolist(), found.starts.tolist(), found.stops.tolist(), strict=True):
+        if token > END:
+            assert tokenizer.restore(tokenizer.vocabulary.token_bytes(token)) == text[start:stop]

@@ -98,15 +98,15 @@ def measure(
         sequences = documents_of(encoded.ids)
         scores = np.concatenate(scorer.score(sequences), dtype=np.float64)
         unknown = np.flatnonzero(encoded.ids == UNKNOWN)
-        normalised = tokenizer.restore(encoded.text.tobytes())
+        normalised = tokenizer.align(encoded).text
         documents += len(sequences)
         tokens += scores.size
         oov += unknown.size
-        size += len(normalised)
+        size += normalised.size
         log_prob += float(scores.sum())
         log_prob_without_oov += float(scores[encoded.ids != UNKNOWN].sum())
         spelling += math.fsum(speller.log_prob(encoded.surface(place)) for place in unknown.tolist())
-        digest.update(normalised)
+        digest.update(normalised.data)
     return Measurement(
         documents=documents,
         tokens=tokens,
@@ -118,7 +118,7 @@ def measure(
         seconds=time.perf_counter() - began,
         text_signature=f"text:{digest.hexdigest()[:8]}|oov:spelled|predict:tokens,</s>|v:{__version__}",
         model_signature=(
-            f"tok:{tokenizer.name}|loses:{tokenizer.splitter.loses}|vocab:{tokenizer.vocabulary_size}|spell:{speller.name}|context:line"
+            f"tok:{tokenizer.name}|loses:{tokenizer.loses}|vocab:{tokenizer.vocabulary_size}|spell:{speller.name}|context:line"
         ),
     )
 

@@ -4,12 +4,11 @@
     character:   "a b"            ->  "a ␠ b"
 
 A splitter knows no vocabulary. What it does not keep (runs of white space, its own marker characters) it names in
-`loses`, and `restore(rewrite(text))` is the normalised text: the text that probabilities and bits per byte are about.
+`loses`, and `restored(rewrite(text)).text` is the normalised text: what probabilities and bits per byte are about.
 """
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from chainrule.errors import SettingError
+from chainrule.text.restoring import Alignment, joined, meanings_of, spaced
 from chainrule.text.splitter_kernels import (
     ALONE,
     CONNECTOR,
@@ -70,8 +70,8 @@ class Splitter(Protocol):
         text: valid UTF-8, each document ended by the byte `document_end`.
         """
 
-    def restore(self, tokens: bytes) -> bytes:
-        """The normalised text of tokens that were written by `rewrite`, or put together by a model."""
+    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        """The normalised text of tokens that `rewrite` wrote, or a model put together, and the place of each in it."""
 
 
 class Whitespace:
@@ -84,8 +84,8 @@ class Whitespace:
         out = np.empty(text.size, np.uint8)
         return out[: rewrite_whitespace(text, document_end, out)]
 
-    def restore(self, tokens: bytes) -> bytes:
-        return tokens
+    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        return spaced(tokens)
 
 
 class Word:
@@ -103,9 +103,8 @@ class Word:
         out = np.empty(5 * text.size, np.uint8)
         return out[: rewrite_words(text, document_end, character_classes(), out)]
 
-    def restore(self, tokens: bytes) -> bytes:
-        mark = JOINER.encode()
-        return tokens.replace(b" " + mark, b"").replace(mark + b" ", b"").replace(mark, b"")
+    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        return spaced(tokens, before=JOINER, after=JOINER)
 
 
 class Character:
@@ -118,8 +117,8 @@ class Character:
         out = np.empty(4 * text.size, np.uint8)
         return out[: rewrite_characters(text, document_end, out)]
 
-    def restore(self, tokens: bytes) -> bytes:
-        return _VISIBLE_PATTERN.sub(_hidden, tokens.replace(b" ", b""))
+    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        return joined(tokens, _PICTURED)
 
 
 SPLITTERS: dict[str, Splitter] = {splitter.name: splitter for splitter in (Whitespace(), Word(), Character())}
@@ -168,9 +167,4 @@ _CLASS_OF_CHARACTER = {
     CONNECTORS: CONNECTOR,
     NUMBER_CONNECTORS: NUMBER_CONNECTOR,
 }
-_PICTURES = {picture.encode(): character.encode() for character, picture in VISIBLE.items()}
-_VISIBLE_PATTERN = re.compile(b"|".join(_PICTURES))
-
-
-def _hidden(picture: re.Match[bytes]) -> bytes:
-    return _PICTURES[picture.group()]
+_PICTURED = meanings_of({picture: ord(character) for character, picture in VISIBLE.items()})

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.text.corpus import Block
+    from chainrule.text.restoring import Alignment
 
 
 class Tokenizer:
@@ -38,8 +39,17 @@ class Tokenizer:
         return self.splitter.name
 
     @property
+    def loses(self) -> str:
+        """What the normalised text no longer shows, for signatures."""
+        return self.splitter.loses
+
+    @property
     def vocabulary_size(self) -> int:
         return len(self.vocabulary)
+
+    def with_markers(self, markers: Markers) -> Tokenizer:
+        """The same, with another rule for literal markers. Raises SettingError."""
+        return Tokenizer(self.splitter, self.vocabulary, markers)
 
     def encode(self, text: UInt8[ndarray, " bytes"], *, document_end: int = LINE_FEED, grow: bool = False) -> Encoded:
         """Valid UTF-8 whose documents each end with the byte `document_end` -> a stream of ids. Raises MarkerError."""
@@ -65,7 +75,11 @@ class Tokenizer:
 
     def restore(self, tokens: bytes) -> bytes:
         """The normalised text of tokens with one space between and a newline after each document."""
-        return self.splitter.restore(tokens)
+        return self.splitter.restored(byte_array(tokens)).text.tobytes()
+
+    def align(self, encoded: Encoded) -> Alignment:
+        """The normalised text of what was encoded, and the place of each of its tokens there, unknown ones too."""
+        return self.splitter.restored(encoded.text)
 
 
 def documents_of(stream: Int32[ndarray, " tokens"]) -> list[Int32[ndarray, " tokens"]]:

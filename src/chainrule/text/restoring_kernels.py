@@ -1,0 +1,121 @@
+"""The compiled passes that undo what a splitter wrote: tokens in, the normalised text and every token's place out.
+
+`tokens` has one space between tokens and a newline, which is a token too, after each document; the last newline may be
+missing. Each kernel fills `out`, and starts and stops by token, and returns how many bytes and tokens there were.
+Neither needs more room than `tokens` has bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chainrule.jit import kernel
+
+Bytes = NDArray[np.uint8]
+Array = NDArray[Any]
+
+AS_IT_IS = -1
+
+_LINE_FEED, _BLANK = 10, 32
+
+
+@kernel
+def _stands_at(mark: Bytes, tokens: Bytes, start: int, stop: int) -> bool:
+    """Whether a mark, which is not empty, stands at `start`, and ends by `stop`."""
+    stands = mark.size > 0 and start + mark.size <= stop
+    for j in range(mark.size):
+        stands = stands and tokens[start + j] == mark[j]
+    return stands
+
+
+@kernel
+def restore_spaced(
+    tokens: Bytes, before: Bytes, after: Bytes, out: Bytes, starts: Array, stops: Array
+) -> tuple[int, int]:
+    """A space between tokens, but where a mark says that they touch.
+
+    before, after: the mark at a token's start, at its end; empty where there is none.
+    """
+    size = count = 0
+    touches = True  # what stands before: nothing in this document, or a token with a mark at its end
+    i = 0
+    while i < tokens.size:
+        if tokens[i] == _LINE_FEED:
+            out[size] = _LINE_FEED
+            starts[count], stops[count] = size, size + 1
+            size += 1
+            count += 1
+            touches = True
+            i += 1
+            continue
+        start = i
+        while i < tokens.size and tokens[i] != _BLANK and tokens[i] != _LINE_FEED:
+            i += 1
+        stop = i
+        if _stands_at(before, tokens, start, stop):
+            start += before.size
+            touches = True
+        if not touches:
+            out[size] = _BLANK
+            size += 1
+        touches = _stands_at(after, tokens, stop - after.size, stop) and stop - after.size >= start
+        if touches:
+            stop -= after.size
+        starts[count] = size
+        for j in range(start, stop):
+            out[size] = tokens[j]
+            size += 1
+        stops[count] = size
+        count += 1
+        if i < tokens.size and tokens[i] == _BLANK:
+            i += 1
+    return size, count
+
+
+@kernel
+def restore_joined(tokens: Bytes, meanings: Array, out: Bytes, starts: Array, stops: Array) -> tuple[int, int]:
+    """Nothing between tokens.
+
+    meanings: the byte that a code point stands for, or AS_IT_IS; the code points past its end stay as they are, too.
+    """
+    size = count = 0
+    i = 0
+    while i < tokens.size:
+        starts[count] = size
+        if tokens[i] == _LINE_FEED:
+            out[size] = _LINE_FEED
+            size += 1
+            i += 1
+        else:
+            while i < tokens.size and tokens[i] != _BLANK and tokens[i] != _LINE_FEED:
+                code, length = _code_point(tokens, i)
+                meaning = meanings[code] if code < meanings.size else AS_IT_IS
+                if meaning != AS_IT_IS:
+                    out[size] = meaning
+                    size += 1
+                else:
+                    for j in range(length):
+                        out[size + j] = tokens[i + j]
+                    size += length
+                i += length
+            if i < tokens.size and tokens[i] == _BLANK:
+                i += 1
+        stops[count] = size
+        count += 1
+    return size, count
+
+
+@kernel
+def _code_point(tokens: Bytes, i: int) -> tuple[int, int]:
+    """The code point at byte i, and its length in bytes; 0x10000 for all that take four, and for damaged ones."""
+    first = np.int64(tokens[i])
+    if first < 0x80:
+        return first, 1
+    if 0xC0 <= first < 0xE0 and i + 1 < tokens.size:
+        return (first & 0x1F) << 6 | np.int64(tokens[i + 1]) & 0x3F, 2
+    if 0xE0 <= first < 0xF0 and i + 2 < tokens.size:
+        return (first & 0x0F) << 12 | (np.int64(tokens[i + 1]) & 0x3F) << 6 | np.int64(tokens[i + 2]) & 0x3F, 3
+    return 0x10000, 1

@@ -1,0 +1,91 @@
+"""Tokens back to text, against string methods; and where each token stands in it."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from chainrule.text.restoring import Alignment, joined, meanings_of, spaced
+from chainrule.text.restoring_kernels import restore_joined, restore_spaced
+from chainrule.text.vocabulary import byte_array
+
+MARK = "￭"
+tokens = st.lists(st.text(f"ab{MARK}é日😀#", min_size=1, max_size=4), max_size=5)
+documents = st.lists(tokens, max_size=4)
+
+
+def written(documents: list[list[str]]) -> str:
+    return "".join(" ".join(document) + "\n" for document in documents)
+
+
+def pieces(alignment: Alignment) -> list[str]:
+    text = alignment.text.tobytes()
+    return [
+        text[start:stop].decode()
+        for start, stop in zip(alignment.starts.tolist(), alignment.stops.tolist(), strict=True)
+    ]
+
+
+def flat(documents: list[list[str]]) -> list[str]:
+    return [token for document in documents for token in [*document, "\n"]]
+
+
+def bared(token: str) -> str:
+    """Without one mark at each end."""
+    token = token.removeprefix(MARK)
+    return token.removesuffix(MARK)
+
+
+@given(documents)
+@example([["￭"], ["￭￭", "￭"], []])
+def test_words_are_joined_where_a_mark_stands(documents: list[list[str]]) -> None:
+    found = spaced(byte_array(written(documents).encode()), before=MARK, after=MARK)
+    lines = []
+    for document in documents:
+        line = ""
+        for left, right in itertools.pairwise(["", *document]):
+            touches = not left or right.startswith(MARK) or left.removeprefix(MARK).endswith(MARK)
+            line += ("" if touches else " ") + bared(right)
+        lines.append(line + "\n")
+    assert found.text.tobytes().decode() == "".join(lines)
+    assert pieces(found) == [bared(token) for token in flat(documents)]
+
+
+@given(documents)
+def test_without_marks_tokens_are_given_back_as_they_are(documents: list[list[str]]) -> None:
+    found = spaced(byte_array(written(documents).encode()))
+    assert found.text.tobytes().decode() == written(documents)
+    assert pieces(found) == flat(documents)
+
+
+@given(documents)
+def test_joined_tokens_stand_side_by_side_and_characters_have_the_meanings_given(documents: list[list[str]]) -> None:
+    found = joined(byte_array(written(documents).encode()), meanings_of({"é": 0xE9, "日": 32, "a": 65}))
+    changed = {ord("é"): "\udce9", ord("日"): " ", ord("a"): "A"}
+    expected = [token.translate(changed).encode("utf-8", "surrogateescape") for token in flat(documents)]
+    assert found.text.tobytes() == b"".join(expected)
+    edges = [0, *itertools.accumulate(map(len, expected))]
+    assert found.starts.tolist() == edges[:-1]
+    assert found.stops.tolist() == edges[1:]
+
+
+def test_the_last_newline_may_be_missing() -> None:
+    assert pieces(spaced(byte_array(b"a b\nc"))) == ["a", "b", "\n", "c"]
+    assert pieces(joined(byte_array(b"a b\nc"), meanings_of({"x": 0}))) == ["a", "b", "\n", "c"]
+
+
+@pytest.mark.parametrize("room", [0, 1, 64])
+@given(st.binary(max_size=30))
+def test_whatever_the_bytes_a_kernel_stays_in_its_arrays(room: int, data: bytes) -> None:
+    text, guard = byte_array(data), 0xA5
+    for kernel, extra in (
+        (restore_spaced, (byte_array(MARK.encode()), byte_array(b"#"))),
+        (restore_joined, (np.array([-1] * 40 + [7], np.int16),)),
+    ):
+        out, starts, stops = (np.full(text.size + room, guard, type_) for type_ in (np.uint8, np.int64, np.int64))
+        size, count = kernel(text, *extra, out[: text.size], starts[: text.size], stops[: text.size])
+        assert size <= text.size
+        assert count <= text.size
+        assert all((array[text.size :] == guard).all() for array in (out, starts, stops))
