@@ -70,7 +70,7 @@ def test_blocks_are_whole_lines_that_join_to_the_file_whatever_their_size(tmp_pa
     assert b"".join(block.text.tobytes() for block in blocks) == cleaned(text.encode())
     assert all(block.text[-1] == ord("\n") for block in blocks)
     lines_before = itertools.accumulate([np.count_nonzero(block.text == ord("\n")) for block in blocks], initial=1)
-    assert [block.first_line for block in blocks] == list(lines_before)[:-1]
+    assert [block.first for block in blocks] == list(lines_before)[:-1]
     assert {block.source for block in blocks} == set(source.sources)
     assert source.digests == {source.sources[0]: hashlib.sha256(text.encode()).hexdigest()}
 
@@ -252,11 +252,11 @@ def test_lines_come_before_a_pipe_closes(monkeypatch: pytest.MonkeyPatch) -> Non
         assert next(blocks).text.tobytes() == b"one\ntwo\n"
         pipe.write("ee\r\nvier é".encode()[:-1])
         block = next(blocks)
-        assert (block.text.tobytes(), block.first_line) == (b"three\n", 3)
+        assert (block.text.tobytes(), block.first) == (b"three\n", 3)
         pipe.write("é".encode()[1:])
         pipe.close()
         block = next(blocks)
-        assert (block.text.tobytes(), block.first_line) == ("vier é\n".encode(), 4)
+        assert (block.text.tobytes(), block.first) == ("vier é\n".encode(), 4)
         assert list(blocks) == []
 
 
@@ -350,7 +350,7 @@ def test_a_source_of_ones_own_can_be_read() -> None:
 
 def test_lines_that_can_be_read_once_are_kept() -> None:
     lines = Lines(line for line in ["a b", "c"])
-    assert [block.lines() for block in lines.blocks()] == [["a b", "c"]]
+    assert [block.documents() for block in lines.blocks()] == [["a b", "c"]]
     assert lines.digests == {"the given lines": hashlib.sha256(b"a b\nc\n").hexdigest()}
 
 

@@ -15,7 +15,7 @@ from chainrule.text.splits import Part, train_and_heldout
 
 
 def lines_of(part: Part) -> list[str]:
-    return [line for block in part.blocks() for line in block.lines()]
+    return [line for block in part.blocks() for line in block.documents()]
 
 
 @given(st.integers(10, 1200))
@@ -42,7 +42,7 @@ def test_each_block_knows_its_place_in_the_whole_text(tmp_path) -> None:
     for part in train_and_heldout(Corpus.of(names)):
         for block in part.blocks():
             whole = texts[names.index(block.source)]
-            assert block.lines() == whole[block.first_line - 1 :][: len(block.lines())]
+            assert block.documents() == whole[block.first - 1 :][: len(block.documents())]
             assert block.text.flags.writeable  # or kernels would be compiled anew for it
             assert block.text.dtype == np.uint8
 
@@ -64,9 +64,9 @@ def test_a_part_has_a_name_and_the_digest_of_its_text() -> None:
 def test_a_part_tells_its_progress_and_can_be_read_again() -> None:
     part, _ = train_and_heldout(Lines([str(i) for i in range(30)]))
     told: list[tuple[str, float, float | None]] = []
-    first = [block.lines() for block in part.blocks(lambda *args: told.append(args), "measuring")]
+    first = [block.documents() for block in part.blocks(lambda *args: told.append(args), "measuring")]
     assert told == [("measuring", i, 3) for i in (1, 2, 3)]
-    assert [block.lines() for block in part.blocks()] == first
+    assert [block.documents() for block in part.blocks()] == first
 
 
 @pytest.mark.parametrize(("size", "told"), [(1, "1 line"), (9, "9 lines")])

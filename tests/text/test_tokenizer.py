@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
+from chainrule.text.corpus import Block
+from chainrule.text.splitters import NEVER_IN_UTF8
 from chainrule.text.tokenizer import Tokenizer, documents_of
 from chainrule.text.vocabulary import MarkerError, byte_array
 
@@ -131,3 +133,30 @@ def test_tokens_are_aligned_with_the_normalised_text(kind: str, documents: list[
     for token, start, stop in zip(encoded.ids.tolist(), found.starts.tolist(), found.stops.tolist(), strict=True):
         if token > END:
             assert tokenizer.restore(tokenizer.vocabulary.token_bytes(token)) == text[start:stop]
+
+
+@pytest.mark.parametrize("name", KINDS)
+@given(documents=st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=4))
+def test_documents_that_hold_newlines_encode_as_those_texts(name: str, documents: list[str]) -> None:
+    tokenizer = Tokenizer.untrained(name, "skip")
+    end = bytes([NEVER_IN_UTF8])
+    text = byte_array(b"".join(document.encode() + end for document in documents))
+    block = Block(text, "records.jsonl", 1, NEVER_IN_UTF8, "record")
+    assert block.documents() == documents
+    ids = tokenizer.encode_block(block, grow=True).ids
+    assert ids.tolist() == tokenizer.encode_texts(documents).ids.tolist()
+    assert np.count_nonzero(ids == END) == len(documents)
+
+
+@pytest.mark.parametrize(
+    ("end", "unit", "place"),
+    [
+        (10, "line", "the source, line 42"),
+        (NEVER_IN_UTF8, "row", "the source, row 41"),
+        (NEVER_IN_UTF8, "", "the source"),
+    ],
+)
+def test_a_marker_in_a_block_is_told_with_its_place(end: int, unit: str, place: str) -> None:
+    text = byte_array(b"a\nb <s>" + bytes([end]))
+    with pytest.raises(MarkerError, match=f"^{place}: <s> stands"):
+        Tokenizer.untrained("whitespace").encode_block(Block(text, "the source", 41, end, unit))

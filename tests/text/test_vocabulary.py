@@ -120,9 +120,8 @@ def test_a_literal_marker_is_an_error_that_names_it_and_its_line(marker: str, gr
     text = byte_array(f"a b\n\nc {marker} d\n{marker}\n".encode())
     with pytest.raises(MarkerError, match=rf"^the text, line 3: {re.escape(marker)} ") as caught:
         Vocabulary().encode(text, grow=grow)
-    assert (caught.value.marker, caught.value.line) == (marker, 3)
-    moved = caught.value.at("corpus.txt", 101)
-    assert str(moved).startswith(f"corpus.txt, line 103: {marker} ")
+    assert (caught.value.marker, caught.value.document) == (marker, 3)
+    assert str(caught.value.at("corpus.txt, line 103")).startswith(f"corpus.txt, line 103: {marker} ")
 
 
 def test_a_vocabulary_is_usable_after_a_marker_stopped_it() -> None:

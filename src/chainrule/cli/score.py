@@ -110,7 +110,7 @@ def _scored(model: Model, block: Block) -> Iterator[_Sentence]:
     totals = np.add.reduceat(log_probs, starts, dtype=np.float64)
     oov = np.add.reduceat(~known, starts, dtype=np.int64)
     columns = (totals.tolist(), oov.tolist(), map(slice, starts.tolist(), stops.tolist()))
-    for text, total, unknown, span in zip(block.lines(), *columns, strict=True):
+    for text, total, unknown, span in zip(block.documents(), *columns, strict=True):
         yield _Sentence(text, total, unknown, span, encoded, log_probs, known)
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, cast, runtime_checkable
 from chainrule.errors import TextError
 from chainrule.files import DECOMPRESSORS
 from chainrule.progress import Progress, silent
+from chainrule.text.splitters import LINE_FEED
 from chainrule.text.vocabulary import byte_array
 
 if TYPE_CHECKING:
@@ -38,15 +39,22 @@ _LINE_END = re.compile("\r?\n")
 
 @dataclass(frozen=True)
 class Block:
-    """Whole lines of one source, each ended by a newline."""
+    """Whole documents of one source, each ended by the byte `document_end`, which stands nowhere else in it."""
 
-    text: UInt8[ndarray, " bytes"]
+    text: UInt8[ndarray, " bytes"]  # UTF-8, but for the ends of documents
     source: str
-    first_line: int  # the number of its first line in the source, from 1
+    first: int  # the number of its first document in the source, from 1
+    document_end: int = LINE_FEED  # or NEVER_IN_UTF8, where documents may hold newlines
+    unit: str = "line"  # what the numbers count; empty where a whole file is one document
 
-    def lines(self) -> list[str]:
-        """Without their newlines."""
-        return self.text.tobytes().decode().split("\n")[:-1]
+    def documents(self) -> list[str]:
+        """Without their ends."""
+        end = bytes([self.document_end])
+        return [document.decode() for document in self.text.tobytes().split(end)[:-1]]
+
+    def place(self, number: int) -> str:
+        """Where its document of this number, from 1, stands, for messages: "corpus.txt, line 7"."""
+        return f"{self.source}, {self.unit} {self.first + number - 1}" if self.unit else self.source
 
 
 @runtime_checkable

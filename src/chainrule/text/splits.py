@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -11,12 +11,11 @@ import numpy as np
 
 from chainrule.errors import TextError
 from chainrule.progress import Progress, silent
-from chainrule.text.corpus import Block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from chainrule.text.corpus import Source
+    from chainrule.text.corpus import Block, Source
 
 RUN = 50  # lines that stay together, so that most held-out lines have no neighbour in the training part
 SHARE = 10  # every tenth run is held out
@@ -53,7 +52,7 @@ def train_and_heldout(source: Source, progress: Progress = silent) -> tuple[Part
     """
     name = ", ".join(source.sources)
     blocks = list(source.blocks(progress))
-    lines = sum(int(np.count_nonzero(block.text == ord("\n"))) for block in blocks)
+    lines = sum(int(np.count_nonzero(block.text == block.document_end)) for block in blocks)
     if lines < SHARE:
         raise TextError(
             f"{name}: has {lines} line{'s' * (lines != 1)}; at least {SHARE} are needed to hold some out for "
@@ -64,13 +63,14 @@ def train_and_heldout(source: Source, progress: Progress = silent) -> tuple[Part
     heldout: list[Block] = []
     line = 0
     for block in blocks:
-        stops = np.flatnonzero(block.text == ord("\n")) + 1
+        stops = np.flatnonzero(block.text == block.document_end) + 1
         is_heldout = (line + np.arange(stops.size)) // run % SHARE == SHARE - 1
         first = start = 0
         for held, group in groupby(is_heldout.tolist()):
             after = first + len(list(group))
             stop = int(stops[after - 1])
-            (heldout if held else train).append(Block(block.text[start:stop], block.source, block.first_line + first))
+            piece = replace(block, text=block.text[start:stop], first=block.first + first)
+            (heldout if held else train).append(piece)
             first, start = after, stop
         line += stops.size
     return Part(f"nine tenths of {name}", train), Part(f"one tenth of {name}", heldout)

@@ -58,9 +58,9 @@ class Tokenizer:
     def encode_block(self, block: Block, *, grow: bool = False) -> Encoded:
         """As `encode`; a MarkerError is told with file and line."""
         try:
-            return self.encode(block.text, grow=grow)
+            return self.encode(block.text, document_end=block.document_end, grow=grow)
         except MarkerError as error:
-            raise error.at(block.source, block.first_line) from None
+            raise error.at(block.place(error.document)) from None
 
     def encode_texts(self, texts: Iterable[str]) -> Encoded:
         """Each text is a document, newlines in it or not."""

@@ -145,9 +145,9 @@ class Vocabulary:
             if status == FULL:
                 self._make_room(text.size)
                 continue
-            line = int(np.count_nonzero(text[:position] == ord("\n"))) + 1
+            document = int(np.count_nonzero(text[:position] == ord("\n"))) + 1
             marker = Encoded(ids, np.array([position]), text).surface(0).decode()
-            raise MarkerError(marker, line)
+            raise MarkerError(marker, document)
 
     def _make_room(self, text_size: int) -> None:
         """Doubles what is full; called between two passes of the kernel."""
@@ -159,19 +159,19 @@ class Vocabulary:
 
 
 class MarkerError(TextError):
-    """A text holds a literal marker. `line` counts from 1 within what was encoded."""
+    """A text holds a literal marker. `document` counts from 1 within what was encoded."""
 
-    def __init__(self, marker: str, line: int, source: str = "the text") -> None:
-        self.marker, self.line = marker, line
+    def __init__(self, marker: str, document: int, place: str | None = None) -> None:
+        self.marker, self.document = marker, document
         super().__init__(
-            f"{source}, line {line}: {marker} stands in the text, but it is a marker of the model. "
+            f"{place or f'the text, line {document}'}: {marker} stands in the text, but it is a marker of the model. "
             "Say --markers skip to leave markers out, or --markers keep to count <unk> as the unknown word "
             "(in Python: markers=...)"
         )
 
-    def at(self, source: str, first_line: int) -> MarkerError:
-        """The same error, told with its place in the source of which `first_line` was the first line encoded."""
-        return MarkerError(self.marker, first_line + self.line - 1, source)
+    def at(self, place: str) -> MarkerError:
+        """The same error, told with its place in a file."""
+        return MarkerError(self.marker, self.document, place)
 
 
 def _without(text: UInt8[ndarray, " bytes"], dropped: frozenset[bytes]) -> UInt8[ndarray, " bytes"]:
