@@ -240,7 +240,7 @@ def test_a_missing_array_is_an_error_that_names_it(folder: Path, name: str) -> N
     del arrays[name]
     digest = write_tensors(folder / "less", arrays)
     size = (folder / "less").stat().st_size
-    edited(folder, files={"arrays": {"name": "less", "bytes": size, "sha256": digest}})
+    edited(folder, files={"arrays.safetensors": {"name": "less", "bytes": size, "sha256": digest}})
     with pytest.raises(ModelFormatError, match=f"{folder}.*{name}"):
         chainrule.load(folder)
 

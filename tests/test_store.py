@@ -1,6 +1,7 @@
 """Model folders: what is written comes back, and whatever goes wrong, one whole model stays."""
 
 import errno
+import hashlib
 import json
 import math
 import os
@@ -18,8 +19,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from chainrule.configuration import TokenizerEntry
 from chainrule.errors import ModelFormatError, OutputError
-from chainrule.store import TokenizerEntry, check_target, open_model, save_model, verify_model
+from chainrule.store import check_target, open_model, save_model, verify_model
 
 ARRAYS = {"numbers": np.arange(6, dtype=np.float32).reshape(2, 3), "text": np.arange(9, dtype=np.uint8)}
 OTHER_ARRAYS = {"numbers": np.arange(8, dtype=np.float32)}
@@ -60,7 +62,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_what_was_saved_is_opened_and_verified(folder: Path) -> None:
-    entry, arrays = open_model(folder)
+    entry, arrays, _ = open_model(folder)
     assert (entry.family, entry.settings, entry.record) == ("ngram", {"order": 3, "discounts": None}, {"note": "first"})
     assert entry.tokenizer.model_dump() == {"kind": "word", "markers": "skip", "unicode": "14.0.0"}
     assert arrays.keys() == ARRAYS.keys()
@@ -70,10 +72,11 @@ def test_what_was_saved_is_opened_and_verified(folder: Path) -> None:
 
 
 def test_a_folder_holds_a_config_a_card_and_one_data_file_named_by_its_content(folder: Path) -> None:
-    entry, _ = open_model(folder)
-    data = entry.files["arrays"]
+    entry, _, _ = open_model(folder)
+    data = entry.files["arrays.safetensors"]
     assert sorted(contents(folder)) == sorted(["README.md", "config.json", f"arrays-{data.sha256[:16]}.safetensors"])
-    assert (folder / "README.md").read_text() == "# A card\n"
+    digest = hashlib.sha256(b"# A card\n").hexdigest()
+    assert (folder / "README.md").read_text() == f"# A card\n\n<!-- SHA-256 of the above: {digest} -->\n"
     assert (folder / data.name).stat().st_size == data.bytes
 
 
@@ -147,14 +150,16 @@ def test_a_name_that_no_folder_can_have_is_an_error_of_ours(tmp_path: Path) -> N
 def test_overwriting_leaves_the_new_model_alone_in_its_folder(folder: Path, arrays: dict[str, np.ndarray]) -> None:
     (folder / "notes.txt").write_text("mine")
     save(folder, arrays, overwrite=True, note="second")
-    entry, found = open_model(folder)
+    entry, found, _ = open_model(folder)
     assert entry.record == {"note": "second"}
     assert found.keys() == arrays.keys()
-    assert sorted(contents(folder)) == sorted(["README.md", "config.json", "notes.txt", entry.files["arrays"].name])
+    assert sorted(contents(folder)) == sorted(
+        ["README.md", "config.json", "notes.txt", entry.files["arrays.safetensors"].name]
+    )
 
 
 def test_arrays_that_are_in_use_can_be_overwritten_by_themselves(folder: Path) -> None:
-    _, arrays = open_model(folder)
+    _, arrays, _ = open_model(folder)
     save(folder, arrays, overwrite=True)
     verify_model(folder)
     np.testing.assert_array_equal(arrays["numbers"], ARRAYS["numbers"])
@@ -278,13 +283,108 @@ def test_a_failure_in_a_folder_that_was_there_leaves_the_folder(tmp_path: Path) 
     assert contents(tmp_path / "lm") == {}
 
 
-def test_any_flipped_byte_of_the_data_is_found(folder: Path) -> None:
-    (path,) = folder.glob("*.safetensors")
-    whole = path.read_bytes()
-    for place in range(0, len(whole), 7):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        with pytest.raises(ModelFormatError, match="the file has changed since it was written"):
-            verify_model(folder)
+TEXTS = {"tokenizer.json": b'{"kind": "subword"}'}
+
+
+def with_texts(folder: Path, arrays: dict[str, np.ndarray] = ARRAYS, **settings: Any) -> Path:
+    """A model with a data file beside its arrays."""
+    tokenizer = TokenizerEntry(kind="subword", markers="skip", unicode="14.0.0")
+    save_model(
+        folder,
+        family="ngram",
+        settings={"order": 1e-05},
+        tokenizer=tokenizer,
+        arrays=arrays,
+        record={"note": 'in "quotes": ""', "control": "\x1f"},
+        card="# A card\n",
+        texts=TEXTS,
+        **settings,
+    )
+    return folder
+
+
+def test_further_data_files_come_back_and_are_named_by_their_content(tmp_path: Path) -> None:
+    folder = with_texts(tmp_path / "lm")
+    entry, _, texts = open_model(folder)
+    assert texts == TEXTS
+    digest = hashlib.sha256(TEXTS["tokenizer.json"]).hexdigest()
+    assert entry.files["tokenizer.json"].name == f"tokenizer-{digest[:16]}.json"
+    assert len(contents(folder)) == 4
+    with_texts(folder, OTHER_ARRAYS, overwrite=True)
+    assert len(contents(folder)) == 4
+    save(folder, overwrite=True)  # by a model that needs no such file
+    assert len(contents(folder)) == 3
+    assert open_model(folder)[2] == {}
+
+
+def test_a_data_file_that_a_model_folder_does_not_have_is_refused(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"no data files \['merges.txt'\]"):
+        save_model(
+            tmp_path / "new",
+            family="ngram",
+            settings={},
+            tokenizer=TokenizerEntry(kind="word", markers="skip", unicode="14.0.0"),
+            arrays=ARRAYS,
+            record={},
+            card="",
+            texts={"merges.txt": b""},
+        )
+    assert not (tmp_path / "new").exists()
+    rewrite_config(folder, lambda config: config["files"].update(more=config["files"]["arrays.safetensors"]))
+    with pytest.raises(ModelFormatError, match=r"files\.more: there are only arrays\.safetensors and tokenizer\.json"):
+        open_model(folder)
+
+
+def test_a_further_data_file_is_checked_each_time(tmp_path: Path) -> None:
+    folder = with_texts(tmp_path / "lm")
+    (path,) = folder.glob("tokenizer-*.json")
+    path.write_bytes(path.read_bytes().upper())
+    with pytest.raises(ModelFormatError, match=f"{path.name}: its SHA-256 is .* the file has changed"):
+        open_model(folder)
+
+
+def test_every_flipped_bit_of_every_file_is_found(tmp_path: Path) -> None:
+    folder = with_texts(tmp_path / "lm")
+    verify_model(folder)
+    for path in folder.iterdir():
+        whole = path.read_bytes()
+        for bit in range(8 * len(whole)):
+            flipped = bytearray(whole)
+            flipped[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(flipped)
+            with pytest.raises(ModelFormatError, match=path.name):
+                verify_model(folder)
+        path.write_bytes(whole)
+    verify_model(folder)
+
+
+def test_all_files_that_have_changed_are_named_at_once(tmp_path: Path) -> None:
+    folder = with_texts(tmp_path / "lm")
+    for path in folder.iterdir():
+        path.write_bytes(
+            path.read_bytes()
+            .replace(b"note", b"nope")
+            .replace(b"subword", b"subwort")
+            .replace(b"card", b"cart")
+            .replace(b"\0\1\2", b"\0\1\3")
+        )
+    with pytest.raises(ModelFormatError) as error:
+        verify_model(folder)
+    assert str(error.value).count("; also ") == 3
+    assert all(path.name in str(error.value) for path in folder.iterdir())
+
+
+def test_a_configuration_that_was_edited_is_opened_and_verify_says_what_to_do(folder: Path) -> None:
+    path = folder / "config.json"
+    path.write_text(path.read_text().replace('"skip"', '"keep"'))
+    assert open_model(folder)[0].tokenizer.markers == "keep"
+    with pytest.raises(ModelFormatError, match=r"was edited or damaged .* If the change is yours, chainrule convert"):
+        verify_model(folder)
+
+
+def test_a_card_that_is_gone_is_no_error(folder: Path) -> None:
+    (folder / "README.md").unlink()
+    verify_model(folder)
 
 
 @pytest.mark.parametrize("change", [-1, 1])
@@ -310,7 +410,7 @@ def test_a_missing_data_file_is_an_error_that_names_it(folder: Path) -> None:
 )
 def test_a_data_file_outside_the_folder_is_refused(folder: Path, name: str) -> None:
     (folder.parent / "other").write_bytes(b"x")
-    rewrite_config(folder, lambda config: config["files"]["arrays"].update(name=name))
+    rewrite_config(folder, lambda config: config["files"]["arrays.safetensors"].update(name=name))
     for look in (open_model, verify_model):
         with pytest.raises(ModelFormatError, match=r"must name a file in the folder|File name too long"):
             look(folder)
@@ -322,12 +422,15 @@ def test_a_data_file_outside_the_folder_is_refused(folder: Path, name: str) -> N
         (lambda c: c.update(familly=c.pop("family")), "family: Field required"),
         (lambda c: c.update(extra=1), "extra: Extra inputs are not permitted"),
         (lambda c: c["tokenizer"].update(normaliser="nfc"), r"tokenizer\.normaliser: Extra"),
-        (lambda c: c["files"]["arrays"].update(md5="0"), r"files\.arrays\.md5: Extra"),
+        (lambda c: c["files"]["arrays.safetensors"].update(md5="0"), r"files\.arrays\.safetensors\.md5: Extra"),
         (lambda c: c.update(format=2), "format: Input should be 1, found '2'"),
-        (lambda c: c["files"]["arrays"].update(bytes="12"), r"files\.arrays\.bytes: .*integer, found '12'"),
+        (
+            lambda c: c["files"]["arrays.safetensors"].update(bytes="12"),
+            r"files\.arrays\.safetensors\.bytes: .*integer, found '12'",
+        ),
         (lambda c: c["tokenizer"].update(markers="sikp"), r"tokenizer\.markers: .*found 'sikp'"),
         (lambda c: c.update(settings=[]), "settings: .*object"),
-        (lambda c: c["files"].clear(), r"files\.arrays must name a file"),
+        (lambda c: c["files"].clear(), r"files\.arrays\.safetensors must name a file"),
         (lambda c: c.pop("record"), "record: Field required"),
     ],
 )
@@ -400,7 +503,8 @@ def test_a_data_file_that_is_no_tensors_file_is_a_format_error_that_names_it(fol
 SAVES_FOREVER = """
 import sys, numpy as np
 from pathlib import Path
-from chainrule.store import TokenizerEntry, save_model
+from chainrule.configuration import TokenizerEntry
+from chainrule.store import save_model
 for i in range(10**9):
     save_model(
         Path(sys.argv[1]), family="uniform", settings={}, arrays={"a": np.full(10**5, i, np.int32)}, record={"i": i},
@@ -432,7 +536,7 @@ def test_a_save_that_is_killed_at_any_moment_leaves_a_whole_model_that_can_be_sa
 def test_what_a_killed_first_save_left_behind_is_swept_by_the_next(tmp_path: Path) -> None:
     folder = tmp_path / "lm"
     folder.mkdir()
-    for name in ("arrays.0123abcd.tmp", "config.json.0123abcd.tmp", "README.md.0123abcd.tmp"):
+    for name in ("arrays.safetensors.0123abcd.tmp", "config.json.0123abcd.tmp", "README.md.0123abcd.tmp"):
         (folder / name).write_text("half")
     (folder / "arrays-0123456789abcdef.safetensors").write_text("whole, but never committed")
     save(folder, ARRAYS)
@@ -442,7 +546,8 @@ def test_what_a_killed_first_save_left_behind_is_swept_by_the_next(tmp_path: Pat
 SAVES_A_WHILE = """
 import sys, numpy as np
 from pathlib import Path
-from chainrule.store import TokenizerEntry, save_model
+from chainrule.configuration import TokenizerEntry
+from chainrule.store import save_model
 for i in range(40):
     save_model(
         Path(sys.argv[1]), family="uniform", settings={}, arrays={"a": np.full(1000, i, np.int32)}, record={"i": i},
@@ -454,7 +559,7 @@ for i in range(40):
 def test_two_processes_that_save_into_one_folder_and_one_that_reads_never_meet_half_a_model(folder: Path) -> None:
     writers = [subprocess.Popen([sys.executable, "-c", SAVES_A_WHILE, str(folder), name]) for name in ("one", "two")]
     while any(writer.poll() is None for writer in writers):
-        entry, arrays = open_model(folder)
+        entry, arrays, _ = open_model(folder)
         assert "a" not in arrays or np.all(arrays["a"] == entry.record["i"])
     assert [writer.returncode for writer in writers] == [0, 0]
     assert len(list(folder.iterdir())) == 3

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule import __version__
+from chainrule.configuration import TokenizerEntry
 from chainrule.decoding.sampling import sample
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.evaluation.likelihood import Measurement, measure
@@ -30,7 +31,7 @@ from chainrule.ngram.config import NGramConfig
 from chainrule.progress import Progress, silent
 from chainrule.protocol import END, UNKNOWN
 from chainrule.report.card import model_card
-from chainrule.store import TokenizerEntry, open_model, save_model
+from chainrule.store import open_model, save_model
 from chainrule.text.corpus import Corpus, Source
 from chainrule.text.speller import ByteSpeller
 from chainrule.text.splitters import splitter_marked_in, splitter_named
@@ -249,7 +250,7 @@ def load(
 
 
 def _load_folder(path: Path) -> Model:
-    entry, arrays = open_model(path)
+    entry, arrays, _ = open_model(path)
     if entry.family not in FAMILIES:
         raise ModelFormatError(
             f"{path}: family {entry.family!r} is not known to this version; known are {', '.join(FAMILIES)}"

@@ -2,68 +2,50 @@
 
     config.json                  what the model is, which files belong to it, and how it came about
     arrays-<digest>.safetensors  its numbers, named by their content
+    tokenizer-<digest>.json      what a tokenizer needs besides, where it needs something
     README.md                    a model card for people
 
 Replacing config.json is the one commit point: whatever happens before it leaves the old model whole, and what happens
-after it can only leave a file behind that nobody names. Nothing is ever unpickled.
+after it can only leave a file behind that nobody names, or an old model card. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
 
-import json
+import hashlib
 import os
 import re
 import secrets
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
+from chainrule.configuration import (
+    CONFIG,
+    FORMAT,
+    FileEntry,
+    ModelEntry,
+    TokenizerEntry,
+    check_unedited,
+    config_bytes,
+    read_config,
+)
 from chainrule.errors import ModelFormatError, OutputError
 from chainrule.files import check_writable, locked, sync_folder
 from chainrule.progress import Progress, silent
 from chainrule.tensors import file_digest, open_tensors, write_tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy import ndarray
 
-FORMAT: Literal[1] = 1
-CONFIG, CARD, ARRAYS = "config.json", "README.md", "arrays"
-_SUFFIX, _TEMPORARY = ".safetensors", ".tmp"
-_DATA_OR_LEFTOVER = re.compile(
-    rf"{ARRAYS}-[0-9a-f]{{16}}{re.escape(_SUFFIX)}"
-    rf"|({ARRAYS}|{re.escape(CONFIG)}|{re.escape(CARD)})\.[0-9a-f]{{8}}{re.escape(_TEMPORARY)}"
-)
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class FileEntry(_Strict):
-    name: str
-    bytes: int
-    sha256: str
-
-
-class TokenizerEntry(_Strict):
-    kind: str
-    markers: Literal["error", "skip", "keep"]
-    unicode: str  # the version of the character classes
-
-
-class ModelEntry(_Strict):
-    """What config.json holds."""
-
-    format: Literal[1]
-    family: str
-    settings: dict[str, Any]
-    tokenizer: TokenizerEntry
-    files: dict[str, FileEntry]
-    record: dict[str, Any]
+CARD, ARRAYS, TOKENIZER = "README.md", "arrays.safetensors", "tokenizer.json"
+_DATA = (ARRAYS, TOKENIZER)  # the data files that there are
+_TEMPORARY = ".tmp"
+_SEAL = b"\n<!-- SHA-256 of the above: "
+_NAMED_BY_CONTENT = re.compile("|".join(rf"{Path(n).stem}-[0-9a-f]{{16}}\{Path(n).suffix}" for n in _DATA))
+_LEFTOVER = re.compile(rf"({'|'.join(map(re.escape, (*_DATA, CONFIG, CARD)))})\.[0-9a-f]{{8}}\{_TEMPORARY}")
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
@@ -94,90 +76,98 @@ def save_model(
     arrays: dict[str, ndarray],
     record: dict[str, Any],
     card: str,
+    texts: Mapping[str, bytes] | None = None,
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> None:
-    """Saves a model and commits it.
+    """Saves a model and commits it. texts: what further data files hold; the only name known is tokenizer.json.
 
     Raises OutputError; then, and when interrupted, what was there before is still there, unless the commit was made.
     """
+    texts = texts or {}
+    if not texts.keys() <= set(_DATA[1:]):
+        raise ValueError(f"a model folder has no data files {sorted(texts)}; it may have {', '.join(_DATA[1:])}")
     check_target(folder, overwrite=overwrite)
     tag = f".{secrets.token_hex(4)}{_TEMPORARY}"
     with _undone_on_failure(folder) as make, locked(folder):
         check_target(folder, overwrite=overwrite)  # again: another process may have been first
-        written = make(ARRAYS + tag)
-        digest = write_tensors(written, arrays, progress)
-        data = FileEntry(name=f"{ARRAYS}-{digest[:16]}{_SUFFIX}", bytes=written.stat().st_size, sha256=digest)
+        written = {name: make(name + tag) for name in (ARRAYS, *texts)}
+        digests = {ARRAYS: write_tensors(written[ARRAYS], arrays, progress)}
+        for name, data in texts.items():
+            digests[name] = _write_synced(written[name], data)
+        files = {
+            name: FileEntry(
+                name=_named_by_content(name, digests[name]), bytes=path.stat().st_size, sha256=digests[name]
+            )
+            for name, path in written.items()
+        }
+        readme, config = make(CARD + tag), make(CONFIG + tag)
         entry = ModelEntry(
-            format=FORMAT, family=family, settings=settings, tokenizer=tokenizer, files={ARRAYS: data}, record=record
+            format=FORMAT,
+            checksum="",
+            family=family,
+            settings=settings,
+            tokenizer=tokenizer,
+            files=files,
+            record=record,
         )
-        config, readme = make(CONFIG + tag), make(CARD + tag)
-        _write_synced(config, json.dumps(entry.model_dump(), indent=2, ensure_ascii=False) + "\n")
-        _write_synced(readme, card)
-        os.replace(written, make(data.name))
+        _write_synced(config, config_bytes(entry))
+        _write_synced(readme, _sealed(card.encode("utf-8", "replace")))
+        for name, path in written.items():
+            os.replace(path, make(files[name].name))
         sync_folder(folder)
         os.replace(config, folder / CONFIG)  # the commit
         os.replace(readme, folder / CARD)
         sync_folder(folder)
+        named = {file.name for file in files.values()}
         for old in filter(_is_ours, folder.iterdir()):
-            if old.name != data.name:
+            if old.name not in named:
                 with suppress(OSError):
                     old.unlink()
 
 
-def open_model(folder: Path) -> tuple[ModelEntry, dict[str, ndarray]]:
-    """What a folder holds, its arrays mapped into memory. Constant time. Raises ModelFormatError."""
+def open_model(folder: Path) -> tuple[ModelEntry, dict[str, ndarray], dict[str, bytes]]:
+    """What a folder holds: its configuration, its arrays, mapped into memory in constant time, and what further data
+    files hold, checked against their checksums. Raises ModelFormatError.
+    """
     while True:
-        before = _config_bytes(folder)
+        before = _bytes_of(folder / CONFIG)
         try:
-            entry = _read_config(folder)
-            return entry, open_tensors(_data_file(folder, entry))
+            entry = read_config(folder)
+            texts = {name: _text_of(folder, entry, name) for name in entry.files if name != ARRAYS}
+            return entry, open_tensors(_data_file(folder, entry, ARRAYS)), texts
         except ModelFormatError:
-            if before == _config_bytes(folder):
+            if before == _bytes_of(folder / CONFIG):
                 raise
             # Another process replaced the model while it was being opened: the new one is whole.
 
 
 def verify_model(folder: Path, progress: Progress = silent) -> ModelEntry:
-    """Reads every byte and compares the checksums. Raises ModelFormatError where one differs."""
-    entry = _read_config(folder)
-    path = _data_file(folder, entry)
-    expected = entry.files[ARRAYS].sha256
-    try:
-        found = file_digest(path, progress)
-    except OSError as error:
-        raise ModelFormatError(f"{path}: cannot be read: {error.strerror}") from error
-    if found != expected:
-        raise ModelFormatError(
-            f"{path}: its SHA-256 is {found}, expected {expected}; the file has changed since it was written"
-        )
+    """Reads every byte that was written and compares the checksums.
+
+    Raises ModelFormatError, which names all files that differ.
+    """
+    entry = read_config(folder)
+    checks = [partial(check_unedited, folder, entry), partial(_check_card, folder / CARD)]
+    checks += [partial(_check_data, folder, entry, name, progress) for name in sorted({ARRAYS, *entry.files})]
+    wrong: list[ModelFormatError] = []
+    for check in checks:
+        try:
+            check()
+        except ModelFormatError as error:
+            wrong.append(error)
+    if wrong:
+        raise ModelFormatError("; also ".join(map(str, wrong))) from wrong[0]
     return entry
 
 
-def _read_config(folder: Path) -> ModelEntry:
-    path = folder / CONFIG
-    if not os.path.isdir(folder):
-        raise ModelFormatError(
-            f"{folder}: there is no such folder or file; a model is a folder with a {CONFIG} in it, or an ARPA file"
-        )
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise ModelFormatError(f"{folder}: this folder is no model, since it has no {CONFIG}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelFormatError(f"{path}: cannot be read: {error}") from error
-    try:
-        return ModelEntry.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise ModelFormatError(f"{path}: {place}: {first['msg']}, found {str(first['input'])[:80]!r}") from error
-
-
-def _data_file(folder: Path, entry: ModelEntry) -> Path:
-    data = entry.files.get(ARRAYS)
+def _data_file(folder: Path, entry: ModelEntry, name: str) -> Path:
+    """The path of a data file that is there and has its size. Raises ModelFormatError."""
+    if name not in _DATA:
+        raise ModelFormatError(f"{folder / CONFIG}: files.{name}: there are only {' and '.join(_DATA)}")
+    data = entry.files.get(name)
     if data is None or Path(data.name).name != data.name or data.name in ("", "..") or "\0" in data.name:
-        raise ModelFormatError(f"{folder / CONFIG}: files.{ARRAYS} must name a file in the folder")
+        raise ModelFormatError(f"{folder / CONFIG}: files.{name} must name a file in the folder")
     path = folder / data.name
     try:
         size = path.stat().st_size
@@ -188,6 +178,38 @@ def _data_file(folder: Path, entry: ModelEntry) -> Path:
     return path
 
 
+def _text_of(folder: Path, entry: ModelEntry, name: str) -> bytes:
+    """What a data file holds that is small enough to be checked each time. Raises ModelFormatError."""
+    _check_data(folder, entry, name, silent)
+    return _data_file(folder, entry, name).read_bytes()
+
+
+def _check_data(folder: Path, entry: ModelEntry, name: str, progress: Progress) -> None:
+    path, expected = _data_file(folder, entry, name), entry.files[name].sha256
+    try:
+        found = file_digest(path, progress)
+    except OSError as error:
+        raise ModelFormatError(f"{path}: cannot be read: {error.strerror}") from error
+    if found != expected:
+        raise ModelFormatError(
+            f"{path}: its SHA-256 is {found}, expected {expected}; the file has changed since it was written"
+        )
+
+
+def _check_card(path: Path) -> None:
+    """A missing card is no error: no program needs it, and a kill right behind a first commit leaves none."""
+    card = _bytes_of(path)
+    if card is not None and card != _sealed(card.rpartition(_SEAL)[0]):
+        raise ModelFormatError(
+            f"{path}: the card was edited or damaged since it was written; the model does not need it"
+        )
+
+
+def _sealed(card: bytes) -> bytes:
+    """A card with its own checksum below, so that it can be checked whichever model a kill leaves it beside."""
+    return card + _SEAL + hashlib.sha256(card).hexdigest().encode() + b" -->\n"
+
+
 @contextmanager
 def _undone_on_failure(folder: Path) -> Iterator[Callable[[str], Path]]:
     """Gives a maker of paths for new files.
@@ -196,7 +218,7 @@ def _undone_on_failure(folder: Path) -> Iterator[Callable[[str], Path]]:
     once it has been replaced stays.
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()]
-    before = _config_bytes(folder)
+    before = _bytes_of(folder / CONFIG)
     paths: list[Path] = []
 
     def make(name: str) -> Path:
@@ -209,9 +231,11 @@ def _undone_on_failure(folder: Path) -> Iterator[Callable[[str], Path]]:
         folder.mkdir(parents=True, exist_ok=True)
         yield make
     except BaseException as error:
-        committed = _config_bytes(folder) != before  # asked of the disk, since Ctrl-C may come right behind the commit
+        committed = (
+            _bytes_of(folder / CONFIG) != before
+        )  # asked of the disk, since Ctrl-C may come right behind the commit
         for path in paths:
-            if not (committed and path.suffix == _SUFFIX):
+            if not (committed and _NAMED_BY_CONTENT.fullmatch(path.name)):
                 with suppress(OSError):
                     path.unlink()
         for path in made:
@@ -225,19 +249,24 @@ def _undone_on_failure(folder: Path) -> Iterator[Callable[[str], Path]]:
 
 def _is_ours(path: Path) -> bool:
     """Whether a file is a model's data or what a killed save left behind."""
-    return _DATA_OR_LEFTOVER.fullmatch(path.name) is not None
+    return _NAMED_BY_CONTENT.fullmatch(path.name) is not None or _LEFTOVER.fullmatch(path.name) is not None
 
 
-def _config_bytes(folder: Path) -> bytes | None:
+def _named_by_content(name: str, digest: str) -> str:
+    return f"{Path(name).stem}-{digest[:16]}{Path(name).suffix}"
+
+
+def _bytes_of(path: Path) -> bytes | None:
     try:
-        return (folder / CONFIG).read_bytes()
+        return path.read_bytes()
     except OSError:
         return None
 
 
-def _write_synced(path: Path, text: str) -> None:
-    # A recorded file name may be no text at all, and its lone surrogates no UTF-8.
-    with open(path, "w", encoding="utf-8", errors="replace") as file:
-        file.write(text)
+def _write_synced(path: Path, data: bytes) -> str:
+    """Writes and syncs a file; its SHA-256. Raises OSError."""
+    with open(path, "wb") as file:
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
+    return hashlib.sha256(data).hexdigest()

@@ -23,7 +23,11 @@ def arrays_of(folder: Path) -> Path:
 
 def test_a_whole_model_is_whole(chainrule, model: Path) -> None:
     size = arrays_of(model).stat().st_size
-    assert chainrule("verify", model) == (0, f"{model}: arrays whole, {size:,} bytes as they were written\n", "")
+    assert chainrule("verify", model) == (
+        0,
+        f"{model}: whole; config.json, README.md and {size:,} bytes of data are as they were written\n",
+        "",
+    )
 
 
 def test_one_changed_bit_is_found(chainrule, copy: Path) -> None:

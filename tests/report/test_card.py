@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from chainrule.report.card import model_card
 from chainrule.text.corpus import Lines
 
@@ -68,6 +70,24 @@ def test_the_card_lies_in_the_model_folder(tmp_path) -> None:
 
     model = chainrule.train(Lines(["a b", "b"], "two lines"), chainrule.UniformConfig())
     model.save(tmp_path / "lm")
-    rows = rows_of((tmp_path / "lm/README.md").read_text())
+    rows = rows_of((tmp_path / "lm/README.md").read_text().partition("\n\n<!-- SHA-256")[0])
     assert ["training text", "3 tokens in 2 documents"] in rows
     assert ["vocabulary", "5 tokens, with `<unk>`, `<s>` and `</s>`"] in rows
+
+
+ODD = [None, True, -1, 2.5, float("inf"), "te|x\nt", [], [None], [["a"]], {}, {"a": None}, {"a": {"b": []}}, 10**5000]
+
+
+@pytest.mark.parametrize("field", RECORD)
+def test_a_record_that_was_edited_by_hand_still_makes_a_card(field: str) -> None:
+    """Whatever a field holds, the others are told, and the row of the odd one is left out."""
+    for odd in ODD:
+        rows = rows_of(model_card("ngram", "word", 12345, {**RECORD, field: odd}))
+        assert len({what for what, _ in rows}) >= 8
+    odd_entries = [
+        {"order": 1},
+        {"order": 1, "values": 3, "estimated": True},
+        {"order": "\n", "values": [1], "estimated": False, "problem": "\n"},
+    ]
+    for odd_entry in odd_entries:
+        rows_of(model_card("ngram", "word", 12345, {**RECORD, "discounts": [odd_entry]}))

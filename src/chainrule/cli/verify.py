@@ -14,7 +14,8 @@ from chainrule.errors import ModelFormatError
 def verify(model: Annotated[Path, Parameter(help="A model folder.")], /) -> None:
     """Check the checksums of a model folder.
 
-    Reads every byte; the exit status is 1 where one differs.
+    Reads every byte that was written, config.json and the model card too; the
+    exit status is 1 where one differs.
     """
     from chainrule.store import verify_model
 
@@ -22,4 +23,5 @@ def verify(model: Annotated[Path, Parameter(help="A model folder.")], /) -> None
         raise ModelFormatError(f"{model}: this is a file; only model folders have checksums")
     with progress() as told:
         entry = verify_model(model, told)
-    print(f"{model}: arrays whole, {sum(file.bytes for file in entry.files.values()):,} bytes as they were written")
+    size = sum(file.bytes for file in entry.files.values())
+    print(f"{model}: whole; config.json, README.md and {size:,} bytes of data are as they were written")

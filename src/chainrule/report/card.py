@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from chainrule import __version__
-from chainrule.report.tables import markdown_cell, markdown_code
+from chainrule.report.tables import markdown_cell, markdown_code, printable
 
 _BEGINNING = (
     "# A language model",
@@ -19,29 +20,50 @@ _BEGINNING = (
 
 
 def model_card(family: str, tokenizer: str, vocabulary_size: int, record: dict[str, Any]) -> str:
-    """Markdown."""
+    """Markdown. What of a record is not as this program writes it, since people may edit config.json, is left out."""
     rows = [
         ("family", family),
         ("tokenizer", tokenizer),
         ("vocabulary", f"{vocabulary_size:,} tokens, with `<unk>`, `<s>` and `</s>`"),
     ]
-    if "settings" in record:
-        settings = ", ".join(f"{name} = {_value(value)}" for name, value in record["settings"].items())
-        rows.append(("settings", settings or "none"))
-    rows += [
-        ("trained on", f"{markdown_code(name)} (SHA-256 {value})") for name, value in record.get("data", {}).items()
-    ]
-    if "tokens" in record:
-        rows.append(("training text", f"{record['tokens']:,} tokens in {record['documents']:,} documents"))
-    if "ngrams" in record:
-        rows.append(("n-grams by order", ", ".join(f"{size:,}" for size in record["ngrams"])))
-    rows += [(f"discounts, order {row['order']}", _discounts(row)) for row in record.get("discounts", [])]
-    if "trained" in record:
-        rows.append(("trained", f"{record['trained']}, in {record['seconds']:.1f} s"))
-        rows.append(("with", ", ".join(f"{name} {version}" for name, version in record["versions"].items())))
-    if "read_from" in record:
-        rows.append(("read from", markdown_code(record["read_from"])))
-    return "\n".join([*_BEGINNING, *(f"| {what} | {markdown_cell(value)} |" for what, value in rows)]) + "\n"
+    for rows_about in (_settings, _data, _text, _ngrams, _all_discounts, _training, _origin):
+        with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            rows += rows_about(record)
+    return "\n".join([*_BEGINNING, *(f"| {_cell(what)} | {_cell(value)} |" for what, value in rows)]) + "\n"
+
+
+def _cell(text: str) -> str:
+    return markdown_cell(printable(text))
+
+
+def _settings(record: dict[str, Any]) -> list[tuple[str, str]]:
+    settings = ", ".join(f"{name} = {_value(value)}" for name, value in record["settings"].items())
+    return [("settings", settings or "none")]
+
+
+def _data(record: dict[str, Any]) -> list[tuple[str, str]]:
+    return [("trained on", f"{markdown_code(name)} (SHA-256 {value})") for name, value in record["data"].items()]
+
+
+def _text(record: dict[str, Any]) -> list[tuple[str, str]]:
+    return [("training text", f"{record['tokens']:,} tokens in {record['documents']:,} documents")]
+
+
+def _ngrams(record: dict[str, Any]) -> list[tuple[str, str]]:
+    return [("n-grams by order", ", ".join(f"{size:,}" for size in record["ngrams"]))]
+
+
+def _all_discounts(record: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(f"discounts, order {row['order']}", _discounts(row)) for row in record["discounts"]]
+
+
+def _training(record: dict[str, Any]) -> list[tuple[str, str]]:
+    versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+    return [("trained", f"{record['trained']}, in {record['seconds']:.1f} s"), ("with", versions)]
+
+
+def _origin(record: dict[str, Any]) -> list[tuple[str, str]]:
+    return [("read from", markdown_code(record["read_from"]))]
 
 
 def _discounts(discounts: dict[str, Any]) -> str:
