@@ -191,6 +191,45 @@ def test_top_of_less_than_one_is_an_error(model, k: int) -> None:
         model.top(model.start([ids()]), k)
 
 
+def test_a_draw_takes_what_is_not_banned_as_often_as_its_probability_says(model, prefixes) -> None:
+    draws = 20_000
+    state = model.select(model.start(prefixes[3:4]), np.zeros(draws, np.int32))
+    banned = [UNKNOWN, END]
+    log_probs, tokens = model.draw(state, np.random.default_rng(1).random(draws), banned)
+    [row] = next_after(model, prefixes[3:4]).astype(np.float64)
+    np.testing.assert_array_equal(log_probs, row[tokens].astype(np.float32))
+    assert (log_probs.dtype, tokens.dtype) == (np.float32, np.int32)
+    row[banned] = -np.inf
+    expected = np.exp(row) / np.exp(row).sum() * draws
+    likely = np.append(np.flatnonzero(expected >= 50), model.vocabulary_size)  # the last: all others together
+    expected = np.append(expected[likely[:-1]], draws - expected[likely[:-1]].sum())
+    counts = np.bincount(tokens, minlength=model.vocabulary_size)
+    counts = np.append(counts[likely[:-1]], draws - counts[likely[:-1]].sum())
+    assert not set(tokens.tolist()) & {BEGIN, *banned}
+    assert np.all(np.abs(counts - expected) < 5 * np.sqrt(expected) + 1)  # five standard deviations
+
+
+def test_a_row_is_drawn_the_same_alone_and_among_others(model, prefixes) -> None:
+    uniforms = np.random.default_rng(2).random(len(prefixes))
+    _, tokens = model.draw(model.start(prefixes), uniforms, [UNKNOWN])
+    for row, prefix in enumerate(prefixes):
+        assert model.draw(model.start([prefix]), uniforms[row : row + 1], [UNKNOWN])[1].tolist() == [tokens[row]]
+
+
+@pytest.mark.parametrize(
+    ("uniforms", "banned", "message"),
+    [
+        ([0.5], [], "1 numbers for 2 rows"),
+        ([0.5, 1.0], [], "outside"),
+        ([-0.1, 0.0], [], "outside"),
+        ([0.5, 0.5], [-1], "no token -1"),
+    ],
+)
+def test_impossible_draws_are_errors(model, uniforms: list[float], banned: list[int], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        model.draw(model.start([ids(), ids()]), np.array(uniforms), banned)
+
+
 def test_the_end_starts_the_next_document(model, prefixes) -> None:
     state = model.advance(model.start(prefixes), ids(*[END] * len(prefixes)))
     fresh = [ids()] * len(prefixes)

@@ -16,10 +16,13 @@ from chainrule.errors import ModelFormatError, SettingError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Int32
+    from jaxtyping import Float32, Float64, Int32
     from numpy import ndarray
 
 UNKNOWN, BEGIN, END = 0, 1, 2  # the ids of <unk>, <s> and </s> in every vocabulary
+
+NAN_FOUND = "a distribution of the model holds NaN; its file is damaged: try chainrule verify"
+NOTHING_TO_DRAW = "there is no token to draw: each is banned or has no probability; ban fewer"
 
 State = TypeVar("State")
 
@@ -63,6 +66,15 @@ class LanguageModel(Scorer, Protocol[State]):
     def top(self, state: State, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
         """The k likeliest next tokens of each row with their log-probabilities, best first; equal ones by lower id."""
 
+    def draw(
+        self, state: State, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
+    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
+        """A token for each row from its distribution without the banned ids, with its log-probability under the whole.
+
+        uniforms: numbers in [0, 1), where the distribution is inverted: the same number in the same row gives the same
+        token. Raises SettingError where nothing is left to draw.
+        """
+
     def advance(self, state: State, tokens: Int32[ndarray, " rows"]) -> State:
         """The state after one more token in each row; </s> starts the next document. Uses the given state up."""
 
@@ -85,9 +97,51 @@ def top_of(
         threshold = np.partition(row, len(row) - k)[len(row) - k]
         candidates = np.flatnonzero(row >= threshold)  # ascending, so that a stable sort keeps lower ids first
         if len(candidates) < k:
-            raise ModelFormatError("a distribution of the model holds NaN; its file is damaged: try chainrule verify")
+            raise ModelFormatError(NAN_FOUND)
         out[:] = candidates[np.argsort(-row[candidates], kind="stable")[:k]]
     return np.take_along_axis(log_probs, best, axis=1), best
+
+
+def draw_of(
+    log_probs: Float32[ndarray, "rows vocab"], uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
+) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
+    """The default `draw`: the inversion of each row's cumulative distribution, tokens by id.
+
+    Raises SettingError where nothing is left to draw, ModelFormatError where a row holds NaN.
+    """
+    forbidden = check_draw(len(log_probs), uniforms, banned, log_probs.shape[1])
+    probs = np.exp(log_probs, dtype=np.float64)
+    probs[:, forbidden] = 0
+    tokens = inverted(probs, uniforms)
+    return np.take_along_axis(log_probs, tokens[:, None], axis=1)[:, 0], tokens
+
+
+def inverted(weights: Float64[ndarray, "rows k"], uniforms: Float64[ndarray, " rows"]) -> Int32[ndarray, " rows"]:
+    """The column of each row at which its cumulative weights pass the row's number in [0, 1).
+
+    Raises SettingError where a row's weights are all 0, ModelFormatError where one is NaN.
+    """
+    cumulative = weights.cumsum(axis=1)
+    totals = cumulative[:, -1]
+    if np.isnan(totals).any():
+        raise ModelFormatError(NAN_FOUND)
+    if not (totals > 0).all():
+        raise SettingError(NOTHING_TO_DRAW)
+    columns = [np.searchsorted(row, u, side="right") for row, u in zip(cumulative, uniforms * totals, strict=True)]
+    return np.array(columns, np.int32)
+
+
+def check_draw(
+    rows: int, uniforms: Float64[ndarray, " rows"], banned: Sequence[int], vocabulary_size: int
+) -> Int32[ndarray, " banned"]:
+    """The banned ids, ascending. Raises SettingError where `draw` cannot be asked so."""
+    if len(uniforms) != rows:
+        raise SettingError(f"{len(uniforms)} numbers for {rows} rows; give one to each")
+    if rows and not (uniforms.min() >= 0 and uniforms.max() < 1):
+        raise SettingError("a number to draw with is outside [0, 1)")
+    forbidden = np.unique(as_tokens(banned))
+    check_tokens(forbidden, vocabulary_size)
+    return forbidden.astype(np.int32)
 
 
 def check_tokens(tokens: Int32[ndarray, " tokens"], vocabulary_size: int) -> None:

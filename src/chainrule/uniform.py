@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.errors import SettingError
-from chainrule.protocol import BEGIN, END, as_tokens, check_tokens, top_of
+from chainrule.protocol import BEGIN, END, as_tokens, check_tokens, draw_of, top_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Int32
+    from jaxtyping import Float32, Float64, Int32
     from numpy import ndarray
 
 
@@ -70,6 +70,12 @@ class UniformModel:
     ) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
         """As `LanguageModel.top`."""
         return top_of(self.next_log_probs(state), k)
+
+    def draw(
+        self, state: Float32[ndarray, "rows 0"], uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
+    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
+        """As `LanguageModel.draw`."""
+        return draw_of(self.next_log_probs(state), uniforms, banned)
 
     def advance(self, state: Float32[ndarray, "rows 0"], tokens: Int32[ndarray, " rows"]) -> Float32[ndarray, "rows 0"]:
         """As `LanguageModel.advance`."""

@@ -5,19 +5,29 @@ Its state is an array of trie nodes, a row for each sequence, so that a copy of 
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.errors import SettingError
+from chainrule.errors import ModelFormatError, SettingError
 from chainrule.jit import run_all
+from chainrule.ngram.choosing_kernels import best_words, draw_words
 from chainrule.ngram.query_kernels import NO_NODE, advance, distributions, score_stream
-from chainrule.protocol import BEGIN, END, as_tokens, check_tokens, top_of
+from chainrule.protocol import (
+    BEGIN,
+    END,
+    NAN_FOUND,
+    NOTHING_TO_DRAW,
+    as_tokens,
+    check_draw,
+    check_tokens,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Int, Int32, Int64
+    from jaxtyping import Float32, Float64, Int, Int32, Int64
     from numpy import ndarray
 
     from chainrule.ngram.table import Table
@@ -97,8 +107,27 @@ class NGramModel:
         return rows
 
     def top(self, state: Contexts, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
-        """As `LanguageModel.top`."""
-        return top_of(self.next_log_probs(state), k)
+        """As `LanguageModel.top`, but without building the rows."""
+        if k < 1:
+            raise SettingError(f"k is {k}; expected 1 or more")
+        shape = len(state), min(k, self.vocabulary_size)
+        log_probs, tokens = np.empty(shape, np.float32), np.empty(shape, np.int32)
+        if not best_words(*self._arrays(), self.vocabulary_size, self._ranked, state, log_probs, tokens):
+            raise ModelFormatError(NAN_FOUND)
+        return log_probs, tokens
+
+    def draw(
+        self, state: Contexts, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
+    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
+        """As `LanguageModel.draw`, but without building the rows; words are in the order of the contexts' lengths."""
+        forbidden = check_draw(len(state), uniforms, banned, self.vocabulary_size)
+        log_probs, tokens = np.empty(len(state), np.float32), np.empty(len(state), np.int32)
+        found = draw_words(
+            *self._arrays(), self.vocabulary_size, self._cumulative, state, uniforms, forbidden, log_probs, tokens
+        )
+        if not found:
+            raise SettingError(NOTHING_TO_DRAW)
+        return log_probs, tokens
 
     def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
         """As `LanguageModel.advance`."""
@@ -112,6 +141,20 @@ class NGramModel:
     def select(self, state: Contexts, rows: Int32[ndarray, " new_rows"]) -> Contexts:
         """As `LanguageModel.select`."""
         return state[rows]
+
+    @cached_property
+    def _ranked(self) -> Int32[ndarray, " vocab"]:
+        """All words, the likeliest unigrams first, equal ones by lower id."""
+        return np.argsort(-self._unigrams, kind="stable").astype(np.int32)
+
+    @cached_property
+    def _cumulative(self) -> Float64[ndarray, " vocab+1"]:
+        """What the unigrams below each word have together."""
+        return np.concatenate([[0.0], np.cumsum(np.exp(self._unigrams, dtype=np.float64))])
+
+    @property
+    def _unigrams(self) -> Float32[ndarray, " vocab"]:
+        return self.table.log_probs[self.table.level(1)]
 
     def _arrays(self) -> tuple[ndarray, ndarray, ndarray, ndarray]:
         return self.table.words, self.table.log_probs, self.table.begin, self.table.log_backoffs
