@@ -42,6 +42,7 @@ MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {
     "pruned 4-gram": learnt(NGramConfig(order=4, prune=(0, 1, 1, 2))),
     "5-gram of which the highest orders are empty": learnt(NGramConfig(order=5, prune=(0, 0, 10**9))),
     "6-gram of characters": learnt(NGramConfig(order=6), "character"),
+    "6-gram of bytes, most of them never seen": learnt(NGramConfig(order=6), "byte"),
     "4-gram with missing suffixes": with_missing_suffixes,
 }
 CLOSE = 1e-4

@@ -57,7 +57,7 @@ def test_a_saved_model_comes_back_as_it_was(model: Model, fixtures: Path, tmp_pa
     assert here == there
 
 
-@pytest.mark.parametrize("tokenizer", ["whitespace", "word", "character"])
+@pytest.mark.parametrize("tokenizer", ["whitespace", "word", "character", "byte"])
 def test_every_tokenizer_comes_back_with_its_model(tokenizer: str, fixtures: Path, tmp_path: Path) -> None:
     model = chainrule.train(fixtures / "heldout.txt", NGramConfig(order=3), tokenizer=tokenizer)
     model.save(tmp_path / "lm")
@@ -176,7 +176,12 @@ def test_generated_texts_begin_with_the_prompt_and_hold_no_marker(model: Model, 
 
 @pytest.mark.parametrize(
     ("tokenizer", "prompt"),
-    [("whitespace", "never-seen ka Ünknown!"), ("word", "Never (seen), ka!"), ("character", "Xka ÿ  zz ")],
+    [
+        ("whitespace", "never-seen ka Ünknown!"),
+        ("word", "Never (seen), ka!"),
+        ("character", "Xka ÿ  zz "),
+        ("byte", " \t￭ÿ "),
+    ],
 )
 def test_unknown_words_of_a_prompt_are_kept_as_they_are_written(tokenizer: str, prompt: str, fixtures: Path) -> None:
     model = chainrule.train(fixtures / "heldout.txt", NGramConfig(order=3), tokenizer=tokenizer)
@@ -290,7 +295,7 @@ def test_every_public_name_is_there_and_no_other() -> None:
         chainrule.nonsense  # noqa: B018
 
 
-@pytest.mark.parametrize("tokenizer", ["word", "whitespace", "character"])
+@pytest.mark.parametrize("tokenizer", ["word", "whitespace", "character", "byte"])
 def test_an_arpa_file_of_ours_is_cut_as_its_marks_show(tmp_path: Path, tokenizer: str) -> None:
     lines = chainrule.Lines(["Hello, world!", "(well-known) words"])
     model = chainrule.train(lines, chainrule.NGramConfig(order=2), tokenizer=tokenizer)

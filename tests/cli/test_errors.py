@@ -242,7 +242,7 @@ USAGE = {
     "Try: chainrule train ngram --help",
     "train ngram TEXT -o TARGET --order": "requires an argument. Try: chainrule train ngram --help",
     "train ngram --prune 0 TEXT -o TARGET": "TEXTS is missing: put it before --prune. Try: chainrule train",
-    "train ngram TEXT -o TARGET --tokenizer words": 'Choose from: "word", "whitespace", "character".',
+    "train ngram TEXT -o TARGET --tokenizer words": 'Choose from: "word", "whitespace", "character", "byte".',
     "train ngram - - -o TARGET": "Standard input, -, can be read only once. Try: chainrule train ngram --help",
     "evaluate": "MODEL is missing. Try: chainrule evaluate --help",
     "evaluate MODEL": "TEXTS is missing. Try: chainrule evaluate --help",

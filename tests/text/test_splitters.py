@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chainrule.errors import SettingError
-from chainrule.text.splitter_kernels import rewrite_characters, rewrite_whitespace, rewrite_words
+from chainrule.text.byte_symbols import SYMBOLS
+from chainrule.text.splitter_kernels import rewrite_bytes, rewrite_characters, rewrite_whitespace, rewrite_words
 from chainrule.text.splitters import SPLITTERS, character_classes, splitter_named
 from chainrule.text.vocabulary import byte_array
 
@@ -193,6 +194,29 @@ def test_the_character_splitter_makes_a_token_of_each_code_point(document: str) 
     assert all(len(token) == 1 for token in tokens)
 
 
+def symbol_of(byte: int) -> str:
+    """GPT-2's own definition: visible bytes are themselves, the others come after 255 in order."""
+    visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [other for other in range(256) if other not in visible]
+    return chr(byte) if byte in visible else chr(256 + hidden.index(byte))
+
+
+@settings(max_examples=120)
+@given(texts)
+@example("".join(map(chr, range(256))))
+def test_the_byte_splitter_makes_a_token_of_each_byte_and_loses_nothing(document: str) -> None:
+    tokens = rewritten("byte", document)
+    assert tokens == " ".join(map(symbol_of, document.encode()))
+    assert restored("byte", tokens) == document
+
+
+def test_the_byte_splitter_knows_its_tokens_beforehand_and_no_other_does() -> None:
+    known = {name: list(splitter.alphabet) for name, splitter in SPLITTERS.items()}
+    expected = [symbol_of(byte).encode() for byte in range(256)]
+    assert known == {"whitespace": [], "word": [], "character": [], "byte": expected}
+    assert "".join(map(symbol_of, range(256))) == SYMBOLS
+
+
 @settings(deadline=None, max_examples=120)
 @given(texts)
 def test_the_whitespace_splitter_cuts_at_five_characters_only(document: str) -> None:
@@ -248,6 +272,7 @@ ROOM = {  # bytes of output for each byte of text, as each kernel's docstring sa
     "whitespace": (1, lambda text, end, out: rewrite_whitespace(text, end, out)),
     "word": (5, lambda text, end, out: rewrite_words(text, end, character_classes(), out)),
     "character": (4, lambda text, end, out: rewrite_characters(text, end, out)),
+    "byte": (3, lambda text, end, out: rewrite_bytes(text, end, np.array([ord(c) for c in SYMBOLS], np.uint16), out)),
 }
 
 
@@ -314,5 +339,5 @@ def test_characters_are_cut_as_the_manual_says(document: str, tokens: str) -> No
 
 
 def test_a_tokenizer_that_does_not_exist_is_refused_with_the_names_of_those_that_do() -> None:
-    with pytest.raises(SettingError, match=r"'words'.*whitespace, word, character"):
+    with pytest.raises(SettingError, match=r"'words'.*whitespace, word, character, byte"):
         splitter_named("words")

@@ -14,7 +14,7 @@ from chainrule.text.splitters import NEVER_IN_UTF8
 from chainrule.text.tokenizer import Tokenizer, documents_of
 from chainrule.text.vocabulary import MarkerError, byte_array
 
-KINDS = ["whitespace", "word", "character"]
+KINDS = ["whitespace", "word", "character", "byte"]
 PARTS = ["a", "b'c", " ", "\n", "\r\n", "(", "￭", "␠", "3.1", "日本", "é", "\u0301"]
 texts = st.one_of(
     st.text(max_size=40),  # with lone surrogates, as the operating system hands them out
@@ -26,6 +26,8 @@ ids = st.lists(st.integers(3, 9) | st.just(UNKNOWN), max_size=6).map(lambda row:
 def normalised(kind: str, text: str) -> str:
     """What each tokenizer says that it gives back."""
     text = "".join("?" if "\ud800" <= character <= "\udfff" else character for character in text)
+    if kind == "byte":
+        return text
     if kind == "character":
         return re.sub("[\u2400-\u2420]", "\ufffd", text)
     if kind == "whitespace":

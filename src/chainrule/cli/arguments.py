@@ -51,15 +51,15 @@ ModelOutput = Annotated[
 Overwrite = Annotated[bool, Parameter(negative=(), help="Replace what is there.")]
 Json = Annotated[bool, Parameter(negative=(), help="Print JSON for programs, not text for people.")]
 TokenizerName = Annotated[
-    Literal["word", "whitespace", "character"],
-    Parameter(help="word: words and punctuation; whitespace: as KenLM; character: code points."),
+    Literal["word", "whitespace", "character", "byte"],
+    Parameter(help="word: words and punctuation; whitespace: as KenLM; character: code points; byte: bytes."),
 ]
 MarkerRule = Annotated[
     Literal["error", "skip", "keep"],
     Parameter(help="What a literal <s>, </s> or <unk> in the text does; keep counts <unk> as the unknown word."),
 ]
 ModelTokenizerName = Annotated[
-    Literal["word", "whitespace", "character"] | None,
+    Literal["word", "whitespace", "character", "byte"] | None,
     Parameter(help="How text is cut for an ARPA file, which does not say; a model folder knows."),
 ]
 ModelMarkerRule = Annotated[

@@ -6,12 +6,15 @@ Each returns how many bytes it wrote to `out`. Tokens are written with one space
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from chainrule.jit import kernel
 
 Bytes = NDArray[np.uint8]
+Array = NDArray[Any]
 
 SPACE, LETTER, DIGIT, EXTEND, CONNECTOR, NUMBER_CONNECTOR, ALONE = range(7)
 DOCUMENT_START = 255  # no character class: nothing of this document has been written yet
@@ -188,4 +191,23 @@ def rewrite_characters(text: Bytes, document_end: int, out: Bytes) -> int:
             size += length
         started = True
         i += length
+    return size
+
+
+@kernel
+def rewrite_bytes(text: Bytes, document_end: int, symbols: Array, out: Bytes) -> int:
+    """Cuts into bytes, each shown by its symbol, a code point below 0x800. `out` needs 3 bytes for each of `text`."""
+    size = 0
+    started = False
+    for byte in text:
+        if byte == document_end:
+            out[size] = _LINE_FEED
+            size += 1
+            started = False
+            continue
+        if started:
+            out[size] = _BLANK
+            size += 1
+        size = _put(out, size, np.int64(symbols[byte]))
+        started = True
     return size

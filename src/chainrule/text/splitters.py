@@ -1,7 +1,8 @@
 """How text is cut into tokens: a splitter rewrites it, one space between tokens, a line a document, and can undo that.
 
     word:        "Hello, world!"  ->  "Hello ￭, world ￭!"
-    character:   "a b"            ->  "a ␠ b"
+    character:   "é b"            ->  "é ␠ b"
+    byte:        "é b"            ->  "Ã © Ġ b"
 
 A splitter knows no vocabulary. What it does not keep (runs of white space, its own marker characters) it names in
 `loses`, and `restored(rewrite(text)).text` is the normalised text: what probabilities and bits per byte are about.
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from chainrule.errors import SettingError
+from chainrule.text.byte_symbols import BYTE_OF_SYMBOL, SYMBOLS
 from chainrule.text.restoring import Alignment, joined, meanings_of, spaced
 from chainrule.text.splitter_kernels import (
     ALONE,
@@ -25,13 +27,15 @@ from chainrule.text.splitter_kernels import (
     LETTER,
     NUMBER_CONNECTOR,
     SPACE,
+    rewrite_bytes,
     rewrite_characters,
     rewrite_whitespace,
     rewrite_words,
 )
+from chainrule.text.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from jaxtyping import UInt8
     from numpy import ndarray
@@ -61,8 +65,12 @@ class Splitter(Protocol):
     def name(self) -> str: ...
 
     @property
-    def loses(self) -> str:
+    def loses(self) -> Sequence[str]:
         """What the normalised text no longer shows, for signatures."""
+
+    @property
+    def alphabet(self) -> Sequence[bytes]:
+        """Every token that it can write, where that is known beforehand; else empty."""
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
         """Tokens with one space between and a newline after each document.
@@ -78,7 +86,8 @@ class Whitespace:
     """KenLM's tokens: whatever stands between NUL, tab, newline, carriage return and space, as bytes."""
 
     name = "whitespace"
-    loses = "spaces"
+    loses = ("spaces",)
+    alphabet: Sequence[bytes] = ()
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
         out = np.empty(text.size, np.uint8)
@@ -97,7 +106,8 @@ class Word:
     """
 
     name = "word"
-    loses = "spaces,joiners"
+    loses = ("spaces", "joiners")
+    alphabet: Sequence[bytes] = ()
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
         out = np.empty(5 * text.size, np.uint8)
@@ -111,7 +121,8 @@ class Character:
     """Every Unicode code point is a token; white space is shown by its control picture (␠ for the space)."""
 
     name = "character"
-    loses = "pictures"
+    loses = ("pictures",)
+    alphabet: Sequence[bytes] = ()
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
         out = np.empty(4 * text.size, np.uint8)
@@ -121,7 +132,22 @@ class Character:
         return joined(tokens, _PICTURED)
 
 
-SPLITTERS: dict[str, Splitter] = {splitter.name: splitter for splitter in (Whitespace(), Word(), Character())}
+class Byte:
+    """Every byte of the text's UTF-8 is a token, written with GPT-2's visible symbols (Ġ for the space)."""
+
+    name = "byte"
+    loses: Sequence[str] = ()
+    alphabet = tuple(symbol.encode() for symbol in SYMBOLS)
+
+    def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
+        out = np.empty(3 * text.size, np.uint8)
+        return out[: rewrite_bytes(text, document_end, _CODES_OF_BYTES, out)]
+
+    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        return joined(tokens, _MEANT_BYTES)
+
+
+SPLITTERS: dict[str, Splitter] = {splitter.name: splitter for splitter in (Whitespace(), Word(), Character(), Byte())}
 
 
 def splitter_named(name: str) -> Splitter:
@@ -133,6 +159,9 @@ def splitter_named(name: str) -> Splitter:
 
 def splitter_marked_in(tokens: Iterable[bytes]) -> Splitter:
     """The splitter whose marks some tokens carry; `Whitespace`, which has none, where no token does."""
+    tokens = set(tokens)
+    if tokens - _MARKERS == set(Byte.alphabet):
+        return SPLITTERS["byte"]
     spelled = b"\n".join(tokens)
     if JOINER.encode() in spelled:
         return SPLITTERS["word"]
@@ -167,4 +196,7 @@ _CLASS_OF_CHARACTER = {
     CONNECTORS: CONNECTOR,
     NUMBER_CONNECTORS: NUMBER_CONNECTOR,
 }
+_MARKERS = frozenset(marker.encode() for marker in MARKER_TOKENS)
 _PICTURED = meanings_of({picture: ord(character) for character, picture in VISIBLE.items()})
+_MEANT_BYTES = meanings_of(BYTE_OF_SYMBOL)
+_CODES_OF_BYTES = np.array([ord(symbol) for symbol in SYMBOLS], np.uint16)

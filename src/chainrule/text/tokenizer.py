@@ -8,6 +8,7 @@ import numpy as np
 
 from chainrule.errors import SettingError
 from chainrule.protocol import END
+from chainrule.text.normalising import AS_IT_IS, Normaliser
 from chainrule.text.splitters import LINE_FEED, NEVER_IN_UTF8, Splitter, splitter_named
 from chainrule.text.vocabulary import DROPPED, Encoded, MarkerError, Markers, Vocabulary, byte_array
 
@@ -24,15 +25,25 @@ if TYPE_CHECKING:
 class Tokenizer:
     """`decode(encode(text))` is the normalised text, wherever every token is known."""
 
-    def __init__(self, splitter: Splitter, vocabulary: Vocabulary, markers: Markers = "error") -> None:
+    def __init__(
+        self,
+        splitter: Splitter,
+        vocabulary: Vocabulary,
+        markers: Markers = "error",
+        normaliser: Normaliser = AS_IT_IS,
+    ) -> None:
         if markers not in DROPPED:
             raise SettingError(f"there is no rule for markers called {markers!r}; choose one of {', '.join(DROPPED)}")
-        self.splitter, self.vocabulary, self.markers = splitter, vocabulary, markers
+        self.splitter, self.vocabulary, self.markers, self.normaliser = splitter, vocabulary, markers, normaliser
 
     @classmethod
-    def untrained(cls, name: str = "word", markers: Markers = "error") -> Tokenizer:
-        """Knows only <unk>, <s> and </s> yet; encode with grow=True to teach it. Raises SettingError."""
-        return cls(splitter_named(name), Vocabulary(), markers)
+    def untrained(cls, name: str = "word", markers: Markers = "error", normaliser: Normaliser = AS_IT_IS) -> Tokenizer:
+        """Knows only the markers yet, and the tokens that are known beforehand; encode with grow=True to teach it.
+
+        Raises SettingError.
+        """
+        splitter = splitter_named(name)
+        return cls(splitter, Vocabulary(splitter.alphabet), markers, normaliser)
 
     @property
     def name(self) -> str:
@@ -41,7 +52,7 @@ class Tokenizer:
     @property
     def loses(self) -> str:
         """What the normalised text no longer shows, for signatures."""
-        return self.splitter.loses
+        return ",".join([*self.splitter.loses, *self.normaliser.steps]) or "nothing"
 
     @property
     def vocabulary_size(self) -> int:
@@ -49,11 +60,12 @@ class Tokenizer:
 
     def with_markers(self, markers: Markers) -> Tokenizer:
         """The same, with another rule for literal markers. Raises SettingError."""
-        return Tokenizer(self.splitter, self.vocabulary, markers)
+        return Tokenizer(self.splitter, self.vocabulary, markers, self.normaliser)
 
     def encode(self, text: UInt8[ndarray, " bytes"], *, document_end: int = LINE_FEED, grow: bool = False) -> Encoded:
         """Valid UTF-8 whose documents each end with the byte `document_end` -> a stream of ids. Raises MarkerError."""
-        return self.vocabulary.encode(self.splitter.rewrite(text, document_end), markers=self.markers, grow=grow)
+        rewritten = self.splitter.rewrite(self.normaliser(text, document_end), document_end)
+        return self.vocabulary.encode(rewritten, markers=self.markers, grow=grow)
 
     def encode_block(self, block: Block, *, grow: bool = False) -> Encoded:
         """As `encode`; a MarkerError is told with file and line."""
