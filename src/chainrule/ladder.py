@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.evaluation.comparison import Comparison, Contender
-from chainrule.model import Model, encoded_stream
+from chainrule.model import Model, encoded_stream, learnt_speller
 from chainrule.ngram.config import NGramConfig
 from chainrule.progress import Progress, silent
 from chainrule.protocol import END
 from chainrule.text.tokenizer import Tokenizer
-from chainrule.uniform import UniformModel
+from chainrule.uniform import UniformConfig, UniformModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,12 +59,14 @@ def _rungs(
     """Each model with its name and the seconds that its training took."""
     from chainrule.ngram.training import train_ngram
 
-    yield "uniform", Model("uniform", UniformModel(learner.vocabulary_size), learner), 0.0
+    speller = learnt_speller(learner, stream, UniformConfig())  # the same for every rung
+    yield "uniform", Model("uniform", UniformModel(learner.vocabulary_size), learner, speller=speller), 0.0
     for config in configs:
         began = time.perf_counter()
         language_model, record = train_ngram(stream, learner.vocabulary_size, config, progress)
         seconds = time.perf_counter() - began
-        yield NAMES.get(config.order, f"{config.order}-gram"), Model("ngram", language_model, learner, record), seconds
+        model = Model("ngram", language_model, learner, record, speller)
+        yield NAMES.get(config.order, f"{config.order}-gram"), model, seconds
 
 
 def _compile_kernels() -> None:

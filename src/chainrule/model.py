@@ -29,12 +29,11 @@ from chainrule.evaluation.likelihood import Measurement, measure
 from chainrule.families import FAMILIES, family_of
 from chainrule.ngram.config import NGramConfig
 from chainrule.progress import Progress, silent
-from chainrule.protocol import END, UNKNOWN
+from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.report.card import model_card
 from chainrule.store import open_model, save_model
 from chainrule.text.corpus import Corpus, Source
-from chainrule.text.speller import ByteSpeller
-from chainrule.text.splitters import splitter_marked_in, splitter_named
+from chainrule.text.splitters import SEPARATORS, splitter_marked_in, splitter_named
 from chainrule.text.tokenizer import Tokenizer, documents_of
 from chainrule.text.vocabulary import Markers, Vocabulary
 
@@ -46,12 +45,14 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int32
     from numpy import ndarray
 
+    from chainrule.ngram.speller import Speller
     from chainrule.protocol import LanguageModel
 
     Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 ARPA_SUFFIXES = (".arpa", ".arpa.gz", ".arpa.bz2", ".arpa.xz")
-_VOCABULARY = "vocabulary."  # what the vocabulary's arrays are called in a model folder
+_COUNTED_AT_ONCE = 1 << 20  # tokens
+_VOCABULARY, _SPELLER = "vocabulary.", "speller."  # what the names of their arrays begin with in a model folder
 
 
 class Model:
@@ -63,10 +64,12 @@ class Model:
         language_model: LanguageModel[Any],
         tokenizer: Tokenizer,
         record: dict[str, Any] | None = None,
+        speller: Speller | None = None,
     ) -> None:
+        """speller: without one, it is learnt from the vocabulary when it is first needed."""
         self.family, self.language_model, self.tokenizer = family, language_model, tokenizer
-        self.speller = ByteSpeller()
         self.record = record or {}
+        self._speller = speller
 
     def __repr__(self) -> str:
         return f"<Model: {self.family}, {self.tokenizer.name} tokenizer, {self.vocabulary_size:,} tokens>"
@@ -74,6 +77,13 @@ class Model:
     @property
     def vocabulary_size(self) -> int:
         return self.tokenizer.vocabulary_size
+
+    @property
+    def speller(self) -> Speller:
+        """What spells the tokens that the vocabulary lacks."""
+        if self._speller is None:
+            self._speller = speller_of_vocabulary(self.tokenizer)
+        return self._speller
 
     def score(self, texts: Iterable[str]) -> Float64[ndarray, " texts"]:
         """log P of each text with its </s>, in nats; an unknown word counts as <unk>, without its spelling.
@@ -144,6 +154,7 @@ class Model:
             return
         settings, arrays = FAMILIES[self.family].take_apart(self.language_model)
         vocabulary = {_VOCABULARY + name: array for name, array in self.tokenizer.vocabulary.arrays().items()}
+        speller = {_SPELLER + name: array for name, array in self.speller.arrays().items()}
         save_model(
             path,
             family=self.family,
@@ -151,7 +162,7 @@ class Model:
             tokenizer=TokenizerEntry(
                 kind=self.tokenizer.name, markers=self.tokenizer.markers, unicode=unicodedata.unidata_version
             ),
-            arrays={**arrays, **vocabulary},
+            arrays={**arrays, **vocabulary, **speller},
             record=self.record,
             card=model_card(
                 self.family,
@@ -215,14 +226,45 @@ def train(
     began = time.perf_counter()
     learner = Tokenizer.untrained(tokenizer, markers)
     stream = encoded_stream(learner, source, progress, grow=True)
+    speller = learnt_speller(learner, stream, config)
     language_model, learnt = FAMILIES[family].train(stream, learner.vocabulary_size, config, progress)
     record = {
         **_circumstances(family, config),
         "seconds": time.perf_counter() - began,
         **_data_record(source, stream),
+        "unseen_types": speller.unseen_types,
         **learnt,
     }
-    return Model(family, language_model, learner, record)
+    return Model(family, language_model, learner, record, speller)
+
+
+def learnt_speller(tokenizer: Tokenizer, stream: Int32[ndarray, " tokens"], config: DataclassInstance) -> Speller:
+    """Learns from the rarest types of a stream.
+
+    A model gives <unk> the price of a single unseen type, unless it has seen <unk> as a token, or its configuration
+    says otherwise; then no more types than that one are expected.
+    """
+    from chainrule.ngram.speller import Speller, rare_spellings, unseen_types
+
+    counts = np.zeros(tokenizer.vocabulary_size, np.int64)
+    for start in range(0, stream.size, _COUNTED_AT_ONCE):  # np.bincount copies what it counts
+        counts += np.bincount(stream[start : start + _COUNTED_AT_ONCE], minlength=counts.size)
+    is_whole_mass = counts[UNKNOWN] > 0 or (isinstance(config, NGramConfig) and not config.interpolate_unigrams)
+    counts[[UNKNOWN, BEGIN, END]] = 0
+    spellings = rare_spellings(tokenizer.vocabulary.tokens(), counts)
+    unseen = 1 if is_whole_mass else unseen_types(counts)
+    return Speller.trained(spellings, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)
+
+
+def speller_of_vocabulary(tokenizer: Tokenizer) -> Speller:
+    """For a model whose training text is not at hand, such as an ARPA file: learns from all known types alike.
+
+    Half as many unseen types as known ones are expected, which is about what is found in English novels.
+    """
+    from chainrule.ngram.speller import Speller
+
+    known = tokenizer.vocabulary.tokens()[END + 1 :]
+    return Speller.trained(known, tokenizer.vocabulary, unseen_types=max(1, len(known) // 2), never=SEPARATORS)
 
 
 def load(
@@ -250,21 +292,25 @@ def load(
 
 
 def _load_folder(path: Path) -> Model:
+    from chainrule.ngram.speller import Speller
+
     entry, arrays, _ = open_model(path)
     if entry.family not in FAMILIES:
         raise ModelFormatError(
             f"{path}: family {entry.family!r} is not known to this version; known are {', '.join(FAMILIES)}"
         )
     try:
-        own = {name: array for name, array in arrays.items() if not name.startswith(_VOCABULARY)}
+        own = {name: array for name, array in arrays.items() if not name.startswith((_VOCABULARY, _SPELLER))}
+        spelling = {name.removeprefix(_SPELLER): array for name, array in arrays.items() if name.startswith(_SPELLER)}
         vocabulary = Vocabulary.from_arrays(arrays[_VOCABULARY + "text"], arrays[_VOCABULARY + "offsets"])
         language_model = FAMILIES[entry.family].put_together(entry.settings, own, len(vocabulary))
         learner = Tokenizer(splitter_named(entry.tokenizer.kind), vocabulary, entry.tokenizer.markers)
+        speller = Speller.from_arrays(spelling, vocabulary)
     except KeyError as error:
         raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
     except (ModelFormatError, SettingError) as error:
         raise ModelFormatError(f"{path}: {error}") from error
-    return Model(entry.family, language_model, learner, entry.record)
+    return Model(entry.family, language_model, learner, entry.record, speller)
 
 
 def encoded_stream(

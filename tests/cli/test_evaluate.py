@@ -43,7 +43,7 @@ def test_the_figures_follow_from_what_kenlm_found(
     known = [value for value, (_, _, oov) in zip(nats, tokens, strict=True) if oov == "0"]
     vocabulary = set(corpus.read_text().split())
     unknown = [word for word in heldout.read_text().split() if word not in vocabulary]
-    spelling = sum(len(word) + 1 for word in unknown) * math.log(257)  # 257 symbols, with one for the end
+    spelling = -library.load(model).speller.log_probs([word.encode() for word in unknown]).sum()
 
     figures = chainrule("evaluate", model, heldout, "--json").json
     assert figures["tokens"] == len(tokens)

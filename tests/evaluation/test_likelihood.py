@@ -15,7 +15,6 @@ from chainrule.ngram.training import train_ngram
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text import corpus
 from chainrule.text.corpus import Corpus, Lines
-from chainrule.text.speller import ByteSpeller
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.uniform import UniformModel
 
@@ -31,6 +30,15 @@ def tokenizer_of(text: str, name: str = "whitespace") -> Tokenizer:
     for block in Lines([text]).blocks():
         tokenizer.encode(block.text, grow=True)
     return tokenizer
+
+
+class ByteSpeller:
+    """One of 257 symbols, each byte and the end alike."""
+
+    name = "bytes"
+
+    def log_prob(self, token: bytes) -> float:
+        return -(len(token) + 1) * math.log(257)
 
 
 class Told:

@@ -59,6 +59,10 @@ class Alphabet:
         ends = starts[np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))]
         return np.insert(symbols, ends, END)
 
+    def character(self, symbol: int) -> bytes:
+        """The UTF-8 of a known character."""
+        return chr(self.characters[symbol - FIRST]).encode()
+
     def log_prob_of_bytes(self, token: bytes) -> float:
         """What choosing the bytes of a token costs, beside saying each time that a byte comes."""
         log_prob, prefix = 0.0, b""

@@ -42,16 +42,21 @@ class Spelled(Protocol):
 
 
 class Speller:
-    """P(spelling) of a token that is not in the vocabulary."""
+    """P(spelling) of a token that is not in the vocabulary, and how many such types there may be."""
 
-    name = f"characters{ORDER}-witten-bell"  # in signatures
+    name = f"characters{ORDER}"  # in signatures
 
-    def __init__(self, table: Table, alphabet: Alphabet, vocabulary: Spelled, log_open: float = 0.0) -> None:
+    def __init__(
+        self, table: Table, alphabet: Alphabet, vocabulary: Spelled, *, unseen_types: int, log_open: float = 0.0
+    ) -> None:
         """log_open: log of 1 - P(empty) - P(known tokens), in nats."""
-        self._model, self._alphabet, self._vocabulary, self._log_open = NGramModel(table), alphabet, vocabulary, log_open
+        self._model, self._alphabet, self._vocabulary = NGramModel(table), alphabet, vocabulary
+        self.unseen_types, self._log_open = unseen_types, log_open
 
     @classmethod
-    def trained(cls, spellings: Sequence[bytes], vocabulary: Spelled, never: bytes = b"") -> Speller:
+    def trained(
+        cls, spellings: Sequence[bytes], vocabulary: Spelled, *, unseen_types: int, never: bytes = b""
+    ) -> Speller:
         """Learns from some spellings, and takes away the mass of the whole vocabulary.
 
         never: ASCII bytes that no token can contain, such as white space; a token with one has no probability.
@@ -60,8 +65,9 @@ class Speller:
         stream = alphabet.symbols(spellings or [b""])
         levels = count_ngrams(stream, len(alphabet), ORDER)
         table = packed(levels, witten_bell(levels))
-        closed = cls(table, alphabet, vocabulary).log_probs([b"", *vocabulary.tokens()])
-        return cls(table, alphabet, vocabulary, math.log1p(-math.fsum(np.exp(closed).tolist())))
+        unnormalised = cls(table, alphabet, vocabulary, unseen_types=unseen_types)
+        closed = math.fsum(np.exp(unnormalised.log_probs([b"", *vocabulary.tokens()])).tolist())
+        return cls(table, alphabet, vocabulary, unseen_types=unseen_types, log_open=math.log1p(-closed))
 
     def log_prob(self, token: bytes) -> float:
         """log P(spelling | the token is unknown), in nats. Not for known tokens."""
@@ -94,23 +100,27 @@ class Speller:
             "characters": self._alphabet.characters,
             "never": np.frombuffer(self._alphabet.never, np.uint8),
             "log_open": np.array([self._log_open], np.float64),
+            "unseen_types": np.array([self.unseen_types], np.int64),
         }
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, ndarray], vocabulary: Spelled) -> Speller:
         """What `arrays` gave. Raises ModelFormatError where they contradict each other; KeyError if one is missing."""
         sizes, characters = arrays["level_sizes"], arrays["characters"]
-        never, log_open = arrays["never"], arrays["log_open"]
+        never, log_open, unseen = arrays["never"], arrays["log_open"], arrays["unseen_types"]
         if sizes.dtype != np.int64 or sizes.ndim != 1 or not 1 <= sizes.size <= MAX_ORDER or sizes.min() < 0:
-            raise ModelFormatError(f"the speller's level_sizes are {sizes.dtype}{list(sizes.shape)}; expected int64 ≥ 0")
+            raise ModelFormatError("the speller's level_sizes are no sizes of an n-gram table; the file is damaged")
         if characters.dtype != np.int32 or characters.shape != (sizes[0] - FIRST,) or not _are_characters(characters):
             raise ModelFormatError("the speller's characters are no ascending code points; the file is damaged")
         if never.dtype != np.uint8 or never.ndim != 1 or np.any(never >= 0x80):
             raise ModelFormatError("the speller's array 'never' holds something else than ASCII; the file is damaged")
         if log_open.dtype != np.float64 or log_open.shape != (1,) or not -math.inf < log_open[0] <= 0:
             raise ModelFormatError("the speller's log_open is no logarithm of a probability; the file is damaged")
+        if unseen.dtype != np.int64 or unseen.shape != (1,) or unseen[0] < 0:
+            raise ModelFormatError("the speller's unseen_types is no number of types; the file is damaged")
+        alphabet = Alphabet(np.array(characters), never.tobytes())
         table = Table.from_arrays(sizes.tolist(), arrays)
-        return cls(table, Alphabet(np.array(characters), never.tobytes()), vocabulary, float(log_open[0]))
+        return cls(table, alphabet, vocabulary, unseen_types=int(unseen[0]), log_open=float(log_open[0]))
 
     @cached_property
     def _known(self) -> frozenset[bytes]:
@@ -118,10 +128,10 @@ class Speller:
 
     def _drawn(self, rng: np.random.Generator) -> bytes:
         spelling = prefix = b""
-        state = self._model.start([[]])  # type: ignore[list-item]
+        state = self._model.start([np.empty(0, np.int32)])
         while True:
-            probs = np.exp(self._model.next_log_probs(state)[0].astype(np.float64))
-            symbol = int(rng.choice(probs.size, p=probs / probs.sum()))
+            _, drawn = self._model.draw(state, rng.random(1))
+            symbol = int(drawn[0])
             if symbol == END:
                 return spelling
             if symbol == UNKNOWN:
@@ -129,9 +139,9 @@ class Speller:
                 spelling += bytes([byte])
                 prefix = self._alphabet.prefix_after(prefix, byte)
             else:
-                spelling += chr(self._alphabet.characters[symbol - FIRST]).encode()
+                spelling += self._alphabet.character(symbol)
                 prefix = b""
-            state = self._model.advance(state, np.array([symbol], np.int32))
+            state = self._model.advance(state, drawn)
 
 
 def rare_spellings(tokens: Sequence[bytes], counts: Int64[ndarray, " vocab"]) -> list[bytes]:

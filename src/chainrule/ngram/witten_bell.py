@@ -2,8 +2,8 @@
 
 P(w|h) = (c(hw) + T(h) P(w|h')) / (c(h) + T(h)), where T(h) is the number of kinds of words seen after h and h' is h
 without its first word; the unigrams are interpolated with the uniform distribution. It needs no counts of counts, so it
-suits small alphabets, where discounts cannot be estimated. Source: Witten and Bell (1991), method C, in the interpolated
-form of Chen and Goodman (1998), section 2.6.
+suits small alphabets, where discounts cannot be estimated. Source: Witten and Bell (1991), method C, in the
+interpolated form of Chen and Goodman (1998).
 """
 
 from __future__ import annotations

@@ -46,6 +46,7 @@ LINE_FEED = 10
 NEVER_IN_UTF8 = 0xFF  # ends documents that hold newlines themselves
 
 VISIBLE = {"\0": "␀", "\t": "␉", "\n": "␊", "\r": "␍", " ": "␠"}  # for the character tokenizer
+SEPARATORS = b"\0\t\n\r "  # no splitter leaves these in a token
 CONNECTORS = "'’"
 NUMBER_CONNECTORS = ".,"
 # Scripts written without spaces, whose characters stand alone with their marks: CJK marks and numerals, Hiragana, Han.
