@@ -14,6 +14,7 @@ from oracles import BEGIN, END, UNKNOWN, random_backoff_grams, table_of
 import chainrule
 from chainrule import NGramConfig, UniformConfig
 from chainrule.errors import SettingError
+from chainrule.protocol import unknown_log_probs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,6 +117,26 @@ def test_score_after_prefixes_equals_stepping_after_them(model, prefixes, end: b
         tokens = np.append(sequence, ids(END)) if end else sequence
         assert found.shape == tokens.shape
         np.testing.assert_allclose(found, stepped(model, prefix, tokens), rtol=0, atol=CLOSE)
+
+
+@pytest.mark.parametrize("end", [True, False])
+def test_the_unknown_words_share_is_what_stepping_finds(model, prefixes, end: bool) -> None:
+    for before in (None, prefixes[::-1]):
+        found = model.unknown_log_probs(prefixes, prefixes=before, end=end)
+        expected = unknown_log_probs_of(model, prefixes, prefixes=before, end=end)
+        assert [row.shape for row in found] == [row.shape for row in model.score(prefixes, prefixes=before, end=end)]
+        for row, stepped_row in zip(found, expected, strict=True):
+            assert row.dtype == np.float32
+            np.testing.assert_allclose(row, stepped_row, rtol=0, atol=CLOSE)
+    with pytest.raises(SettingError, match="0 prefixes for 2 sequences"):
+        model.unknown_log_probs([ids(3), ids(4)], prefixes=[])
+
+
+def test_the_default_share_of_the_unknown_word_is_that_of_whole_distributions(model, prefixes) -> None:
+    for prefix, row in zip(prefixes, unknown_log_probs_of(model, prefixes), strict=True):
+        for place, found in enumerate(row.tolist()):
+            expected = next_after(model, [prefix[:place]])[0, UNKNOWN]
+            assert found == pytest.approx(float(expected), abs=CLOSE)
 
 
 def test_a_sequence_scores_the_same_alone_and_among_others(model, prefixes) -> None:

@@ -63,6 +63,15 @@ class LanguageModel(Scorer, Protocol[State]):
     def next_log_probs(self, state: State) -> Float32[ndarray, "rows vocab"]:
         """log P(w | row) for every w. Each row sums to one; <s> is -inf, since it is never predicted."""
 
+    def unknown_log_probs(
+        self,
+        sequences: Sequence[Int32[ndarray, " tokens"]],
+        *,
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
+        end: bool = True,
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """log P(<unk> | context) at every place where `score`, asked the same, gives log P(token | context)."""
+
     def top(self, state: State, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
         """The k likeliest next tokens of each row with their log-probabilities, best first; equal ones by lower id."""
 
@@ -100,6 +109,36 @@ def top_of(
             raise ModelFormatError(NAN_FOUND)
         out[:] = candidates[np.argsort(-row[candidates], kind="stable")[:k]]
     return np.take_along_axis(log_probs, best, axis=1), best
+
+
+def unknown_log_probs_of(
+    model: LanguageModel[State],
+    sequences: Sequence[Int32[ndarray, " tokens"]],
+    *,
+    prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
+    end: bool = True,
+) -> list[Float32[ndarray, " tokens"]]:
+    """The default `unknown_log_probs`: steps through all sequences at once, a whole distribution for each token."""
+    check_prefixes(len(sequences), prefixes)
+    found = [np.empty(len(sequence) + end, np.float32) for sequence in sequences]
+    rows = np.array([row for row, out in enumerate(found) if out.size], np.int32)
+    state = model.start([(prefixes[row] if prefixes is not None else np.empty(0, np.int32)) for row in rows])
+    step = 0
+    while rows.size:
+        for row, log_prob in zip(rows.tolist(), model.next_log_probs(state)[:, UNKNOWN], strict=True):
+            found[row][step] = log_prob
+        step += 1
+        going_on = np.flatnonzero([found[row].size > step for row in rows]).astype(np.int32)
+        rows = rows[going_on]
+        tokens = np.array([sequences[row][step - 1] for row in rows], np.int32)
+        state = model.advance(model.select(state, going_on), tokens)
+    return found
+
+
+def check_prefixes(sequences: int, prefixes: Sequence[Int32[ndarray, " prefix"]] | None) -> None:
+    """Raises SettingError where prefixes and sequences differ in number."""
+    if prefixes is not None and len(prefixes) != sequences:
+        raise SettingError(f"{len(prefixes)} prefixes for {sequences} sequences; give one to each")
 
 
 def draw_of(

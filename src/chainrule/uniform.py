@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.errors import SettingError
-from chainrule.protocol import BEGIN, END, as_tokens, check_tokens, draw_of, top_of
+from chainrule.protocol import BEGIN, END, as_tokens, check_prefixes, check_tokens, draw_of, top_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,8 +42,7 @@ class UniformModel:
         end: bool = True,
     ) -> list[Float32[ndarray, " tokens"]]:
         """As `Scorer.score`."""
-        if prefixes is not None and len(prefixes) != len(sequences):
-            raise SettingError(f"{len(prefixes)} prefixes for {len(sequences)} sequences; give one to each")
+        check_prefixes(len(sequences), prefixes)
         for tokens in [*sequences, *(prefixes or [])]:
             check_tokens(as_tokens(tokens), self.vocabulary_size)
         scores = [
@@ -52,6 +51,17 @@ class UniformModel:
         for row, sequence in zip(scores, sequences, strict=True):
             row[: len(sequence)][as_tokens(sequence) == BEGIN] = -np.inf
         return scores
+
+    def unknown_log_probs(
+        self,
+        sequences: Sequence[Int32[ndarray, " tokens"]],
+        *,
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
+        end: bool = True,
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """As `LanguageModel.unknown_log_probs`."""
+        check_prefixes(len(sequences), prefixes)
+        return [np.full(len(row) + end, -math.log(self.vocabulary_size - 1), np.float32) for row in sequences]
 
     def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> Float32[ndarray, "rows 0"]:
         """As `LanguageModel.start`."""

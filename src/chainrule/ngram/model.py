@@ -6,7 +6,7 @@ Its state is an array of trie nodes, a row for each sequence, so that a copy of 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,18 +14,21 @@ from chainrule.errors import ModelFormatError, SettingError
 from chainrule.jit import run_all
 from chainrule.ngram.choosing_kernels import best_words, draw_words
 from chainrule.ngram.query_kernels import NO_NODE, advance, distributions, score_stream
+from chainrule.ngram.unknown_kernels import score_token
 from chainrule.protocol import (
     BEGIN,
     END,
     NAN_FOUND,
     NOTHING_TO_DRAW,
+    UNKNOWN,
     as_tokens,
     check_draw,
+    check_prefixes,
     check_tokens,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Float32, Float64, Int, Int32, Int64
     from numpy import ndarray
@@ -58,8 +61,9 @@ class NGramModel:
         end: bool = True,
     ) -> list[Float32[ndarray, " tokens"]]:
         """As `Scorer.score`."""
-        scores, starts, stops = self._scored(sequences, prefixes, end=end)[0:3]
-        return [scores[start:stop] for start, stop in zip(starts, stops, strict=True)]
+        stream, spans = _in_one_stream(sequences, prefixes, end=end)
+        scores, _ = self.score_stream(stream)
+        return [scores[span] for span in spans]
 
     def match_lengths(
         self,
@@ -69,8 +73,24 @@ class NGramModel:
         end: bool = True,
     ) -> list[Int[ndarray, " tokens"]]:
         """The length of the n-gram that gave each token's probability: 1 where nothing longer was known."""
-        _, starts, stops, lengths = self._scored(sequences, prefixes, end=end)
-        return [lengths[start:stop] for start, stop in zip(starts, stops, strict=True)]
+        stream, spans = _in_one_stream(sequences, prefixes, end=end)
+        _, lengths = self.score_stream(stream)
+        return [lengths[span] for span in spans]
+
+    def unknown_log_probs(
+        self,
+        sequences: Sequence[Int32[ndarray, " tokens"]],
+        *,
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
+        end: bool = True,
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """As `LanguageModel.unknown_log_probs`."""
+        stream, spans = _in_one_stream(sequences, prefixes, end=end)
+        check_tokens(stream, self.vocabulary_size)
+        stream = stream.astype(np.int32, casting="same_kind", copy=False)
+        scores = np.empty(stream.size, np.float32)
+        _run_pieces(score_token, (*self._arrays(), self.order, UNKNOWN, stream), (scores,))
+        return [scores[span] for span in spans]
 
     def score_stream(
         self, stream: Int32[ndarray, " tokens"]
@@ -79,14 +99,7 @@ class NGramModel:
         check_tokens(stream, self.vocabulary_size)
         stream = stream.astype(np.int32, casting="same_kind", copy=False)
         scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
-        pieces = [
-            (*self._arrays(), self.order, stream, start, stop, scores, lengths) for start, stop in _pieces(stream)
-        ]
-        if len(pieces) > 1:
-            run_all(score_stream, pieces)
-        else:
-            for piece in pieces:
-                score_stream(*piece)
+        _run_pieces(score_stream, (*self._arrays(), self.order, stream), (scores, lengths))
         return scores, lengths
 
     def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> Contexts:
@@ -159,31 +172,37 @@ class NGramModel:
     def _arrays(self) -> tuple[ndarray, ndarray, ndarray, ndarray]:
         return self.table.words, self.table.log_probs, self.table.begin, self.table.log_backoffs
 
-    def _scored(
-        self,
-        sequences: Sequence[Int32[ndarray, " tokens"]],
-        prefixes: Sequence[Int32[ndarray, " prefix"]] | None,
-        *,
-        end: bool,
-    ) -> tuple[Float32[ndarray, " stream"], list[int], list[int], Int[ndarray, " stream"]]:
-        """All sequences in one stream, scored; and where each one's scores start and stop."""
-        if prefixes is not None and len(prefixes) != len(sequences):
-            raise SettingError(f"{len(prefixes)} prefixes for {len(sequences)} sequences; give one to each")
-        sequences = [as_tokens(sequence) for sequence in sequences]
-        prefixes = prefixes and [as_tokens(prefix) for prefix in prefixes]
-        parts: list[Int32[ndarray, " tokens"]] = []
-        document_end = np.array([END], np.int32)
-        for i, sequence in enumerate(sequences):
-            parts += [sequence, document_end] if prefixes is None else [prefixes[i], sequence, document_end]
-        stream = np.concatenate(parts) if parts else np.empty(0, np.int32)
-        scores, lengths = self.score_stream(stream)
-        lengths_of_sequences = np.fromiter(map(len, sequences), np.int64, len(sequences))
-        before = np.zeros_like(lengths_of_sequences)
-        if prefixes is not None:
-            before = np.fromiter(map(len, prefixes), np.int64, len(prefixes))
-        ends = np.cumsum(before + lengths_of_sequences + 1)  # past each one's </s>
-        stops = ends if end else ends - 1
-        return scores, (ends - 1 - lengths_of_sequences).tolist(), stops.tolist(), lengths
+
+def _in_one_stream(
+    sequences: Sequence[Int32[ndarray, " tokens"]],
+    prefixes: Sequence[Int32[ndarray, " prefix"]] | None,
+    *,
+    end: bool,
+) -> tuple[Int32[ndarray, " stream"], list[slice]]:
+    """All sequences, each behind its prefix and with </s> after it; and where the scores of each are."""
+    check_prefixes(len(sequences), prefixes)
+    sequences = [as_tokens(sequence) for sequence in sequences]
+    prefixes = prefixes and [as_tokens(prefix) for prefix in prefixes]
+    parts: list[Int32[ndarray, " tokens"]] = []
+    document_end = np.array([END], np.int32)
+    for i, sequence in enumerate(sequences):
+        parts += [sequence, document_end] if prefixes is None else [prefixes[i], sequence, document_end]
+    stream = np.concatenate(parts) if parts else np.empty(0, np.int32)
+    sizes = np.fromiter(map(len, sequences), np.int64, len(sequences))
+    before = np.zeros_like(sizes) if prefixes is None else np.fromiter(map(len, prefixes), np.int64, len(prefixes))
+    ends = np.cumsum(before + sizes + 1)  # past each one's </s>
+    starts, stops = (ends - 1 - sizes).tolist(), (ends if end else ends - 1).tolist()
+    return stream, [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
+
+
+def _run_pieces(kernel: Callable[..., None], before: tuple[Any, ...], after: tuple[ndarray, ...]) -> None:
+    """Runs a kernel that takes `before`, whose last is the stream, then a range of it, then `after`."""
+    pieces = [(*before, start, stop, *after) for start, stop in _pieces(before[-1])]
+    if len(pieces) > 1:
+        run_all(kernel, pieces)
+    else:
+        for piece in pieces:
+            kernel(*piece)
 
 
 def _pieces(stream: Int32[ndarray, " tokens"]) -> list[tuple[int, int]]:
