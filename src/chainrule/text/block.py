@@ -1,0 +1,55 @@
+"""Whole documents in one array of bytes: what every reader gives and every tokenizer takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from jaxtyping import Int64, UInt8
+    from numpy import ndarray
+
+LINE_FEED = 10
+NEVER_IN_UTF8 = 0xFF  # ends documents that hold newlines themselves
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole documents of one source, each ended by the byte `document_end`, which stands nowhere else in it."""
+
+    text: UInt8[ndarray, " bytes"]  # UTF-8, but for the ends of documents
+    source: str
+    first: int  # the number of its first document in the source, from 1
+    document_end: int = LINE_FEED  # or NEVER_IN_UTF8, where documents may hold newlines
+    unit: str = "line"  # what the numbers count; empty where a whole file is one document
+    numbers: Int64[ndarray, " documents"] | None = None  # of its documents, where they do not follow one another
+    repaired: int = 0  # places that were not UTF-8 and have been replaced or left out
+
+    def documents(self) -> list[str]:
+        """Without their ends."""
+        end = bytes([self.document_end])
+        return [document.decode() for document in self.text.tobytes().split(end)[:-1]]
+
+    def stops(self) -> Int64[ndarray, " documents"]:
+        """The place behind the end of each document."""
+        return np.flatnonzero(self.text == self.document_end) + 1
+
+    def part(self, start: int, stop: int, stops: Int64[ndarray, " documents"]) -> Block:
+        """Its documents from `start` up to `stop`, counted from 0. stops: what `stops()` gave."""
+        text = self.text[int(stops[start - 1]) if start else 0 : int(stops[stop - 1])]
+        numbers = None if self.numbers is None else self.numbers[start:stop]
+        return replace(self, text=text, first=self._number(start), numbers=numbers, repaired=0)
+
+    def place(self, document: int) -> str:
+        """Where its document of this number, from 1, stands, for messages: "corpus.txt, line 7"."""
+        return f"{self.source}, {self.unit} {self._number(document - 1)}" if self.unit else self.source
+
+    def _number(self, index: int) -> int:
+        return self.first + index if self.numbers is None else int(self.numbers[index])
+
+
+def byte_array(data: bytes) -> UInt8[ndarray, " bytes"]:
+    """Bytes as a writable array: Numba compiles everything anew for read-only ones."""
+    return np.frombuffer(bytearray(data), np.uint8)

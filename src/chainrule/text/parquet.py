@@ -1,0 +1,106 @@
+"""Parquet as blocks, by the library pyarrow: a row is a record, and one column holds the text."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.errors import TextError
+from chainrule.text.plain import DOCUMENT_BYTES, invalid_utf8
+from chainrule.text.records import Documents, named_fields
+from chainrule.text.streams import EXPANSION, EXPANSION_BYTES, file_size, unreadable
+from chainrule.text.utf8 import first_invalid, repaired
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chainrule.text.block import Block
+    from chainrule.text.reading import Reading
+
+_ROWS = 1024  # that are decoded at once
+
+
+def parquet_blocks(name: str, reading: Reading) -> Iterator[tuple[Block, float]]:
+    """A row is a record. Each block comes with the share of the file's rows that have been read.
+
+    A row group is decoded step by step. Raises TextError, also where pyarrow is missing.
+    """
+    pyarrow, parquet = _library(name)
+    row, size = 1, 0
+    try:
+        with parquet.ParquetFile(name, memory_map=False) as file:
+            _check_column(name, file.schema_arrow, reading.field)
+            rows = max(file.metadata.num_rows, 1)
+            for batch in file.iter_batches(_ROWS, columns=[reading.field], use_threads=False):
+                values = batch.column(0).cast(pyarrow.large_binary())
+                size += values.nbytes
+                _check_expansion(name, size)
+                documents = Documents(name, "row", reading)
+                for number, value in enumerate(values.to_pylist(), row):
+                    documents.add(_utf8(value, reading, documents, f"{name}, row {number}"), number)
+                row += len(values)
+                if block := documents.block():
+                    yield block, (row - 1) / rows
+    except OSError as error:
+        raise unreadable(name, error) from error
+    except pyarrow.ArrowException as error:
+        raise TextError(f"{name}: is not a whole Parquet file: {' '.join(str(error).split())}") from error
+
+
+def parquet_digest(name: str) -> str:
+    """The SHA-256 of the file. Raises TextError."""
+    try:
+        with open(name, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise unreadable(name, error) from error
+
+
+def _library(name: str) -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise TextError(
+            f"{name}: Parquet needs the library pyarrow; install it with: pip install 'chainrule[parquet]'"
+        ) from error
+    return pyarrow, pyarrow.parquet
+
+
+def _check_column(name: str, schema: Any, field: str) -> None:
+    import pyarrow
+
+    if schema.names.count(field) != 1:
+        raise TextError(f"{name}: there is no column {field!r}; {named_fields(schema.names)}")
+    kind = schema.field(field).type
+    kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
+    tests = (pyarrow.types.is_string, pyarrow.types.is_large_string, pyarrow.types.is_binary)
+    if not any(test(kind) for test in tests):
+        raise TextError(f"{name}: the column {field!r} is of type {kind}, expected strings; say which with --field")
+
+
+def _check_expansion(name: str, size: int) -> None:
+    """As for compressed files: a page of Parquet may repeat one string a million times."""
+    if size > max(EXPANSION_BYTES, EXPANSION * file_size(name)):
+        raise TextError(
+            f"{name}: gives more than {size:,} bytes of text, over {EXPANSION} times its own size, as a decompression "
+            "bomb does, so reading stopped; if it is meant to be like that, write it as plain text first"
+        )
+
+
+def _utf8(value: bytes | None, reading: Reading, documents: Documents, place: str) -> bytes:
+    if value is None:
+        raise TextError(f"{place}: the field {reading.field!r} is null, expected a string")
+    if len(value) > DOCUMENT_BYTES:
+        raise TextError(f"{place}: is longer than {DOCUMENT_BYTES:,} bytes, the most that a document may have")
+    text = np.frombuffer(value, np.uint8)
+    invalid = first_invalid(text)
+    if invalid is None:
+        return value
+    if reading.encoding_errors == "strict":
+        raise invalid_utf8(text, f"{place}: byte 0x{value[invalid]:02x} at offset {invalid} of the field")
+    data, places = repaired(text, reading.encoding_errors)
+    documents.repaired += places
+    return data

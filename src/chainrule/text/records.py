@@ -1,0 +1,107 @@
+"""Records as blocks: a record is a document, newlines in it or not, or each line of its text is one. And JSON lines."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.errors import TextError
+from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8, Block, byte_array
+from chainrule.text.plain import line_blocks
+from chainrule.text.utf8 import encoded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chainrule.text.reading import Reading
+    from chainrule.text.streams import ByteStream
+
+_JSON = json.JSONDecoder(parse_int=float)  # Python's integers refuse numbers of more than 4300 digits
+_SHOWN = 8  # fields that a message names at most
+
+
+@dataclass
+class Documents:
+    """Collects records for a block."""
+
+    source: str
+    unit: str
+    reading: Reading
+    pieces: list[bytes] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)  # of the record that each document came from
+    repaired: int = 0
+
+    def add(self, text: bytes, number: int) -> None:
+        """text: valid UTF-8."""
+        text = text.replace(b"\r\n", b"\n")
+        documents = text.removesuffix(b"\n").split(b"\n") if self.reading.document == "line" else [text]
+        self.pieces += documents
+        self.numbers += [number] * len(documents)
+
+    def block(self) -> Block | None:
+        """What has been collected, if anything."""
+        if not self.pieces:
+            return None
+        end = LINE_FEED if self.reading.document == "line" else NEVER_IN_UTF8
+        text = byte_array(bytes([end]).join([*self.pieces, b""]))
+        numbers = np.array(self.numbers)
+        follow = numbers[-1] - numbers[0] == numbers.size - 1 and bool((np.diff(numbers) == 1).all())
+        return Block(
+            text, self.source, int(numbers[0]), end, self.unit, None if follow else numbers, repaired=self.repaired
+        )
+
+
+def json_blocks(stream: ByteStream, reading: Reading, *, wait: bool = True) -> Iterator[Block]:
+    """An object with a text field a line; empty lines are passed over. Raises TextError, told with file and line."""
+    for lines in line_blocks(stream, reading.encoding_errors, wait=wait):
+        documents = Documents(stream.name, "line", reading, repaired=lines.repaired)
+        for number, line in enumerate(lines.text.tobytes().split(b"\n")[:-1], lines.first):
+            if line.strip():
+                text, places = _json_text(line, reading, f"{stream.name}, line {number}")
+                documents.add(text, number)
+                documents.repaired += places
+        if block := documents.block():
+            yield block
+
+
+def _json_text(line: bytes, reading: Reading, place: str) -> tuple[bytes, int]:
+    """The text field of a JSON object; and how many lone surrogates were repaired in it."""
+    try:
+        record: Any = _JSON.decode(line.decode())
+    except json.JSONDecodeError as error:
+        raise TextError(
+            f"{place}: is not JSON: {error.msg} at column {error.colno}; expected one object a line, so the file is "
+            "damaged or cut short, or no JSON lines"
+        ) from error
+    except RecursionError as error:
+        raise TextError(f"{place}: is JSON nested too deeply to be read; expected an object of a few levels") from error
+    if not isinstance(record, dict):
+        raise TextError(f"{place}: found {_kind(record)}, expected a JSON object with the field {reading.field!r}")
+    if reading.field not in record:
+        raise TextError(f"{place}: there is no field {reading.field!r}; {named_fields(record)}")
+    text = record[reading.field]
+    if not isinstance(text, str):
+        raise TextError(f"{place}: the field {reading.field!r} is {_kind(text)}, expected a string")
+    try:
+        return encoded(text, reading.encoding_errors)
+    except UnicodeEncodeError as error:
+        raise TextError(
+            f"{place}: the field {reading.field!r} has \\u{ord(text[error.start]):04x} in it, half of a surrogate pair "
+            "and no character; correct it, or say --encoding-errors replace or skip"
+        ) from error
+
+
+def _kind(value: Any) -> str:
+    """What a JSON value is."""
+    kinds = {dict: "an object", list: "a list", str: "a string", float: "a number", bool: "true or false"}
+    return kinds.get(type(value), "null")
+
+
+def named_fields(names: Any) -> str:
+    """What to say instead of a field that is not there."""
+    shown = [repr(name) for name in list(names)[:_SHOWN]]
+    more = ", ..." if len(names) > _SHOWN else ""
+    return f"there are {', '.join(shown)}{more}; say which with --field" if shown else "the record is empty"

@@ -1,0 +1,144 @@
+"""The bytes of a source: a file, standard input, what a compressed file holds; with their SHA-256. Knows no documents."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+
+from chainrule.errors import TextError
+from chainrule.files import DECOMPRESSION_ERRORS, DECOMPRESSORS
+from chainrule.text.reading import compression_suffix
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtyping import UInt8
+    from numpy import ndarray
+
+STANDARD_INPUT = "-"
+# A compressed file that has grown to more than this many bytes, and to this many times its size, is taken for a bomb.
+EXPANSION_BYTES = 1 << 30
+EXPANSION = 250
+_HASHED_AT_ONCE = 1 << 20  # bytes that are not worth a thread
+
+
+class ByteStream:
+    """The bytes of one source, read forwards once. `place`: how many bytes of the file on disk that took."""
+
+    def __init__(self, name: str, file: _Readable, counted: _Counted | None) -> None:
+        """file: gives the bytes. counted: the compressed file beneath, where it is one."""
+        self.name, self.size = name, 0
+        self._file, self._counted = file, counted
+        self._digest = _Digest()
+
+    @property
+    def place(self) -> int:
+        return self.size if self._counted is None else self._counted.size
+
+    def fill(self, room: UInt8[ndarray, " bytes"], *, wait: bool = True) -> int:
+        """Reads on; how many bytes that gave, fewer than there is room for only at the end.
+
+        wait: without it, what is there now is enough, and only the end gives none. Raises TextError.
+        """
+        try:
+            size = self._file.readinto(room.data) if wait else self._file.readinto1(room.data)
+        except DECOMPRESSION_ERRORS as error:
+            raise TextError(f"{self.name}: cannot be decompressed: {error}; the file is damaged or cut short") from error
+        except OSError as error:
+            raise unreadable(self.name, error) from error
+        self.size += size
+        self._check_expansion()
+        self._digest.update(room[:size])
+        return size
+
+    def hexdigest(self) -> str:
+        """The SHA-256 of what has been read so far."""
+        return self._digest.hexdigest()
+
+    def _check_expansion(self) -> None:
+        if self._counted is not None and self.size > max(EXPANSION_BYTES, EXPANSION * self._counted.size):
+            raise TextError(
+                f"{self.name}: {self._counted.size:,} bytes of it give more than {self.size:,} bytes of text, over "
+                f"{EXPANSION} times as many, as a decompression bomb does, so reading stopped; if the text is "
+                "meant to be like that, decompress the file first"
+            )
+
+
+@contextmanager
+def opened(name: str) -> Iterator[ByteStream]:
+    """The bytes of a file, decompressed as its name says, or of standard input. Raises TextError."""
+    if name == STANDARD_INPUT:
+        yield ByteStream(name, sys.stdin.buffer, None)
+        return
+    opener = DECOMPRESSORS.get(compression_suffix(name))
+    try:
+        raw = open(name, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise unreadable(name, error) from error
+    with raw:
+        if opener is None:
+            yield ByteStream(name, raw, None)
+        else:
+            counted = _Counted(raw)
+            with opener(counted) as file:
+                yield ByteStream(name, file, counted)
+
+
+def file_size(name: str) -> int:
+    """The bytes of a file; 0 for what cannot tell, such as standard input. Raises TextError."""
+    try:
+        return 0 if name == STANDARD_INPUT else os.path.getsize(name)
+    except OSError as error:
+        raise unreadable(name, error) from error
+
+
+def unreadable(name: str, error: OSError) -> TextError:
+    return TextError(f"{name}: cannot be read: {error.strerror or error}")
+
+
+class _Readable(Protocol):
+    def readinto(self, room: memoryview, /) -> int: ...
+    def readinto1(self, room: memoryview, /) -> int: ...
+
+
+class _Counted:
+    """A file that counts what is read from it, which a pipe cannot tell."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.size = 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self.size += len(data)
+        return data
+
+
+class _Digest:
+    """A SHA-256 that is computed beside the reading, on a thread of its own, at most one step behind it."""
+
+    def __init__(self) -> None:
+        self._sha256 = hashlib.sha256()
+        self._running: threading.Thread | None = None
+
+    def update(self, data: UInt8[ndarray, " bytes"]) -> None:
+        """The data must stay as they are."""
+        self._wait()
+        if data.size <= _HASHED_AT_ONCE:
+            self._sha256.update(data)
+        else:
+            self._running = threading.Thread(target=self._sha256.update, args=(data,), daemon=True)
+            self._running.start()
+
+    def hexdigest(self) -> str:
+        self._wait()
+        return self._sha256.hexdigest()
+
+    def _wait(self) -> None:
+        if self._running is not None:
+            self._running.join()
+            self._running = None
