@@ -10,18 +10,31 @@ import gzip
 import lzma
 import os
 import secrets
+import sys
+import zlib
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from chainrule.errors import OutputError
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-# By a path's suffix, what opens its compressed bytes, given as a path or a file.
-DECOMPRESSORS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+# By a path's suffix, what opens its compressed bytes, given as a path or a file; and what that raises beside OSError.
+DECOMPRESSORS: dict[str, Callable[..., Any]] = {
+    ".gz": gzip.open,
+    ".zst": zstd.open,
+    ".xz": lzma.open,
+    ".bz2": bz2.open,
+}
+DECOMPRESSION_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstd.ZstdError)
 
 
 @contextmanager

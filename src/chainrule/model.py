@@ -365,4 +365,4 @@ def _circumstances(family: str, config: DataclassInstance) -> dict[str, Any]:
 
 def _data_record(source: Source, stream: Int32[ndarray, " tokens"]) -> dict[str, Any]:
     documents = int(np.count_nonzero(stream == END))
-    return {"data": source.digests, "documents": documents, "tokens": stream.size - documents}
+    return {**source.record, "documents": documents, "tokens": stream.size - documents}

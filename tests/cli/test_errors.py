@@ -56,7 +56,7 @@ def refused(chainrule: Callable[..., Result], tmp_path: Path) -> Callable[..., s
 
 BAD_TEXTS = {
     "missing": (None, "there is no such file"),
-    "a folder": ("folder", "this is a folder; name the text files in it"),
+    "a folder": ("folder", "there is no text in this folder, only 0 files of other kinds"),
     "binary": (
         b"\x7fELF\x02\x01\x01\0\0\0\xd0\xff",
         "line 1: byte 0xd0 at offset 10 is not UTF-8; it looks like a",
@@ -92,7 +92,7 @@ def test_an_empty_text_is_refused(verb: str, name: str, refused, model: Path, tm
     path = tmp_path / name
     path.write_bytes(gzip.compress(b"") if name.endswith("gz") else b"")
     told = refused(1, TEXT_VERBS[verb](model, path, tmp_path / "target"))
-    assert told == f"{path}: there is no text in it; at least one line is needed"
+    assert told == f"{path}: there is no text in it; at least one document is needed"
 
 
 @pytest.mark.parametrize("verb", TEXT_VERBS)

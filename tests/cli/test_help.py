@@ -12,12 +12,14 @@ import pytest
 
 from chainrule.cli.main import app, train
 
+READING = {"--document", "--field", "--encoding-errors", "--suffixes"}  # of all verbs that take texts
 VERBS = {
     "train ngram": {"TEXTS", "--output", "--order", "--tokenizer", "--prune", "--interpolate-unigrams"}
-    | {"--strict-discounts", "--kenlm-compatible", "--markers", "--overwrite", "--json"},
-    "train uniform": {"TEXTS", "--output", "--tokenizer", "--markers", "--overwrite", "--json"},
-    "evaluate": {"MODEL", "TEXTS", "--tokenizer", "--markers", "--json"},
-    "score": {"MODEL", "TEXT", "--tokens", "--tokenizer", "--markers", "--json"},
+    | {"--strict-discounts", "--kenlm-compatible", "--markers", "--overwrite", "--json"}
+    | READING,
+    "train uniform": {"TEXTS", "--output", "--tokenizer", "--markers", "--overwrite", "--json"} | READING,
+    "evaluate": {"MODEL", "TEXTS", "--tokenizer", "--markers", "--json"} | READING,
+    "score": {"MODEL", "TEXT", "--tokens", "--tokenizer", "--markers", "--json"} | READING,
     "next": {"MODEL", "PROMPT", "--top", "--tokenizer", "--markers", "--json"},
     "generate": {
         "MODEL",
@@ -30,7 +32,8 @@ VERBS = {
         "--markers",
         "--json",
     },
-    "compare": {"TEXTS", "--output", "--heldout", "--order", "--tokenizer", "--markers", "--overwrite", "--json"},
+    "compare": {"TEXTS", "--output", "--heldout", "--order", "--tokenizer", "--markers", "--overwrite", "--json"}
+    | READING,
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--overwrite"},
     "verify": {"MODEL"},
 }

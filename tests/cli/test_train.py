@@ -21,7 +21,7 @@ def test_the_summary_names_the_model_its_sizes_and_its_discounts(chainrule, corp
     first, header, *rows, last = result.lines
     words = corpus.read_text().split()
     assert first == (
-        f"{tmp_path / 'lm'}: ngram model of {len(words):,} tokens in 1,200 lines, vocabulary {len(set(words)) + 3}"
+        f"{tmp_path / 'lm'}: ngram model of {len(words):,} tokens in 1,200 documents, vocabulary {len(set(words)) + 3}"
     )
     assert header.split() == ["order", "n-grams", "D1", "D2", "D3+"]
     assert [row.split()[:2] for row in rows] == [["1", "338"], ["2", "4,259"], ["3", "9,628"]]  # as lmplz counts

@@ -23,9 +23,9 @@ from chainrule.ngram.arpa_reading_kernels import parse_number
 from chainrule.ngram.arpa_writing_kernels import NUMBER_ROOM, write_number
 from chainrule.ngram.model import NGramModel
 from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.text.block import byte_array
 from chainrule.text.splitters import splitter_named
 from chainrule.text.tokenizer import Tokenizer, documents_of
-from chainrule.text.vocabulary import Vocabulary, byte_array
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 KENLM_FILES = sorted(path.name for path in FIXTURES.glob("*.arpa.gz"))
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chainrule.ngram.table import Table
+    from chainrule.text.vocabulary import Vocabulary
 
 Values = dict[tuple[str, ...], tuple[float, float]]
 

@@ -21,11 +21,17 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import TextError
-from chainrule.text import corpus
-from chainrule.text.corpus import Block, Corpus, Lines, Source, lines_as_they_come
-from chainrule.text.vocabulary import byte_array
+from chainrule.files import zstd
+from chainrule.text import plain
+from chainrule.text.block import Block, byte_array
+from chainrule.text.corpus import Corpus, Lines, Source
 
-COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".zst": lambda data: zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: 1}),
+    ".xz": lzma.compress,
+    ".bz2": bz2.compress,
+}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 fast = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -41,13 +47,13 @@ def text_of(source: Corpus | Lines) -> bytes:
 
 def cleaned(data: bytes) -> bytes:
     """What is to be read from a file."""
-    text = data.removeprefix(BYTE_ORDER_MARK).replace(b"\r\n", b"\n")
-    return text if text.endswith(b"\n") or not data else text + b"\n"
+    ended = data if data.endswith(b"\n") or not data else data + b"\n"
+    return ended.removeprefix(BYTE_ORDER_MARK).replace(b"\r\n", b"\n")
 
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus, "BLOCK_BYTES", 16)
+    monkeypatch.setattr(plain, "BLOCK_BYTES", 16)
 
 
 pieces = st.sampled_from(
@@ -65,7 +71,7 @@ file_texts = st.lists(pieces).map("".join) | st.text(st.characters(exclude_categ
 def test_blocks_are_whole_lines_that_join_to_the_file_whatever_their_size(tmp_path: Path, text: str, size: int) -> None:
     source = Corpus.of(file_of(tmp_path, text.encode()))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpus, "BLOCK_BYTES", size)
+        patch.setattr(plain, "BLOCK_BYTES", size)
         blocks = list(source.blocks())
     assert b"".join(block.text.tobytes() for block in blocks) == cleaned(text.encode())
     assert all(block.text[-1] == ord("\n") for block in blocks)
@@ -98,12 +104,11 @@ def test_line_ends_and_the_byte_order_mark_are_made_one(tmp_path: Path, data: by
 def test_a_missing_file_is_an_error_that_names_it() -> None:
     with pytest.raises(TextError, match=r"^no/such\.txt: there is no such file"):
         Corpus.of(["no/such.txt"])
-    with pytest.raises(TextError, match=r"^no/such\.txt: there is no such file"):
-        next(lines_as_they_come("no/such.txt"))
 
 
-def test_a_folder_is_no_text(tmp_path: Path) -> None:
-    with pytest.raises(TextError, match="this is a folder; name the text files in it"):
+def test_a_folder_without_text_is_an_error_that_says_what_is_looked_for(tmp_path: Path) -> None:
+    file_of(tmp_path, b"a\n", "notes.md")
+    with pytest.raises(TextError, match=r"no text in this folder, only 1 file of other kinds.* \.txt, \.jsonl.*--suff"):
         Corpus.of(tmp_path)
 
 
@@ -247,7 +252,7 @@ def test_lines_come_before_a_pipe_closes(monkeypatch: pytest.MonkeyPatch) -> Non
     reading, writing = os.pipe()
     with os.fdopen(reading) as stdin, os.fdopen(writing, "wb", buffering=0) as pipe:
         monkeypatch.setattr(sys, "stdin", stdin)
-        blocks = lines_as_they_come("-")
+        blocks = Corpus.of("-").blocks_as_they_come()
         pipe.write(b"one\ntwo\nthr")
         assert next(blocks).text.tobytes() == b"one\ntwo\n"
         pipe.write("ee\r\nvier é".encode()[:-1])
@@ -263,7 +268,7 @@ def test_lines_come_before_a_pipe_closes(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("suffix", ["", *COMPRESSORS])
 def test_lines_that_come_from_a_file_are_all_its_lines(tmp_path: Path, suffix: str) -> None:
     data = COMPRESSORS.get(suffix, bytes)(b"a line\n" * 10_000 + b"the last")
-    blocks = lines_as_they_come(file_of(tmp_path, data, "text" + suffix))
+    blocks = Corpus.of(file_of(tmp_path, data, "text" + suffix)).blocks_as_they_come()
     assert b"".join(block.text.tobytes() for block in blocks) == b"a line\n" * 10_000 + b"the last\n"
 
 
@@ -316,7 +321,7 @@ def test_lines_in_memory_read_as_the_same_lines_of_a_file(tmp_path: Path, lines:
 def test_a_line_in_memory_stays_one_document(line: str, expected: bytes) -> None:
     source = Lines([line], "lines")
     assert text_of(source) == expected
-    assert source.digests == {"lines": hashlib.sha256(expected).hexdigest()}
+    assert source.record["data"] == {"lines": hashlib.sha256(expected).hexdigest()}
 
 
 def test_no_lines_are_an_error_that_names_them() -> None:
@@ -339,7 +344,7 @@ def test_standard_input_can_be_named_once() -> None:
 
 def test_a_source_of_ones_own_can_be_read() -> None:
     class Poem:
-        sources, digests = ("a poem",), {"a poem": ""}
+        sources, record = ("a poem",), {"data": {"a poem": ""}}
 
         def blocks(self, *_: object) -> list[Block]:
             return [Block(byte_array(b"a rose\n"), "a poem", 1)]
@@ -351,7 +356,7 @@ def test_a_source_of_ones_own_can_be_read() -> None:
 def test_lines_that_can_be_read_once_are_kept() -> None:
     lines = Lines(line for line in ["a b", "c"])
     assert [block.documents() for block in lines.blocks()] == [["a b", "c"]]
-    assert lines.digests == {"the given lines": hashlib.sha256(b"a b\nc\n").hexdigest()}
+    assert lines.record["data"] == {"the given lines": hashlib.sha256(b"a b\nc\n").hexdigest()}
 
 
 @pytest.mark.parametrize("lines", [[1], [b"a"], [None]])

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from chainrule.text.block import byte_array
 from chainrule.text.restoring import Alignment, joined, meanings_of, spaced
 from chainrule.text.restoring_kernels import restore_joined, restore_spaced
-from chainrule.text.vocabulary import byte_array
 
 MARK = "￭"
 tokens = st.lists(st.text(f"ab{MARK}é日😀#", min_size=1, max_size=4), max_size=5)

@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chainrule.errors import SettingError
+from chainrule.text.block import byte_array
 from chainrule.text.byte_symbols import SYMBOLS
 from chainrule.text.splitter_kernels import rewrite_bytes, rewrite_characters, rewrite_whitespace, rewrite_words
 from chainrule.text.splitters import SPLITTERS, character_classes, splitter_named
-from chainrule.text.vocabulary import byte_array
 
 NEVER = 0xFF
 MARKERS = ["<unk>", "<s>", "</s>"]

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
-from chainrule.text.corpus import Block
-from chainrule.text.splitters import NEVER_IN_UTF8
+from chainrule.text.block import NEVER_IN_UTF8, Block, byte_array
 from chainrule.text.tokenizer import Tokenizer, documents_of
-from chainrule.text.vocabulary import MarkerError, byte_array
+from chainrule.text.vocabulary import MarkerError
 
 KINDS = ["whitespace", "word", "character", "byte"]
 PARTS = ["a", "b'c", " ", "\n", "\r\n", "(", "￭", "␠", "3.1", "日本", "é", "\u0301"]

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.text.vocabulary import MARKER_TOKENS, MarkerError, Vocabulary, byte_array
+from chainrule.text.block import byte_array
+from chainrule.text.vocabulary import MARKER_TOKENS, MarkerError, Vocabulary
 from chainrule.text.vocabulary_kernels import find_token
 
 MARKERS = [marker.encode() for marker in MARKER_TOKENS]

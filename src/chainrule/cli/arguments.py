@@ -33,16 +33,12 @@ def _integers(type_: Any, tokens: Sequence[Token]) -> Any:
 WholeNumber = Parameter(converter=_integers)
 
 
-def check_read_once(*texts: str | None) -> None:
-    """Raises CycloptsError where standard input is named twice: its second reading would find nothing."""
-    if texts.count("-") > 1:
-        raise CycloptsError(msg="Standard input, -, can be read only once.")
-
-
-_READ = "a line a document; .gz, .bz2 and .xz are read too, and - is standard input."
+_READ = (
+    "with .gz, .zst, .xz and .bz2; .jsonl and .parquet, a record a document; folders of them; and - for standard input."
+)
 _FILE = Parameter(allow_leading_hyphen=True, validator=_file_or_dash)
-TextFiles = Annotated[str, _FILE, Parameter(help=f"Text files, {_READ}", required=True)]
-TextFile = Annotated[str, _FILE, Parameter(help=f"A text file, {_READ}")]
+TextFiles = Annotated[str, _FILE, Parameter(help=f"Text, a line a document: files, also {_READ}", required=True)]
+TextFile = Annotated[str, _FILE, Parameter(help=f"Text, a line a document: a file, also {_READ}")]
 ModelPath = Annotated[Path, Parameter(help="A model folder, or an ARPA file.")]
 Output = Annotated[Path, Parameter(name=("--output", "-o"), help="The folder to write to.")]
 ModelOutput = Annotated[

@@ -18,9 +18,9 @@ from chainrule.cli.arguments import (
     TextFiles,
     TokenizerName,
     WholeNumber,
-    check_read_once,
 )
 from chainrule.cli.screen import note, print_json, progress
+from chainrule.cli.texts import AS_USUAL, TextOptions, check_read_once, note_repairs
 from chainrule.errors import OutputError
 from chainrule.report.tables import markdown_code, markdown_table, text_table
 
@@ -43,6 +43,7 @@ def compare(
     order: Annotated[int, WholeNumber, Parameter(help="The highest n-gram order.")] = 5,
     tokenizer: TokenizerName = "word",
     markers: MarkerRule = "error",
+    reading: TextOptions = AS_USUAL,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -60,8 +61,9 @@ def compare(
     if heldout in texts:
         note(f"{heldout}: measured on what was trained on, so the figures will be too good")
     with progress() as told:
-        train, measured = _parts(texts, heldout, told)
+        train, measured = _parts(texts, heldout, reading, told)
         comparison = climb(train, measured, order=order, tokenizer=tokenizer, markers=markers, progress=told)
+    note_repairs(train, measured)
     if output is not None:
         _write(output, comparison, train, measured)
     if json:
@@ -70,14 +72,15 @@ def compare(
         _print(comparison, train, measured)
 
 
-def _parts(texts: tuple[str, ...], heldout: str | None, told: Progress) -> tuple[Source, Source]:
+def _parts(texts: tuple[str, ...], heldout: str | None, reading: TextOptions, told: Progress) -> tuple[Source, Source]:
     """The text to train on and the text to measure on."""
-    from chainrule.text.corpus import Corpus, Lines
+    from chainrule.text.corpus import Lines
     from chainrule.text.sample import sample_lines
     from chainrule.text.splits import train_and_heldout
 
-    whole = Corpus.of(texts) if texts else Lines(sample_lines(told), "Python's own documentation")
-    return train_and_heldout(whole, told) if heldout is None else (whole, Corpus.of(heldout))
+    whole: Source
+    whole = reading.corpus(*texts) if texts else Lines(sample_lines(told), "Python's own documentation")
+    return train_and_heldout(whole, told) if heldout is None else (whole, reading.corpus(heldout))
 
 
 def _print(comparison: Comparison, train: Source, measured: Source) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFiles, check_read_once
+from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFiles
 from chainrule.cli.models import opened
 from chainrule.cli.screen import print_json, progress
+from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
 
 if TYPE_CHECKING:
     from chainrule.evaluation.likelihood import Measurement
@@ -18,6 +19,7 @@ def evaluate(
     *texts: TextFiles,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
+    reading: TextOptions = AS_USUAL,
     json: Json = False,
 ) -> None:
     """Perplexity and bits per byte of a text.
@@ -26,12 +28,10 @@ def evaluate(
     the spelling of unknown tokens, so they can be compared across tokenizers
     and vocabularies.
     """
-    from chainrule.text.corpus import Corpus
-
-    check_read_once(*texts)
-    source = Corpus.of(texts)
+    source = reading.corpus(*texts)
     with progress() as told:
         measurement = opened(model, tokenizer, markers, told).evaluate(source, told)
+    note_repairs(source)
     if json:
         print_json(measurement.as_json())
     else:
@@ -44,7 +44,7 @@ def described(measurement: Measurement) -> str:
         ("perplexity", _figure(measurement.perplexity), "a token, </s> counted"),
         ("  without unknown tokens", _figure(measurement.perplexity_without_oov), ""),
         ("bits per byte", f"{measurement.bits_per_byte:.4f}", "spelling of unknown tokens paid for"),
-        ("tokens", f"{measurement.tokens:,}", f"in {measurement.documents:,} lines, {measurement.bytes:,} bytes"),
+        ("tokens", f"{measurement.tokens:,}", f"in {measurement.documents:,} documents, {measurement.bytes:,} bytes"),
         ("unknown tokens", f"{measurement.oov:,}", f"{measurement.oov / measurement.tokens:.2%}"),
         ("log-probability", f"{measurement.log_prob:,.2f}", "nats"),
     ]

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFile
 from chainrule.cli.models import opened
 from chainrule.cli.screen import finite, print_json, progress
+from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
 from chainrule.progress import silent
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.model import Model
-    from chainrule.text.corpus import Block
+    from chainrule.text.block import Block
     from chainrule.text.vocabulary import Encoded
 
 
@@ -34,6 +35,7 @@ def score(
     ] = False,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
+    reading: TextOptions = AS_USUAL,
     json: Json = False,
 ) -> None:
     """Log-probabilities of sentences or tokens, as the lines come.
@@ -43,12 +45,11 @@ def score(
     <unk> where it is unknown. An unknown token counts as <unk>, without its
     spelling.
     """
-    from chainrule.text.corpus import lines_as_they_come
-
+    source = reading.corpus(text)
     with progress() as told:
         scorer = opened(model, tokenizer, markers, told)
         shown = silent if sys.stdout.isatty() else told  # a bar among the answers would spoil both
-        for block in lines_as_they_come(text, shown, "scoring"):
+        for block in source.blocks_as_they_come(shown, "scoring"):
             for sentence in _scored(scorer, block):
                 if json:
                     print_json(sentence.as_json(tokens=tokens))
@@ -57,6 +58,7 @@ def score(
                 else:
                     print(sentence.line())
             sys.stdout.flush()
+    note_repairs(source)
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from chainrule.cli.arguments import (
     TextFiles,
     TokenizerName,
     WholeNumber,
-    check_read_once,
 )
 from chainrule.cli.models import check_model_target
 from chainrule.cli.screen import note, print_json, progress
+from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
 from chainrule.ngram.config import NGramConfig
 from chainrule.report.tables import text_table
 
@@ -54,6 +54,7 @@ def ngram(
         bool, Parameter(negative=(), help="Repeat a slip of lmplz that shows only on tiny texts.")
     ] = False,
     markers: MarkerRule = "error",
+    reading: TextOptions = AS_USUAL,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -68,7 +69,7 @@ def ngram(
         strict_discounts=strict_discounts,
         kenlm_compatible=kenlm_compatible,
     )
-    _train(texts, config, output, tokenizer, markers, overwrite=overwrite, json=json)
+    _train(texts, config, output, tokenizer, markers, reading, overwrite=overwrite, json=json)
 
 
 def uniform(
@@ -76,6 +77,7 @@ def uniform(
     output: Output,
     tokenizer: TokenizerName = "word",
     markers: MarkerRule = "error",
+    reading: TextOptions = AS_USUAL,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -85,7 +87,7 @@ def uniform(
     """
     from chainrule.uniform import UniformConfig
 
-    _train(texts, UniformConfig(), output, tokenizer, markers, overwrite=overwrite, json=json)
+    _train(texts, UniformConfig(), output, tokenizer, markers, reading, overwrite=overwrite, json=json)
 
 
 def _train(
@@ -94,20 +96,20 @@ def _train(
     output: Path,
     tokenizer: str,
     markers: Any,
+    reading: TextOptions,
     *,
     overwrite: bool,
     json: bool,
 ) -> None:
     from chainrule.model import peak_memory, train
-    from chainrule.text.corpus import Corpus
 
-    check_read_once(*texts)
-    source = Corpus.of(texts)
+    source = reading.corpus(*texts)
     check_model_target(output, overwrite=overwrite)
     began = time.perf_counter()
     with progress() as told:
         model = train(source, config, tokenizer=tokenizer, markers=markers, progress=told)
         model.save(output, overwrite=overwrite, progress=told)
+    note_repairs(source)
     summary = {
         "model": str(output),
         "vocabulary": model.vocabulary_size,
@@ -124,7 +126,7 @@ def _train(
 def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
     print(
         f"{summary['model']}: {record['family']} model of {record['tokens']:,} tokens "
-        f"in {record['documents']:,} lines, vocabulary {summary['vocabulary']:,}"
+        f"in {record['documents']:,} documents, vocabulary {summary['vocabulary']:,}"
     )
     if "discounts" in record:
         rows = []

@@ -25,7 +25,8 @@ from chainrule.ngram.config import MAX_ORDER
 from chainrule.ngram.query_kernels import NO_NODE
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary, byte_array
+from chainrule.text.block import byte_array
+from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
 from chainrule.text.vocabulary_kernels import insert_all
 
 if TYPE_CHECKING:

@@ -1,60 +1,29 @@
-"""Files to blocks of UTF-8 text. A line is a document. Knows nothing of tokens.
+"""The texts that are read: files, folders, standard input, or lines in memory, as blocks of documents. Knows no tokens.
 
-Reading goes block by block, each cut at the end of a line, so that a corpus may be larger than memory. Every block is
-checked to be UTF-8; a byte-order mark at the start of a file and the carriage return of a CRLF line end are dropped.
+Reading goes block by block, so that a corpus may be larger than memory.
 """
 
 from __future__ import annotations
 
-import codecs
 import hashlib
-import io
-import lzma
 import os
 import re
-import sys
-import zlib
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol, cast, runtime_checkable
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from chainrule.errors import TextError
-from chainrule.files import DECOMPRESSORS
 from chainrule.progress import Progress, silent
-from chainrule.text.splitters import LINE_FEED
-from chainrule.text.vocabulary import byte_array
+from chainrule.text.block import Block, byte_array
+from chainrule.text.parquet import parquet_blocks, parquet_digest
+from chainrule.text.plain import file_block, line_blocks
+from chainrule.text.reading import Reading
+from chainrule.text.records import json_blocks
+from chainrule.text.streams import STANDARD_INPUT, file_size, opened, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from jaxtyping import UInt8
-    from numpy import ndarray
-
-BLOCK_BYTES = 1 << 23
-STANDARD_INPUT = "-"
-_BYTE_ORDER_MARK = codecs.BOM_UTF8
 _LINE_END = re.compile("\r?\n")
-
-
-@dataclass(frozen=True)
-class Block:
-    """Whole documents of one source, each ended by the byte `document_end`, which stands nowhere else in it."""
-
-    text: UInt8[ndarray, " bytes"]  # UTF-8, but for the ends of documents
-    source: str
-    first: int  # the number of its first document in the source, from 1
-    document_end: int = LINE_FEED  # or NEVER_IN_UTF8, where documents may hold newlines
-    unit: str = "line"  # what the numbers count; empty where a whole file is one document
-
-    def documents(self) -> list[str]:
-        """Without their ends."""
-        end = bytes([self.document_end])
-        return [document.decode() for document in self.text.tobytes().split(end)[:-1]]
-
-    def place(self, number: int) -> str:
-        """Where its document of this number, from 1, stands, for messages: "corpus.txt, line 7"."""
-        return f"{self.source}, {self.unit} {self.first + number - 1}" if self.unit else self.source
 
 
 @runtime_checkable
@@ -66,8 +35,8 @@ class Source(Protocol):
         """Their names."""
 
     @property
-    def digests(self) -> dict[str, str]:
-        """The SHA-256 of each source that has been read to its end."""
+    def record(self) -> dict[str, Any]:
+        """What was read, for a model's record. `data`: the SHA-256 of each source that has been read to its end."""
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]: ...
 
@@ -93,8 +62,8 @@ class Lines:
         return (self.name,)
 
     @property
-    def digests(self) -> dict[str, str]:
-        return {self.name: hashlib.sha256(self._joined()).hexdigest()}
+    def record(self) -> dict[str, Any]:
+        return {"data": {self.name: hashlib.sha256(self._joined()).hexdigest()}}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
         """Raises TextError where there is no line."""
@@ -109,141 +78,131 @@ class Lines:
 
 @dataclass
 class Corpus:
-    """Files that are read one after the other; "-" is standard input.
+    """Files and folders that are read one after the other; "-" is standard input.
 
-    After a pass, `digests` holds the SHA-256 of each source's bytes.
+    After a pass, `digests` holds the SHA-256 of each source: of a file's bytes, decompressed unless it is Parquet; of a
+    folder, that of the lines which `sha256sum` would print for its files in order. `repairs` holds the places in each
+    that were not UTF-8, where there were some.
     """
 
     sources: tuple[str, ...]
+    reading: Reading
+    files: tuple[tuple[str, ...], ...]  # of each source
     digests: dict[str, str] = field(default_factory=dict)
+    repairs: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Corpus:
-        """Raises TextError where a source is missing or a folder."""
+    def of(
+        cls, sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], reading: Reading | None = None
+    ) -> Corpus:
+        """Raises TextError where a source is missing, or is a folder without text; SettingError, as `Reading`."""
         if isinstance(sources, str | os.PathLike):
             sources = [sources]
+        reading = reading or Reading()
         names = tuple(os.fspath(source) for source in sources)
-        for name in names:
-            _check_source(name)
         if names.count(STANDARD_INPUT) > 1:
             raise TextError("standard input, -, can be read only once")
         if not names:
-            raise TextError("no text was given; name one or more files, or - for standard input")
-        return cls(names)
+            raise TextError("no text was given; name one or more files or folders, or - for standard input")
+        files = tuple(_files_of(name, reading) for name in names)
+        for file in (file for some in files for file in some):
+            reading.format_of(file)
+        return cls(names, reading, files)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return {"data": dict(self.digests), "reading": asdict(self.reading), "repaired": dict(self.repairs)}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
         """Raises TextError where a source cannot be read, is not UTF-8, or where all are empty."""
-        sizes = [_size(name) for name in self.sources]
-        total = sum(sizes) or None
+        is_empty = True
+        for block in self._blocks(progress, task, wait=True):
+            is_empty = False
+            yield block
+        if is_empty:
+            raise TextError(f"{', '.join(self.sources)}: there is no text in it; at least one document is needed")
+
+    def blocks_as_they_come(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
+        """Blocks of the documents that are there now, so that a pipe gets its answers before it closes.
+
+        Raises TextError where a source cannot be read or is not UTF-8.
+        """
+        yield from self._blocks(progress, task, wait=False)
+
+    def _blocks(self, progress: Progress, task: str, *, wait: bool) -> Iterator[Block]:
+        sizes = [[file_size(file) for file in files] for files in self.files]
+        total = sum(map(sum, sizes)) or None
         done = 0.0
-        empty = True
-        for name, size in zip(self.sources, sizes, strict=True):
-            for block, bytes_read in _read_blocks(name, self.digests):
-                empty = False
-                yield block
-                progress(task, done + bytes_read, total)
-            done += size
-        if empty:
-            raise TextError(f"{', '.join(self.sources)}: there is no text in it; at least one line is needed")
+        for source, files, its_sizes in zip(self.sources, self.files, sizes, strict=True):
+            digests: dict[str, str] = {}
+            repairs = 0
+            for file, size in zip(files, its_sizes, strict=True):
+                for block, place in _file_blocks(file, size, self.reading, digests, wait=wait):
+                    repairs += block.repaired
+                    yield block
+                    progress(task, done + place, total)
+                done += size
+            self.digests[source] = digests[source] if source in digests else _listing_digest(source, digests)
+            self.repairs.pop(source, None)
+            if repairs:
+                self.repairs[source] = repairs
 
 
-def lines_as_they_come(source: str, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
-    """Blocks of the lines that are there now, so that a pipe gets its answers before it closes.
-
-    Raises TextError as `Corpus.blocks`.
-    """
-    _check_source(source)
-    total = _size(source) or None
-    for block, bytes_read in _read_blocks(source, {}, wait=False):
-        yield block
-        progress(task, bytes_read, total)
-
-
-def _check_source(name: str) -> None:
+def _files_of(name: str, reading: Reading) -> tuple[str, ...]:
+    """A source's files: itself, or those of a folder and of the folders in it, in the order of their names."""
     if name == STANDARD_INPUT:
-        return
+        return (name,)
     if not os.path.exists(name):
         raise TextError(f"{name or 'an empty name'}: there is no such file")
-    if os.path.isdir(name):
-        raise TextError(f"{name}: this is a folder; name the text files in it")
-
-
-def _size(name: str) -> int:
-    """The bytes of a file; 0 for what cannot tell, such as standard input."""
+    if not os.path.isdir(name):
+        return (name,)
+    found = []
+    others = 0
     try:
-        return 0 if name == STANDARD_INPUT else os.path.getsize(name)
+        for folder, _, names in os.walk(name, onerror=_raise):
+            taken = [os.path.join(folder, file) for file in names if reading.takes(file)]
+            found += taken
+            others += len(names) - len(taken)
     except OSError as error:
-        raise TextError(f"{name}: cannot be read: {error.strerror}") from error
-
-
-def _read_blocks(name: str, digests: dict[str, str], *, wait: bool = True) -> Iterator[tuple[Block, int]]:
-    """Blocks of one source, each with the bytes of the file that have been read for it."""
-    digest = hashlib.sha256()
-    line, place = 1, 0
-    rest: list[bytes] = []  # the beginning of a line whose end has not been read yet
-    try:
-        with _opened(name) as (file, raw):
-            knows_place = name != STANDARD_INPUT and raw.seekable()  # a pipe such as <(zcat corpus.gz) does not
-            while True:
-                data = file.read(BLOCK_BYTES) if wait else cast(io.BufferedReader, file).read1(BLOCK_BYTES)
-                digest.update(data)
-                if not data and not rest:
-                    break
-                cut = data.rfind(b"\n") + 1
-                if data and cut == 0:
-                    rest.append(data)
-                    continue
-                text = b"".join([*rest, data[:cut]])
-                rest = [data[cut:]] if data[cut:] else []
-                _check_utf8(text, name, line, place)
-                lines = text.count(b"\n")
-                yield Block(_clean(text, first=place == 0), name, line), raw.tell() if knows_place else 0
-                line, place = line + lines, place + len(text)
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise unreadable(error.filename or name, error) from error
+    if not found:
         raise TextError(
-            f"{name}: cannot be read: {error.strerror if isinstance(error, OSError) and error.strerror else error}"
-        ) from error
-    digests[name] = digest.hexdigest()
+            f"{name}: there is no text in this folder, only {others:,} file{'s' * (others != 1)} of other kinds; "
+            f"expected names that end in {', '.join(reading.suffixes)}, also compressed; --suffixes names others"
+        )
+    return tuple(sorted(found, key=lambda file: os.path.relpath(file, name).split(os.sep)))
 
 
-@contextmanager
-def _opened(name: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """The stream of a source's text and the stream of its bytes on disk, which differ where it is compressed."""
-    if name == STANDARD_INPUT:
-        yield sys.stdin.buffer, sys.stdin.buffer
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _file_blocks(
+    name: str, size: int, reading: Reading, digests: dict[str, str], *, wait: bool
+) -> Iterator[tuple[Block, float]]:
+    """Blocks of one file, each with how many bytes of it have been read; and its digest, once it has been read."""
+    kind = reading.format_of(name)
+    if kind == "parquet":
+        for block, share in parquet_blocks(name, reading):
+            yield block, share * size
+        digests[name] = parquet_digest(name)
         return
-    opener = DECOMPRESSORS.get(Path(name).suffix)
-    with open(name, "rb") as raw:
-        if opener is None:
-            yield raw, raw
+    with opened(name) as stream:
+        if kind == "json":
+            blocks = json_blocks(stream, reading, wait=wait)
+        elif reading.document == "file":
+            blocks = iter([file_block(stream, reading.encoding_errors)])
         else:
-            with opener(raw) as file:
-                yield cast(BinaryIO, file), raw
+            blocks = line_blocks(stream, reading.encoding_errors, wait=wait)
+        for block in blocks:
+            yield block, stream.place
+        digests[name] = stream.hexdigest()
 
 
-def _check_utf8(text: bytes, name: str, line: int, place: int) -> None:
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line += text.count(b"\n", 0, error.start)
-        raise TextError(
-            f"{name}, line {line}: byte 0x{text[error.start]:02x} at offset {place + error.start} is not UTF-8; "
-            f"{_what_else(text)}"
-        ) from error
-
-
-def _what_else(text: bytes) -> str:
-    """What a text that is not UTF-8 seems to be, and what to do."""
-    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "it looks like UTF-16; convert it to UTF-8 first, for instance with iconv -f UTF-16 -t UTF-8"
-    if b"\0" in text[:4096]:
-        return "it looks like a binary file"
-    return "convert it to UTF-8 first, for instance with iconv"
-
-
-def _clean(text: bytes, *, first: bool) -> UInt8[ndarray, " bytes"]:
-    if first and text.startswith(_BYTE_ORDER_MARK):
-        text = text[len(_BYTE_ORDER_MARK) :]
-    if b"\r" in text:
-        text = text.replace(b"\r\n", b"\n")
-    return byte_array(text if text.endswith(b"\n") else text + b"\n")
+def _listing_digest(folder: str, digests: dict[str, str]) -> str:
+    """The SHA-256 of what sha256sum prints for a folder's files, named from the folder on."""
+    digest = hashlib.sha256()
+    for file, its_digest in digests.items():
+        path = os.path.relpath(file, folder).replace(os.sep, "/")
+        digest.update(f"{its_digest}  ./{path}\n".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()

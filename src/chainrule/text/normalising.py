@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from chainrule.errors import SettingError
-from chainrule.text.vocabulary import byte_array
+from chainrule.text.block import byte_array
 
 if TYPE_CHECKING:
     from jaxtyping import UInt8

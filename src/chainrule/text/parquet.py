@@ -11,7 +11,7 @@ from chainrule.errors import TextError
 from chainrule.text.plain import DOCUMENT_BYTES, invalid_utf8
 from chainrule.text.records import Documents, named_fields
 from chainrule.text.streams import EXPANSION, EXPANSION_BYTES, file_size, unreadable
-from chainrule.text.utf8 import first_invalid, repaired
+from chainrule.text.utf8 import repaired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,12 +95,13 @@ def _utf8(value: bytes | None, reading: Reading, documents: Documents, place: st
         raise TextError(f"{place}: the field {reading.field!r} is null, expected a string")
     if len(value) > DOCUMENT_BYTES:
         raise TextError(f"{place}: is longer than {DOCUMENT_BYTES:,} bytes, the most that a document may have")
-    text = np.frombuffer(value, np.uint8)
-    invalid = first_invalid(text)
-    if invalid is None:
-        return value
-    if reading.encoding_errors == "strict":
-        raise invalid_utf8(text, f"{place}: byte 0x{value[invalid]:02x} at offset {invalid} of the field")
-    data, places = repaired(text, reading.encoding_errors)
-    documents.repaired += places
-    return data
+    try:
+        value.decode()
+    except UnicodeDecodeError as error:
+        text = np.frombuffer(value, np.uint8)
+        if reading.encoding_errors == "strict":
+            byte = f"byte 0x{value[error.start]:02x} at offset {error.start} of the field"
+            raise invalid_utf8(text, f"{place}: {byte}") from error
+        value, places = repaired(text, reading.encoding_errors)
+        documents.repaired += places
+    return value

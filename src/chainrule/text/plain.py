@@ -1,7 +1,7 @@
 """Plain text as blocks: a line or a whole file is a document.
 
-Every block is checked to be UTF-8, or made so; a byte-order mark at the start of a file and the carriage return of a CRLF
-line end are dropped. Each byte is copied once, from the file into the block, and looked at while it is still warm.
+Every block is checked to be UTF-8, or made so; a byte-order mark at the start of a file and the carriage return of a
+CRLF line end are dropped. Each byte is copied once, from the file into the block.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _scanned(text: Bytes) -> tuple[int | None, int, bool]:
     lines, has_returns = 0, False
     for start, window in windows(text):
         try:
-            codecs.utf_8_decode(window, "strict", True)
+            codecs.utf_8_decode(window.data, "strict", True)
         except UnicodeDecodeError as error:
             return start + error.start, lines, has_returns
         lines += int(np.count_nonzero(window == LINE_FEED))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from chainrule.progress import Progress, silent
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from chainrule.text.corpus import Block, Source
+    from chainrule.text.block import Block
+    from chainrule.text.corpus import Source
 
 RUN = 50  # lines that stay together, so that most held-out lines have no neighbour in the training part
 SHARE = 10  # every tenth run is held out
@@ -33,11 +34,11 @@ class Part:
         return (self.name,)
 
     @property
-    def digests(self) -> dict[str, str]:
+    def record(self) -> dict[str, Any]:
         digest = hashlib.sha256()
         for piece in self.pieces:
             digest.update(piece.text.data)
-        return {self.name: digest.hexdigest()}
+        return {"data": {self.name: digest.hexdigest()}}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
         for i, piece in enumerate(self.pieces):

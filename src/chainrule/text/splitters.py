@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from chainrule.errors import SettingError
+from chainrule.text.block import LINE_FEED
 from chainrule.text.byte_symbols import BYTE_OF_SYMBOL, SYMBOLS
 from chainrule.text.restoring import Alignment, joined, meanings_of, spaced
 from chainrule.text.splitter_kernels import (
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 
 JOINER = "￭"  # U+FFED: the token touches its neighbour on this side
 REPLACEMENT = "�"  # U+FFFD stands for a marker character that occurs in the text itself
-LINE_FEED = 10
-NEVER_IN_UTF8 = 0xFF  # ends documents that hold newlines themselves
 
 VISIBLE = {"\0": "␀", "\t": "␉", "\n": "␊", "\r": "␍", " ": "␠"}  # for the character tokenizer
 SEPARATORS = b"\0\t\n\r "  # no splitter leaves these in a token

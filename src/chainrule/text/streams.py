@@ -1,4 +1,4 @@
-"""The bytes of a source: a file, standard input, what a compressed file holds; with their SHA-256. Knows no documents."""
+"""The bytes of a file, decompressed, or of standard input, with their SHA-256. Knows no documents."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ class ByteStream:
         """
         try:
             size = self._file.readinto(room.data) if wait else self._file.readinto1(room.data)
-        except DECOMPRESSION_ERRORS as error:
-            raise TextError(f"{self.name}: cannot be decompressed: {error}; the file is damaged or cut short") from error
-        except OSError as error:
+        except (OSError, *DECOMPRESSION_ERRORS) as error:
             raise unreadable(self.name, error) from error
         self.size += size
         self._check_expansion()
@@ -72,7 +70,7 @@ class ByteStream:
 def opened(name: str) -> Iterator[ByteStream]:
     """The bytes of a file, decompressed as its name says, or of standard input. Raises TextError."""
     if name == STANDARD_INPUT:
-        yield ByteStream(name, sys.stdin.buffer, None)
+        yield ByteStream(name, cast("_Readable", sys.stdin.buffer), None)
         return
     opener = DECOMPRESSORS.get(compression_suffix(name))
     try:
@@ -81,7 +79,7 @@ def opened(name: str) -> Iterator[ByteStream]:
         raise unreadable(name, error) from error
     with raw:
         if opener is None:
-            yield ByteStream(name, raw, None)
+            yield ByteStream(name, cast("_Readable", raw), None)
         else:
             counted = _Counted(raw)
             with opener(counted) as file:
@@ -96,8 +94,11 @@ def file_size(name: str) -> int:
         raise unreadable(name, error) from error
 
 
-def unreadable(name: str, error: OSError) -> TextError:
-    return TextError(f"{name}: cannot be read: {error.strerror or error}")
+def unreadable(name: str, error: Exception) -> TextError:
+    """The error for what a system, or a decompressor, could not read."""
+    if isinstance(error, OSError) and error.strerror:
+        return TextError(f"{name}: cannot be read: {error.strerror}")
+    return TextError(f"{name}: cannot be read: {error}; the file is damaged, cut short, or not what its name says")
 
 
 class _Readable(Protocol):
@@ -129,9 +130,9 @@ class _Digest:
         """The data must stay as they are."""
         self._wait()
         if data.size <= _HASHED_AT_ONCE:
-            self._sha256.update(data)
+            self._sha256.update(data.data)
         else:
-            self._running = threading.Thread(target=self._sha256.update, args=(data,), daemon=True)
+            self._running = threading.Thread(target=self._sha256.update, args=(data.data,), daemon=True)
             self._running.start()
 
     def hexdigest(self) -> str:

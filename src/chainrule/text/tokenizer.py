@@ -8,9 +8,10 @@ import numpy as np
 
 from chainrule.errors import SettingError
 from chainrule.protocol import END
+from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8, byte_array
 from chainrule.text.normalising import AS_IT_IS, Normaliser
-from chainrule.text.splitters import LINE_FEED, NEVER_IN_UTF8, Splitter, splitter_named
-from chainrule.text.vocabulary import DROPPED, Encoded, MarkerError, Markers, Vocabulary, byte_array
+from chainrule.text.splitters import Splitter, splitter_named
+from chainrule.text.vocabulary import DROPPED, Encoded, MarkerError, Markers, Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32, UInt8
     from numpy import ndarray
 
-    from chainrule.text.corpus import Block
+    from chainrule.text.block import Block
     from chainrule.text.restoring import Alignment
 
 

@@ -39,16 +39,6 @@ def _character_start(text: UInt8[ndarray, " bytes"], place: int) -> int:
     return place
 
 
-def first_invalid(text: UInt8[ndarray, " bytes"]) -> int | None:
-    """The place of the first byte that is not UTF-8."""
-    for start, window in windows(text):
-        try:
-            codecs.utf_8_decode(window, "strict", True)
-        except UnicodeDecodeError as error:
-            return start + error.start
-    return None
-
-
 def repaired(text: UInt8[ndarray, " bytes"], rule: EncodingErrors) -> tuple[bytes, int]:
     """UTF-8 with U+FFFD, or nothing, for what is not; and in how many places.
 
@@ -57,9 +47,9 @@ def repaired(text: UInt8[ndarray, " bytes"], rule: EncodingErrors) -> tuple[byte
     pieces = []
     places = 0
     for _, window in windows(text):
-        replaced = codecs.utf_8_decode(window, "replace", True)[0]
+        replaced = codecs.utf_8_decode(window.data, "replace", True)[0]
         places += replaced.count(REPLACEMENT) - window.tobytes().count(REPLACEMENT.encode())
-        pieces.append((replaced if rule == "replace" else codecs.utf_8_decode(window, "ignore", True)[0]).encode())
+        pieces.append((replaced if rule == "replace" else codecs.utf_8_decode(window.data, "ignore", True)[0]).encode())
     return b"".join(pieces), places
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from chainrule.errors import ModelFormatError, SettingError, TextError
 from chainrule.protocol import UNKNOWN
+from chainrule.text.block import byte_array
 from chainrule.text.vocabulary_kernels import DONE, FULL, insert_all, look_up
 
 if TYPE_CHECKING:
@@ -181,11 +182,6 @@ def _without(text: UInt8[ndarray, " bytes"], dropped: frozenset[bytes]) -> UInt8
         return text
     lines = (line.split(b" ") for line in data.split(b"\n"))
     return byte_array(b"\n".join(b" ".join(token for token in line if token not in dropped) for line in lines))
-
-
-def byte_array(data: bytes) -> UInt8[ndarray, " bytes"]:
-    """Bytes as a writable array: Numba compiles everything anew for read-only ones."""
-    return np.frombuffer(bytearray(data), np.uint8)
 
 
 def _slots_for(size: int) -> ndarray:
