@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench fuzz clean
 .DELETE_ON_ERROR:
 
 demo: .venv/installed ## train every model on Python's own documentation and compare them
@@ -19,6 +19,9 @@ lint: .venv/installed
 bench: .venv/installed ## needs a text: make bench TEXT=train.txt HELDOUT=test.txt
 	@test -n "$(TEXT)" -a -n "$(HELDOUT)" || { echo "say which texts: make bench TEXT=train.txt HELDOUT=test.txt"; exit 1; }
 	$(BIN)/python bench/ngram.py $(TEXT) $(HELDOUT)
+
+fuzz: .venv/installed ## breaks model files at random for SECONDS; what is not survived is kept in fuzz-findings/
+	$(BIN)/python tests/fuzz/campaign.py $(or $(SECONDS),600) $(SEED)
 
 clean:
 	rm -rf .venv report .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.protocol import check_tokens, top_of
+from chainrule.protocol import check_log_probs, check_tokens, top_of
 
 FEW_VALUES = st.sampled_from([-np.inf, -3.0, -1.0, -0.5])  # so that many are equal
 
@@ -51,3 +51,14 @@ def test_ids_of_the_vocabulary_pass(tokens: list[int]) -> None:
 def test_an_id_outside_the_vocabulary_is_named_with_the_range(tokens: list[int], worst: int) -> None:
     with pytest.raises(SettingError, match=f"no token {worst}: ids run from 0 to 4"):
         check_tokens(np.array(tokens, np.int32), 5)
+
+
+@pytest.mark.parametrize("log_probs", [[], [-np.inf], [0.0, -1.0], [1e-6], [[-1e38, 80.0]]])
+def test_log_probabilities_may_pass_zero_by_a_little(log_probs: list[float]) -> None:
+    check_log_probs(np.array(log_probs, np.float32))
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, 89.0])
+def test_what_comes_from_no_probability_is_a_format_error(odd: float) -> None:
+    with pytest.raises(ModelFormatError, match=rf"a log-probability of {odd}, .* try chainrule verify"):
+        check_log_probs(np.array([[-1.0, odd], [-2.0, 0.0]], np.float32))

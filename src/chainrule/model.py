@@ -111,8 +111,8 @@ class Model:
             raise SettingError(f"top is {top}; expected 1 or more")
         log_probs, tokens = self.language_model.top(self.language_model.start([self._prompt(prompt)]), top)
         pairs = zip(tokens[0].tolist(), log_probs[0].tolist(), strict=True)
-        possible = [(token, math.exp(log_prob)) for token, log_prob in pairs if log_prob > -math.inf]
-        return [(self.tokenizer.vocabulary.token(token), prob) for token, prob in possible]
+        probs = [(token, math.exp(log_prob)) for token, log_prob in pairs]
+        return [(self.tokenizer.vocabulary.token(token), prob) for token, prob in probs if prob > 0]
 
     def generate(
         self,

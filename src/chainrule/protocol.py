@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 UNKNOWN, BEGIN, END = 0, 1, 2  # the ids of <unk>, <s> and </s> in every vocabulary
+_LARGEST_LOG_PROB = (
+    88  # nats; rounding may pass 0 by a little, an odd back-off by more, and exp of this is still a float32
+)
 
-NAN_FOUND = "a distribution of the model holds NaN; its file is damaged: try chainrule verify"
+NAN_FOUND = "a distribution of the model holds NaN or words in no order; its file is damaged: try chainrule verify"
 NOTHING_TO_DRAW = "there is no token to draw: each is banned or has no probability; ban fewer"
 
 State = TypeVar("State")
@@ -190,6 +193,15 @@ def check_tokens(tokens: Int32[ndarray, " tokens"], vocabulary_size: int) -> Non
     if tokens.size and not (tokens.min() >= 0 and tokens.max() < vocabulary_size):
         worst = tokens.min() if tokens.min() < 0 else tokens.max()
         raise SettingError(f"there is no token {worst}: ids run from 0 to {vocabulary_size - 1}")
+
+
+def check_log_probs(log_probs: Float32[ndarray, " tokens"] | Float32[ndarray, "rows vocab"]) -> None:
+    """Raises ModelFormatError where one is NaN, infinite, or so large that it comes from no probability."""
+    if log_probs.size and not (largest := log_probs.max()) <= _LARGEST_LOG_PROB:  # NaN is not, either
+        raise ModelFormatError(
+            f"the model gives a log-probability of {largest}, which can be at most 0; its file is damaged: "
+            "try chainrule verify"
+        )
 
 
 def as_tokens(sequence: Sequence[int] | Int32[ndarray, " tokens"]) -> Int32[ndarray, " tokens"]:

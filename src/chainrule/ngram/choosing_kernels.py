@@ -35,7 +35,8 @@ def best_words(
 ) -> bool:
     """The k likeliest words of each row, best first, equal ones by lower id; k is the width of the outputs.
 
-    ranked: all words, the likeliest unigrams first. False where a log-probability is NaN.
+    ranked: all words, the likeliest unigrams first. False where a log-probability is NaN, or a context's words are in
+    no order, so that some are not found.
     """
     inner = log_backoffs.size
     k = out_words.shape[1]
@@ -66,6 +67,8 @@ def best_words(
                 return False
             if not _seen(words, begin, inner, contexts[row], 0, word):
                 size = _keep(heap, heap_words, size, log_prob, word)
+        if size < k:
+            return False
         for last in range(size - 1, 0, -1):  # the worst goes to the end, again and again
             heap[0], heap[last] = heap[last], heap[0]
             heap_words[0], heap_words[last] = heap_words[last], heap_words[0]

@@ -23,6 +23,7 @@ from chainrule.protocol import (
     UNKNOWN,
     as_tokens,
     check_draw,
+    check_log_probs,
     check_prefixes,
     check_tokens,
 )
@@ -90,6 +91,7 @@ class NGramModel:
         stream = stream.astype(np.int32, casting="same_kind", copy=False)
         scores = np.empty(stream.size, np.float32)
         _run_pieces(score_token, (*self._arrays(), self.order, UNKNOWN, stream), (scores,))
+        check_log_probs(scores)
         return [scores[span] for span in spans]
 
     def score_stream(
@@ -100,6 +102,7 @@ class NGramModel:
         stream = stream.astype(np.int32, casting="same_kind", copy=False)
         scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
         _run_pieces(score_stream, (*self._arrays(), self.order, stream), (scores, lengths))
+        check_log_probs(scores)
         return scores, lengths
 
     def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> Contexts:
@@ -117,6 +120,7 @@ class NGramModel:
         """As `LanguageModel.next_log_probs`."""
         rows = np.empty((len(state), self.vocabulary_size), np.float32)
         distributions(*self._arrays(), self.vocabulary_size, state, rows)
+        check_log_probs(rows)
         return rows
 
     def top(self, state: Contexts, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
@@ -127,6 +131,7 @@ class NGramModel:
         log_probs, tokens = np.empty(shape, np.float32), np.empty(shape, np.int32)
         if not best_words(*self._arrays(), self.vocabulary_size, self._ranked, state, log_probs, tokens):
             raise ModelFormatError(NAN_FOUND)
+        check_log_probs(log_probs)
         return log_probs, tokens
 
     def draw(
@@ -140,6 +145,7 @@ class NGramModel:
         )
         if not found:
             raise SettingError(NOTHING_TO_DRAW)
+        check_log_probs(log_probs)
         return log_probs, tokens
 
     def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:

@@ -24,8 +24,8 @@ _LINE_FEED, _BLANK = 10, 32
 
 @kernel
 def _stands_at(mark: Bytes, tokens: Bytes, start: int, stop: int) -> bool:
-    """Whether a mark, which is not empty, stands at `start`, and ends by `stop`."""
-    stands = mark.size > 0 and start + mark.size <= stop
+    """Whether a mark, which is not empty, stands at `start`, if there is such a place, and ends by `stop`."""
+    stands = mark.size > 0 and 0 <= start and start + mark.size <= stop
     for j in range(mark.size):
         stands = stands and tokens[start + j] == mark[j]
     return stands

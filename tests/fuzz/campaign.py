@@ -1,0 +1,144 @@
+"""Fuzzing for as long as one likes:  python tests/fuzz/campaign.py SECONDS [SEED]
+
+Each case is a broken model that a process of its own has to survive, with a limit on its time and its memory, and with
+every index of a kernel checked. What it did not survive is kept in fuzz-findings/, each with its number.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import selectors
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+from mutations import broken_arpa, broken_folder
+
+import chainrule
+
+HANGS_AFTER = 30.0  # seconds
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+KEPT_IN = Path("fuzz-findings")
+
+
+class Victim:
+    """The process of victim.py, started anew where it died."""
+
+    def __init__(self, **environment: str) -> None:
+        self._environment = {**os.environ, **environment}
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Victim:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.end()
+
+    def answer(self, path: Path) -> str:
+        """`fine`, `refused ...`, or what is a finding: `wrong ...`, `died ...`, `hung`."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, str(Path(__file__).with_name("victim.py"))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=self._environment,
+                text=True,
+            )
+            assert self._process.stdout is not None
+            assert self._process.stdout.readline() == "ready\n"
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with suppress(BrokenPipeError):  # dead: then there is no answer, either
+            print(path, file=self._process.stdin, flush=True)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            if not selector.select(HANGS_AFTER):
+                self.end()
+                return "hung"
+        line = self._process.stdout.readline().rstrip("\n")
+        if not line:
+            status = self._process.wait()
+            self.end()
+            return f"died with status {status}"
+        return line
+
+    def end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+class Cases:
+    """Broken models by number, made from a few whole ones."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        lines = chainrule.Lines(["a b c d", "b a", "the a b c d e f g", "a b a b", "日本 a", "c a x b"] * 3)
+        self.models = []
+        for name, config, tokenizer in (
+            ("trigram", chainrule.NGramConfig(order=3), "word"),
+            ("characters", chainrule.NGramConfig(order=5), "character"),
+            ("unigram", chainrule.NGramConfig(order=1), "whitespace"),
+            ("uniform", chainrule.UniformConfig(), "whitespace"),
+        ):
+            chainrule.train(lines, config, tokenizer=tokenizer).save(folder / name)
+            self.models.append(folder / name)
+        chainrule.load(folder / "trigram").save(folder / "trigram.arpa")
+        self.arpas = [
+            (folder / "trigram.arpa").read_bytes(),
+            gzip.decompress((FIXTURES / "order1.arpa.gz").read_bytes()),
+        ]
+
+    def case(self, number: int) -> Path:
+        random = np.random.default_rng(number)
+        if random.integers(3) == 0:
+            return broken_arpa(random, self.arpas[0 if random.integers(4) else 1], self.folder)
+        return broken_folder(random, self.models[random.choice(4, p=[0.55, 0.25, 0.15, 0.05])], self.folder)
+
+
+def is_finding(answer: str) -> bool:
+    return answer.split()[0] in ("wrong", "died", "hung")
+
+
+def main(seconds: float, seed: int) -> int:
+    """The number of findings."""
+    outcomes: Counter[str] = Counter()
+    # With bounds checked, kernels are others, and numba does not know that those it finds compiled are not checked.
+    checked = {"NUMBA_BOUNDSCHECK": "1", "CHAINRULE_CACHE": str(Path(tempfile.gettempdir()) / "chainrule-bounds")}
+    with tempfile.TemporaryDirectory() as folder, Victim(**checked) as victim:
+        cases = Cases(Path(folder))
+        number = seed
+        print("compiling kernels that check their indices: a minute, once", flush=True)
+        victim.answer(cases.models[0])
+        began = told = time.monotonic()
+        while time.monotonic() - began < seconds:
+            path = cases.case(number)
+            answer = victim.answer(path)
+            outcomes[answer.split()[0]] += 1
+            if is_finding(answer):
+                kept = KEPT_IN / f"{number}{path.name.removeprefix('broken')}"
+                KEPT_IN.mkdir(exist_ok=True)
+                (shutil.copytree if path.is_dir() else shutil.copy)(path, kept)
+                print(f"case {number}: {answer}; kept as {kept}", flush=True)
+            number += 1
+            if time.monotonic() - told > 10:
+                told = time.monotonic()
+                print(f"{told - began:.0f} of {seconds:.0f} s: {_summary(outcomes)}", flush=True)
+    print(f"{number - seed} cases from {seed} on: {_summary(outcomes)}")
+    return sum(count for outcome, count in outcomes.items() if is_finding(outcome))
+
+
+def _summary(outcomes: Counter[str]) -> str:
+    return ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())) > 0)

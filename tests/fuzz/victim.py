@@ -1,0 +1,101 @@
+"""A process of its own that uses models that may be broken, since a crash must not end the whole campaign.
+
+It reads a path a line from standard input, does all that can be done with a model, and answers a line: `fine`,
+`refused` and what was said, or `wrong` and what it was. The first line that it writes says that it is ready.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import shutil
+import sys
+import tempfile
+import traceback
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import chainrule
+from chainrule.errors import ChainruleError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SLACK = 192 << 20  # bytes that any reading may take: the stacks of threads, blocks, buffers
+TEXTS = ["a b", "", "b a c x", "the a b c d e f g h i j a b a b a b", "￭ a", "日本 a", "x" * 300]
+
+
+def use(path: Path, workplace: Path) -> None:
+    """Raises ChainruleError, or AssertionError where a number is none."""
+    model = chainrule.load(path)
+    scores = model.score(TEXTS)
+    assert not np.isnan(scores).any(), "a score is NaN"
+    assert not (scores == np.inf).any(), "a score is infinite"
+    told = model.evaluate(chainrule.Lines(TEXTS))
+    json.dumps(told.as_json(), allow_nan=False)
+    for token, prob in model.next("a b", top=5):
+        assert 0 < prob < math.inf, f"{token!r} has the probability {prob}"
+    model.generate("a", n=2, max_tokens=20, seed=1)
+    shutil.rmtree(workplace / "again", ignore_errors=True)
+    model.save(workplace / "again")
+    if model.family == "ngram":
+        model.save(workplace / "again.arpa", overwrite=True)
+    assert np.array_equal(chainrule.load(workplace / "again").score(TEXTS), scores), "a copy scores otherwise"
+
+
+def answer(path: Path, workplace: Path) -> str:
+    try:
+        use(path, workplace)
+    except ChainruleError as error:
+        return f"refused {error}"
+    except BaseException as error:  # what nobody should have to see
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        return f"wrong {type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}: {error}"
+    return "fine"
+
+
+def warm_up(workplace: Path) -> None:
+    """Loads everything that is loaded when it is first needed, so that no case pays for it."""
+    chainrule.train(chainrule.Lines(TEXTS[3:]), chainrule.NGramConfig(order=2)).save(workplace / "whole")
+    for name in ("whole", *(f"whole.arpa{suffix}" for suffix in ("", ".gz", ".bz2", ".xz"))):
+        chainrule.load(workplace / "whole").save(workplace / name, overwrite=True)
+        use(workplace / name, workplace)
+
+
+@contextmanager
+def memory_limit(path: Path) -> Iterator[None]:
+    """Four times the size of the file or folder, and SLACK."""
+    size = sum(file.stat().st_size for file in (path.rglob("*") if path.is_dir() else [path]))
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    if sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_AS, (address_space() + 4 * size + SLACK, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def address_space() -> int:
+    """Bytes of memory that this process has mapped."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as workplace:
+        warm_up(Path(workplace))
+        print("ready", flush=True)
+        for line in sys.stdin:
+            path = Path(line.rstrip("\n"))
+            with memory_limit(path):
+                said = answer(path, Path(workplace))
+            print(repr(said)[1:-1], flush=True)
+
+
+if __name__ == "__main__":
+    main()
