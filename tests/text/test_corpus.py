@@ -9,6 +9,7 @@ import lzma
 import os
 import sys
 import threading
+import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,9 +23,10 @@ from hypothesis import strategies as st
 import chainrule
 from chainrule.errors import TextError
 from chainrule.files import zstd
-from chainrule.text import plain
+from chainrule.text import plain, streams
 from chainrule.text.block import Block, byte_array
 from chainrule.text.corpus import Corpus, Lines, Source
+from chainrule.text.reading import Reading
 
 COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
@@ -363,3 +365,111 @@ def test_lines_that_can_be_read_once_are_kept() -> None:
 def test_lines_that_are_no_strings_are_a_type_error(lines: list[Any]) -> None:
     with pytest.raises(TypeError, match="Lines takes strings, not "):
         Lines(lines)
+
+
+def test_a_folder_gives_its_files_and_those_of_its_folders_in_the_order_of_their_names(tmp_path: Path) -> None:
+    for name in ("b", "b/c", "a-", "empty"):
+        (tmp_path / name).mkdir()
+    texts = {"a-/x.txt": b"1\n", "a.txt": b"2", "b/B.txt": b"3\n", "b/a.TXT": b"4\n", "b/c/d.txt.gz": b"5\n"}
+    for name, text in texts.items():
+        file_of(tmp_path, gzip.compress(text) if name.endswith("gz") else text, name)
+    for other in (".hidden.txt", "b/notes.md", "_SUCCESS"):
+        file_of(tmp_path, b"\xff", other)
+    file_of(tmp_path, b'{"text": "6"}', "c.jsonl")
+    source = Corpus.of(tmp_path)
+    blocks = list(source.blocks())
+    assert [(block.source, block.documents()) for block in blocks] == [
+        (str(tmp_path / name), [str(i)]) for i, name in enumerate([*texts, "c.jsonl"], 1)
+    ]
+    listing = [(name, text) for name, text in [*texts.items(), ("c.jsonl", b'{"text": "6"}')]]
+    printed = "".join(f"{hashlib.sha256(text).hexdigest()}  ./{name}\n" for name, text in listing)  # by sha256sum
+    assert source.digests == {str(tmp_path): hashlib.sha256(printed.encode()).hexdigest()}
+    assert Corpus.of(tmp_path, Reading(suffixes=(".md",))).files == ((str(tmp_path / "b/notes.md"),),)
+
+
+@fast
+@given(file_texts, st.integers(1, 20))
+@example("\ufeff", 4)
+@example("a\nb\r\n", 1)
+@example("", 1)
+def test_a_whole_file_can_be_a_document(tmp_path: Path, text: str, size: int) -> None:
+    name = file_of(tmp_path, text.encode())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain, "BLOCK_BYTES", size)
+        (block,) = Corpus.of(name, Reading(document="file")).blocks()
+    assert block.documents() == [cleaned(text.encode()).decode().removesuffix("\n")]
+    assert block.place(1) == name
+    assert block.text.flags.writeable
+
+
+@fast
+@given(st.binary(), st.integers(1, 20), st.sampled_from(["replace", "skip"]))
+@example("日本".encode()[:-1] + b"\r\n\xff\r\n", 2, "skip")
+def test_what_is_not_utf8_is_repaired_as_python_does_whatever_the_blocks(
+    tmp_path: Path, data: bytes, size: int, rule: Any
+) -> None:
+    name = file_of(tmp_path, data + b"\n")
+    source = Corpus.of(name, Reading(encoding_errors=rule))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain, "BLOCK_BYTES", size)
+        found = text_of(source)
+    python = (data + b"\n").decode(errors={"replace": "replace", "skip": "ignore"}[rule]).encode()
+    assert found == cleaned(python)
+    without = data.replace("\ufffd".encode(), b"?")  # the text's own
+    assert source.repairs.get(name, 0) == without.decode(errors="replace").count("\ufffd")
+    assert source.record["repaired"] == source.repairs
+    assert source.record["reading"]["encoding_errors"] == rule
+
+
+def test_a_second_pass_counts_repairs_anew(tmp_path: Path) -> None:
+    source = Corpus.of(file_of(tmp_path, b"a\xffb\xfe\n"), Reading(encoding_errors="skip"))
+    assert [text_of(source), text_of(source)] == [b"ab\n"] * 2
+    assert list(source.repairs.values()) == [2]
+
+
+@pytest.mark.parametrize("kind", [".gz", ".zst", ".xz", ".bz2", ".parquet"])
+def test_a_compressed_file_with_another_name_is_told_what_it_is(tmp_path: Path, kind: str) -> None:
+    text = np.random.default_rng(1).bytes(3000)
+    data = COMPRESSORS[kind](text) if kind in COMPRESSORS else b"PAR1\x15\x04\xff"
+    with pytest.raises(TextError, match=rf"is not UTF-8; it looks like .*; give the file a name that ends in \{kind}"):
+        text_of(Corpus.of(file_of(tmp_path, data)))
+
+
+@pytest.mark.parametrize("suffix", COMPRESSORS)
+def test_a_decompression_bomb_stops_at_the_bound(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain, "BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(streams, "EXPANSION_BYTES", 1 << 20)
+    bomb = COMPRESSORS[suffix](b"\0" * (1 << 24))
+    with pytest.raises(TextError, match=r"over 250 times as many, as a decompression bomb does, so reading stopped"):
+        text_of(Corpus.of(file_of(tmp_path, bomb, "text" + suffix)))
+    fine = COMPRESSORS[suffix](b"\0" * (1 << 20))
+    assert len(text_of(Corpus.of(file_of(tmp_path, fine, "text" + suffix)))) == (1 << 20) + 1
+
+
+def test_a_line_longer_than_the_bound_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain, "BLOCK_BYTES", 16)
+    monkeypatch.setattr(plain, "DOCUMENT_BYTES", 100)
+    assert len(text_of(Corpus.of(file_of(tmp_path, b"a\n" + b"x" * 90 + b"\n")))) == 93
+    with pytest.raises(TextError, match="the document at offset 2 is longer than 100 bytes"):
+        text_of(Corpus.of(file_of(tmp_path, b"a\n" + b"x" * 200)))
+
+
+def test_a_long_line_that_comes_in_small_pieces_is_kept_in_few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = [b"x" * 10] * 1000 + [b"\n"]
+
+    class Trickle(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, room: Any) -> int:
+            piece = pieces.pop(0) if pieces else b""
+            room[: len(piece)] = piece
+            return len(piece)
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Trickle())))
+    tracemalloc.start()
+    (block,) = Corpus.of("-").blocks_as_they_come()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert block.text.tobytes() == b"x" * 10_000 + b"\n"
+    assert peak < 3 * plain.BLOCK_BYTES

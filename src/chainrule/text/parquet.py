@@ -45,7 +45,7 @@ def parquet_blocks(name: str, reading: Reading) -> Iterator[tuple[Block, float]]
                     yield block, (row - 1) / rows
     except OSError as error:
         raise unreadable(name, error) from error
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, UnicodeDecodeError) as error:  # the latter of a name in it
         raise TextError(f"{name}: is not a whole Parquet file: {' '.join(str(error).split())}") from error
 
 
