@@ -97,9 +97,17 @@ class Model:
         """The log-probabilities of each document of a stream, </s> included."""
         return self.language_model.score(documents_of(stream))
 
-    def evaluate(self, source: Source | Paths, progress: Progress = silent) -> Measurement:
-        """All figures for the text of a source or of files. Raises TextError."""
-        return measure(self.language_model, self.tokenizer, self.speller, _as_source(source), progress)
+    def evaluate(self, source: Source | Paths, progress: Progress = silent, *, ends: bool = True) -> Measurement:
+        """All figures for the text of a source or of files. ends: whether </s> is predicted and counted.
+
+        Raises TextError.
+        """
+        from chainrule.ngram.model import NGramModel
+
+        model = self.language_model
+        lengths = model.score_with_lengths if isinstance(model, NGramModel) else None
+        source = _as_source(source)
+        return measure(model, self.tokenizer, self.speller, source, progress, with_lengths=lengths, ends=ends)
 
     def perplexity(self, source: Source | Paths) -> float:
         """Per token, </s> predicted, unknown words as <unk>."""

@@ -5,66 +5,128 @@ from __future__ import annotations
 import json
 import math
 
+import numpy as np
 import pytest
 
 from chainrule.errors import SettingError
 from chainrule.evaluation.comparison import Comparison, Contender
 from chainrule.evaluation.likelihood import Measurement
+from chainrule.evaluation.resampling import Documents, difference
 
 
-def contender(name: str, log_prob: float = -10.0, text: str = "text:1") -> Contender:
+def contender(
+    name: str, nats: tuple[float, ...] = (7, 7), text: str = "text:1", tokens: str = "tok:1", setting: str | None = None
+) -> Contender:
     measurement = Measurement(
         documents=2,
         tokens=8,
         oov=2,
-        log_prob=log_prob,
-        log_prob_without_oov=log_prob / 2,
+        words=6,
+        characters=19,
+        log_prob=-10.0,
+        log_prob_without_oov=-5.0,
         spelling_log_prob=-4.0,
+        text_log_prob=-sum(nats),
+        matched=None,
         bytes=20,
         seconds=0.123,
         text_signature=text,
-        model_signature=f"tok:{name}",
+        token_signature=tokens,
+        model_signature=f"spell:{name}",
+        per_document=Documents(np.array(nats, float), np.array([10] * len(nats))),
     )
-    return Contender(name=name, measurement=measurement, train_seconds=1.5, parameters=12345)
+    return Contender(name=name, measurement=measurement, train_seconds=1.5, parameters=12345, configuration=setting)
 
 
-def test_figures_on_different_texts_are_refused() -> None:
-    with pytest.raises(SettingError, match=r"different texts cannot stand in one table: text:1, text:2"):
-        Comparison([contender("a"), contender("b", text="text:2")])
-
-
-def test_different_models_on_one_text_may_stand_side_by_side() -> None:
-    assert len(Comparison([contender("a"), contender("b")]).rows()) == 2
-
-
-def test_the_best_has_the_fewest_bits_and_of_equals_the_first() -> None:
-    contenders = [contender("a", -12), contender("b", -8), contender("c", -8), contender("d", -math.inf)]
-    assert Comparison(contenders).best.name == "b"
+def table(comparison: Comparison) -> list[dict[str, str]]:
+    return [dict(zip(comparison.header(), row, strict=True)) for row in comparison.rows()]
 
 
 def test_a_row_is_hand_arithmetic() -> None:
-    comparison = Comparison([contender("a", -10.0)])
-    bits = (10 + 4) / math.log(2) / 20
+    bits = 14 / math.log(2) / 20
     perplexity, known = math.exp(10 / 8), math.exp(5 / 6)  # of the 8 tokens, 2 are unknown
-    assert dict(zip(comparison.header(), comparison.rows()[0], strict=True)) == {
-        "model": "a",
-        "bits/byte": f"{bits:.4f}",
-        "perplexity": f"{perplexity:.2f}",
-        "without OOV": f"{known:.2f}",
-        "OOV": "25.00%",
-        "parameters": "12,345",
-        "train s": "1.50",
-        "eval s": "0.12",
+    assert table(Comparison([contender("a")])) == [
+        {
+            "model": "a",
+            "bits/byte": f"{bits:.4f}",
+            "±95 %": "0.0000",
+            "p": "best",
+            "perplexity": f"{perplexity:.2f}",
+            "without OOV": f"{known:.2f}",
+            "OOV": "25.00%",
+            "parameters": "12,345",
+            "train s": "1.50",
+            "eval s": "0.12",
+        }
+    ]
+
+
+def test_figures_on_different_texts_never_share_a_column() -> None:
+    comparison = Comparison([contender("a"), contender("b", (3, 4), "text:2"), contender("c", (8, 8))])
+    assert comparison.texts == ["text:1", "text:2"]
+    first, second, third = table(comparison)
+    assert (first["bits/byte [1]"], first["bits/byte [2]"], first["p"]) == (f"{0.7 / math.log(2):.4f}", "", "best")
+    assert (second["bits/byte [1]"], second["bits/byte [2]"], second["p"]) == ("", f"{0.35 / math.log(2):.4f}", "best")
+    assert third["bits/byte [2]"] == ""
+    assert third["p"] != "best"
+    assert not any("perplexity" in column for column in comparison.header())
+    assert comparison.best.name == "a"
+
+
+def test_perplexities_of_different_tokens_never_share_a_column() -> None:
+    comparison = Comparison([contender("a"), contender("b", tokens="tok:2")])
+    row = table(comparison)[0]
+    assert row["word perplexity"] == f"{math.exp(14 / 6):.2f}"
+    assert not {"perplexity", "without OOV", "OOV"} & row.keys()
+
+
+def test_the_best_has_the_fewest_bits_and_of_equals_the_first() -> None:
+    contenders = [contender("a", (9, 9)), contender("b", (5, 5)), contender("c", (5, 5)), contender("d", (1, math.inf))]
+    assert Comparison(contenders).best.name == "b"
+
+
+def test_each_is_compared_with_the_best_document_by_document() -> None:
+    a, b = contender("a", (5, 6, 5, 7, 5)), contender("b", (6, 7, 7, 8, 6))
+    comparison = Comparison([b, a])
+    assert comparison.differences == [difference(b.measurement.per_document, a.measurement.per_document), None]
+    assert [row["p"] for row in table(comparison)] == [f"{comparison.differences[0].p_value:.4f}", "best"]
+    low, high = comparison.differences[0].interval
+    assert comparison.as_json()[0]["to_best"] == {
+        "bits_per_byte": comparison.differences[0].bits_per_byte,
+        "low": low,
+        "high": high,
+        "p_value": comparison.differences[0].p_value,
     }
 
 
+def test_models_of_one_configuration_have_a_spread() -> None:
+    contenders = [
+        contender("a", (7, 7), setting="x"),
+        contender("b", (8, 8), setting="x"),
+        contender("c", (9, 9), setting="x"),
+        contender("d", setting="y"),
+        contender("e"),
+        contender("f"),
+    ]
+    [spread] = Comparison(contenders).spreads()
+    assert spread.names == ("a", "b", "c")
+    assert spread.mean == pytest.approx(16 / 20 / math.log(2))
+    assert spread.deviation == pytest.approx(2 / 20 / math.log(2))
+
+
 def test_json_has_the_figures_of_each_model_and_null_for_what_is_infinite() -> None:
-    rows = Comparison([contender("a"), contender("b", -math.inf)]).as_json()
+    rows = Comparison([contender("a"), contender("b", (1, math.inf))]).as_json()
     assert json.loads(json.dumps(rows, allow_nan=False)) == rows
     assert [(row["model"], row["parameters"], row["train_seconds"]) for row in rows] == [
         ("a", 12345, 1.5),
         ("b", 12345, 1.5),
     ]
-    assert [row["signature"] for row in rows] == ["text:1+tok:a", "text:1+tok:b"]
+    assert [row["signature"] for row in rows] == ["text:1+tok:1|spell:a", "text:1+tok:1|spell:b"]
     assert rows[0]["perplexity"] == pytest.approx(math.exp(10 / 8))
-    assert rows[1]["perplexity"] is rows[1]["bits_per_byte"] is rows[1]["log_prob"] is None
+    assert rows[0]["to_best"] is None
+    assert rows[1]["bits_per_byte"] is rows[1]["bits_per_byte_low"] is rows[1]["to_best"]["p_value"] is None
+
+
+def test_no_models_cannot_be_compared() -> None:
+    with pytest.raises(SettingError, match="no model to compare"):
+        Comparison([])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,15 +38,21 @@ class ByteSpeller:
 
     name = "bytes"
 
-    def log_prob(self, token: bytes) -> float:
-        return -(len(token) + 1) * math.log(257)
+    def __init__(self, unseen_types: int = 1) -> None:
+        self.unseen_types = unseen_types
+
+    def log_probs(self, tokens: Sequence[bytes]) -> np.ndarray:
+        return np.array([-(len(token) + 1) * math.log(257) for token in tokens])
 
 
 class Told:
-    """A Scorer that knows no words: it gives out the probabilities that it was told, one after the other."""
+    """A model that knows no words: it gives out the probabilities that it was told, one after the other."""
 
-    def __init__(self, probs: Sequence[float]) -> None:
-        self.probs = list(probs)
+    def __init__(self, probs: Sequence[float], unknown: float = 0.01) -> None:
+        self.probs, self.unknown = list(probs), unknown
+
+    def unknown_log_probs(self, sequences: Sequence[np.ndarray], *, prefixes: Any = None, end: bool = True) -> Any:
+        return [np.full(len(sequence) + end, np.log(self.unknown), np.float32) for sequence in sequences]
 
     def score(self, sequences: Sequence[np.ndarray], *, prefixes: Any = None, end: bool = True) -> list[np.ndarray]:
         with np.errstate(divide="ignore"):
@@ -77,7 +84,8 @@ def test_the_uniform_model_by_hand() -> None:
 def test_perplexity_by_hand() -> None:
     # (4 3 4 3) ** (1/4) = 144 ** (1/4) = 3.4641; its logarithm, the mean, is ln(144) / 4 = 1.2425
     found = measured([1 / 4, 1 / 3, 1 / 4, 1 / 3], ["a b c"])
-    assert found.perplexity == pytest.approx(3.4641, abs=1e-4)
+    assert found.perplexity == found.word_perplexity == pytest.approx(3.4641, abs=1e-4)
+    assert found.character_perplexity == pytest.approx(144 ** (1 / 6))
     assert -found.log_prob / found.tokens == pytest.approx(1.2425, abs=1e-4)
     # 144 = 2 ** 7.1699; "a b c\n" are 6 bytes
     assert found.bits_per_byte == pytest.approx(7.1699 / 6, abs=1e-4)
@@ -102,19 +110,23 @@ def test_something_impossible_makes_an_infinite_perplexity_which_json_shows_as_n
     assert [name for name, value in figures.items() if value is None] == [
         "log_prob",
         "log_prob_without_oov",
+        "text_log_prob",
         "perplexity",
         "perplexity_without_oov",
+        "word_perplexity",
+        "character_perplexity",
         "bits_per_byte",
+        "bits_per_byte_low",
+        "bits_per_byte_high",
+        "matched",
     ]
 
 
 def test_a_perplexity_too_large_for_a_number_is_infinite() -> None:
-    settings = {"documents": 1, "tokens": 1, "oov": 0, "log_prob_without_oov": -1.0, "spelling_log_prob": 0.0}
-    signatures = {"text_signature": "t", "model_signature": "m"}
-    found = Measurement(**settings, **signatures, log_prob=-1e4, bytes=10, seconds=0.0)
+    found = replace(measured([1 / 2, 1 / 2], ["a"]), log_prob=-1e4)
     assert found.perplexity == math.inf
     assert found.as_json()["perplexity"] is None
-    assert found.perplexity_without_oov == pytest.approx(math.e)
+    assert found.perplexity_without_oov == pytest.approx(2)
 
 
 def test_an_unknown_token_that_is_impossible_leaves_the_others_perplexity_finite() -> None:
@@ -144,10 +156,10 @@ def test_the_text_signature_is_the_same_for_every_tokenizer_where_none_loses_any
         scorer = UniformModel(tokenizer.vocabulary_size)
         signatures[name] = measure(scorer, tokenizer, ByteSpeller(), Lines(lines))
     assert len({found.text_signature for found in signatures.values()}) == 1
-    assert len({found.model_signature for found in signatures.values()}) == 4
+    assert len({found.token_signature for found in signatures.values()}) == 4
     assert len({found.bytes for found in signatures.values()}) == 1
     for name, found in signatures.items():
-        assert f"tok:{name}|" in found.model_signature
+        assert f"tok:{name}|" in found.token_signature
         assert found.signature == found.as_json()["signature"] == f"{found.text_signature}+{found.model_signature}"
 
 
@@ -161,7 +173,9 @@ def test_every_figure_is_the_same_whatever_the_size_of_the_blocks(encoded, fixtu
 
     def figures() -> dict[str, Any]:
         source = Corpus.of(fixtures / "heldout.txt")
-        found = measure(model, encoded.tokenizer, ByteSpeller(), source).as_json()
+        found = measure(
+            model, encoded.tokenizer, ByteSpeller(9), source, with_lengths=model.score_with_lengths
+        ).as_json()
         del found["seconds"]
         return found
 
@@ -171,9 +185,7 @@ def test_every_figure_is_the_same_whatever_the_size_of_the_blocks(encoded, fixtu
     assert whole["documents"] == np.count_nonzero(encoded.heldout == END)
     for size in (1, 100, 999):
         monkeypatch.setattr(corpus, "BLOCK_BYTES", size)
-        parts = figures()
-        assert parts.pop("signature") == whole["signature"]
-        assert parts == pytest.approx({name: value for name, value in whole.items() if name != "signature"}, rel=1e-12)
+        assert figures() == whole
 
 
 def test_the_figures_are_those_of_the_scores_one_by_one(encoded, fixtures: Path) -> None:
@@ -184,6 +196,48 @@ def test_the_figures_are_those_of_the_scores_one_by_one(encoded, fixtures: Path)
     assert found.log_prob == pytest.approx(math.fsum(scores), rel=1e-9)
     assert found.perplexity_without_oov == pytest.approx(math.exp(-math.fsum(known) / len(known)), rel=1e-9)
     assert found.bytes == (fixtures / "heldout.txt").stat().st_size
+
+
+def test_unseen_types_by_hand() -> None:
+    """Ten unseen types and P(<unk>) = 1/100 everywhere: Z = 1 + 9/100."""
+    found = measure(Told([1 / 2, 1 / 100, 1 / 4]), tokenizer_of("a b c"), ByteSpeller(10), Lines(["a zz"]))
+    assert found.log_prob == pytest.approx(-math.log(2 * 100 * 4))
+    assert found.spelling_log_prob == pytest.approx(-3 * math.log(257))
+    text_prob = (1 / 2 / 1.09) * (10 / 100 / 1.09 / 257**3) * (1 / 4 / 1.09)
+    assert found.text_log_prob == pytest.approx(math.log(text_prob), rel=1e-6)
+    assert found.bits_per_byte == pytest.approx(-math.log2(text_prob) / 5, rel=1e-6)
+
+
+def test_without_their_ends_documents_are_a_token_a_byte_a_word_and_a_character_shorter() -> None:
+    lines, probs = ["aé a", "zz", ""], [1 / 2, 1 / 3, 1 / 5, 1 / 7, 1 / 11, 1 / 13]
+    tokenizer = tokenizer_of("aé a")
+    whole = measure(Told(probs), tokenizer, ByteSpeller(), Lines(lines))
+    inside = measure(Told(probs), tokenizer, ByteSpeller(), Lines(lines), ends=False)
+    assert (whole.tokens, whole.words, whole.characters, whole.bytes) == (6, 6, 9, 10)
+    assert (inside.tokens, inside.words, inside.characters, inside.bytes) == (3, 3, 6, 7)
+    assert inside.perplexity == pytest.approx((2 * 3 * 7) ** (1 / 3))
+    assert inside.perplexity_without_oov == pytest.approx((2 * 3) ** (1 / 2))
+    assert inside.text_log_prob == pytest.approx(-math.log(2 * 3 * 7) - 3 * math.log(257))
+    assert inside.per_document.bytes.tolist() == [5, 2, 0]
+    assert inside.text_signature != whole.text_signature
+    assert whole.text_signature == inside.text_signature.replace("predict:tokens", "predict:tokens,</s>")
+
+
+def test_matches_are_counted_by_their_length(encoded, fixtures: Path) -> None:
+    model, _ = train_ngram(encoded.train, encoded.tokenizer.vocabulary_size, NGramConfig(order=3))
+    source = Corpus.of(fixtures / "heldout.txt")
+    found = measure(model, encoded.tokenizer, ByteSpeller(), source, with_lengths=model.score_with_lengths)
+    lengths = model.score_stream(encoded.heldout)[1].tolist()
+    assert found.matched == tuple(lengths.count(n) for n in (1, 2, 3))
+    assert measure(model, encoded.tokenizer, ByteSpeller(), source).matched is None
+
+
+def test_other_tokens_have_another_token_signature() -> None:
+    signatures = [
+        measure(UniformModel(5), tokenizer_of(known), ByteSpeller(), Lines(["a"])).token_signature
+        for known in ("a b", "a c", "a b")
+    ]
+    assert signatures[0] == signatures[2] != signatures[1]
 
 
 def test_a_marker_in_the_text_is_an_error_that_names_its_line(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFiles
 from chainrule.cli.models import opened
@@ -19,18 +22,19 @@ def evaluate(
     *texts: TextFiles,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
+    ends: Annotated[bool, Parameter(help="Predict and count the end of each line, as everyone does.")] = True,
     reading: TextOptions = AS_USUAL,
     json: Json = False,
 ) -> None:
     """Perplexity and bits per byte of a text.
 
-    Perplexity is told with and without unknown tokens. Bits per byte pay for
-    the spelling of unknown tokens, so they can be compared across tokenizers
-    and vocabularies.
+    Perplexity per token is told with and without unknown tokens. Bits per
+    byte, and perplexity per word and per character, pay for the spelling of
+    unknown tokens, so they can be compared across tokenizers and vocabularies.
     """
     source = reading.corpus(*texts)
     with progress() as told:
-        measurement = opened(model, tokenizer, markers, told).evaluate(source, told)
+        measurement = opened(model, tokenizer, markers, told).evaluate(source, told, ends=ends)
     note_repairs(source)
     if json:
         print_json(measurement.as_json())
@@ -40,16 +44,30 @@ def evaluate(
 
 def described(measurement: Measurement) -> str:
     """A measurement for people."""
+    low, high = measurement.interval
+    sure = f"; {low:.4f} to {high:.4f} at 95 %" if math.isfinite(low) else ""
+    per_token = "a token, </s> counted" if "</s>" in measurement.text_signature else "a token, </s> left out"
+    oov_rate = measurement.oov / max(measurement.tokens, 1)
     figures = [
-        ("perplexity", _figure(measurement.perplexity), "a token, </s> counted"),
+        ("perplexity", _figure(measurement.perplexity), per_token),
         ("  without unknown tokens", _figure(measurement.perplexity_without_oov), ""),
-        ("bits per byte", f"{measurement.bits_per_byte:.4f}", "spelling of unknown tokens paid for"),
+        ("bits per byte", f"{measurement.bits_per_byte:.4f}", "with spelling" + sure),
+        ("  perplexity per word", _figure(measurement.word_perplexity), "with spelling"),
+        ("  per character", _figure(measurement.character_perplexity), "with spelling"),
         ("tokens", f"{measurement.tokens:,}", f"in {measurement.documents:,} documents, {measurement.bytes:,} bytes"),
-        ("unknown tokens", f"{measurement.oov:,}", f"{measurement.oov / measurement.tokens:.2%}"),
+        ("unknown tokens", f"{measurement.oov:,}", f"{oov_rate:.2%}"),
         ("log-probability", f"{measurement.log_prob:,.2f}", "nats"),
     ]
+    if measurement.matched is not None:
+        shares = ", ".join(f"{n}: {count / measurement.tokens:.1%}" for n, count in enumerate(measurement.matched, 1))
+        figures.append(("matched", f"{_mean_length(measurement.matched):.2f}", f"words on average; {shares}"))
     lines = [f"{name:<26}{value:>16}  {remark}".rstrip() for name, value, remark in figures]
     return "\n".join([*lines, f"signature  {measurement.signature}"])
+
+
+def _mean_length(matched: tuple[int, ...]) -> float:
+    """Of the n-grams that gave the tokens their probabilities."""
+    return sum(n * count for n, count in enumerate(matched, 1)) / max(sum(matched), 1)
 
 
 def _figure(number: float) -> str:

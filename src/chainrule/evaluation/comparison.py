@@ -1,11 +1,20 @@
-"""Several models measured on one text, in one table. Figures whose text differs never share a column."""
+"""Several models measured on one text, in one table.
+
+Figures whose measurements differ never share a column: bits per byte need the same text, perplexities per token the
+same tokens as well. So each normalised text has a column of its own, and perplexity per token is shown only where all
+models cut the text alike.
+"""
 
 from __future__ import annotations
 
+import math
+import statistics
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import SettingError
+from chainrule.evaluation.resampling import Difference, difference
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,52 +28,124 @@ class Contender:
 
     name: str
     measurement: Measurement
-    train_seconds: float
-    parameters: int  # stored probabilities, weights: the numbers that training set
+    train_seconds: float | None  # where it is known
+    parameters: int | None  # stored probabilities, weights: the numbers that training set
+    configuration: str | None = None  # models of the same one differ by chance alone: their seeds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """Bits per byte of several models of one configuration."""
+
+    names: tuple[str, ...]
+    mean: float
+    deviation: float  # the standard deviation of a sample
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Raises SettingError where the contenders were not measured on the same text."""
+    """Raises SettingError where there is nothing to compare."""
 
     contenders: Sequence[Contender]
 
     def __post_init__(self) -> None:
-        signatures = {contender.measurement.text_signature for contender in self.contenders}
-        if len(signatures) > 1:
-            raise SettingError(f"figures on different texts cannot stand in one table: {', '.join(sorted(signatures))}")
+        if not self.contenders:
+            raise SettingError("there is no model to compare; name one or more")
+
+    @property
+    def texts(self) -> list[str]:
+        """The signatures of what was measured; there is more than one where tokenizers normalise the text otherwise."""
+        return list(dict.fromkeys(contender.measurement.text_signature for contender in self.contenders))
+
+    def best_on(self, text: str) -> Contender:
+        """The one with the fewest bits per byte of those that were measured on a text; of equals the first."""
+        same = [contender for contender in self.contenders if contender.measurement.text_signature == text]
+        return min(same, key=lambda contender: contender.measurement.bits_per_byte)
 
     @property
     def best(self) -> Contender:
-        """The one with the fewest bits per byte; of equals the first."""
-        return min(self.contenders, key=lambda contender: contender.measurement.bits_per_byte)
+        """The best on the first contender's text."""
+        return self.best_on(self.texts[0])
+
+    @cached_property
+    def differences(self) -> list[Difference | None]:
+        """Of each contender to the best one on its text; None for the best itself."""
+        found = []
+        for contender in self.contenders:
+            best = self.best_on(contender.measurement.text_signature)
+            ours, theirs = contender.measurement.per_document, best.measurement.per_document
+            found.append(None if contender is best else difference(ours, theirs))
+        return found
+
+    def spreads(self) -> list[Spread]:
+        """Of each configuration that several models of one text have."""
+        groups: dict[tuple[str, str], list[Contender]] = {}
+        for contender in self.contenders:
+            if contender.configuration is not None:
+                key = contender.configuration, contender.measurement.text_signature
+                groups.setdefault(key, []).append(contender)
+        return [_spread(group) for group in groups.values() if len(group) > 1]
 
     def header(self) -> list[str]:
-        return ["model", "bits/byte", "perplexity", "without OOV", "OOV", "parameters", "train s", "eval s"]
+        several = len(self.texts) > 1
+        bits = [f"bits/byte [{n}]" if several else "bits/byte" for n in range(1, len(self.texts) + 1)]
+        return ["model", *bits, "±95 %", "p", *self._perplexities(), "parameters", "train s", "eval s"]
 
     def rows(self) -> list[list[str]]:
-        """Cells for people."""
-        return [
-            [
-                contender.name,
-                f"{contender.measurement.bits_per_byte:.4f}",
-                f"{contender.measurement.perplexity:,.2f}",
-                f"{contender.measurement.perplexity_without_oov:,.2f}",
-                f"{contender.measurement.oov / contender.measurement.tokens:.2%}",
-                f"{contender.parameters:,}",
-                f"{contender.train_seconds:.2f}",
-                f"{contender.measurement.seconds:.2f}",
+        """Cells for people. p: of the paired test against the best."""
+        rows = []
+        for contender, gap in zip(self.contenders, self.differences, strict=True):
+            found = contender.measurement
+            bits = [f"{found.bits_per_byte:.4f}" if found.text_signature == text else "" for text in self.texts]
+            low, high = found.interval
+            sure = f"{(high - low) / 2:.4f}" if math.isfinite(high - low) else ""
+            p = "best" if gap is None else f"{gap.p_value:.4f}" if math.isfinite(gap.p_value) else ""
+            perplexities = [cell(found) for cell in self._perplexities().values()]
+            cost = [
+                "" if contender.parameters is None else f"{contender.parameters:,}",
+                "" if contender.train_seconds is None else f"{contender.train_seconds:.2f}",
+                f"{found.seconds:.2f}",
             ]
-            for contender in self.contenders
-        ]
+            rows.append([contender.name, *bits, sure, p, *perplexities, *cost])
+        return rows
 
     def as_json(self) -> list[dict[str, Any]]:
+        """A row for each model; null where something is infinite, unknown or does not apply."""
         return [
             {
                 "model": contender.name,
                 "parameters": contender.parameters,
                 "train_seconds": contender.train_seconds,
+                "to_best": gap and _as_json(gap),
                 **contender.measurement.as_json(),
             }
-            for contender in self.contenders
+            for contender, gap in zip(self.contenders, self.differences, strict=True)
         ]
+
+    def _perplexities(self) -> dict[str, Any]:
+        """The perplexities that all contenders may be compared by: column and cell."""
+        if len(self.texts) > 1:
+            return {}
+        if len({contender.measurement.token_signature for contender in self.contenders}) > 1:
+            return {"word perplexity": lambda found: f"{found.word_perplexity:,.2f}"}
+        return {
+            "perplexity": lambda found: f"{found.perplexity:,.2f}",
+            "without OOV": lambda found: f"{found.perplexity_without_oov:,.2f}",
+            "OOV": lambda found: f"{found.oov / max(found.tokens, 1):.2%}",
+        }
+
+
+def _spread(group: list[Contender]) -> Spread:
+    bits = [contender.measurement.bits_per_byte for contender in group]
+    finite = all(map(math.isfinite, bits))
+    return Spread(
+        names=tuple(contender.name for contender in group),
+        mean=statistics.fmean(bits),
+        deviation=statistics.stdev(bits) if finite else math.nan,
+    )
+
+
+def _as_json(gap: Difference) -> dict[str, float | None]:
+    low, high = gap.interval
+    figures = {"bits_per_byte": gap.bits_per_byte, "low": low, "high": high, "p_value": gap.p_value}
+    return {name: value if math.isfinite(value) else None for name, value in figures.items()}

@@ -1,9 +1,9 @@
 """The likelihood of a text, and the figures that follow from it: perplexity and bits per byte.
 
-What is measured: log P(text) = sum over tokens and document ends of log P(token | context), where an unknown token
-costs P(<unk> | context) P(its spelling). So bits per byte are about the text itself and can be compared across
-vocabularies and tokenisations. Perplexity is per token and closed over the vocabulary, as everyone reports it: <unk>
-without its spelling.
+Bits per byte are about the text itself: an unknown token's spelling is paid for (see `pricing.py`), so they can be
+compared across vocabularies and tokenizations. Perplexity per token is closed over the vocabulary, as everyone reports
+it: <unk> without its spelling. Every sum is exact (`math.fsum` over the documents), so the figures depend neither on
+the size of blocks nor on the number of threads.
 """
 
 from __future__ import annotations
@@ -11,45 +11,61 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chainrule import __version__
+from chainrule.evaluation.pricing import priced
+from chainrule.evaluation.resampling import Documents, interval
 from chainrule.progress import Progress, silent
-from chainrule.protocol import UNKNOWN
+from chainrule.protocol import END
 from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
-    from chainrule.protocol import Scorer
+    from collections.abc import Callable, Sequence
+
+    from jaxtyping import Bool, Float32, Float64, Int, Int32, Int64, UInt8
+    from numpy import ndarray
+
+    from chainrule.evaluation.pricing import Priced, Prices, Speller
     from chainrule.text.corpus import Source
+    from chainrule.text.restoring import Alignment
     from chainrule.text.tokenizer import Tokenizer
 
-
-class Speller(Protocol):
-    name: str
-
-    def log_prob(self, token: bytes) -> float: ...
+    Sequences = Sequence[Int32[ndarray, " tokens"]]
+    ScoreWithLengths = Callable[[Sequences], tuple[list[Float32[ndarray, " tokens"]], list[Int[ndarray, " tokens"]]]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """Sums over a text, in nats. `tokens` counts every prediction: the </s> of each document too."""
+    """Sums over a text, in nats. Unless ends are left out, each document's end counts: a token, word, character, byte.
+
+    matched: how many tokens got their probability from an n-gram of length 1, 2, ...; for n-gram models.
+    """
 
     documents: int
     tokens: int
     oov: int
+    words: int  # of the normalised text, cut at white space
+    characters: int  # code points of the normalised text
+    bytes: int
     log_prob: float  # of all tokens, <unk> for the unknown ones
     log_prob_without_oov: float
     spelling_log_prob: float  # of the unknown tokens' spellings
-    bytes: int  # of the normalised text, one for each document's end
+    text_log_prob: float  # of the text as a string
+    matched: tuple[int, ...] | None
     seconds: float
-    text_signature: str  # what was measured: must be equal before two figures may be compared
+    text_signature: str  # what was measured: must be equal before bits per byte may be compared
+    token_signature: str  # the tokens it was cut into: must be equal, too, before perplexities per token may be
     model_signature: str  # what measured it
+    per_document: Documents = field(compare=False, repr=False)
 
     @property
     def perplexity(self) -> float:
+        """Per token, closed over the vocabulary."""
         return _perplexity(self.log_prob, self.tokens)
 
     @property
@@ -58,69 +74,159 @@ class Measurement:
         return _perplexity(self.log_prob_without_oov, self.tokens - self.oov)
 
     @property
+    def word_perplexity(self) -> float:
+        """Of the text as a string, spelling included, so that any two models' can be compared."""
+        return _perplexity(self.text_log_prob, self.words)
+
+    @property
+    def character_perplexity(self) -> float:
+        """As `word_perplexity`, per character."""
+        return _perplexity(self.text_log_prob, self.characters)
+
+    @property
     def bits_per_byte(self) -> float:
-        return -(self.log_prob + self.spelling_log_prob) / math.log(2) / self.bytes
+        return -self.text_log_prob / math.log(2) / self.bytes if self.bytes else math.inf
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % bootstrap confidence interval of bits per byte, over documents."""
+        return interval(self.per_document)
 
     @property
     def signature(self) -> str:
-        return f"{self.text_signature}+{self.model_signature}"
+        return f"{self.text_signature}+{self.token_signature}|{self.model_signature}"
 
     def as_json(self) -> dict[str, Any]:
         """Every figure by name; null stands for infinity, which JSON does not have."""
+        low, high = self.interval
         figures = {
             "documents": self.documents,
             "tokens": self.tokens,
             "oov": self.oov,
-            "oov_rate": self.oov / self.tokens,
+            "oov_rate": self.oov / self.tokens if self.tokens else 0.0,
+            "words": self.words,
+            "characters": self.characters,
+            "bytes": self.bytes,
             "log_prob": self.log_prob,
             "log_prob_without_oov": self.log_prob_without_oov,
             "spelling_log_prob": self.spelling_log_prob,
+            "text_log_prob": self.text_log_prob,
             "perplexity": self.perplexity,
             "perplexity_without_oov": self.perplexity_without_oov,
+            "word_perplexity": self.word_perplexity,
+            "character_perplexity": self.character_perplexity,
             "bits_per_byte": self.bits_per_byte,
-            "bytes": self.bytes,
+            "bits_per_byte_low": low,
+            "bits_per_byte_high": high,
             "seconds": self.seconds,
         }
         finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}
-        return {**finite, "signature": self.signature}
+        return {**finite, "matched": self.matched and list(self.matched), "signature": self.signature}
 
 
 def measure(
-    scorer: Scorer, tokenizer: Tokenizer, speller: Speller, source: Source, progress: Progress = silent
+    model: Priced,
+    tokenizer: Tokenizer,
+    speller: Speller,
+    source: Source,
+    progress: Progress = silent,
+    *,
+    with_lengths: ScoreWithLengths | None = None,
+    ends: bool = True,
 ) -> Measurement:
-    """The likelihood of a source's documents. Raises TextError where it cannot be read or has no text."""
+    """The likelihood of a source's documents.
+
+    with_lengths: an n-gram model's `score_with_lengths`, for how long its matches are. ends: whether the end of each
+    document is predicted and counted. Raises TextError where the source cannot be read or has no text.
+    """
     began = time.perf_counter()
-    documents = tokens = oov = size = 0
-    log_prob = log_prob_without_oov = spelling = 0.0
     digest = hashlib.sha256()
+    sums: list[_Sums] = []
+    words = characters = tokens = oov = 0
+    matched = np.zeros(0, np.int64)
     for block in source.blocks(progress, "evaluating"):
         encoded = tokenizer.encode_block(block)
         sequences = documents_of(encoded.ids)
-        scores = np.concatenate(scorer.score(sequences), dtype=np.float64)
-        unknown = np.flatnonzero(encoded.ids == UNKNOWN)
-        normalised = tokenizer.align(encoded).text
-        documents += len(sequences)
-        tokens += scores.size
-        oov += unknown.size
-        size += normalised.size
-        log_prob += float(scores.sum())
-        log_prob_without_oov += float(scores[encoded.ids != UNKNOWN].sum())
-        spelling += math.fsum(speller.log_prob(encoded.surface(place)) for place in unknown.tolist())
-        digest.update(normalised.data)
+        scores, lengths = with_lengths(sequences) if with_lengths else (model.score(sequences), None)
+        prices = priced(model, speller, encoded, scores)
+        aligned = tokenizer.align(encoded)
+        is_end = encoded.ids == END
+        counted = np.ones(is_end.size, np.bool_) if ends else ~is_end
+        sums.append(_sums(prices, aligned, is_end, counted))
+        tokens += int(np.count_nonzero(counted))
+        oov += int(np.count_nonzero(prices.unknown))
+        words += _words(aligned.text)
+        characters += int(np.count_nonzero((aligned.text & 0xC0) != 0x80))
+        digest.update(aligned.text.data)
+        if lengths is not None:
+            matched = _added(matched, np.bincount(np.concatenate(lengths)[counted])[1:])
+    closed, known, spelling, text, sizes = map(np.concatenate, zip(*sums, strict=True))
+    documents = len(text)
     return Measurement(
         documents=documents,
         tokens=tokens,
         oov=oov,
-        log_prob=log_prob,
-        log_prob_without_oov=log_prob_without_oov,
-        spelling_log_prob=spelling,
-        bytes=size,
+        words=words + ends * documents,
+        characters=characters - (not ends) * documents,
+        bytes=int(sizes.sum()),
+        log_prob=math.fsum(closed.tolist()),
+        log_prob_without_oov=math.fsum(known.tolist()),
+        spelling_log_prob=math.fsum(spelling.tolist()),
+        text_log_prob=math.fsum(text.tolist()),
+        matched=tuple(matched.tolist()) if with_lengths else None,
         seconds=time.perf_counter() - began,
-        text_signature=f"text:{digest.hexdigest()[:8]}|oov:spelled|predict:tokens,</s>|v:{__version__}",
-        model_signature=(
-            f"tok:{tokenizer.name}|loses:{tokenizer.loses}|vocab:{tokenizer.vocabulary_size}|spell:{speller.name}|context:line"
-        ),
+        text_signature=(f"text:{digest.hexdigest()[:8]}|oov:spelled|predict:tokens{',</s>' * ends}|v:{__version__}"),
+        token_signature=f"tok:{tokenizer.name}|loses:{tokenizer.loses}|vocab:{_vocabulary(tokenizer)}",
+        model_signature=f"spell:{speller.name}|unseen:{speller.unseen_types}|context:line",
+        per_document=Documents(-text, sizes),
     )
+
+
+_Sums = tuple[
+    "Float64[ndarray, ' documents']",  # closed
+    "Float64[ndarray, ' documents']",  # closed, known tokens only
+    "Float64[ndarray, ' documents']",  # spelling
+    "Float64[ndarray, ' documents']",  # all of it
+    "Int64[ndarray, ' documents']",  # bytes
+]
+
+
+def _sums(
+    prices: Prices, aligned: Alignment, is_end: Bool[ndarray, " tokens"], counted: Bool[ndarray, " tokens"]
+) -> _Sums:
+    """By document. Of the same document always the same: the order of summation depends on nothing but its tokens."""
+    ends = np.flatnonzero(is_end)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    stops = aligned.stops[ends]
+    sizes = np.diff(stops, prepend=0) - (~counted[ends]).astype(np.int64)
+    closed = np.where(counted, prices.closed, 0.0)
+    known = np.where(prices.unknown, 0.0, closed)
+    total = np.where(counted, prices.total, 0.0)
+    columns = (np.add.reduceat(column, starts) for column in (closed, known, prices.spelling, total))
+    first, second, third, fourth = columns
+    return first, second, third, fourth, sizes
+
+
+def _words(text: UInt8[ndarray, " bytes"]) -> int:
+    """The number of runs of anything but ASCII white space and NUL."""
+    is_white = (text == 32) | ((text >= 9) & (text <= 13)) | (text == 0)
+    return int(np.count_nonzero(~is_white & np.concatenate([[True], is_white[:-1]])))
+
+
+def _added(longer: Int64[ndarray, " a"], other: Int64[ndarray, " b"]) -> Int64[ndarray, " max"]:
+    """The sum of two histograms."""
+    total = np.zeros(max(longer.size, other.size), np.int64)
+    total[: longer.size] += longer
+    total[: other.size] += other
+    return total
+
+
+def _vocabulary(tokenizer: Tokenizer) -> str:
+    """Its size, and a hash of its tokens."""
+    digest = hashlib.sha256()
+    for array in tokenizer.vocabulary.arrays().values():
+        digest.update(np.ascontiguousarray(array).data)
+    return f"{tokenizer.vocabulary_size}:{digest.hexdigest()[:8]}"
 
 
 def _perplexity(log_prob: float, tokens: int) -> float:

@@ -62,9 +62,7 @@ class NGramModel:
         end: bool = True,
     ) -> list[Float32[ndarray, " tokens"]]:
         """As `Scorer.score`."""
-        stream, spans = _in_one_stream(sequences, prefixes, end=end)
-        scores, _ = self.score_stream(stream)
-        return [scores[span] for span in spans]
+        return self.score_with_lengths(sequences, prefixes=prefixes, end=end)[0]
 
     def match_lengths(
         self,
@@ -74,9 +72,19 @@ class NGramModel:
         end: bool = True,
     ) -> list[Int[ndarray, " tokens"]]:
         """The length of the n-gram that gave each token's probability: 1 where nothing longer was known."""
+        return self.score_with_lengths(sequences, prefixes=prefixes, end=end)[1]
+
+    def score_with_lengths(
+        self,
+        sequences: Sequence[Int32[ndarray, " tokens"]],
+        *,
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
+        end: bool = True,
+    ) -> tuple[list[Float32[ndarray, " tokens"]], list[Int[ndarray, " tokens"]]]:
+        """What `score` and `match_lengths` give, in one go."""
         stream, spans = _in_one_stream(sequences, prefixes, end=end)
-        _, lengths = self.score_stream(stream)
-        return [lengths[span] for span in spans]
+        scores, lengths = self.score_stream(stream)
+        return [scores[span] for span in spans], [lengths[span] for span in spans]
 
     def unknown_log_probs(
         self,

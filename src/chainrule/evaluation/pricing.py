@@ -1,0 +1,99 @@
+"""What every token of a text costs, so that the costs of all texts sum to one.
+
+A model gives <unk> the probability of one unseen type, as KenLM does, or of all of them, as a model that has seen <unk>
+in training does. The speller says how many unseen types U there are (1 in the second case), and with them
+
+    P'(w | h) = P(w | h) / Z(h),    P'(s | h) = U P(<unk> | h) / Z(h) P(s | unknown),    Z(h) = 1 + (U - 1) P(<unk> | h)
+
+is a distribution over all known tokens w and unknown ones s. Perplexity is told without this, as everyone reports it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from chainrule.protocol import UNKNOWN, Scorer
+from chainrule.text.tokenizer import documents_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from jaxtyping import Bool, Float32, Float64, Int32
+    from numpy import ndarray
+
+    from chainrule.text.vocabulary import Encoded
+
+
+class Priced(Scorer, Protocol):
+    """What measuring asks of a language model."""
+
+    def unknown_log_probs(
+        self,
+        sequences: Sequence[Int32[ndarray, " tokens"]],
+        *,
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
+        end: bool = True,
+    ) -> list[Float32[ndarray, " tokens"]]: ...
+
+
+class Speller(Protocol):
+    name: str
+
+    @property
+    def unseen_types(self) -> int: ...
+
+    def log_probs(self, tokens: Sequence[bytes]) -> Float64[ndarray, " tokens"]: ...
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Of the tokens of a stream, </s> included, in nats."""
+
+    closed: Float64[ndarray, " tokens"]  # log P(token | context), <unk> for an unknown one
+    unseen: Float64[ndarray, " tokens"]  # what counting all unseen types changes: -log Z, and log U for an unknown one
+    spelling: Float64[ndarray, " tokens"]  # log P(spelling | unknown); 0 for a known one
+    unknown: Bool[ndarray, " tokens"]
+
+    @property
+    def total(self) -> Float64[ndarray, " tokens"]:
+        """What the token costs as a piece of the text."""
+        return self.closed + self.unseen + self.spelling
+
+
+def priced(
+    model: Priced, speller: Speller, encoded: Encoded, scores: list[Float32[ndarray, " tokens"]] | None = None
+) -> Prices:
+    """The prices of encoded documents. scores: what the model gives them, where that is known already."""
+    sequences = documents_of(encoded.ids)
+    closed = _joined(model.score(sequences) if scores is None else scores)
+    unknown = encoded.ids == UNKNOWN
+    unseen = _unseen(_joined(model.unknown_log_probs(sequences)), unknown, speller.unseen_types)
+    spelling = np.zeros(closed.size)
+    places = np.flatnonzero(unknown)
+    spelling[places] = _spelled(speller, [encoded.surface(place) for place in places.tolist()])
+    return Prices(closed, unseen, spelling, unknown)
+
+
+def _joined(rows: list[Any]) -> Float64[ndarray, " tokens"]:
+    return np.concatenate(rows, dtype=np.float64) if rows else np.empty(0)
+
+
+def _unseen(
+    log_share: Float64[ndarray, " tokens"], unknown: Bool[ndarray, " tokens"], types: int
+) -> Float64[ndarray, " tokens"]:
+    """log_share: log P(<unk> | context) at every place."""
+    if types == 1:
+        return np.zeros(log_share.size)
+    with np.errstate(divide="ignore"):
+        return np.where(unknown, np.log(types), 0.0) - np.log1p((types - 1) * np.exp(log_share))
+
+
+def _spelled(speller: Speller, tokens: list[bytes]) -> Float64[ndarray, " tokens"]:
+    """Each kind of token is spelled once."""
+    kinds = list(dict.fromkeys(tokens))
+    prices = dict(zip(kinds, speller.log_probs(kinds).tolist(), strict=True))
+    return np.array([prices[token] for token in tokens], np.float64)

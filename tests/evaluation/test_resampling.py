@@ -1,0 +1,74 @@
+"""Intervals and tests against arithmetic by hand, and against what chance does."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from chainrule.evaluation import resampling
+from chainrule.evaluation.resampling import Documents, difference, interval
+
+
+def documents(nats: list[float], sizes: list[int] | None = None) -> Documents:
+    return Documents(np.array(nats, float), np.array(sizes or [1] * len(nats), np.int64))
+
+
+def test_documents_that_are_all_alike_leave_no_doubt() -> None:
+    low, high = interval(documents([3.0, 6.0, 9.0], [1, 2, 3]))  # 3 nats a byte each
+    assert low == pytest.approx(3 / math.log(2))
+    assert high == pytest.approx(3 / math.log(2))
+
+
+def test_the_interval_is_as_wide_as_the_normal_approximation_says() -> None:
+    rng = np.random.default_rng(3)
+    nats = rng.normal(10, 2, 400) * math.log(2)
+    low, high = interval(documents(nats.tolist()))
+    mean, error = nats.mean() / math.log(2), nats.std() / math.log(2) / 20
+    assert low == pytest.approx(mean - 1.96 * error, abs=0.15 * error + 1e-9)
+    assert high == pytest.approx(mean + 1.96 * error, abs=0.15 * error + 1e-9)
+
+
+def test_the_same_documents_give_the_same_interval() -> None:
+    some = documents([1.0, 2.0, 5.0, 3.0], [1, 1, 2, 1])
+    assert interval(some) == interval(some)
+    assert difference(some, documents([2.0, 2.0, 4.0, 3.5])) == difference(some, documents([2.0, 2.0, 4.0, 3.5]))
+
+
+def test_what_is_impossible_or_single_has_no_interval() -> None:
+    assert interval(documents([1.0, math.inf])) == (math.inf, math.inf)
+    assert all(map(math.isnan, interval(documents([1.0]))))
+    found = difference(documents([1.0, math.inf]), documents([1.0, 2.0]))
+    assert found.bits_per_byte == math.inf
+    assert math.isnan(found.p_value)
+    assert math.isnan(difference(documents([1.0]), documents([2.0])).p_value)
+
+
+def test_the_p_value_is_the_share_of_all_swaps_that_differ_as_much() -> None:
+    ours, theirs = [1.0, 2.0, 3.5, 1.0, 4.0, 2.0], [1.5, 2.5, 3.0, 2.0, 4.25, 2.75]
+    differences = np.subtract(ours, theirs)
+    swaps = [abs(np.dot(signs, differences)) for signs in itertools.product([-1, 1], repeat=6)]
+    exact = np.mean([swap >= abs(differences.sum()) - 1e-9 for swap in swaps])
+    found = difference(documents(ours), documents(theirs))
+    assert found.p_value == pytest.approx(exact, abs=0.015)
+    assert found.bits_per_byte == pytest.approx(-2.5 / 6 / math.log(2))
+    low, high = found.interval
+    assert low < found.bits_per_byte < high
+
+
+def test_models_that_are_alike_do_not_differ_and_clear_differences_are_found() -> None:
+    rng = np.random.default_rng(8)
+    nats = rng.normal(100, 20, 300)
+    same = difference(documents(nats.tolist()), documents(nats.tolist()))
+    assert (same.bits_per_byte, same.p_value) == (0.0, 1.0)
+    worse = difference(documents((nats + rng.normal(1, 2, 300)).tolist()), documents(nats.tolist()))
+    assert worse.p_value == pytest.approx(1 / 10_001)
+    assert worse.interval[0] > 0
+
+
+def test_many_documents_are_resampled_in_runs_of_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resampling, "UNITS", 4)
+    assert resampling._units(np.arange(10)).tolist() == [0 + 1 + 2, 3 + 4 + 5, 6 + 7 + 8, 9]
+    assert resampling._units(np.arange(4)).tolist() == [0, 1, 2, 3]
