@@ -249,18 +249,19 @@ def train(
 def learnt_speller(tokenizer: Tokenizer, stream: Int32[ndarray, " tokens"], config: DataclassInstance) -> Speller:
     """Learns from the rarest types of a stream.
 
-    A model gives <unk> the price of a single unseen type, unless it has seen <unk> as a token, or its configuration
-    says otherwise; then no more types than that one are expected.
+    How many unseen types to expect: none of a tokenizer that spells everything; one, so that P(<unk>) stays as it is,
+    where the model gives <unk> the mass of all of them: where it has seen <unk> as a token, or its unigrams are not
+    interpolated; else as `unseen_types` says, since <unk> has the price of a single one.
     """
     from chainrule.ngram.speller import Speller, rare_spellings, unseen_types
 
     counts = np.zeros(tokenizer.vocabulary_size, np.int64)
     for start in range(0, stream.size, _COUNTED_AT_ONCE):  # np.bincount copies what it counts
         counts += np.bincount(stream[start : start + _COUNTED_AT_ONCE], minlength=counts.size)
-    is_whole_mass = counts[UNKNOWN] > 0 or (isinstance(config, NGramConfig) and not config.interpolate_unigrams)
+    has_whole_mass = counts[UNKNOWN] > 0 or (isinstance(config, NGramConfig) and not config.interpolate_unigrams)
     counts[[UNKNOWN, BEGIN, END]] = 0
     spellings = rare_spellings(tokenizer.vocabulary.tokens(), counts)
-    unseen = 1 if is_whole_mass else unseen_types(counts)
+    unseen = 0 if tokenizer.spells_everything else 1 if has_whole_mass else unseen_types(counts)
     return Speller.trained(spellings, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)
 
 
@@ -272,7 +273,8 @@ def speller_of_vocabulary(tokenizer: Tokenizer) -> Speller:
     from chainrule.ngram.speller import Speller
 
     known = tokenizer.vocabulary.tokens()[END + 1 :]
-    return Speller.trained(known, tokenizer.vocabulary, unseen_types=max(1, len(known) // 2), never=SEPARATORS)
+    unseen = 0 if tokenizer.spells_everything else max(1, len(known) // 2)
+    return Speller.trained(known, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)
 
 
 def load(

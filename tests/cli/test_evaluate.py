@@ -52,8 +52,23 @@ def test_the_figures_follow_from_what_kenlm_found(
     assert figures["perplexity"] == pytest.approx(math.exp(-sum(nats) / len(nats)), rel=1e-6)
     assert figures["perplexity_without_oov"] == pytest.approx(math.exp(-sum(known) / len(known)), rel=1e-6)
     assert figures["bytes"] == heldout.stat().st_size
-    bits = (spelling - sum(nats)) / math.log(2) / heldout.stat().st_size
-    assert figures["bits_per_byte"] == pytest.approx(bits, rel=1e-6)
+    assert figures["spelling_log_prob"] == pytest.approx(-spelling, rel=1e-9)
+    assert figures["bits_per_byte"] == pytest.approx(-figures["text_log_prob"] / math.log(2) / figures["bytes"])
+    assert figures["text_log_prob"] == pytest.approx(-spelling - mass_of_unseen(model, heldout) + sum(nats), rel=1e-6)
+
+
+def mass_of_unseen(model: Path, heldout: Path) -> float:
+    """What is lost by counting all unseen types: log Z at every place, less log U for each unknown word."""
+    loaded = library.load(model)
+    unseen = loaded.speller.unseen_types
+    total = 0.0
+    for line in heldout.read_text().split("\n")[:-1]:
+        ids = loaded.tokenizer.encode_texts([line]).ids
+        for place, token in enumerate(ids.tolist()):
+            state = loaded.language_model.start([ids[:place]])
+            share = math.exp(loaded.language_model.next_log_probs(state)[0, 0])
+            total += math.log(1 + (unseen - 1) * share) - (token == 0) * math.log(unseen)
+    return total
 
 
 def test_the_text_shows_each_figure_on_a_line_of_its_own(chainrule, model: Path, heldout: Path) -> None:
@@ -65,11 +80,23 @@ def test_the_text_shows_each_figure_on_a_line_of_its_own(chainrule, model: Path,
         f"{figures['perplexity']:,.4f}",
         f"{figures['perplexity_without_oov']:,.4f}",
         f"{figures['bits_per_byte']:.4f}",
+        f"{figures['word_perplexity']:,.4f}",
+        f"{figures['character_perplexity']:,.4f}",
         f"{figures['tokens']:,}",
         f"{figures['oov']:,}",
         f"{figures['log_prob']:,.2f}",
+        f"{sum(n * count for n, count in enumerate(figures['matched'], 1)) / figures['tokens']:.2f}",
     ]
+    assert f"; {figures['bits_per_byte_low']:.4f} to {figures['bits_per_byte_high']:.4f} at 95 %" in result.out
     assert result.lines[-1] == f"signature  {figures['signature']}"
+
+
+def test_ends_can_be_left_out(chainrule, model: Path, heldout: Path) -> None:
+    whole, inside = (chainrule("evaluate", model, heldout, *options, "--json").json for options in ((), ("--no-ends",)))
+    assert inside["tokens"] == whole["tokens"] - whole["documents"]
+    assert inside["bytes"] == whole["bytes"] - whole["documents"]
+    assert inside["log_prob"] > whole["log_prob"]
+    assert "</s> left out" in chainrule("evaluate", model, heldout, "--no-ends").out
 
 
 def test_what_has_no_probability_is_infinite_for_people_and_null_for_programs(

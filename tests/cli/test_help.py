@@ -18,7 +18,7 @@ VERBS = {
     | {"--strict-discounts", "--kenlm-compatible", "--markers", "--overwrite", "--json"}
     | READING,
     "train uniform": {"TEXTS", "--output", "--tokenizer", "--markers", "--overwrite", "--json"} | READING,
-    "evaluate": {"MODEL", "TEXTS", "--tokenizer", "--markers", "--json"} | READING,
+    "evaluate": {"MODEL", "TEXTS", "--tokenizer", "--markers", "--ends", "--json"} | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--tokenizer", "--markers", "--json"} | READING,
     "next": {"MODEL", "PROMPT", "--top", "--tokenizer", "--markers", "--json"},
     "generate": {

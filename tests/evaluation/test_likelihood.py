@@ -11,10 +11,11 @@ import pytest
 import chainrule
 from chainrule.errors import TextError
 from chainrule.evaluation.likelihood import Measurement, measure
+from chainrule.ngram import model as ngram_model
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.training import train_ngram
 from chainrule.protocol import END, UNKNOWN
-from chainrule.text import corpus
+from chainrule.text import plain
 from chainrule.text.corpus import Corpus, Lines
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.uniform import UniformModel
@@ -160,7 +161,11 @@ def test_the_text_signature_is_the_same_for_every_tokenizer_where_none_loses_any
     assert len({found.bytes for found in signatures.values()}) == 1
     for name, found in signatures.items():
         assert f"tok:{name}|" in found.token_signature
-        assert found.signature == found.as_json()["signature"] == f"{found.text_signature}+{found.model_signature}"
+        assert (
+            found.signature
+            == found.as_json()["signature"]
+            == f"{found.text_signature}+{found.token_signature}|{found.model_signature}"
+        )
 
 
 def test_another_text_has_another_signature() -> None:
@@ -168,7 +173,9 @@ def test_another_text_has_another_signature() -> None:
     assert len({measured([0.5] * 9, lines).text_signature for lines in texts}) == len(texts)
 
 
-def test_every_figure_is_the_same_whatever_the_size_of_the_blocks(encoded, fixtures: Path, monkeypatch) -> None:
+def test_every_figure_is_the_same_whatever_the_size_of_the_blocks_and_the_threads(
+    encoded, fixtures: Path, monkeypatch
+) -> None:
     model, _ = train_ngram(encoded.train, encoded.tokenizer.vocabulary_size, NGramConfig(order=3))
 
     def figures() -> dict[str, Any]:
@@ -184,8 +191,11 @@ def test_every_figure_is_the_same_whatever_the_size_of_the_blocks(encoded, fixtu
     assert whole["oov"] == np.count_nonzero(encoded.heldout == UNKNOWN) > 0
     assert whole["documents"] == np.count_nonzero(encoded.heldout == END)
     for size in (1, 100, 999):
-        monkeypatch.setattr(corpus, "BLOCK_BYTES", size)
+        monkeypatch.setattr(plain, "BLOCK_BYTES", size)
         assert figures() == whole
+    monkeypatch.undo()
+    monkeypatch.setattr(ngram_model, "PARALLEL_TOKENS", 50)  # on several threads
+    assert figures() == whole
 
 
 def test_the_figures_are_those_of_the_scores_one_by_one(encoded, fixtures: Path) -> None:

@@ -56,6 +56,11 @@ class Tokenizer:
         return ",".join([*self.splitter.loses, *self.normaliser.steps]) or "nothing"
 
     @property
+    def spells_everything(self) -> bool:
+        """Whether its tokens can write any text, so that none is ever unknown."""
+        return len(self.splitter.alphabet) > 0
+
+    @property
     def vocabulary_size(self) -> int:
         return len(self.vocabulary)
 
