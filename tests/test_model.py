@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule import Lines, Model, NGramConfig, UniformConfig
+from chainrule import Lines, Model, NGramConfig, TokenizerConfig, UniformConfig
 from chainrule.errors import ModelFormatError, OutputError, SettingError, TextError
 from chainrule.tensors import open_tensors, write_tensors
 
@@ -57,7 +57,7 @@ def test_a_saved_model_comes_back_as_it_was(model: Model, fixtures: Path, tmp_pa
     assert here == there
 
 
-@pytest.mark.parametrize("tokenizer", ["whitespace", "word", "character", "byte"])
+@pytest.mark.parametrize("tokenizer", ["whitespace", "word", "character", "byte", "bpe", "unigram", "wordpiece"])
 def test_every_tokenizer_comes_back_with_its_model(tokenizer: str, fixtures: Path, tmp_path: Path) -> None:
     model = chainrule.train(fixtures / "heldout.txt", NGramConfig(order=3), tokenizer=tokenizer)
     model.save(tmp_path / "lm")
@@ -137,8 +137,37 @@ def test_what_is_no_configuration_is_a_type_error(config: Any) -> None:
 
 
 def test_an_unknown_tokenizer_is_an_error_that_names_those_there_are() -> None:
-    with pytest.raises(SettingError, match="'bpe'; choose one of whitespace, word, character"):
-        chainrule.train(Lines(["a"]), tokenizer="bpe")
+    with pytest.raises(SettingError, match="'words'; choose one of word, whitespace, character, byte, bpe"):
+        chainrule.train(Lines(["a"]), tokenizer="words")
+
+
+def test_an_arpa_file_of_pieces_is_cut_by_the_tokenizer_that_is_named(tmp_path: Path, fixtures: Path) -> None:
+    config = TokenizerConfig(kind="bpe", vocabulary_size=300, normalise=("lower",))
+    model = chainrule.train(fixtures / "heldout.txt", NGramConfig(order=2), tokenizer=config)
+    model.save(tmp_path / "lm")
+    model.save(tmp_path / "lm.arpa")
+    [definition] = (tmp_path / "lm").glob("tokenizer-*.json")
+    expected = model.score(TEXTS)
+    [warning] = chainrule.load(tmp_path / "lm.arpa").record["warnings"]
+    assert "its tokens look like subword pieces; name their tokenizer.json" in warning
+    for named in (
+        str(tmp_path / "lm"),
+        TokenizerConfig(kind=definition, normalise=("lower",)),
+    ):
+        again = chainrule.load(tmp_path / "lm.arpa", tokenizer=named)
+        assert again.score(TEXTS) == pytest.approx(expected, abs=1e-4)
+    with pytest.raises(SettingError, match="bpe pieces are learnt from a text"):
+        chainrule.load(tmp_path / "lm.arpa", tokenizer="bpe")
+
+
+def test_a_damaged_tokenizer_file_is_told(tmp_path: Path) -> None:
+    chainrule.train(Lines(["a b"]), UniformConfig(), tokenizer="bpe").save(tmp_path / "lm")
+    [definition] = (tmp_path / "lm").glob("tokenizer-*.json")
+    data = bytearray(definition.read_bytes())
+    data[len(data) // 2] ^= 1
+    definition.write_bytes(data)
+    with pytest.raises(ModelFormatError, match=rf"{definition.name}: its SHA-256 is"):
+        chainrule.load(tmp_path / "lm")
 
 
 def test_the_next_tokens_are_the_likeliest_with_their_probabilities(trigram: Model) -> None:
@@ -181,6 +210,7 @@ def test_generated_texts_begin_with_the_prompt_and_hold_no_marker(model: Model, 
         ("word", "Never (seen), ka!"),
         ("character", "Xka ÿ  zz "),
         ("byte", " \t￭ÿ "),
+        ("bpe", " never  ￭ÿ"),
     ],
 )
 def test_unknown_words_of_a_prompt_are_kept_as_they_are_written(tokenizer: str, prompt: str, fixtures: Path) -> None:

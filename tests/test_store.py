@@ -64,7 +64,7 @@ def folder(tmp_path: Path) -> Path:
 def test_what_was_saved_is_opened_and_verified(folder: Path) -> None:
     entry, arrays, _ = open_model(folder)
     assert (entry.family, entry.settings, entry.record) == ("ngram", {"order": 3, "discounts": None}, {"note": "first"})
-    assert entry.tokenizer.model_dump() == {"kind": "word", "markers": "skip", "unicode": "14.0.0"}
+    assert entry.tokenizer.model_dump() == {"kind": "word", "markers": "skip", "normalise": (), "unicode": "14.0.0"}
     assert arrays.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(arrays[name], array)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from chainrule.protocol import LanguageModel, Scorer
     from chainrule.text.corpus import Corpus, Lines
     from chainrule.text.sample import sample_lines
+    from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.uniform import UniformConfig
 
 __version__ = "0.1.0"
@@ -42,6 +43,7 @@ _HOMES = {
     "Scorer": "protocol",
     "SettingError": "errors",
     "TextError": "errors",
+    "TokenizerConfig": "text.tokenizer_config",
     "UniformConfig": "uniform",
     "load": "model",
     "sample_lines": "text.sample",
@@ -62,6 +64,7 @@ __all__ = [
     "Scorer",
     "SettingError",
     "TextError",
+    "TokenizerConfig",
     "UniformConfig",
     "load",
     "sample_lines",

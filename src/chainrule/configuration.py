@@ -34,7 +34,8 @@ class FileEntry(_Strict):
 class TokenizerEntry(_Strict):
     kind: str
     markers: Literal["error", "skip", "keep"]
-    unicode: str  # the version of the character classes
+    normalise: tuple[Literal["nfc", "nfkc", "lower"], ...] = ()
+    unicode: str  # the version of the character classes and of normalisation
 
 
 class ModelEntry(_Strict):

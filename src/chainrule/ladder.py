@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.evaluation.comparison import Comparison, Contender
-from chainrule.model import Model, encoded_stream, learnt_speller
+from chainrule.model import Model, learnt_speller, tokenized
 from chainrule.ngram.config import NGramConfig
 from chainrule.progress import Progress, silent
 from chainrule.protocol import END
-from chainrule.text.tokenizer import Tokenizer
 from chainrule.uniform import UniformConfig, UniformModel
 
 if TYPE_CHECKING:
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.text.corpus import Source
+    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.text.vocabulary import Markers
 
 NAMES = {1: "unigram", 2: "bigram", 3: "trigram"}
@@ -32,7 +33,7 @@ def climb(
     heldout: Source,
     *,
     order: int = 5,
-    tokenizer: str = "word",
+    tokenizer: TokenizerConfig | str = "word",
     markers: Markers = "error",
     progress: Progress = silent,
 ) -> Comparison:
@@ -42,8 +43,7 @@ def climb(
     one is trained, so that no more than two are held at once. Raises TextError, SettingError.
     """
     configs = [NGramConfig(order=n) for n in range(1, NGramConfig(order=order).order + 1)]
-    learner = Tokenizer.untrained(tokenizer, markers)
-    stream = encoded_stream(learner, train, progress, grow=True)
+    learner, stream = tokenized(train, tokenizer, markers, progress)
     _compile_kernels()
     contenders: list[Contender] = []
     for name, model, seconds in _rungs(stream, learner, configs, progress):

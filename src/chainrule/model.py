@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import os
 import platform
 import secrets
 import sys
@@ -31,28 +32,34 @@ from chainrule.ngram.config import NGramConfig
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.report.card import model_card
-from chainrule.store import open_model, save_model
+from chainrule.store import TOKENIZER, open_model, save_model
 from chainrule.text.corpus import Corpus, Source
+from chainrule.text.learning import limited, prepared, splitter_of
+from chainrule.text.normalising import Normaliser
+from chainrule.text.pieces import looks_like_pieces
 from chainrule.text.splitters import SEPARATORS, splitter_marked_in, splitter_named
 from chainrule.text.tokenizer import Tokenizer, documents_of
+from chainrule.text.tokenizer_config import BUILT_IN, LEARNT, TokenizerConfig
 from chainrule.text.vocabulary import Markers, Vocabulary
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Sequence
 
     from _typeshed import DataclassInstance
     from jaxtyping import Float32, Float64, Int32
     from numpy import ndarray
 
+    from chainrule.configuration import ModelEntry
     from chainrule.ngram.speller import Speller
     from chainrule.protocol import LanguageModel
+    from chainrule.text.splitters import Splitter
 
     Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 ARPA_SUFFIXES = (".arpa", ".arpa.gz", ".arpa.bz2", ".arpa.xz")
 _COUNTED_AT_ONCE = 1 << 20  # tokens
 _VOCABULARY, _SPELLER = "vocabulary.", "speller."  # what the names of their arrays begin with in a model folder
+_DEFAULT = TokenizerConfig()
 
 
 class Model:
@@ -163,21 +170,27 @@ class Model:
         settings, arrays = FAMILIES[self.family].take_apart(self.language_model)
         vocabulary = {_VOCABULARY + name: array for name, array in self.tokenizer.vocabulary.arrays().items()}
         speller = {_SPELLER + name: array for name, array in self.speller.arrays().items()}
+        definition = self.tokenizer.splitter.definition
         save_model(
             path,
             family=self.family,
             settings=settings,
             tokenizer=TokenizerEntry(
-                kind=self.tokenizer.name, markers=self.tokenizer.markers, unicode=unicodedata.unidata_version
+                kind=self.tokenizer.name,
+                markers=self.tokenizer.markers,
+                normalise=self.tokenizer.normaliser.steps,
+                unicode=unicodedata.unidata_version,
             ),
             arrays={**arrays, **vocabulary, **speller},
             record=self.record,
             card=model_card(
                 self.family,
-                f"{self.tokenizer.name} (literal markers in a text: {self.tokenizer.markers})",
+                f"{self.tokenizer.name} (loses: {self.tokenizer.loses}; "
+                f"literal markers in a text: {self.tokenizer.markers})",
                 self.vocabulary_size,
                 self.record,
             ),
+            texts={} if definition is None else {TOKENIZER: definition},
             overwrite=overwrite,
             progress=progress,
         )
@@ -214,17 +227,19 @@ def train(
     source: Source | Paths,
     config: DataclassInstance | None = None,
     *,
-    tokenizer: str = "word",
+    tokenizer: TokenizerConfig | str = "word",
     markers: Markers = "error",
     progress: Progress = silent,
 ) -> Model:
     """Trains a model on a text, a line a document.
 
-    config: its type says which family; by default an n-gram model of order 5. tokenizer: whitespace, word or character.
+    config: its type says which family; by default an n-gram model of order 5. tokenizer: a TokenizerConfig, or only the
+    kind: word, whitespace, character, byte, bpe, unigram, wordpiece, the path of a tokenizer.json or of a model folder.
     markers: what a literal <s>, </s> or <unk> in the text does: error, skip, keep.
     Raises TextError, EstimationError, SettingError.
 
     good:  chainrule.train(["a.txt", "b.txt.gz"], chainrule.NGramConfig(order=3))
+    good:  chainrule.train("a.txt", tokenizer=chainrule.TokenizerConfig(kind="bpe", vocabulary_size=4000))
     good:  chainrule.train(chainrule.Lines(["a text", "another"]))
     bad:   chainrule.train("a text")                    # a string names a file
     """
@@ -232,13 +247,14 @@ def train(
     family = family_of(config)
     source = _as_source(source)
     began = time.perf_counter()
-    learner = Tokenizer.untrained(tokenizer, markers)
-    stream = encoded_stream(learner, source, progress, grow=True)
+    tokenizer = _as_config(tokenizer)
+    learner, stream = tokenized(source, tokenizer, markers, progress)
     speller = learnt_speller(learner, stream, config)
     language_model, learnt = FAMILIES[family].train(stream, learner.vocabulary_size, config, progress)
     record = {
         **_circumstances(family, config),
         "seconds": time.perf_counter() - began,
+        "tokenizer": {name: value for name, value in asdict(tokenizer).items() if value != getattr(_DEFAULT, name)},
         **_data_record(source, stream),
         "unseen_types": speller.unseen_types,
         **learnt,
@@ -280,21 +296,23 @@ def speller_of_vocabulary(tokenizer: Tokenizer) -> Speller:
 def load(
     path: str | os.PathLike[str],
     *,
-    tokenizer: str | None = None,
+    tokenizer: TokenizerConfig | str | None = None,
     markers: Markers | None = None,
     progress: Progress = silent,
 ) -> Model:
     """Opens a model folder, or reads an ARPA file.
 
-    tokenizer: how text is cut for an ARPA file, which does not say; by default as the marks in its tokens show. A model
-    folder has its own. markers: the rule for literal <s>, </s> and <unk>; by default the model's own, or error.
+    tokenizer: how text is cut for an ARPA file, which does not say; by default as the marks in its tokens show. Pieces
+    of a subword tokenizer need the path of its tokenizer.json, or of a model folder that has it. A model folder has its
+    own tokenizer. markers: the rule for literal <s>, </s> and <unk>; by default the model's own, or error.
     Raises ModelFormatError, SettingError.
     """
     path = Path(path)
-    model = _load_arpa(path, tokenizer, progress) if path.is_file() else _load_folder(path)
-    if tokenizer not in (None, model.tokenizer.name):
+    wanted = None if tokenizer is None else _as_config(tokenizer)
+    model = _load_arpa(path, wanted, progress) if path.is_file() else _load_folder(path)
+    if path.is_dir() and wanted not in (None, TokenizerConfig(kind=model.tokenizer.name)):
         raise SettingError(
-            f"{path}: was trained with the {model.tokenizer.name} tokenizer; it cannot use {tokenizer!r}"
+            f"{path}: was trained with the {model.tokenizer.name} tokenizer; it cannot use {wanted.kind!r}"
         )
     if markers is not None:
         model.tokenizer = model.tokenizer.with_markers(markers)
@@ -304,7 +322,7 @@ def load(
 def _load_folder(path: Path) -> Model:
     from chainrule.ngram.speller import Speller
 
-    entry, arrays, _ = open_model(path)
+    entry, arrays, texts = open_model(path)
     if entry.family not in FAMILIES:
         raise ModelFormatError(
             f"{path}: family {entry.family!r} is not known to this version; known are {', '.join(FAMILIES)}"
@@ -314,13 +332,51 @@ def _load_folder(path: Path) -> Model:
         spelling = {name.removeprefix(_SPELLER): array for name, array in arrays.items() if name.startswith(_SPELLER)}
         vocabulary = Vocabulary.from_arrays(arrays[_VOCABULARY + "text"], arrays[_VOCABULARY + "offsets"])
         language_model = FAMILIES[entry.family].put_together(entry.settings, own, len(vocabulary))
-        learner = Tokenizer(splitter_named(entry.tokenizer.kind), vocabulary, entry.tokenizer.markers)
+        splitter = _splitter_of(entry, texts)
+        normaliser = Normaliser(entry.tokenizer.normalise)
+        learner = Tokenizer(splitter, vocabulary, entry.tokenizer.markers, normaliser)
         speller = Speller.from_arrays(spelling, vocabulary)
     except KeyError as error:
         raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
     except (ModelFormatError, SettingError) as error:
         raise ModelFormatError(f"{path}: {error}") from error
     return Model(entry.family, language_model, learner, entry.record, speller)
+
+
+def _splitter_of(entry: ModelEntry, texts: dict[str, bytes]) -> Splitter:
+    if TOKENIZER not in texts:
+        return splitter_named(entry.tokenizer.kind)
+    from chainrule.text.subword import Subword
+
+    return Subword(texts[TOKENIZER], entry.files[TOKENIZER].name)
+
+
+def tokenized(
+    source: Source, tokenizer: TokenizerConfig | str, markers: Markers = "error", progress: Progress = silent
+) -> tuple[Tokenizer, Int32[ndarray, " tokens"]]:
+    """A tokenizer, learnt from a source where it has to be, and the source as one stream of ids.
+
+    Raises TextError, EstimationError, SettingError, ModelFormatError.
+    """
+    config = _as_config(tokenizer)
+    learner = _saved_tokenizer(config, progress) or prepared(config, markers, source, progress)
+    learner = learner.with_markers(markers)
+    stream = encoded_stream(learner, source, progress, grow=config.grows)
+    return limited(learner, stream, config)
+
+
+def _saved_tokenizer(config: TokenizerConfig, progress: Progress) -> Tokenizer | None:
+    """That of the model folder that a configuration names, if it names one."""
+    folder = Path(config.kind)
+    if config.kind in (*BUILT_IN, *LEARNT) or not folder.is_dir():
+        return None
+    if config.normalise:
+        raise SettingError(f"{folder}: this model's tokenizer normalises in its own way; say nothing about it")
+    return load(folder, progress=progress).tokenizer
+
+
+def _as_config(tokenizer: TokenizerConfig | str) -> TokenizerConfig:
+    return tokenizer if isinstance(tokenizer, TokenizerConfig) else TokenizerConfig(kind=tokenizer)
 
 
 def encoded_stream(
@@ -340,7 +396,7 @@ def peak_memory() -> int | None:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def _load_arpa(path: Path, tokenizer: str | None, progress: Progress) -> Model:
+def _load_arpa(path: Path, config: TokenizerConfig | None, progress: Progress) -> Model:
     if not path.name.endswith(ARPA_SUFFIXES):
         raise ModelFormatError(f"{path}: a model is a folder, or a file whose name ends in {', '.join(ARPA_SUFFIXES)}")
     from chainrule.ngram.arpa import read_arpa
@@ -348,11 +404,21 @@ def _load_arpa(path: Path, tokenizer: str | None, progress: Progress) -> Model:
 
     warnings: list[str] = []
     table, vocabulary = read_arpa(path, progress, warnings.append)
-    splitter = splitter_marked_in(vocabulary.tokens()) if tokenizer is None else splitter_named(tokenizer)
-    if tokenizer is None and splitter.name != "whitespace":
-        warnings.append(f"{path}: its tokens carry the marks of the {splitter.name} tokenizer, so text is cut by that")
+    if config is None:
+        tokenizer = Tokenizer(splitter_marked_in(vocabulary.tokens()), vocabulary)
+        if tokenizer.name != "whitespace":
+            warnings.append(
+                f"{path}: its tokens carry the marks of the {tokenizer.name} tokenizer: text is cut by that"
+            )
+        elif looks_like_pieces(vocabulary.tokens()):
+            warnings.append(f"{path}: its tokens look like subword pieces; name their tokenizer.json with --tokenizer")
+    else:
+        saved = _saved_tokenizer(config, progress)
+        splitter = splitter_of(os.fspath(config.kind)) if saved is None else saved.splitter
+        normaliser = Normaliser(config.normalise) if saved is None else saved.normaliser
+        tokenizer = Tokenizer(splitter, vocabulary, normaliser=normaliser)
     record = {"read_from": str(path), "ngrams": list(table.level_sizes), "warnings": warnings, "chainrule": __version__}
-    return Model("ngram", NGramModel(table), Tokenizer(splitter, vocabulary), record)
+    return Model("ngram", NGramModel(table), tokenizer, record)
 
 
 def _as_source(source: Source | Paths) -> Source:

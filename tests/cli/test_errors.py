@@ -242,7 +242,6 @@ USAGE = {
     "Try: chainrule train ngram --help",
     "train ngram TEXT -o TARGET --order": "requires an argument. Try: chainrule train ngram --help",
     "train ngram --prune 0 TEXT -o TARGET": "TEXTS is missing: put it before --prune. Try: chainrule train",
-    "train ngram TEXT -o TARGET --tokenizer words": 'Choose from: "word", "whitespace", "character", "byte".',
     "train ngram - - -o TARGET": "Standard input, -, can be read only once. Try: chainrule train ngram --help",
     "evaluate": "MODEL is missing. Try: chainrule evaluate --help",
     "evaluate MODEL": "TEXTS is missing. Try: chainrule evaluate --help",
@@ -252,6 +251,7 @@ USAGE = {
     "next MODEL ka vi": "There is no use for vi. Try: chainrule next --help",
     "generate MODEL --seed": "--seed requires an argument. Try: chainrule generate --help",
     "compare - --heldout -": "Standard input, -, can be read only once. Try: chainrule compare --help",
+    "convert MODEL TARGET --normalise lower": "--normalise needs --tokenizer, which says how",
     "convert MODEL": "TARGET is missing. Try: chainrule convert --help",
     "verify": "MODEL is missing. Try: chainrule verify --help",
 }

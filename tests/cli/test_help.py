@@ -13,11 +13,12 @@ import pytest
 from chainrule.cli.main import app, train
 
 READING = {"--document", "--field", "--encoding-errors", "--suffixes"}  # of all verbs that take texts
+TOKENIZER = {"--tokenizer", "--normalise", "--vocabulary", "--vocabulary-size", "--vocabulary-min-count", "--markers"}
 VERBS = {
-    "train ngram": {"TEXTS", "--output", "--order", "--tokenizer", "--prune", "--interpolate-unigrams"}
-    | {"--strict-discounts", "--kenlm-compatible", "--markers", "--overwrite", "--json"}
+    "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams"}
+    | {"--strict-discounts", "--kenlm-compatible", "--overwrite", "--json"}
     | READING,
-    "train uniform": {"TEXTS", "--output", "--tokenizer", "--markers", "--overwrite", "--json"} | READING,
+    "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING,
     "evaluate": {"MODEL", "TEXTS", "--tokenizer", "--markers", "--ends", "--json"} | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--tokenizer", "--markers", "--json"} | READING,
     "next": {"MODEL", "PROMPT", "--top", "--tokenizer", "--markers", "--json"},
@@ -32,9 +33,8 @@ VERBS = {
         "--markers",
         "--json",
     },
-    "compare": {"TEXTS", "--output", "--heldout", "--order", "--tokenizer", "--markers", "--overwrite", "--json"}
-    | READING,
-    "convert": {"SOURCE", "TARGET", "--tokenizer", "--overwrite"},
+    "compare": {"TEXTS", "--output", "--heldout", "--order", *TOKENIZER, "--overwrite", "--json"} | READING,
+    "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--overwrite"},
     "verify": {"MODEL"},
 }
 PARAMETER = re.compile(

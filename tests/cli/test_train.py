@@ -58,6 +58,33 @@ def test_every_setting_reaches_the_model(chainrule, corpus: Path, tmp_path: Path
     assert (model.tokenizer.name, model.tokenizer.markers) == ("character", "keep")
 
 
+def test_every_setting_of_the_tokenizer_reaches_the_model(chainrule, corpus: Path, tmp_path: Path) -> None:
+    train = ("train", "uniform", corpus, "-o")
+    (tmp_path / "words.txt").write_text("ka\nvi\n")
+    options = ["--tokenizer", "whitespace", "--normalise", "nfkc,lower", "--vocabulary-min-count", 2]
+    assert chainrule(*train, tmp_path / "counted", *options, "--vocabulary-size", 5).status == 0
+    assert chainrule(*train, tmp_path / "listed", "--vocabulary", tmp_path / "words.txt").status == 0
+    assert chainrule(*train, tmp_path / "bpe", "--tokenizer", "bpe", "--vocabulary-size", 270).status == 0
+    assert chainrule(*train, tmp_path / "reused", "--tokenizer", tmp_path / "bpe").status == 0
+    models = {name: library.load(tmp_path / name) for name in ("counted", "listed", "bpe", "reused")}
+    assert {name: model.vocabulary_size for name, model in models.items()} == {
+        "counted": 5,
+        "listed": 5,
+        "bpe": 270,
+        "reused": 270,
+    }
+    assert models["counted"].tokenizer.loses == "spaces,nfkc,lower"
+    assert models["counted"].record["tokenizer"] == {
+        "kind": "whitespace",
+        "normalise": ["nfkc", "lower"],
+        "vocabulary_size": 5,
+        "min_count": 2,
+    }
+    assert models["bpe"].tokenizer.vocabulary.tokens() == models["reused"].tokenizer.vocabulary.tokens()
+    result = chainrule(*train, tmp_path / "none", "--tokenizer", "words")
+    assert (result.status, "no tokenizer called 'words'" in result.error) == (1, True)
+
+
 def test_discounts_that_fall_back_are_told_in_one_note_and_marked_in_the_table(chainrule, tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("hello\n")
     result = chainrule("train", "ngram", tmp_path / "one.txt", "-o", tmp_path / "lm", "--order", 24)

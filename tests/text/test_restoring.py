@@ -76,13 +76,28 @@ def test_the_last_newline_may_be_missing() -> None:
     assert pieces(joined(byte_array(b"a b\nc"), meanings_of({"x": 0}))) == ["a", "b", "\n", "c"]
 
 
+def test_a_documents_first_space_may_have_been_put_there_by_the_tokenizer() -> None:
+    tokens, meanings = byte_array("▁ ▁a\n▁b ▁\n▁\nc ▁\n".encode()), meanings_of({"▁": 32})
+    assert pieces(joined(tokens, meanings)) == [" ", " a", "\n", " b", " ", "\n", " ", "\n", "c", " ", "\n"]
+    dropped = joined(tokens, meanings, drops_space=True)
+    assert pieces(dropped) == ["", " a", "\n", "b", " ", "\n", "", "\n", "c", " ", "\n"]
+
+
+def test_tokens_may_name_bytes() -> None:
+    tokens = byte_array(b"<0xC3> <0xA9> <0x0A> <0xA <0x0a> x<0x41> <0x411>\n<0x20>")
+    found = joined(tokens, meanings_of({"A": 65}), names_bytes=True, drops_space=True)
+    assert found.text.tobytes() == b"\xc3\xa9\n<0xA<0x0a>x<0x41><0x411>\n "
+    assert found.starts.tolist() == [0, 1, 2, 3, 7, 13, 20, 27, 28]
+    assert joined(tokens, meanings_of({"A": 65})).text.tobytes() == tokens.tobytes().replace(b" ", b"")
+
+
 @pytest.mark.parametrize("room", [0, 1, 64])
 @given(st.binary(max_size=30))
 def test_whatever_the_bytes_a_kernel_stays_in_its_arrays(room: int, data: bytes) -> None:
     text, guard = byte_array(data), 0xA5
     for kernel, extra in (
         (restore_spaced, (byte_array(MARK.encode()), byte_array(b"#"))),
-        (restore_joined, (np.array([-1] * 40 + [7], np.int16),)),
+        (restore_joined, (np.array([-1] * 40 + [7], np.int16), True, True)),
     ):
         out, starts, stops = (np.full(text.size + room, guard, type_) for type_ in (np.uint8, np.int64, np.int64))
         size, count = kernel(text, *extra, out[: text.size], starts[: text.size], stops[: text.size])

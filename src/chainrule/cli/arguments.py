@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_origin
 
 from cyclopts import CycloptsError, Parameter
 
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cyclopts import Token
+
+    from chainrule.text.normalising import Normalisation
+    from chainrule.text.tokenizer_config import TokenizerConfig
 
 
 def _file_or_dash(type_: Any, value: str | None) -> None:
@@ -46,17 +50,16 @@ ModelOutput = Annotated[
 ]
 Overwrite = Annotated[bool, Parameter(negative=(), help="Replace what is there.")]
 Json = Annotated[bool, Parameter(negative=(), help="Print JSON for programs, not text for people.")]
-TokenizerName = Annotated[
-    Literal["word", "whitespace", "character", "byte"],
-    Parameter(help="word: words and punctuation; whitespace: as KenLM; character: code points; byte: bytes."),
-]
 MarkerRule = Annotated[
     Literal["error", "skip", "keep"],
     Parameter(help="What a literal <s>, </s> or <unk> in the text does; keep counts <unk> as the unknown word."),
 ]
 ModelTokenizerName = Annotated[
-    Literal["word", "whitespace", "character", "byte"] | None,
-    Parameter(help="How text is cut for an ARPA file, which does not say; a model folder knows."),
+    str | None,
+    Parameter(
+        help="How text is cut for an ARPA file, which does not say: word, whitespace, character, byte, or the path of "
+        "a tokenizer.json; a model folder knows."
+    ),
 ]
 ModelMarkerRule = Annotated[
     Literal["error", "skip", "keep"] | None,
@@ -65,3 +68,52 @@ ModelMarkerRule = Annotated[
 Seed = Annotated[
     int | None, WholeNumber, Parameter(help="The same seed gives the same texts; without one, it is drawn and told.")
 ]
+Normalise = Annotated[
+    str | None, Parameter(help="What is done to all text first: nfc or nfkc, lower; or two with a comma: nfc,lower.")
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class TokenizerOptions:
+    """How the tokenizer of a new model is said."""
+
+    tokenizer: Annotated[
+        str,
+        Parameter(
+            help="word: words and punctuation; whitespace: as KenLM; character; byte; bpe, unigram, wordpiece: learnt "
+            "pieces; or the path of a tokenizer.json or a model folder."
+        ),
+    ] = "word"
+    normalise: Normalise = None
+    vocabulary_size: Annotated[
+        int | None,
+        WholeNumber,
+        Parameter(help="At most so many tokens, markers counted: 8000 pieces by default, or the most frequent words."),
+    ] = None
+    vocabulary_min_count: Annotated[
+        int, WholeNumber, Parameter(help="Tokens seen less often become <unk>, in training, too.")
+    ] = 1
+    vocabulary: Annotated[
+        str | None, Parameter(help="A file of the tokens to know, one a line, as the tokenizer writes them.")
+    ] = None
+
+    def config(self) -> TokenizerConfig:
+        """Raises SettingError."""
+        from chainrule.text.tokenizer_config import TokenizerConfig
+
+        return TokenizerConfig(
+            kind=self.tokenizer,
+            normalise=steps_of(self.normalise),
+            vocabulary_size=self.vocabulary_size,
+            min_count=self.vocabulary_min_count,
+            vocabulary=self.vocabulary,
+        )
+
+
+def steps_of(normalise: str | None) -> tuple[Normalisation, ...]:
+    """What --normalise names; whether there are such steps is for the tokenizer to say."""
+    return cast("tuple[Normalisation, ...]", tuple(normalise.split(","))) if normalise else ()
+
+
+DEFAULT_TOKENIZER = TokenizerOptions()

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from chainrule.cli.arguments import (
+    DEFAULT_TOKENIZER,
     Json,
     MarkerRule,
     Output,
     Overwrite,
     TextFile,
     TextFiles,
-    TokenizerName,
+    TokenizerOptions,
     WholeNumber,
 )
 from chainrule.cli.screen import note, print_json, progress
@@ -41,7 +42,7 @@ def compare(
         TextFile | None, Parameter(help="Measure on this text; by default on every tenth part of the others.")
     ] = None,
     order: Annotated[int, WholeNumber, Parameter(help="The highest n-gram order.")] = 5,
-    tokenizer: TokenizerName = "word",
+    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     markers: MarkerRule = "error",
     reading: TextOptions = AS_USUAL,
     overwrite: Overwrite = False,
@@ -62,7 +63,7 @@ def compare(
         note(f"{heldout}: measured on what was trained on, so the figures will be too good")
     with progress() as told:
         train, measured = _parts(texts, heldout, reading, told)
-        comparison = climb(train, measured, order=order, tokenizer=tokenizer, markers=markers, progress=told)
+        comparison = climb(train, measured, order=order, tokenizer=tokenizer.config(), markers=markers, progress=told)
     note_repairs(train, measured)
     if output is not None:
         _write(output, comparison, train, measured)

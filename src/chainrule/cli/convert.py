@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import ModelPath, ModelTokenizerName, Overwrite
+from chainrule.cli.arguments import ModelPath, ModelTokenizerName, Normalise, Overwrite, steps_of
 from chainrule.cli.models import check_model_target, opened
 from chainrule.cli.screen import progress
 
@@ -18,6 +18,7 @@ def convert(
     /,
     *,
     tokenizer: ModelTokenizerName = None,
+    normalise: Normalise = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Between model folders and ARPA files.
@@ -25,7 +26,12 @@ def convert(
     An ARPA file does not say how its text was cut into tokens. The marks of our
     own tokenizers are recognised; else it is taken to be cut at white space.
     """
+    from chainrule.text.tokenizer_config import TokenizerConfig
+
+    if normalise and tokenizer is None:
+        raise CycloptsError(msg="--normalise needs --tokenizer, which says how the normalised text is cut.")
     check_model_target(target, overwrite=overwrite)
     with progress() as told:
-        model = opened(source, tokenizer, None, told)
+        config = tokenizer and TokenizerConfig(kind=tokenizer, normalise=steps_of(normalise))
+        model = opened(source, config, None, told)
         model.save(target, overwrite=overwrite, progress=told)

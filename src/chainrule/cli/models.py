@@ -11,10 +11,11 @@ from chainrule.errors import OutputError
 if TYPE_CHECKING:
     from chainrule.model import Model
     from chainrule.progress import Progress
+    from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.text.vocabulary import Markers
 
 
-def opened(path: Path, tokenizer: str | None, markers: Markers | None, told: Progress) -> Model:
+def opened(path: Path, tokenizer: TokenizerConfig | str | None, markers: Markers | None, told: Progress) -> Model:
     """A model, with notes of what its file lacks. Raises ModelFormatError, SettingError."""
     from chainrule.model import load
 

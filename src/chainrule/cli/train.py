@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from chainrule.cli.arguments import (
+    DEFAULT_TOKENIZER,
     Json,
     MarkerRule,
     ModelOutput,
     Output,
     Overwrite,
     TextFiles,
-    TokenizerName,
+    TokenizerOptions,
     WholeNumber,
 )
 from chainrule.cli.models import check_model_target
@@ -33,7 +34,7 @@ def ngram(
     *texts: TextFiles,
     output: ModelOutput,
     order: Annotated[int, WholeNumber, Parameter(help="Contexts are order - 1 tokens long.")] = 5,
-    tokenizer: TokenizerName = "word",
+    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     prune: Annotated[
         tuple[int, ...],
         WholeNumber,
@@ -75,7 +76,7 @@ def ngram(
 def uniform(
     *texts: TextFiles,
     output: Output,
-    tokenizer: TokenizerName = "word",
+    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     markers: MarkerRule = "error",
     reading: TextOptions = AS_USUAL,
     overwrite: Overwrite = False,
@@ -94,7 +95,7 @@ def _train(
     texts: tuple[str, ...],
     config: DataclassInstance,
     output: Path,
-    tokenizer: str,
+    tokenizer: TokenizerOptions,
     markers: Any,
     reading: TextOptions,
     *,
@@ -107,7 +108,7 @@ def _train(
     check_model_target(output, overwrite=overwrite)
     began = time.perf_counter()
     with progress() as told:
-        model = train(source, config, tokenizer=tokenizer, markers=markers, progress=told)
+        model = train(source, config, tokenizer=tokenizer.config(), markers=markers, progress=told)
         model.save(output, overwrite=overwrite, progress=told)
     note_repairs(source)
     summary = {

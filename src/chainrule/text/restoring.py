@@ -41,10 +41,20 @@ def spaced(tokens: UInt8[ndarray, " bytes"], *, before: str = "", after: str = "
     return Alignment(out[:size], starts[:count], stops[:count])
 
 
-def joined(tokens: UInt8[ndarray, " bytes"], meanings: Int16[ndarray, " codepoints"]) -> Alignment:
-    """Nothing between tokens, and a byte for each code point that has a meaning of its own."""
+def joined(
+    tokens: UInt8[ndarray, " bytes"],
+    meanings: Int16[ndarray, " codepoints"],
+    *,
+    drops_space: bool = False,
+    names_bytes: bool = False,
+) -> Alignment:
+    """Nothing between tokens, and a byte for each code point that has a meaning of its own.
+
+    drops_space: whether a space that begins a document was put there by the tokenizer. names_bytes: whether <0xE9> is
+    the byte E9.
+    """
     out, starts, stops = _room(tokens)
-    size, count = restore_joined(tokens, meanings, out, starts, stops)
+    size, count = restore_joined(tokens, meanings, drops_space, names_bytes, out, starts, stops)
     return Alignment(out[:size], starts[:count], stops[:count])
 
 

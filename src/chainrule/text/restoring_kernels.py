@@ -20,6 +20,7 @@ Array = NDArray[Any]
 AS_IT_IS = -1
 
 _LINE_FEED, _BLANK = 10, 32
+_NAMED_LENGTH = 6  # of <0xE9>
 
 
 @kernel
@@ -76,12 +77,17 @@ def restore_spaced(
 
 
 @kernel
-def restore_joined(tokens: Bytes, meanings: Array, out: Bytes, starts: Array, stops: Array) -> tuple[int, int]:
+def restore_joined(
+    tokens: Bytes, meanings: Array, drops_space: bool, names_bytes: bool, out: Bytes, starts: Array, stops: Array
+) -> tuple[int, int]:
     """Nothing between tokens.
 
     meanings: the byte that a code point stands for, or AS_IT_IS; the code points past its end stay as they are, too.
+    drops_space: whether a document's first character is left out where it is a space. names_bytes: whether the token
+    <0xE9> is the byte E9.
     """
     size = count = 0
+    fresh = True  # nothing of this document has been read yet
     i = 0
     while i < tokens.size:
         starts[count] = size
@@ -89,23 +95,50 @@ def restore_joined(tokens: Bytes, meanings: Array, out: Bytes, starts: Array, st
             out[size] = _LINE_FEED
             size += 1
             i += 1
+            fresh = True
         else:
+            named = _named_byte(tokens, i) if names_bytes else -1
+            if named >= 0:
+                out[size] = named
+                size += 1
+                i += _NAMED_LENGTH
+                fresh = False
             while i < tokens.size and tokens[i] != _BLANK and tokens[i] != _LINE_FEED:
                 code, length = _code_point(tokens, i)
                 meaning = meanings[code] if code < meanings.size else AS_IT_IS
-                if meaning != AS_IT_IS:
-                    out[size] = meaning
-                    size += 1
-                else:
+                if meaning == AS_IT_IS:
                     for j in range(length):
                         out[size + j] = tokens[i + j]
                     size += length
+                elif not (fresh and drops_space and meaning == _BLANK):
+                    out[size] = meaning
+                    size += 1
+                fresh = False
                 i += length
             if i < tokens.size and tokens[i] == _BLANK:
                 i += 1
         stops[count] = size
         count += 1
     return size, count
+
+
+@kernel
+def _named_byte(tokens: Bytes, i: int) -> int:
+    """The byte that the token <0xE9> at i names; -1 where another token stands there."""
+    after = i + _NAMED_LENGTH
+    if after > tokens.size or (after < tokens.size and tokens[after] != _BLANK and tokens[after] != _LINE_FEED):
+        return -1
+    if tokens[i] != 60 or tokens[i + 1] != 48 or tokens[i + 2] != 120 or tokens[i + 5] != 62:
+        return -1
+    high, low = _hexadecimal(tokens[i + 3]), _hexadecimal(tokens[i + 4])
+    return 16 * high + low if high >= 0 and low >= 0 else -1
+
+
+@kernel
+def _hexadecimal(digit: int) -> int:
+    if 48 <= digit <= 57:
+        return np.int64(digit) - 48
+    return np.int64(digit) - 55 if 65 <= digit <= 70 else np.int64(-1)
 
 
 @kernel

@@ -72,6 +72,10 @@ class Splitter(Protocol):
     def alphabet(self) -> Sequence[bytes]:
         """Every token that it can write, where that is known beforehand; else empty."""
 
+    @property
+    def definition(self) -> bytes | None:
+        """What is kept in a model folder to make it again; None where its name is enough."""
+
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
         """Tokens with one space between and a newline after each document.
 
@@ -88,6 +92,7 @@ class Whitespace:
     name = "whitespace"
     loses = ("spaces",)
     alphabet: Sequence[bytes] = ()
+    definition = None
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
         out = np.empty(text.size, np.uint8)
@@ -108,6 +113,7 @@ class Word:
     name = "word"
     loses = ("spaces", "joiners")
     alphabet: Sequence[bytes] = ()
+    definition = None
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
         out = np.empty(5 * text.size, np.uint8)
@@ -123,6 +129,7 @@ class Character:
     name = "character"
     loses = ("pictures",)
     alphabet: Sequence[bytes] = ()
+    definition = None
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
         out = np.empty(4 * text.size, np.uint8)
@@ -138,6 +145,7 @@ class Byte:
     name = "byte"
     loses: Sequence[str] = ()
     alphabet = tuple(symbol.encode() for symbol in SYMBOLS)
+    definition = None
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
         out = np.empty(3 * text.size, np.uint8)

@@ -1,0 +1,160 @@
+"""How subword pieces spell text: what a tokenizer.json's decoder says, in our terms.
+
+    bytes       GPT-2 and those after it: pieces are bytes written as symbols      Ġthe Ġc at
+    metaspace   SentencePiece: ▁ is the space, <0xE9> may be a byte                 ▁the ▁c at
+    words       BERT: words, and what goes on inside of them, with a mark           the c ##at
+
+A piece is written as a token: without white space, and in the first two kinds so that joining gives the text back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from chainrule.errors import SettingError
+from chainrule.text.byte_symbols import BYTE_OF_SYMBOL, SYMBOLS, in_symbols
+from chainrule.text.restoring import Alignment, joined, meanings_of, spaced
+from chainrule.text.splitters import REPLACEMENT, VISIBLE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import UInt8
+    from numpy import ndarray
+
+_SHOWN = str.maketrans(VISIBLE)
+_PICTURES = str.maketrans({**dict.fromkeys(VISIBLE.values(), REPLACEMENT), **VISIBLE})
+
+
+class Spelling(Protocol):
+    @property
+    def loses(self) -> Sequence[str]:
+        """As `Splitter.loses`."""
+
+    def piece(self, content: str) -> bytes:
+        """A piece of the library's as a token."""
+
+    def added(self, content: str) -> bytes:
+        """A piece that the library keeps as plain text, or an unknown one, as a token."""
+
+    def is_complete(self, alphabet: Sequence[bytes]) -> bool:
+        """Whether these pieces can spell any text."""
+
+    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        """As `Splitter.restored`."""
+
+
+@dataclass(frozen=True)
+class Bytes:
+    loses: Sequence[str]
+    drops_space: bool  # whether the tokenizer puts a space before each document
+
+    def piece(self, content: str) -> bytes:
+        return content.encode()
+
+    def added(self, content: str) -> bytes:
+        return in_symbols(content.encode()).encode()
+
+    def is_complete(self, alphabet: Sequence[bytes]) -> bool:
+        return {symbol.encode() for symbol in SYMBOLS} <= set(alphabet)
+
+    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        return joined(tokens, _MEANT_BYTES, drops_space=self.drops_space)
+
+
+@dataclass(frozen=True)
+class Metaspace:
+    loses: Sequence[str]
+    space: str  # the character that stands for it
+    drops_space: bool
+    names_bytes: bool
+
+    def piece(self, content: str) -> bytes:
+        """White space that stands in a piece as it is becomes its picture."""
+        return content.replace(" ", self.space).translate(_PICTURES).encode()
+
+    added = piece
+
+    def is_complete(self, alphabet: Sequence[bytes]) -> bool:
+        return self.names_bytes and {b"<0x%02X>" % byte for byte in range(256)} <= set(alphabet)
+
+    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        meanings = meanings_of(
+            {self.space: ord(" "), **{picture: ord(character) for character, picture in VISIBLE.items()}}
+        )
+        return joined(tokens, meanings, drops_space=self.drops_space, names_bytes=self.names_bytes)
+
+
+@dataclass(frozen=True)
+class Words:
+    loses: Sequence[str]
+    continuation: str  # the mark of a piece that goes on inside a word; empty where words are whole
+
+    def piece(self, content: str) -> bytes:
+        return content.translate(_SHOWN).encode()
+
+    def added(self, content: str) -> bytes:
+        """Where there is a space in it, the file's normaliser put it there."""
+        return self.piece(content.replace(" ", ""))
+
+    def is_complete(self, alphabet: Sequence[bytes]) -> bool:
+        return False
+
+    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        return spaced(tokens, before=self.continuation)
+
+
+def spelling_of(described: dict[str, Any], source: str) -> Spelling:
+    """How a tokenizer.json's pieces spell text. Raises SettingError where its decoder is of no kind known here."""
+    decoders = {part["type"]: part for part in _parts(described["decoder"])}
+    loses = _losses(described)
+    names_bytes = "ByteFallback" in decoders and described["model"].get("byte_fallback", False)
+    if "ByteLevel" in decoders:
+        cutters = [part for part in _parts(described["pre_tokenizer"]) if part["type"] == "ByteLevel"]
+        return Bytes(loses, any(part["add_prefix_space"] for part in cutters))
+    if "Metaspace" in decoders:
+        space, adds = decoders["Metaspace"]["replacement"], decoders["Metaspace"]["prepend_scheme"] != "never"
+        return Metaspace((*loses, "metaspaces", "pictures"), space, adds, names_bytes)
+    if decoders.get("Replace", {}).get("content") == " ":
+        space = decoders["Replace"]["pattern"].get("String", "")
+        if len(space) == 1:
+            return Metaspace((*loses, "metaspaces", "pictures"), space, "Strip" in decoders, names_bytes)
+    if "WordPiece" in decoders:
+        return Words((*loses, "pictures"), decoders["WordPiece"]["prefix"])
+    if not decoders and described["model"]["type"] == "WordLevel":
+        return Words((*loses, "pictures"), "")
+    raise SettingError(
+        f"{source}: its decoder ({', '.join(decoders) or 'none'}) is not one that text can be given back with here; "
+        "known are ByteLevel, Metaspace, Replace with ByteFallback, and WordPiece"
+    )
+
+
+def looks_like_pieces(tokens: Sequence[bytes]) -> bool:
+    """Whether a tenth of some tokens carry a mark that subword tokenizers leave at spaces or inside words."""
+    marks = ("Ġ".encode(), "▁".encode(), b"##")
+    return 10 * sum(token.startswith(marks) for token in tokens) > len(tokens)
+
+
+def _losses(described: dict[str, Any]) -> tuple[str, ...]:
+    """What the file's own normaliser and its way of cutting do not keep."""
+    normalisers = [part["type"].lower() for part in _parts(described["normalizer"])]
+    cutters = _parts(described["pre_tokenizer"])
+    drops_spaces = any(part["type"] in _DROPPING or part.get("behavior") == "Removed" for part in cutters)
+    lost = ["spaces"] * drops_spaces + [name for name in normalisers if name not in _REVERSIBLE]
+    return tuple(dict.fromkeys(lost))
+
+
+_DROPPING = {"BertPreTokenizer", "CharDelimiterSplit", "Whitespace", "WhitespaceSplit"}
+_REVERSIBLE = {"prepend", "replace", "bytelevel"}  # what SentencePiece files do with spaces, which the decoder undoes
+_MEANT_BYTES = meanings_of(BYTE_OF_SYMBOL)
+
+
+def _parts(component: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The steps of a component of a tokenizer.json, which may be none, one, or a sequence of them."""
+    if component is None:
+        return []
+    for name in ("decoders", "pretokenizers", "normalizers"):
+        if name in component:
+            return [step for part in component[name] for step in _parts(part)]
+    return [component]

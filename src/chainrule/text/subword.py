@@ -1,0 +1,161 @@
+"""Subword pieces by the library `tokenizers`, as a splitter: text in, pieces out, and back.
+
+Only the library's cutting is used. Its ids are not: the pieces get ours from the vocabulary, so that <unk>, <s>, </s>
+are 0, 1, 2 as everywhere, and an ARPA file over the same pieces may number them as it likes. A file's special tokens
+are left out: its unknown token becomes <unk>, and documents begin and end with our <s> and </s>, whatever its
+post-processor would add. Special tokens that stand in a text are text.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.text.block import LINE_FEED, byte_array
+from chainrule.text.piece_kernels import write_pieces
+from chainrule.text.pieces import Spelling, spelling_of
+from chainrule.text.vocabulary import MARKER_TOKENS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import ModuleType
+
+    from jaxtyping import Int32, UInt8
+    from numpy import ndarray
+
+    from chainrule.text.restoring import Alignment
+
+BATCH_BYTES = 1 << 20  # what the library is given at once, so that Ctrl-C is heard in between
+
+
+def library() -> ModuleType:
+    """The library `tokenizers`. Raises SettingError where it is not installed."""
+    try:
+        import tokenizers
+    except ImportError:
+        raise SettingError(
+            "subword tokenizers need the library tokenizers, which is not installed; "
+            "say pip install 'chainrule[subword]'"
+        ) from None
+    return tokenizers
+
+
+class Subword:
+    """Pieces as a Hugging Face tokenizer.json says. Raises ModelFormatError, and SettingError for what cannot be used.
+
+    source: what messages call it.
+    """
+
+    def __init__(self, definition: bytes, source: str) -> None:
+        described = _cleaned(definition, source)
+        self.definition = json.dumps(described, ensure_ascii=False).encode()
+        try:
+            self._library = library().Tokenizer.from_str(self.definition.decode())
+        except SettingError:
+            raise
+        except Exception as error:  # the library raises nothing narrower
+            raise ModelFormatError(f"{source}: is no tokenizer.json that can be read: {error}") from error
+        self._library.encode_special_tokens = True
+        self.name = type(self._library.model).__name__.lower()
+        described = json.loads(self._library.to_str())  # with all defaults filled in
+        self.spelling: Spelling = spelling_of(described, source)
+        self.loses = self.spelling.loses
+        special = {token["content"] for token in described["added_tokens"] if token["special"]}
+        added = {token["content"] for token in described["added_tokens"]}
+        self._unknown, unknown = _unknown_piece(described["model"], self._library)
+        contents = {number: content for content, number in self._library.get_vocab(with_added_tokens=True).items()}
+        spelled = [
+            self.spelling.added(content) if content in added else self.spelling.piece(content)
+            for content in (contents.get(number, "") for number in range(max(contents, default=-1) + 1))
+        ]
+        self._pool, self._offsets = _packed(spelled)
+        left_out = {*special, unknown, *MARKER_TOKENS, ""}
+        own = (piece for number, piece in enumerate(spelled) if contents.get(number, "") not in left_out)
+        self.alphabet = tuple(dict.fromkeys(piece for piece in own if piece))
+        if self._unknown is None and not self.spelling.is_complete(self.alphabet):
+            raise SettingError(
+                f"{source}: knows neither all bytes nor an unknown token, so it would leave out what it does not know"
+            )
+
+    def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
+        """As `Splitter.rewrite`."""
+        documents = text.tobytes().split(bytes([document_end]))[:-1]
+        parts = [self._written([document.decode() for document in batch]) for batch in _batches(documents)]
+        return np.concatenate([np.empty(0, np.uint8), *parts])
+
+    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        """As `Splitter.restored`."""
+        return self.spelling.restored(tokens)
+
+    def _written(self, documents: list[str]) -> UInt8[ndarray, " bytes"]:
+        rows = [encoded.ids for encoded in self._library.encode_batch_fast(documents, add_special_tokens=False)]
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        pieces = np.fromiter(itertools.chain.from_iterable(rows), np.int32, int(lengths.sum()))
+        pool, offsets = self._pool, self._offsets
+        unknown = np.flatnonzero(pieces == self._unknown) if self._unknown is not None else np.empty(0, np.int64)
+        if unknown.size:
+            having = [document for document, row in zip(documents, rows, strict=True) if self._unknown in row]
+            more, more_offsets = _packed(self._surfaces(having))
+            pieces[unknown] = offsets.size - 1 + np.arange(unknown.size, dtype=np.int32)
+            pool, offsets = np.concatenate([pool, more]), np.concatenate([offsets, offsets[-1] + more_offsets[1:]])
+        out = np.empty(int((offsets[pieces + 1] - offsets[pieces]).sum()) + pieces.size + len(rows), np.uint8)
+        return out[: write_pieces(pieces, lengths, pool, offsets, out)]
+
+    def _surfaces(self, documents: list[str]) -> list[bytes]:
+        """What the unknown pieces of some documents stand for, spelled as pieces are; one after the other."""
+        normaliser = self._library.normalizer
+        surfaces = []
+        for document, encoded in zip(
+            documents, self._library.encode_batch(documents, add_special_tokens=False), strict=True
+        ):
+            for piece, (start, stop) in zip(encoded.ids, encoded.offsets, strict=True):
+                if piece == self._unknown:
+                    surface = document[start:stop]
+                    surface = normaliser.normalize_str(surface) if normaliser is not None else surface
+                    surfaces.append(self.spelling.added(surface) or "�".encode())
+        return surfaces
+
+
+def _cleaned(definition: bytes, source: str) -> dict[str, Any]:
+    """A tokenizer.json without what would change or cut documents: truncation, padding, random dropout."""
+    try:
+        described = json.loads(definition)
+    except ValueError as error:  # UnicodeDecodeError is one
+        raise ModelFormatError(f"{source}: is no tokenizer.json: {error}") from error
+    if not isinstance(described, dict) or not isinstance(described.get("model"), dict):
+        raise ModelFormatError(f"{source}: is no tokenizer.json: it has no model")
+    if "dropout" in described["model"]:
+        described["model"]["dropout"] = None
+    return {**described, "truncation": None, "padding": None}
+
+
+def _unknown_piece(model: dict[str, Any], tokenizer: Any) -> tuple[int | None, str | None]:
+    """The library's id of the unknown token and its text; None where there is none."""
+    if model.get("unk_id") is not None:
+        return model["unk_id"], tokenizer.id_to_token(model["unk_id"])
+    unknown = model.get("unk_token")
+    return (None, None) if unknown is None else (tokenizer.token_to_id(unknown), unknown)
+
+
+def _packed(pieces: Sequence[bytes]) -> tuple[UInt8[ndarray, " bytes"], Int32[ndarray, " pieces+1"]]:
+    """All pieces one after the other, and where each begins."""
+    lengths = np.fromiter(map(len, pieces), np.int32, len(pieces))
+    return byte_array(b"".join(pieces)), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+
+
+def _batches(documents: list[bytes]) -> Iterator[list[bytes]]:
+    """Documents of about BATCH_BYTES together."""
+    batch: list[bytes] = []
+    size = 0
+    for document in documents:
+        batch.append(document)
+        size += len(document) + 1
+        if size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,127 @@
+"""Which tokens a model gets to know: by count, by size, from a list."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import chainrule
+from chainrule.errors import SettingError, TextError
+from chainrule.model import tokenized
+from chainrule.protocol import END, UNKNOWN
+from chainrule.text.corpus import Lines
+from chainrule.text.tokenizer_config import TokenizerConfig
+
+MARKERS = [b"<unk>", b"<s>", b"</s>"]
+lines = st.lists(st.lists(st.sampled_from("abcdefg"), max_size=6).map(" ".join), min_size=1, max_size=6)
+
+
+def whitespace(**settings: object) -> TokenizerConfig:
+    return TokenizerConfig(kind="whitespace", **settings)  # type: ignore[arg-type]
+
+
+@given(lines, st.integers(1, 4), st.integers(4, 9) | st.none())
+def test_the_most_frequent_words_are_kept_in_the_order_in_which_they_came(
+    text: list[str], min_count: int, size: int | None
+) -> None:
+    tokenizer, stream = tokenized(Lines(text), whitespace(min_count=min_count, vocabulary_size=size))
+    words = [line.split() for line in text]
+    counts = Counter(word for line in words for word in line)
+    first = list(counts)
+    kept = [word for word, count in counts.most_common() if count >= min_count][: None if size is None else size - 3]
+    known = sorted(kept, key=first.index)
+    assert tokenizer.vocabulary.tokens() == MARKERS + [word.encode() for word in known]
+    expected = [[*(known.index(w) + 3 if w in known else UNKNOWN for w in line), END] for line in words]
+    assert stream.dtype == np.int32
+    assert stream.tolist() == [token for line in expected for token in line]
+    assert tokenizer.encode_texts(text).ids.tolist() == stream.tolist()
+
+
+def test_a_list_of_tokens_is_known_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "words.txt"
+    path.write_bytes("\ufeffthe\r\n<unk>\n\ncat\nthe\n</s>\nDOG".encode())
+    tokenizer, stream = tokenized(Lines(["the dog", "a cat"]), whitespace(vocabulary=path))
+    assert tokenizer.vocabulary.tokens() == [*MARKERS, b"the", b"cat", b"DOG"]
+    assert stream.tolist() == [3, UNKNOWN, END, UNKNOWN, 4, END]
+    lowered, _ = tokenized(Lines(["the dog"]), whitespace(vocabulary=path, normalise=("lower",)))
+    assert lowered.vocabulary.tokens()[3:] == [b"the", b"cat", b"dog"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [(b"a\nb c\n", "words.txt, line 2: a token has no space"), (b"\n\n<s>\n", "there is no token in it")],
+)
+def test_a_list_that_is_none_is_told(tmp_path: Path, data: bytes, message: str) -> None:
+    (tmp_path / "words.txt").write_bytes(data)
+    with pytest.raises(TextError, match=message):
+        tokenized(Lines(["a"]), whitespace(vocabulary=tmp_path / "words.txt"))
+
+
+def test_the_unknown_word_is_counted_as_any_other() -> None:
+    """What is left out and what is written <unk> in the text give one model."""
+    text = ["a b a c", "d a b", "b e a", "a a b f", "a b c"]
+    written = [" ".join(w if w in "ab" else "<unk>" for w in line.split()) for line in text]
+    config = chainrule.NGramConfig(order=3)
+    limited = chainrule.train(Lines(text), config, tokenizer=whitespace(vocabulary_size=5))
+    marked = chainrule.train(Lines(written), config, tokenizer="whitespace", markers="keep")
+    assert limited.tokenizer.vocabulary.tokens() == marked.tokenizer.vocabulary.tokens()
+    assert limited.score(text).tolist() == marked.score(written).tolist()
+    unigrams = chainrule.train(Lines(text), chainrule.NGramConfig(order=1), tokenizer=whitespace(vocabulary_size=5))
+    shares = dict(unigrams.next(top=9))
+    assert sum(shares.values()) == pytest.approx(1, abs=1e-6)
+    assert shares["<unk>"] > 0.15  # 5 of 21 predictions, less what is discounted
+
+
+def test_the_record_says_how_the_tokenizer_was_made(tmp_path: Path) -> None:
+    model = chainrule.train(Lines(["a b a"]), chainrule.UniformConfig(), tokenizer=whitespace(min_count=2))
+    assert model.record["tokenizer"] == {"kind": "whitespace", "min_count": 2}
+    model.save(tmp_path / "lm")
+    assert chainrule.load(tmp_path / "lm").record["tokenizer"] == {"kind": "whitespace", "min_count": 2}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"min_count": 0}, "smallest count of a token is 0"),
+        ({"vocabulary_size": 3}, "vocabulary size is 3"),
+        ({"vocabulary": "x", "min_count": 2}, "taken as it is"),
+        ({"kind": "byte", "min_count": 2}, "byte has a vocabulary of its own"),
+        ({"kind": "bpe", "vocabulary": "x"}, "bpe has a vocabulary of its own"),
+        ({"kind": "x/tokenizer.json", "vocabulary_size": 500}, "its size cannot be chosen"),
+        ({"normalise": ("nfd",)}, "no normalisation called 'nfd'"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        TokenizerConfig(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("words", "no tokenizer called 'words'; choose one of word, whitespace, character, byte, bpe"),
+        ("./words", "there is no such file"),
+        ("tokenizer.json", "there is no such file"),
+    ],
+)
+def test_a_tokenizer_that_is_not_there_is_told(kind: str, message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        tokenized(Lines(["a"]), kind)
+
+
+def test_pieces_cannot_be_learnt_from_standard_input() -> None:
+    with pytest.raises(TextError, match="bpe reads its text twice"):
+        tokenized(chainrule.Corpus.of("-"), "bpe")
+
+
+def test_the_tokenizer_of_a_model_normalises_in_its_own_way(tmp_path: Path) -> None:
+    config = TokenizerConfig(kind="word", normalise=("lower",))
+    chainrule.train(Lines(["A b"]), chainrule.UniformConfig(), tokenizer=config).save(tmp_path / "lm")
+    with pytest.raises(SettingError, match="normalises in its own way"):
+        tokenized(Lines(["a"]), TokenizerConfig(kind=tmp_path / "lm", normalise=("nfc",)))
+    reused, stream = tokenized(Lines(["B c A"]), TokenizerConfig(kind=tmp_path / "lm"))
+    assert stream.tolist() == [4, UNKNOWN, 3, END]
+    assert reused.normaliser.steps == ("lower",)
