@@ -82,9 +82,8 @@ def test_pieces_of_bytes_give_any_text_back(make: Callable[[], Tokenizer], docum
 @example("é\u0301日")
 def test_pieces_with_named_bytes_give_all_back_but_how_spaces_were_spelled(text: str) -> None:
     tokenizer = brought("llama")
-    expected = re.sub(f"[{PICTURES}]", "\ufffd", text).replace("▁", " ")
     if not re.search("</?s>|<unk>|<0x", text):
-        assert tokenizer.decode(tokenizer.encode_texts([text]).ids[:-1]) == expected
+        assert tokenizer.decode(tokenizer.encode_texts([text]).ids[:-1]) == text.replace("▁", " ")
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "wordpiece"])
