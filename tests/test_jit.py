@@ -1,5 +1,6 @@
 """How kernels are run, and where their compiled code is kept."""
 
+import itertools
 import math
 import os
 import pwd
@@ -7,14 +8,15 @@ import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numba
 import pytest
 
 from chainrule import jit
-from chainrule.jit import is_first_run, kernel, run, run_all
+from chainrule.errors import SettingError
+from chainrule.jit import in_order, is_first_run, kernel, run, run_all, set_threads, threads_in_use
 
 WAIT = 30  # seconds, for what happens at once unless something is wrong
 
@@ -27,34 +29,77 @@ def finish(before: list[threading.Thread]) -> None:
             assert not thread.is_alive()
 
 
-@pytest.mark.parametrize("threads", [None, 1, 2, 3, 100, 0, -1])
+@pytest.fixture
+def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int | None:
+    monkeypatch.setattr(jit, "_threads", request.param)
+    return request.param
+
+
+@pytest.mark.parametrize("threads", [None, 1, 2, 3, 100], indirect=True)
 @pytest.mark.parametrize("number", [0, 1, 7, 50])
 def test_results_come_in_the_order_of_the_calls(threads: int | None, number: int) -> None:
     done: list[int] = []
     calls = [(i, 10) for i in range(number)]
-    assert run_all(divmod, calls, threads=threads, on_done=done.append) == [divmod(i, 10) for i in range(number)]
-    assert sorted(done) == list(range(number))
+    assert run_all(divmod, calls, on_done=done.append) == [divmod(i, 10) for i in range(number)]
+    assert done == list(range(1, number + 1))
 
 
-def test_calls_that_end_out_of_order_give_results_in_order() -> None:
+@pytest.mark.parametrize("threads", [1, 3], indirect=True)
+@pytest.mark.parametrize("ahead", [None, 1, 2, 5])
+def test_items_are_taken_no_further_ahead_than_said(threads: int, ahead: int | None) -> None:
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for i in range(20):
+            taken.append(i)
+            yield i
+
+    for i, square in enumerate(in_order(lambda item: item * item, items(), ahead=ahead)):
+        assert square == i * i
+        assert len(taken) <= i + (ahead or 2 * threads)
+    assert taken == list(range(20))
+
+
+def test_threads_that_wait_for_a_consumer_end_when_it_goes_away() -> None:
+    before = threading.enumerate()
+    results = in_order(abs, itertools.count())
+    assert next(results) == 0
+    results.close()
+    finish(before)
+
+
+def test_the_number_of_threads_is_set_or_in_the_environment_or_that_of_the_processors(monkeypatch) -> None:
+    monkeypatch.setattr(jit, "_threads", None)
+    monkeypatch.delenv("CHAINRULE_THREADS", raising=False)
+    assert 1 <= threads_in_use() <= (os.cpu_count() or 1)
+    monkeypatch.setenv("CHAINRULE_THREADS", "3")
+    assert threads_in_use() == 3
+    set_threads(5)
+    assert threads_in_use() == 5
+    set_threads(None)
+    for wrong in ("0", "two", "-1"):
+        monkeypatch.setenv("CHAINRULE_THREADS", wrong)
+        with pytest.raises(SettingError, match=r"CHAINRULE_THREADS is .*; expected a whole number from 1 on"):
+            threads_in_use()
+    with pytest.raises(SettingError, match="threads is 0; expected 1 or more"):
+        set_threads(0)
+
+
+@pytest.mark.parametrize("threads", [2], indirect=True)
+def test_calls_that_end_out_of_order_give_results_in_order(threads: int) -> None:
     second_ended = threading.Event()
 
     def compiled(i: int) -> int:
         if i == 0:
             assert second_ended.wait(WAIT)
+        else:
+            second_ended.set()
         return i
 
-    def on_done(i: int) -> None:
-        done.append(i)
-        if i == 1:
-            second_ended.set()
-
-    done: list[int] = []
-    assert run_all(compiled, [(0,), (1,)], threads=2, on_done=on_done) == [0, 1]
-    assert done == [1, 0]
+    assert run_all(compiled, [(0,), (1,)]) == [0, 1]
 
 
-@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("threads", [1, 4], indirect=True)
 def test_an_error_in_a_call_is_raised_and_no_further_call_starts(threads: int) -> None:
     started: list[int] = []
     go_on = threading.Event()
@@ -67,13 +112,14 @@ def test_an_error_in_a_call_is_raised_and_no_further_call_starts(threads: int) -
 
     before = threading.enumerate()
     with pytest.raises(ZeroDivisionError, match="call 0"):
-        run_all(compiled, [(i,) for i in range(100)], threads=threads)
+        run_all(compiled, [(i,) for i in range(100)])
     go_on.set()
     finish(before)
     assert len(started) <= threads + 1  # one for each thread, and one for that which failed
 
 
-def test_an_error_on_the_calling_thread_stops_the_others() -> None:
+@pytest.mark.parametrize("threads", [2], indirect=True)
+def test_an_error_on_the_calling_thread_stops_the_others(threads: int) -> None:
     started: list[int] = []
     go_on = threading.Event()
 
@@ -86,14 +132,15 @@ def test_an_error_on_the_calling_thread_stops_the_others() -> None:
 
     before = threading.enumerate()
     with pytest.raises(OSError, match="the terminal is gone"):
-        run_all(compiled, [(i,) for i in range(100)], threads=2, on_done=on_done)
+        run_all(compiled, [(i,) for i in range(100)], on_done=on_done)
     go_on.set()
     finish(before)
     assert len(started) <= 3
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals to a thread")
-def test_ctrl_c_is_heard_while_a_call_runs_and_no_further_call_starts() -> None:
+@pytest.mark.parametrize("threads", [1], indirect=True)
+def test_ctrl_c_is_heard_while_a_call_runs_and_no_further_call_starts(threads: int) -> None:
     started: list[int] = []
     go_on = threading.Event()
 
@@ -104,7 +151,7 @@ def test_ctrl_c_is_heard_while_a_call_runs_and_no_further_call_starts() -> None:
 
     before = threading.enumerate()
     with pytest.raises(KeyboardInterrupt):
-        run_all(compiled, [(i,) for i in range(10)], threads=1)
+        run_all(compiled, [(i,) for i in range(10)])
     assert started == [0]  # and it is running still
     go_on.set()
     finish(before)

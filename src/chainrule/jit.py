@@ -8,6 +8,7 @@ of ours but this file and `protocol.py`), and lies in the first place that can b
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import queue
 import sys
@@ -20,13 +21,17 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numba
 
+from chainrule.errors import SettingError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 PACKAGE = Path(__file__).parent
+_threads: int | None = None  # see set_threads
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -105,45 +110,86 @@ def _sources_digest() -> str:
     return digest.hexdigest()[:16]
 
 
+def set_threads(number: int | None) -> None:
+    """How many threads kernels may run on; None: as many as there are processors. No result depends on it.
+
+    Raises SettingError.
+    """
+    global _threads
+    if number is not None and number < 1:
+        raise SettingError(f"threads is {number}; expected 1 or more")
+    _threads = number
+
+
+def threads_in_use() -> int:
+    """What was set, or in the environment as CHAINRULE_THREADS, or one for each processor that this process may use."""
+    said = os.environ.get("CHAINRULE_THREADS", "")
+    if _threads is None and said:
+        if not said.isdecimal() or int(said) < 1:
+            raise SettingError(f"CHAINRULE_THREADS is {said!r}; expected a whole number from 1 on")
+        return int(said)
+    return _threads or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
 def run_all(
-    compiled: Callable[..., R],
-    calls: Sequence[tuple[Any, ...]],
-    *,
-    threads: int | None = None,
-    on_done: Callable[[int], None] | None = None,
+    compiled: Callable[..., R], calls: Sequence[tuple[Any, ...]], *, on_done: Callable[[int], None] | None = None
 ) -> list[R]:
     """Calls one kernel with each of several argument tuples on threads; the results come in the order of the calls.
 
-    on_done(i): told on the calling thread, once for each finished call. The calling thread hears Ctrl-C all the time;
-    then no further call starts. threads: as many as there are processors, unless said.
+    on_done: told on the calling thread how many calls are done, after each. The calling thread hears Ctrl-C all the
+    time; then no further call starts.
     """
-    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    results = []
+    for result in in_order(lambda call: compiled(*call), calls, ahead=len(calls)):
+        results.append(result)
+        if on_done is not None:
+            on_done(len(results))
+    return results
+
+
+def in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int | None = None) -> Iterator[R]:
+    """A function's results for some items, in their order, computed on threads.
+
+    ahead: how many items may have been taken and not been given back; by default twice as many as there are threads.
+    The items are taken on the calling thread, which hears Ctrl-C all the time. An error is raised as soon as it
+    happens, and no further call starts.
+    """
+    threads = threads_in_use()
+    ahead = ahead or 2 * threads
+    waiting: queue.SimpleQueue[tuple[int, T] | None] = queue.SimpleQueue()
     finished: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = queue.SimpleQueue()
-    for i in range(len(calls)):
-        waiting.put(i)
+    stopped = threading.Event()
 
     def work() -> None:
-        while not stopped.is_set():
+        while (job := waiting.get()) is not None and not stopped.is_set():
+            i, item = job
             try:
-                i = waiting.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                finished.put((i, compiled(*calls[i]), None))
+                finished.put((i, function(item), None))
             except BaseException as error:
                 finished.put((i, None, error))
 
-    stopped = threading.Event()
-    results: list[Any] = [None] * len(calls)
+    workers: list[threading.Thread] = []
+    results: dict[int, R] = {}
+    rest = iter(items)
+    taken = given = 0
     try:
-        for _ in range(min(max(threads or os.cpu_count() or 1, 1), len(calls))):
-            threading.Thread(target=work, daemon=True).start()
-        for _ in calls:
-            i, results[i], error = finished.get()
-            if error is not None:
-                raise error
-            if on_done is not None:
-                on_done(i)
+        while True:
+            for item in itertools.islice(rest, ahead - (taken - given)):
+                waiting.put((taken, item))
+                taken += 1
+                if len(workers) < threads:
+                    workers.append(threading.Thread(target=work, daemon=True))
+                    workers[-1].start()
+            if given == taken:
+                return
+            while given not in results:
+                i, result, error = finished.get()
+                if error is not None:
+                    raise error
+                results[i] = result
+            yield results.pop(given)
+            given += 1
     finally:
         stopped.set()
-    return results
+        for _ in workers:
+            waiting.put(None)

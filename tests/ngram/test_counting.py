@@ -1,41 +1,40 @@
 from __future__ import annotations
 
-import os
-from functools import partial
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import BEGIN, END, naive_counts, random_documents, stream_of
 
-from chainrule.jit import run_all
+from chainrule import jit
 from chainrule.ngram import counting
-from chainrule.ngram.counting import Level, count_ngrams
+from chainrule.ngram.counting import Counts, count_ngrams
 from chainrule.ngram.counting_kernels import PLACE_BITS, sort_keys
 from chainrule.text.tokenizer import documents_of
 
 
-def spelled(levels: list[Level]) -> list[list[tuple[int, ...]]]:
-    """The n-grams of each level by id."""
-    grams: list[list[tuple[int, ...]]] = [[(word,) for word in levels[0].words.tolist()]]
-    for level in levels[1:]:
-        contexts = [c for c, (a, b) in enumerate(zip(level.begin, level.begin[1:], strict=False)) for _ in range(b - a)]
-        grams.append([(*grams[-1][c], word) for c, word in zip(contexts, level.words.tolist(), strict=True)])
+def spelled(counts: Counts) -> list[tuple[int, ...]]:
+    """The n-gram of each node."""
+    grams: list[tuple[int, ...]] = [()]
+    for context in range(len(counts.begin) - 1):
+        children = range(counts.begin[context], counts.begin[context + 1])
+        grams += [(*grams[context], int(counts.words[node])) for node in children]
     return grams
 
 
 def check_against_naive(documents: list[list[int]], vocabulary_size: int, order: int) -> None:
-    levels = count_ngrams(stream_of(documents), vocabulary_size, order)
-    counts = naive_counts(documents, order)
-    grams = spelled(levels)
-    assert len(levels) == order
-    assert levels[0].counts.tolist() == [counts[0][(word,)] for word in range(vocabulary_size)]
-    for n in range(1, order):
-        assert grams[n] == sorted(counts[n])  # by context, then by last word
-        assert levels[n].counts.tolist() == [counts[n][gram] for gram in grams[n]]
-        assert [grams[n - 1][suffix] for suffix in levels[n].suffixes] == [gram[1:] for gram in grams[n]]
-        assert len(levels[n].begin) == len(grams[n - 1]) + 1
+    found = count_ngrams(stream_of(documents), vocabulary_size, order)
+    expected = naive_counts(documents, order)
+    expected[0].update({(word,): 0 for word in range(vocabulary_size)})
+    grams = spelled(found)
+    assert found.order == order
+    for n in range(1, order + 1):
+        level = found.level(n)
+        assert grams[level] == sorted(expected[n - 1])  # by context, then by last word
+        assert found.counts[level].tolist() == [expected[n - 1][gram] for gram in grams[level]]
+        assert [grams[suffix] for suffix in found.suffixes[level]] == [gram[1:] for gram in grams[level]]
+    assert found.level(0) == slice(0, 1)
+    assert len(found.begin) == found.level(order).start + 1
 
 
 @given(st.lists(st.lists(st.integers(3, 5), max_size=12), min_size=1, max_size=8), st.integers(1, 12))
@@ -66,10 +65,10 @@ def test_a_context_with_thousands_of_followers_is_sorted() -> None:
 
 
 def test_the_begin_of_a_document_is_a_context_and_its_end_is_none() -> None:
-    levels = count_ngrams(stream_of([[3], [3]]), 4, 2)
+    counts = count_ngrams(stream_of([[3], [3]]), 4, 2)
     # <s> 3, 3 </s>; nothing follows </s>, though the stream goes on after the first one.
-    assert spelled(levels)[1] == [(BEGIN, 3), (3, END)]
-    assert levels[1].counts.tolist() == [2, 2]
+    assert spelled(counts)[counts.level(2)] == [(BEGIN, 3), (3, END)]
+    assert counts.counts[counts.level(2)].tolist() == [2, 2]
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 39, 40, 41, 42, 64, 500, 4095, 4096, 4097, 20_000])
@@ -83,35 +82,47 @@ def test_sort_keys_sorts_by_word_and_keeps_places_ascending(size: int, words: in
     assert keys.tolist() == expected
 
 
-def bytes_of(levels: list[Level]) -> list[bytes]:
-    return [array.tobytes() for level in levels for array in (level.words, level.begin, level.suffixes, level.counts)]
+def arrays_of(counts: Counts) -> dict[str, np.ndarray]:
+    return {name: getattr(counts, name) for name in ("words", "begin", "suffixes", "counts")}
+
+
+def bytes_of(counts: Counts) -> list[bytes]:
+    return [array.tobytes() for array in arrays_of(counts).values()]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_the_number_of_threads_does_not_change_a_byte(threads: int, encoded, monkeypatch) -> None:
     expected = bytes_of(count_ngrams(encoded.train, encoded.tokenizer.vocabulary_size, 4))
-    monkeypatch.setattr(os, "cpu_count", lambda: threads)
-    assert bytes_of(count_ngrams(encoded.train, encoded.tokenizer.vocabulary_size, 4)) == expected
-    monkeypatch.undo()
-    monkeypatch.setattr(counting, "run_all", partial(run_all, threads=threads))
+    monkeypatch.setattr(jit, "_threads", threads)
     assert bytes_of(count_ngrams(encoded.train, encoded.tokenizer.vocabulary_size, 4)) == expected
 
 
-@pytest.mark.parametrize("chunks", [1, 2, 3, 7, 1000, 100_000])
-def test_the_number_of_chunks_does_not_change_a_byte(chunks: int, encoded, monkeypatch) -> None:
+@pytest.mark.parametrize("shards", [1, 2, 3, 7, 1000, 100_000])
+def test_the_number_of_shards_does_not_change_a_byte(shards: int, encoded, monkeypatch) -> None:
     expected = bytes_of(count_ngrams(encoded.train, encoded.tokenizer.vocabulary_size, 4))
-    monkeypatch.setattr(counting, "CHUNKS", chunks)
+    monkeypatch.setattr(counting, "SHARDS", shards)
     assert bytes_of(count_ngrams(encoded.train, encoded.tokenizer.vocabulary_size, 4)) == expected
 
 
 def test_ids_of_64_bits_count_as_ids_of_32_bits_do(encoded, monkeypatch) -> None:
     expected = count_ngrams(encoded.train, encoded.tokenizer.vocabulary_size, 4)
     monkeypatch.setattr(counting, "narrowest", lambda limit: np.int64)
-    levels = count_ngrams(encoded.train, encoded.tokenizer.vocabulary_size, 4)
-    assert levels[1].counts.dtype == np.int64
-    for level, other in zip(levels, expected, strict=True):
-        for name in ("words", "begin", "suffixes", "counts"):
-            assert np.array_equal(getattr(level, name), getattr(other, name))
+    counts = count_ngrams(encoded.train, encoded.tokenizer.vocabulary_size, 4)
+    assert counts.begin.dtype == counts.suffixes.dtype == counts.counts.dtype == np.int64
+    for name, array in arrays_of(expected).items():
+        assert np.array_equal(arrays_of(counts)[name], array)
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_ids_become_wider_where_they_no_longer_fit(order: int, encoded, monkeypatch) -> None:
+    """As if the n-grams of an order were one too many for 32 bits."""
+    expected = count_ngrams(encoded.train, encoded.tokenizer.vocabulary_size, 4)
+    limit = expected.level(order).stop - 2
+    monkeypatch.setattr(counting, "narrowest", lambda most: np.int32 if most <= limit else np.int64)
+    counts = count_ngrams(encoded.train, encoded.tokenizer.vocabulary_size, 4)
+    assert counts.begin.dtype == counts.suffixes.dtype == np.int64
+    for name, array in arrays_of(expected).items():
+        assert np.array_equal(arrays_of(counts)[name], array)
 
 
 def test_ids_take_32_bits_as_long_as_they_fit() -> None:
@@ -128,6 +139,7 @@ def test_a_stream_cut_inside_a_document_is_refused(stream: list[int]) -> None:
 def test_progress_begins_at_nothing_and_ends_at_all(encoded) -> None:
     told: list[tuple[str, float, float | None]] = []
     count_ngrams(encoded.train, encoded.tokenizer.vocabulary_size, 4, lambda *report: told.append(report))
-    assert told[0] == ("counting n-grams", 0, 3)
-    assert told[-1] == ("counting n-grams", 3, 3)
-    assert all(0 <= done <= 3 for _, done, _ in told)
+    assert told[0] == ("counting n-grams", 0, 4)
+    assert told[-1] == ("counting n-grams", 4, 4)
+    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
+    assert all(0 <= done <= 4 for _, done, _ in told)

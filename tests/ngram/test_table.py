@@ -4,21 +4,22 @@ import math
 
 import numpy as np
 import pytest
-from oracles import BEGIN, NaiveKneserNey, grams_of, random_backoff_grams, random_documents, stream_of, table_of
+from oracles import BEGIN, NaiveKneserNey, grams_of, random_backoff_grams, random_documents, stream_of
+from oracles import table_of as table_from
 
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.counting import count_ngrams
 from chainrule.ngram.smoothing import modified_kneser_ney
-from chainrule.ngram.table import ROOT, Table, packed
+from chainrule.ngram.table import ROOT, Table, table_of
 
 DOCUMENTS = random_documents(1, 20, 80, 9)
 
 
 def table_with(prune: tuple[int, ...], order: int = 4) -> Table:
     config = NGramConfig(order=order, prune=prune)
-    levels = count_ngrams(stream_of(DOCUMENTS), 20, order)
-    return packed(levels, modified_kneser_ney(levels, config))
+    counts = count_ngrams(stream_of(DOCUMENTS), 20, order)
+    return table_of(counts, modified_kneser_ney(counts, config))
 
 
 @pytest.mark.parametrize("prune", [(0,), (0, 0, 1), (0, 1, 1, 2), (0, 0, 0, 3), (0, 0, 10**9), (0, 10**9)])
@@ -58,7 +59,7 @@ def test_arrays_make_the_same_table_again() -> None:
 
 @pytest.mark.parametrize("name", ["words", "log_probs", "begin", "log_backoffs"])
 def test_a_missing_array_is_named(name: str) -> None:
-    table = table_of(random_backoff_grams(1, 6, 3), 3)
+    table = table_from(random_backoff_grams(1, 6, 3), 3)
     arrays = table.arrays()
     del arrays[name]
     with pytest.raises(ModelFormatError, match=f"lacks the array '{name}'"):
@@ -67,7 +68,7 @@ def test_a_missing_array_is_named(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["words", "log_probs", "begin", "log_backoffs"])
 def test_an_array_of_wrong_length_shape_or_type_is_named_with_what_was_expected(name: str) -> None:
-    table = table_of(random_backoff_grams(1, 6, 3), 3)
+    table = table_from(random_backoff_grams(1, 6, 3), 3)
     array = table.arrays()[name]
     kind, size = ("int32" if name in ("words", "begin") else "float32"), array.size
     for wrong in (array[:-1], np.append(array, array[-1:]), array.astype(np.float64), array[:, None]):
@@ -76,6 +77,6 @@ def test_an_array_of_wrong_length_shape_or_type_is_named_with_what_was_expected(
 
 
 def test_begin_may_take_64_bits() -> None:
-    table = table_of(random_backoff_grams(1, 6, 3), 3)
+    table = table_from(random_backoff_grams(1, 6, 3), 3)
     wide = Table.from_arrays(table.level_sizes, {**table.arrays(), "begin": table.begin.astype(np.int64)})
     assert grams_of(wide) == grams_of(table)

@@ -8,7 +8,7 @@ from oracles import BEGIN, END
 
 from chainrule.ngram.counting import count_ngrams
 from chainrule.ngram.model import NGramModel
-from chainrule.ngram.table import packed
+from chainrule.ngram.table import table_of
 from chainrule.ngram.witten_bell import witten_bell
 
 DOCUMENTS = [[3, 4, 3], [3], [4, 4, 4, 3], [], [3, 4, 3, 4, 3, 4]]
@@ -34,8 +34,8 @@ def formula(word: int, context: tuple[int, ...]) -> float:
 @pytest.fixture(scope="module")
 def model() -> NGramModel:
     stream = np.array([token for document in DOCUMENTS for token in [*document, END]], np.int32)
-    levels = count_ngrams(stream, len(VOCABULARY), 3)
-    return NGramModel(packed(levels, witten_bell(levels)))
+    counts = count_ngrams(stream, len(VOCABULARY), 3)
+    return NGramModel(table_of(counts, witten_bell(counts)))
 
 
 @pytest.mark.parametrize("prefix", [[], [3], [4], [3, 4], [4, 4], [4, 3, 3], [5], [0, 3], [3, 5]])

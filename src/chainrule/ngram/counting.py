@@ -1,12 +1,11 @@
-"""Counts all n-grams of all orders.
+"""Counts all n-grams of all orders, as the trie that `table.py` describes.
 
-The id of an n-gram is its rank among those of its order, sorted by (id of its context, last word). So the n-grams with
-one context lie side by side, sorted by last word, and the sorted occurrences of one order are, moved one token on, the
-occurrences of the next order grouped by context: only the groups have to be sorted. No hashing, two random reads a
-token and order.
+A node's children are sorted by word, and the nodes of a level by (context, last word). So the occurrences of one order,
+sorted, are grouped by the contexts of the next order: only within the groups have the following words to be sorted.
+No hashing, and one random access a token and order.
 
-In the stream every document ends with </s>, and the </s> before a document stands for its <s>: it is the context <s>,
-never </s>.
+In the stream every document ends with </s>, and what stands after </s>, or first, is said to follow <s>: </s> is never
+a context.
 """
 
 from __future__ import annotations
@@ -18,61 +17,85 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.jit import run, run_all
-from chainrule.ngram.counting_kernels import extend, gather, group_by_context
+from chainrule.ngram.counting_kernels import group_by_context, number, sort_following
+from chainrule.ngram.table import level_slice
 from chainrule.progress import Progress, silent
-from chainrule.protocol import END
+from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Int, Int32
     from numpy import ndarray
 
-CHUNKS = 64  # what a level is cut into for threads and progress; the counts do not depend on it
+SHARDS = 64  # what the work is cut into for threads and progress; the counts do not depend on it
 TASK = "counting n-grams"
 
 
 @dataclass(frozen=True)
-class Level:
-    """The distinct n-grams of one order, by id.
+class Counts:
+    """Every n-gram of a text. <s> alone has a count of 0: it is context only."""
 
-    Order 1 has one context, the empty one, and there a word's id is its n-gram's.
+    level_sizes: tuple[int, ...]  # distinct n-grams by order, from unigrams on
+    words: Int32[ndarray, " nodes"]
+    begin: Int[ndarray, " inner+1"]
+    suffixes: Int[ndarray, " nodes"]  # the node of the n-gram without its first word
+    counts: Int[ndarray, " nodes"]
+
+    @property
+    def order(self) -> int:
+        return len(self.level_sizes)
+
+    def level(self, order: int) -> slice:
+        """The nodes of one order; order 0 is the root."""
+        return level_slice(self.level_sizes, order)
+
+
+class Shard(NamedTuple):
+    """Neighbouring contexts; what follows them stands in the arrays of occurrences from `at` on."""
+
+    start: int
+    stop: int
+    at: int
+
+
+@dataclass
+class _Occurrences:
+    """Where in the stream the n-grams of the order at hand end, grouped by context. Passed on from order to order.
+
+    A shard keeps its room, and leaves some of it empty where documents end.
     """
 
-    words: Int[ndarray, " ngrams"]  # last words
-    begin: Int[ndarray, " contexts+1"]  # those with context c are begin[c] .. begin[c+1]
-    suffixes: Int[ndarray, " ngrams"]  # ids, one order down, without the first word
-    counts: Int[ndarray, " ngrams"]
-
-    def __len__(self) -> int:
-        return len(self.words)
+    places: Int[ndarray, " tokens"]
+    following: Int32[ndarray, " tokens"]  # the words there
+    ends: Int[ndarray, "tokens 2"]  # by place: the longest known n-gram that ends there, and the word after it
+    sizes: Int[ndarray, " nodes"]  # how many occurrences a context has
+    shards: list[Shard]
 
 
 def count_ngrams(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: int, progress: Progress = silent
-) -> list[Level]:
-    """The levels of orders 1 .. order of a stream of documents, each ended by </s>.
+) -> Counts:
+    """Counts the n-grams of orders 1 .. order of a stream of documents, each ended by </s>.
 
     Raises ValueError where the stream does not end with </s>: it would be cut inside a document.
     """
     if stream.size == 0 or stream[-1] != END:
         raise ValueError("the stream must end with </s>")
-    stream = np.concatenate([[np.int32(END)], stream])  # so that the first document, too, has a </s> before it
-    levels = [_unigrams(stream, vocabulary_size)]
-    ids = stream
-    occurrences, sizes = run(group_by_context, stream, vocabulary_size, narrowest(stream.size)(0))
-    sizes = sizes.astype(narrowest(stream.size))
+    progress(TASK, 0, order)
+    trie = _Growing.unigrams(vocabulary_size, most=1 + vocabulary_size + (order - 1) * stream.size, tokens=stream.size)
+    occurrences = _first_occurrences(stream, vocabulary_size, trie)
     for n in range(2, order + 1):
 
-        def told(share: float, below: int = n - 2) -> None:
-            progress(TASK, below + share, order - 1)
+        def told(share: float, done: int = n - 1) -> None:
+            progress(TASK, done + share, order)
 
         told(0)
-        level, ids, occurrences = _next_level(stream, ids, occurrences, sizes, last=n == order, told=told)
-        levels.append(level)
-        sizes = np.where(level.words == END, 0, level.counts)  # nothing follows </s>
-    progress(TASK, order - 1, order - 1)
-    return levels
+        distinct = _sort(occurrences, trie, lambda share: told(share / 2))
+        trie.make_room(occurrences, sum(distinct))
+        _number(occurrences, trie, distinct, last=n == order, told=lambda share: told(0.5 + share / 2))
+    progress(TASK, order, order)
+    return trie.counts_of_all()
 
 
 def narrowest(limit: int) -> type[np.int32] | type[np.int64]:
@@ -80,71 +103,105 @@ def narrowest(limit: int) -> type[np.int32] | type[np.int64]:
     return np.int32 if limit < 2**31 else np.int64
 
 
-def _unigrams(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> Level:
-    counts = np.bincount(stream, minlength=vocabulary_size)
-    counts[END] -= 1  # the one in front
-    words = np.arange(vocabulary_size, dtype=np.int32)
-    return Level(words, np.array([0, vocabulary_size]), np.zeros(vocabulary_size, np.int32), counts)
+@dataclass
+class _Growing:
+    """The trie as far as it is counted. Its arrays have room for as many n-grams as there could be: the system gives
+    memory only to what is written."""
+
+    level_sizes: list[int]
+    words: Int32[ndarray, " room"]
+    begin: Int[ndarray, " room+1"]
+    suffixes: Int[ndarray, " room"]
+    counts: Int[ndarray, " room"]
+
+    @classmethod
+    def unigrams(cls, vocabulary_size: int, *, most: int, tokens: int) -> _Growing:
+        """Their counts are still to be written. most: how many nodes there can be."""
+        index = narrowest(1 + vocabulary_size)
+        arrays = np.empty(most, np.int32), np.empty(most + 1, index), np.empty(most, index)
+        trie = cls([vocabulary_size], *arrays, np.empty(most, narrowest(tokens)))
+        trie.words[0] = trie.suffixes[0] = trie.counts[0] = 0
+        trie.begin[0] = 1
+        trie.words[1 : trie.nodes] = np.arange(vocabulary_size)
+        trie.suffixes[1 : trie.nodes] = 0
+        return trie
+
+    @property
+    def nodes(self) -> int:
+        return 1 + sum(self.level_sizes)
+
+    def make_room(self, occurrences: _Occurrences, ngrams: int) -> None:
+        """For one more level. Nodes get 64 bits only when there are too many of them for 32."""
+        if narrowest(self.nodes + ngrams) is not self.begin.dtype.type:
+            contexts = self.nodes - self.level_sizes[-1]
+            self.begin, self.suffixes = _widened(self.begin, contexts), _widened(self.suffixes, self.nodes)
+            occurrences.ends = occurrences.ends.astype(np.int64)
+        self.level_sizes.append(ngrams)
+
+    def counts_of_all(self) -> Counts:
+        nodes = self.nodes
+        inner = nodes - self.level_sizes[-1]
+        self.begin[inner] = nodes
+        return Counts(
+            tuple(self.level_sizes),
+            self.words[:nodes],
+            self.begin[: inner + 1],
+            self.suffixes[:nodes],
+            self.counts[:nodes],
+        )
 
 
-def _next_level(
-    stream: Int32[ndarray, " tokens"],
-    ids: Int[ndarray, " tokens"],
-    occurrences: Int[ndarray, " occurrences"],
-    sizes: Int[ndarray, " contexts"],
-    *,
-    last: bool,
-    told: Callable[[float], None],
-) -> tuple[Level, Int[ndarray, " tokens"], Int[ndarray, " occurrences"]]:
-    """One order up; the given occurrences are overwritten.
-
-    ids: of the n-gram, one order down, that ends at each place of the stream. occurrences: the places of the contexts,
-    grouped by context, without those that nothing follows; sizes: of the groups. Returns the level, with ids and
-    occurrences of its own n-grams.
-    """
-    bounds = _chunk_bounds(sizes)
-    narrow = narrowest(stream.size)
-    following = np.empty(occurrences.size, np.int64)
-    found = run_all(
-        gather,
-        [(stream, occurrences, sizes, chunk.start, chunk.stop, chunk.at, following) for chunk in bounds],
-        on_done=lambda i: told(0.6 * i / CHUNKS),
-    )
-    distinct = [0, *itertools.accumulate(chunk_distinct for chunk_distinct, _ in found)]
-    followed = [0, *itertools.accumulate(chunk_followed for _, chunk_followed in found)]
-
-    size = distinct[-1]
-    level = Level(
-        np.empty(size, np.int32), np.empty(sizes.size + 1, narrow), np.empty(size, narrow), np.empty(size, narrow)
-    )
-    level.begin[-1] = size
-    new_ids = np.empty(0 if last else stream.size, narrow)
-    outputs = (ids, level.words, level.begin, level.suffixes, level.counts, new_ids, occurrences)
-    run_all(
-        extend,
-        [
-            (following, sizes, chunk.start, chunk.stop, chunk.at, first, place, *outputs)
-            for chunk, first, place in zip(bounds, distinct[:-1], followed[:-1], strict=True)
-        ],
-        on_done=lambda i: told(0.6 + 0.4 * i / CHUNKS),
-    )
-    return level, new_ids, occurrences[: followed[-1]]
+def _widened(array: Int[ndarray, " room"], used: int) -> Int[ndarray, " room"]:
+    wide = np.empty(array.size, np.int64)
+    wide[:used] = array[:used]
+    return wide
 
 
-class Chunk(NamedTuple):
-    """Contexts start .. stop, whose occurrences begin at place `at`."""
+def _first_occurrences(stream: Int32[ndarray, " tokens"], vocabulary_size: int, trie: _Growing) -> _Occurrences:
+    """What follows the unigrams; writes the unigrams' counts."""
+    unigrams = slice(1, 1 + vocabulary_size)
+    places, following = np.empty(stream.size, narrowest(stream.size)), np.empty(stream.size, np.int32)
+    ends = np.empty((stream.size, 2), trie.begin.dtype)
+    run(group_by_context, stream, trie.counts[unigrams], places, following, ends)
+    sizes = trie.counts[: unigrams.stop].copy()
+    sizes[1 + BEGIN], sizes[1 + END] = sizes[1 + END], 0
+    return _Occurrences(places, following, ends, sizes, _shards(sizes, unigrams.start))
 
-    start: int
-    stop: int
-    at: int
+
+def _shards(sizes: Int[ndarray, " nodes"], first: int) -> list[Shard]:
+    """Cuts the contexts from `first` on into at most SHARDS ranges with about as many occurrences each."""
+    ends = np.cumsum(sizes[first:], dtype=np.int64)
+    cuts = np.unique(np.searchsorted(ends, np.linspace(0, ends[-1], SHARDS + 1)[1:-1]) + 1)
+    edges = [0, *cuts[cuts < ends.size].tolist(), ends.size]
+    return [
+        Shard(first + start, first + stop, int(ends[start - 1]) if start else 0)
+        for start, stop in itertools.pairwise(edges)
+    ]
 
 
-def _chunk_bounds(sizes: Int[ndarray, " contexts"]) -> list[Chunk]:
-    """Cuts contexts into at most CHUNKS ranges with about as many occurrences each."""
-    if not sizes.size:
-        return []  # all documents are shorter than the order
-    ends = np.cumsum(sizes, dtype=np.int64)
-    total = int(ends[-1])
-    cuts = np.unique(np.searchsorted(ends, np.linspace(0, total, CHUNKS + 1)[1:-1]) + 1)
-    edges = [0, *cuts[cuts < sizes.size].tolist(), sizes.size]
-    return [Chunk(start, stop, int(ends[start - 1]) if start else 0) for start, stop in itertools.pairwise(edges)]
+def _sort(occurrences: _Occurrences, trie: _Growing, told: Callable[[float], None]) -> list[int]:
+    """Sorts what follows each context by word; how many distinct n-grams each shard makes."""
+    given = trie.words, occurrences.sizes
+    filled = occurrences.places, occurrences.following
+    calls = [(*given, shard.start, shard.stop, *filled, shard.at) for shard in occurrences.shards]
+    return run_all(sort_following, calls, on_done=lambda done: told(done / len(calls)))
+
+
+def _number(
+    occurrences: _Occurrences, trie: _Growing, distinct: Sequence[int], *, last: bool, told: Callable[[float], None]
+) -> None:
+    """Numbers the n-grams of the level that the trie has got room for, and makes the occurrences theirs."""
+    first = trie.nodes - trie.level_sizes[-1]
+    firsts = [first, *(first + total for total in itertools.accumulate(distinct))]
+    level = trie.words, trie.begin, trie.suffixes, trie.counts
+    filled = occurrences.places, occurrences.following, occurrences.ends
+    calls = [
+        (occurrences.sizes, shard.start, shard.stop, *filled, shard.at, *level, ngram, last)
+        for shard, ngram in zip(occurrences.shards, firsts[:-1], strict=True)
+    ]
+    run_all(number, calls, on_done=lambda done: told(done / len(calls)))
+    occurrences.sizes = trie.counts
+    occurrences.shards = [
+        Shard(start, stop, shard.at)
+        for shard, (start, stop) in zip(occurrences.shards, itertools.pairwise(firsts), strict=True)
+    ]

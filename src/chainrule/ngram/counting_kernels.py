@@ -19,61 +19,69 @@ PLACE_BITS = 33  # room for 8.6 thousand million tokens, and for a thousand mill
 _PLACE = (1 << PLACE_BITS) - 1
 _INSERTION_LIMIT = 40  # below this, insertion sort beats radix sort
 _SMALL_DIGIT, _LARGE_DIGIT = 6, 11
+_BLOCK = 1024
 _LARGE = 4096  # from this size on, a digit of 11 bits pays
 
 
 @kernel
-def group_by_context(stream: Array, vocabulary_size: int, zero: Any) -> tuple[Array, Array]:
-    """The places of a stream, but for the last, grouped by the word there as a context, and the sizes of the groups.
+def group_by_context(stream: Array, counts: Array, places: Array, following: Array, ends: Array) -> None:
+    """Groups the places of a stream by the word before, as a context; <s> is before the first and after each </s>.
 
-    zero: of the type that the places shall have. Words are grouped by id, places ascend within; </s> counts as the
-    context <s>.
+    Groups ascend by word, places within them. counts: of the words. following: the words at the places. ends[place]:
+    the unigram's node there, and the word after it.
     """
-    sizes = np.zeros(vocabulary_size, np.int64)
-    for place in range(stream.size - 1):
-        sizes[stream[place]] += 1
-    sizes[BEGIN] += sizes[END]
-    sizes[END] = 0
-    cursor = np.cumsum(sizes) - sizes
-    places = np.empty(stream.size - 1, np.array([zero]).dtype)
-    for place in range(stream.size - 1):
+    counts[:] = 0
+    for word in stream:
+        counts[word] += 1
+    cursor = np.zeros(counts.size, np.int64)
+    total = 0
+    for word in range(counts.size):
+        cursor[word] = total
+        total += counts[END] if word == BEGIN else counts[word] if word != END else 0
+    context = BEGIN
+    for place in range(stream.size):
         word = stream[place]
-        if word == END:
-            word = BEGIN
-        places[cursor[word]] = place
-        cursor[word] += 1
-    return places, sizes
+        places[cursor[context]] = place
+        following[cursor[context]] = word
+        cursor[context] += 1
+        ends[place, 0] = 1 + word
+        if place > 0:
+            ends[place - 1, 1] = word
+        context = word if word != END else BEGIN
+    ends[stream.size - 1, 1] = END
 
 
 @kernel
-def gather(
-    stream: Array, occurrences: Array, sizes: Array, start: int, stop: int, at: int, following: Array
-) -> tuple[int, int]:
-    """Writes the keys of the tokens after contexts start .. stop to `following`, from `at` on, sorted in each context.
+def sort_following(words: Array, sizes: Array, start: int, stop: int, places: Array, following: Array, at: int) -> int:
+    """Sorts the occurrences after contexts start .. stop, which stand from `at` on, by word within each context.
 
-    Returns how many distinct n-grams they are, and how many of the tokens something can follow.
+    Returns how many distinct n-grams they are. Nothing follows a context that ends with </s>.
     """
-    largest = end = 0
+    largest = 0
     for context in range(start, stop):
-        largest = max(largest, sizes[context])
-        end += sizes[context]
-    scratch = np.empty(largest if largest > _INSERTION_LIMIT else 0, np.int64)
-    followed = 0
-    for i in range(at, at + end):  # apart from the sorting, so that the processor overlaps these random reads
-        place = np.int64(occurrences[i]) + 1
-        word = np.int64(stream[place])
-        followed += word != END
-        following[i] = word << PLACE_BITS | place
+        if words[context] != END:
+            largest = max(largest, sizes[context])
+    keys, scratch = np.empty(largest, np.int64), np.empty(largest if largest > _INSERTION_LIMIT else 0, np.int64)
     distinct = 0
     for context in range(start, stop):
-        keys = following[at : at + sizes[context]]
-        sort_keys(keys, scratch)
-        last = -1
-        for key in keys:
-            distinct += key >> PLACE_BITS != last
-            last = key >> PLACE_BITS
-        at += sizes[context]
-    return distinct, followed
+        if words[context] == END:
+            continue
+        size = sizes[context]
+        if size == 1:
+            distinct += 1
+        elif size > 1:
+            for i in range(size):
+                keys[i] = np.int64(following[at + i]) << PLACE_BITS | places[at + i]
+            sort_keys(keys[:size], scratch)
+            last = -1
+            for i in range(size):
+                word = keys[i] >> PLACE_BITS
+                distinct += word != last
+                last = word
+                following[at + i] = word
+                places[at + i] = keys[i] & _PLACE
+        at += size
+    return distinct
 
 
 @kernel
@@ -119,46 +127,52 @@ def sort_keys(keys: Array, scratch: Array) -> None:
 
 
 @kernel
-def extend(
-    following: Array,
+def number(
     sizes: Array,
     start: int,
     stop: int,
+    places: Array,
+    following: Array,
+    ends: Array,
     at: int,
-    first: int,
-    followed_at: int,
-    ids: Array,
     words: Array,
     begin: Array,
     suffixes: Array,
     counts: Array,
-    new_ids: Array,
-    occurrences: Array,
+    ngram: int,
+    last: bool,
 ) -> None:
-    """Numbers the n-grams that `gather` sorted, from `first` on, and fills in all that is known of them.
+    """Numbers the n-grams that `sort_following` sorted, from `ngram` on, and fills in all that is known of them.
 
-    new_ids: the n-gram that ends at each place (left alone where it is empty). occurrences: the places that something
-    can follow, from `followed_at` on.
+    Their own occurrences take the room of their contexts', one place further in the stream, and without those that
+    nothing follows; not at the last order.
     """
-    ngram = first - 1
+    suffix_of, word_after = np.empty(_BLOCK, ends.dtype), np.empty(_BLOCK, np.int32)
+    block = block_end = at
+    ngram -= 1
+    to = at
     for context in range(start, stop):
         begin[context] = ngram + 1
-        last = -1
+        if words[context] == END:
+            continue
+        word_before = -1
         for i in range(at, at + sizes[context]):
-            word = following[i] >> PLACE_BITS
-            place = following[i] & _PLACE
-            if word != last:
+            if i == block_end:  # the random reads of a block first, so that the processor overlaps them
+                block, block_end = i, min(i + _BLOCK, places.size)
+                for j in range(block, block_end):
+                    suffix_of[j - block] = ends[places[j], 0]
+                    word_after[j - block] = ends[places[j], 1]
+            word, place = following[i], places[i]
+            if word != word_before:
                 ngram += 1
-                last = word
+                word_before = word
                 words[ngram] = word
-                suffixes[ngram] = place
                 counts[ngram] = 0
+                suffixes[ngram] = suffix_of[i - block]  # the same at each of its places
             counts[ngram] += 1
-            if new_ids.size > 0:
-                new_ids[place] = ngram
-            if word != END:
-                occurrences[followed_at] = place
-                followed_at += 1
+            if not last:
+                ends[place, 0] = ngram
+                following[to] = word_after[i - block]
+                places[to] = place + 1
+                to += word != END
         at += sizes[context]
-    for i in range(first, ngram + 1):  # apart again, for the random reads
-        suffixes[i] = ids[suffixes[i]]

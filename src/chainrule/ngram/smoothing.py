@@ -16,17 +16,18 @@ import numpy as np
 from chainrule.errors import EstimationError
 from chainrule.jit import run, run_all
 from chainrule.ngram.smoothing_kernels import count_suffixes, counts_of_counts, interpolate
+from chainrule.ngram.table import ROOT
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Bool, Float32, Float64, Int
+    from jaxtyping import Bool, Float32, Int
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
-    from chainrule.ngram.counting import Level
+    from chainrule.ngram.counting import Counts
 
 CHUNKS = 64
 FALLBACK = (0.5, 1.0, 1.5)
@@ -48,62 +49,80 @@ class Discounts:
 
 @dataclass(frozen=True)
 class Estimates:
-    """The probabilities of one order; as long as the level that they belong to, pruned n-grams included."""
+    """The numbers of every n-gram that was counted, by node."""
 
-    log_probs: Float32[ndarray, " ngrams"]
-    log_backoffs: Float32[ndarray, " contexts"]  # of the contexts, one order down: log gamma
-    kept: Bool[ndarray, " ngrams"]
-    discounts: Discounts
+    log_probs: Float32[ndarray, " nodes"]
+    log_backoffs: Float32[ndarray, " inner"]  # log gamma; 0 where nothing follows
+    discounts: tuple[Discounts, ...]  # by order
+    kept: Bool[ndarray, " nodes"] | None = None  # without it, all are
 
 
-def modified_kneser_ney(levels: Sequence[Level], config: NGramConfig, progress: Progress = silent) -> list[Estimates]:
-    """The estimates of orders 1 .. len(levels).
+def modified_kneser_ney(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
+    """p(w|h) = (a(hw) - D(a(hw))) / sum_v a(hv) + gamma(h) p(w|h'), for all orders.
 
-    p(w|h) = (a(hw) - D(a(hw))) / sum_v a(hv) + gamma(h) p(w|h'), where gamma(h) holds all that was discounted and
-    pruned after h. Raises EstimationError under config.strict_discounts.
+    gamma(h) holds all that was discounted and pruned after h. Raises EstimationError under config.strict_discounts.
     """
-    vocabulary_size = len(levels[0])
+    inner, unigrams = counts.begin.size - 1, counts.level(1)
+    log_probs, log_backoffs = np.empty(counts.words.size, np.float32), np.empty(inner, np.float32)
+    probs = np.empty(max(inner, unigrams.stop), np.float32)  # those that a higher order, or the unigrams, are made of
     # The bottom is uniform over all words but <s>, which is never predicted; or it is <unk>, added below.
-    lower: Float64[ndarray, " ngrams"] = np.array([1 / (vocabulary_size - 1) if config.interpolate_unigrams else 0.0])
-    last_counts = _raw_counts_of_last_suffixes(levels) if config.kenlm_compatible else {}
-    estimates = []
-    for i, level in enumerate(levels):
-        progress(TASK, i, len(levels))
-        order = i + 1
-        adjusted = adjusted_counts(levels, order)
-        discounts = estimated_discounts(
-            order, _counts_of_counts(adjusted, last_counts.get(order) if order < len(levels) else None)
-        )
+    probs[ROOT] = 1 / (counts.level_sizes[0] - 1) if config.interpolate_unigrams else 0
+    last_counts = _raw_counts_of_last_suffixes(counts) if config.kenlm_compatible else {}
+    all_discounts = []
+    for order in range(1, counts.order + 1):
+        progress(TASK, order - 1, counts.order)
+        adjusted = adjusted_counts(counts, order)
+        first = counts.level(order).start
+        last = last_counts.get(order) if order < counts.order else None
+        discounts = estimated_discounts(order, _counts_of_counts(adjusted, first, last))
         if config.strict_discounts and discounts.problem:
             raise EstimationError(f"{discounts.problem}. Without --strict-discounts, {FALLBACK} would be taken instead")
-        kept = level.counts > config.threshold(order)
-        if order == 1:
-            kept = np.ones(vocabulary_size, np.bool_)
-        asked_for = order == 1 or order < len(levels)  # below, or by the next order
-        log_probs, log_backoffs, lower = _interpolated(level, adjusted, kept, discounts, lower, keep_probs=asked_for)
+        contexts = counts.level(order - 1)
+        edges = np.linspace(contexts.start, contexts.stop, min(CHUNKS, contexts.stop - contexts.start) + 1)
+        fixed = counts.begin, counts.suffixes, adjusted, first, counts.counts, _least_count(config, order)
+        taken = np.array([0.0, *discounts.values])
+        outputs = probs, log_probs, log_backoffs
+        pieces = itertools.pairwise(edges.astype(np.int64).tolist())
+        run_all(interpolate, [(start, stop, *fixed, taken, *outputs) for start, stop in pieces])
         if order == 1:
             if not config.interpolate_unigrams:
-                lower[UNKNOWN] += np.exp(log_backoffs[0])
-            lower[BEGIN] = 0
+                probs[1 + UNKNOWN] += np.exp(log_backoffs[ROOT])
+            probs[1 + BEGIN] = 0
             with np.errstate(divide="ignore"):
-                log_probs = np.log(lower).astype(np.float32)
-        estimates.append(Estimates(log_probs, log_backoffs, kept, discounts))
-    progress(TASK, len(levels), len(levels))
-    return estimates
+                log_probs[unigrams] = np.log(probs[unigrams])
+        all_discounts.append(discounts)
+    log_probs[ROOT] = log_backoffs[ROOT] = 0  # never asked for
+    progress(TASK, counts.order, counts.order)
+    return Estimates(log_probs, log_backoffs, tuple(all_discounts), _kept(counts, config))
 
 
-def adjusted_counts(levels: Sequence[Level], order: int) -> Int[ndarray, " ngrams"]:
+def adjusted_counts(counts: Counts, order: int) -> Int[ndarray, " ngrams"]:
     """Raw counts at the highest order and after <s>; the number of distinct left neighbours for all others."""
-    level = levels[order - 1]
-    if order == len(levels):
-        return level.counts
-    adjusted = np.zeros(len(level), level.counts.dtype)
-    run(count_suffixes, levels[order].suffixes, adjusted)
-    first, last = BEGIN, BEGIN + 1  # n-grams that begin with <s> are neighbours, since their contexts are
-    for above in levels[1:order]:
-        first, last = int(above.begin[first]), int(above.begin[last])
-    adjusted[first:last] = level.counts[first:last]
+    level = counts.level(order)
+    if order == counts.order:
+        return counts.counts[level]
+    adjusted = np.zeros(level.stop - level.start, counts.counts.dtype)
+    run(count_suffixes, counts.suffixes[counts.level(order + 1)], level.start, adjusted)
+    first, last = 1 + BEGIN, 2 + BEGIN  # n-grams that begin with <s> are neighbours, since their contexts are
+    for _ in range(order - 1):
+        first, last = int(counts.begin[first]), int(counts.begin[last])
+    adjusted[first - level.start : last - level.start] = counts.counts[first:last]
     return adjusted
+
+
+def _least_count(config: NGramConfig, order: int) -> int:
+    """n-grams seen less often are pruned; no unigram is."""
+    return 0 if order == 1 else config.threshold(order) + 1
+
+
+def _kept(counts: Counts, config: NGramConfig) -> Bool[ndarray, " nodes"] | None:
+    if max(config.prune) == 0:
+        return None
+    kept = np.ones(counts.words.size, np.bool_)
+    for order in range(2, counts.order + 1):
+        level = counts.level(order)
+        kept[level] = counts.counts[level] >= _least_count(config, order)
+    return kept
 
 
 def estimated_discounts(order: int, n: Sequence[int]) -> Discounts:
@@ -130,53 +149,36 @@ def estimated_discounts(order: int, n: Sequence[int]) -> Discounts:
     return Discounts(order, (values[0], values[1], values[2]))
 
 
-def _interpolated(
-    level: Level,
-    adjusted: Int[ndarray, " ngrams"],
-    kept: Bool[ndarray, " ngrams"],
-    discounts: Discounts,
-    lower: Float64[ndarray, " lower_ngrams"],
-    *,
-    keep_probs: bool,
-) -> tuple[Float32[ndarray, " ngrams"], Float32[ndarray, " contexts"], Float64[ndarray, " ngrams"]]:
-    contexts = level.begin.size - 1
-    probs = np.empty(len(level) if keep_probs else 0, np.float64)
-    log_probs, log_backoffs = np.empty(len(level), np.float32), np.empty(contexts, np.float32)
-    edges = np.linspace(0, contexts, min(CHUNKS, contexts) + 1).astype(np.int64).tolist()
-    taken = np.array([0.0, *discounts.values])
-    arrays = (level.begin, level.suffixes, adjusted, kept, taken, lower, probs, log_probs, log_backoffs)
-    run_all(interpolate, [(start, stop, *arrays) for start, stop in itertools.pairwise(edges)])
-    return log_probs, log_backoffs, probs
-
-
-def _counts_of_counts(adjusted: Int[ndarray, " ngrams"], last: tuple[int, int] | None) -> list[int]:
+def _counts_of_counts(adjusted: Int[ndarray, " ngrams"], first: int, last: tuple[int, int] | None) -> list[int]:
     """How many n-grams have an adjusted count of 1, 2, 3, 4.
 
-    last: the id of an n-gram that is taken with another count, and that count.
+    first: their first node. last: a node that is taken with another count, and that count.
     """
     n = run(counts_of_counts, adjusted)
     if last is not None:
-        ngram, count = last
-        n[min(adjusted[ngram], 5)] -= 1
+        node, count = last
+        n[min(adjusted[node - first], 5)] -= 1
         n[min(count, 5)] += 1
     return [int(value) for value in n[1:5]]
 
 
-def _raw_counts_of_last_suffixes(levels: Sequence[Level]) -> dict[int, tuple[int, int]]:
-    """By order, the id and raw count of the suffix of that n-gram of the highest order which suffix order puts last."""
-    if not len(levels[-1]):
+def _raw_counts_of_last_suffixes(counts: Counts) -> dict[int, tuple[int, int]]:
+    """By order, the node and raw count of the suffix of that n-gram of the highest order which comes last by suffix."""
+    highest = counts.level(counts.order)
+    if highest.start == highest.stop:
         return {}
-    ids = {len(levels): np.arange(len(levels[-1]))}
-    for order in range(len(levels), 1, -1):
-        ids[order - 1] = levels[order - 1].suffixes[ids[order]]
+    nodes = {counts.order: np.arange(highest.start, highest.stop)}
+    for order in range(counts.order, 1, -1):
+        nodes[order - 1] = counts.suffixes[nodes[order]]
     # Suffix order compares the last word first: the only word of the shortest suffix. lexsort's last key counts most.
-    last = int(np.lexsort([_first_words(levels, order)[ids[order]] for order in ids])[-1])
-    return {order: (int(ids[order][last]), int(levels[order - 1].counts[ids[order][last]])) for order in ids}
+    last = int(np.lexsort([_first_words(counts, order)[nodes[order]] for order in nodes])[-1])
+    return {order: (int(nodes[order][last]), int(counts.counts[nodes[order][last]])) for order in nodes}
 
 
-def _first_words(levels: Sequence[Level], order: int) -> Int[ndarray, " ngrams"]:
-    """The first word of every n-gram of an order."""
-    words: Int[ndarray, " ngrams"] = levels[0].words
-    for level in levels[1:order]:
-        words = np.repeat(words, np.diff(level.begin))
-    return words
+def _first_words(counts: Counts, order: int) -> Int[ndarray, " nodes"]:
+    """The first word of every n-gram up to an order, by node."""
+    words = [np.zeros(1, counts.words.dtype), counts.words[counts.level(1)]]
+    for n in range(1, order):
+        begin = counts.begin[counts.level(n).start : counts.level(n).stop + 1]
+        words.append(np.repeat(words[-1], np.diff(begin)))
+    return np.concatenate(words)

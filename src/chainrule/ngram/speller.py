@@ -21,7 +21,7 @@ from chainrule.ngram.alphabet import FIRST, Alphabet
 from chainrule.ngram.config import MAX_ORDER
 from chainrule.ngram.counting import count_ngrams
 from chainrule.ngram.model import NGramModel
-from chainrule.ngram.table import Table, packed
+from chainrule.ngram.table import Table, table_of
 from chainrule.ngram.witten_bell import witten_bell
 from chainrule.protocol import END, UNKNOWN
 
@@ -63,8 +63,8 @@ class Speller:
         """
         alphabet = Alphabet.of(spellings, never)
         stream = alphabet.symbols(spellings or [b""])
-        levels = count_ngrams(stream, len(alphabet), ORDER)
-        table = packed(levels, witten_bell(levels))
+        counts = count_ngrams(stream, len(alphabet), ORDER)
+        table = table_of(counts, witten_bell(counts))
         unnormalised = cls(table, alphabet, vocabulary, unseen_types=unseen_types)
         closed = math.fsum(np.exp(unnormalised.log_probs([b"", *vocabulary.tokens()])).tolist())
         return cls(table, alphabet, vocabulary, unseen_types=unseen_types, log_open=math.log1p(-closed))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int, Int32
     from numpy import ndarray
 
-    from chainrule.ngram.counting import Level
+    from chainrule.ngram.counting import Counts
     from chainrule.ngram.smoothing import Estimates
 
 ROOT = 0
@@ -52,8 +52,7 @@ class Table:
 
     def level(self, order: int) -> slice:
         """The nodes of one order; order 0 is the root."""
-        ends = np.cumsum((1, *self.level_sizes)).tolist()
-        return slice(0, 1) if order == 0 else slice(ends[order - 1], ends[order])
+        return level_slice(self.level_sizes, order)
 
     def arrays(self) -> dict[str, ndarray]:
         """The arrays that `from_arrays` takes."""
@@ -95,36 +94,26 @@ class Table:
         return cls(tuple(level_sizes), **{name: arrays[name] for name in expected})
 
 
-def packed(levels: Sequence[Level], estimates: Sequence[Estimates]) -> Table:
-    """The table of estimated levels, without the n-grams that were pruned."""
-    sizes = [int(np.count_nonzero(estimate.kept)) for estimate in estimates]
-    nodes, inner = 1 + sum(sizes), 1 + sum(sizes[:-1])
-    table = Table(
-        tuple(sizes),
-        words=np.zeros(nodes, np.int32),
-        log_probs=np.zeros(nodes, np.float32),
-        begin=np.empty(inner + 1, np.int32 if nodes < 2**31 else np.int64),
-        log_backoffs=np.zeros(inner, np.float32),
+def table_of(counts: Counts, estimates: Estimates) -> Table:
+    """The table of estimated n-grams, without those that were pruned."""
+    if estimates.kept is None:
+        return Table(counts.level_sizes, counts.words, estimates.log_probs, counts.begin, estimates.log_backoffs)
+    kept = estimates.kept
+    inner = counts.begin.size - 1
+    sizes = tuple(int(np.count_nonzero(kept[counts.level(order)])) for order in range(1, counts.order + 1))
+    renumbered = np.cumsum(kept, dtype=counts.begin.dtype) - kept  # a node's new number, or that of the next one kept
+    renumbered = np.append(renumbered, renumbered.dtype.type(1 + sum(sizes)))
+    inner_kept = kept[:inner]
+    return Table(
+        sizes,
+        counts.words[kept],
+        estimates.log_probs[kept],
+        np.append(renumbered[counts.begin[:inner][inner_kept]], renumbered[-1:]),
+        estimates.log_backoffs[inner_kept],
     )
-    first = 1  # of the level's nodes
-    contexts = slice(0, 1)
-    kept_contexts = np.ones(1, np.bool_)
-    for level, estimate, size in zip(levels, estimates, sizes, strict=True):
-        nodes_here = slice(first, first + size)
-        kept = estimate.kept
-        if size == len(level):
-            table.words[nodes_here], table.log_probs[nodes_here] = level.words, estimate.log_probs
-            begin = level.begin[:-1]
-        else:
-            table.words[nodes_here], table.log_probs[nodes_here] = level.words[kept], estimate.log_probs[kept]
-            begin = np.concatenate([[0], np.cumsum(kept)])[level.begin[:-1]]
-        if first == 1:
-            table.begin[0] = 1  # the empty context's backoff is never asked for
-        else:
-            inside = begin if kept_contexts.all() else begin[kept_contexts]
-            table.begin[contexts] = first + inside.astype(table.begin.dtype, copy=False)
-            table.log_backoffs[contexts] = estimate.log_backoffs[kept_contexts]
-        contexts, kept_contexts = nodes_here, kept
-        first += size
-    table.begin[inner] = nodes
-    return table
+
+
+def level_slice(level_sizes: Sequence[int], order: int) -> slice:
+    """The nodes of one order; order 0 is the root."""
+    first = sum(level_sizes[: order - 1]) + 1
+    return slice(ROOT, ROOT + 1) if order == 0 else slice(first, first + level_sizes[order - 1])

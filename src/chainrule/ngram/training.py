@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.ngram.counting import count_ngrams
 from chainrule.ngram.model import NGramModel
 from chainrule.ngram.smoothing import modified_kneser_ney
-from chainrule.ngram.table import packed
+from chainrule.ngram.table import table_of
 from chainrule.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ def train_ngram(
 
     Raises EstimationError under config.strict_discounts.
     """
-    levels = count_ngrams(stream, vocabulary_size, config.order, progress)
-    estimates = modified_kneser_ney(levels, config, progress)
-    table = packed(levels, estimates)
+    counts = count_ngrams(stream, vocabulary_size, config.order, progress)
+    estimates = modified_kneser_ney(counts, config, progress)
+    table = table_of(counts, estimates)
     record = {
         "ngrams": list(table.level_sizes),
-        "ngrams_counted": [len(level) for level in levels],
-        "discounts": [_discount_record(estimate.discounts) for estimate in estimates],
+        "ngrams_counted": list(counts.level_sizes),
+        "discounts": [_discount_record(discounts) for discounts in estimates.discounts],
     }
     return NGramModel(table), record
 

@@ -12,37 +12,33 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.ngram.smoothing import Discounts, Estimates
+from chainrule.ngram.smoothing import Estimates
+from chainrule.ngram.table import ROOT
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from jaxtyping import Float64
-    from numpy import ndarray
-
-    from chainrule.ngram.counting import Level
+    from chainrule.ngram.counting import Counts
 
 
-def witten_bell(levels: Sequence[Level]) -> list[Estimates]:
-    """The estimates of orders 1 .. len(levels); <s> is never predicted."""
-    lower: Float64[ndarray, " ngrams"] = np.array([1 / (len(levels[0]) - 1)])
-    estimates = []
-    for order, level in enumerate(levels, start=1):
-        counts = level.counts.astype(np.float64)
-        sizes = np.diff(level.begin)  # of the contexts' groups, some of them empty
-        kinds = np.add.reduceat(np.append(counts > 0, False), level.begin[:-1], dtype=np.int64) * (sizes > 0)
-        totals = np.add.reduceat(np.append(counts, 0.0), level.begin[:-1]) * (sizes > 0)
+def witten_bell(counts: Counts) -> Estimates:
+    """The estimates of all orders; <s> is never predicted."""
+    inner = counts.begin.size - 1
+    probs, unseen = np.empty(counts.words.size, np.float64), np.empty(inner, np.float64)
+    probs[ROOT] = 1 / (counts.level_sizes[0] - 1)
+    for order in range(1, counts.order + 1):
+        contexts, level = counts.level(order - 1), counts.level(order)
+        begin = counts.begin[contexts.start : contexts.stop + 1] - level.start
+        sizes = np.diff(begin)  # of the contexts' groups, some of them empty
+        seen = counts.counts[level].astype(np.float64)
+        kinds = np.add.reduceat(np.append(seen > 0, False), begin[:-1], dtype=np.int64) * (sizes > 0)
+        totals = np.add.reduceat(np.append(seen, 0.0), begin[:-1]) * (sizes > 0)
         with np.errstate(invalid="ignore"):
-            unseen = np.where(totals > 0, kinds / (totals + kinds), 1.0)  # what goes to the lower order
-            norms = np.repeat(totals + kinds, sizes)
-        probs = counts / norms + np.repeat(unseen, sizes) * lower[level.suffixes]
+            unseen[contexts] = np.where(totals > 0, kinds / (totals + kinds), 1.0)  # what goes to the lower order
+        norms, shares = np.repeat(totals + kinds, sizes), np.repeat(unseen[contexts], sizes)
+        probs[level] = seen / norms + shares * probs[counts.suffixes[level]]
         if order == 1:
-            probs[BEGIN] = 0
-        with np.errstate(divide="ignore"):
-            log_probs = np.log(probs).astype(np.float32)
-        log_backoffs = np.log(unseen).astype(np.float32)
-        kept = np.ones(len(level), np.bool_)
-        estimates.append(Estimates(log_probs, log_backoffs, kept, Discounts(order, (0.0, 0.0, 0.0))))
-        lower = probs
-    return estimates
+            probs[1 + BEGIN] = 0
+    with np.errstate(divide="ignore"):
+        log_probs, log_backoffs = np.log(probs).astype(np.float32), np.log(unseen).astype(np.float32)
+    log_probs[ROOT] = log_backoffs[ROOT] = 0  # never asked for
+    return Estimates(log_probs, log_backoffs, discounts=())
