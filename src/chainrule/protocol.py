@@ -200,7 +200,7 @@ def check_log_probs(log_probs: Float32[ndarray, " tokens"] | Float32[ndarray, "r
     if log_probs.size and not (largest := log_probs.max()) <= _LARGEST_LOG_PROB:  # NaN is not, either
         raise ModelFormatError(
             f"the model gives a log-probability of {largest}, which can be at most 0; its file is damaged: "
-            "try chainrule verify"
+            "try chainrule verify, or make it again"
         )
 
 

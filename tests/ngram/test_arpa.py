@@ -7,6 +7,7 @@ import gzip
 import lzma
 import math
 import os
+import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -351,7 +352,9 @@ def test_an_empty_order(tmp_path: Path) -> None:
         ("-0.5\ta\t", "inf\ta\t", "line 10: found 'inf'"),
         ("-0.5\ta\t", "-0.5x\ta\t", "line 10: found '-0.5x'"),
         ("-0.5\ta\t-0.75", "-0.5\ta\tNaN", "line 10: found 'NaN', expected a log10 back-off"),
-        ("-0.5\ta\t-0.75", "-0.5\ta\t1e31", "line 10: found '1e31', expected a log10 back-off"),
+        ("-0.5\ta\t-0.75", "-0.5\ta\t38.1", r"line 10: found '38.1', expected a log10 back-off from -1e\+30 to 38"),
+        ("-0.5\ta\t-0.75", "-0.5\ta\t-1e31", "line 10: found '-1e31', expected a log10 back-off"),
+        ("-0.25\ta b\t", "-0.25\na b\t", "line 15: found '-0.25', expected a log10 probability and 2 words"),
         ("-0.15\t<s> a b", "-0.15\t<s> a b\t-0.1", "line 20: found '-0.1', expected no back-off at the highest order"),
         ("-0.5\ta\t-0.75", "-0.5", "line 10: found '-0.5', expected a log10 probability and 1 word"),
         ("-0.25\ta b\t", "-0.25\ta b a\t", "line 15: found 'a', expected a log10 back-off"),
@@ -398,6 +401,30 @@ def test_an_orphan_that_is_there_twice(tmp_path: Path) -> None:
     text = SMALL.replace("-0.15\t<s> a b\n-0.2\ta b </s>", "-0.15\ta a b\n-0.2\ta a b")
     with pytest.raises(ModelFormatError, match="line 19: found the 3-gram 'a a b' twice"):
         read_arpa(written(tmp_path, text))
+
+
+def test_blank_lines_cost_no_memory(tmp_path: Path) -> None:
+    """However many lines a block of a compressed file has, there is room only for the n-grams that can be in it."""
+    text = SMALL.replace("\n\n", "\n" * 5_000_000).replace("-0.5\ta", "\n" * 9_000_000 + "-0.5\ta").encode()
+    path = written(tmp_path, gzip.compress(text), "m.arpa.gz")
+    tracemalloc.start()
+    table, vocabulary = read_arpa(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert_close(ngrams_of(table, vocabulary), ngrams_in(SMALL))
+    assert peak < 32 * arpa_source.BLOCK_BYTES  # some blocks at a time, and what can be in them
+
+
+def test_lines_of_the_fewest_bytes(tmp_path: Path) -> None:
+    """As many n-grams as a text can hold, and one more that is broken off."""
+    words = [chr(code) for code in range(33, 127)]
+    unigrams = [f"0\t{word}" for word in ["<s>", "</s>", "<unk>", *words]]
+    bigrams = [f"0 {a} {b}" for a in words for b in words]
+    head = f"\\data\\\nngram 1={len(unigrams)}\nngram 2={len(bigrams)}\n\\1-grams:\n"
+    text = head + "\n".join([*unigrams, "\\2-grams:", *bigrams, "\\end\\", ""])
+    assert read_arpa(written(tmp_path, text))[0].level_sizes == (len(unigrams), len(bigrams))
+    with pytest.raises(ModelFormatError, match="found '0', expected a log10 probability and 2 words"):
+        read_arpa(written(tmp_path, text.replace("\n\\end", "\n0\n\\end")))
 
 
 def test_absurd_counts_in_a_compressed_file_cost_nothing(tmp_path: Path) -> None:

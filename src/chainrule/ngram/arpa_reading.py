@@ -32,7 +32,7 @@ from chainrule.text.vocabulary_kernels import insert_all
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from jaxtyping import Float32, Int32, Int64, UInt8, UInt64
+    from jaxtyping import Float32, Int, Int32, Int64, UInt8, UInt64
     from numpy import ndarray
 
     from chainrule.ngram.table import Table
@@ -138,8 +138,10 @@ class _Lines:
 
 
 def _parse(block: ArpaBlock, order: int, has_backoffs: bool, known: _Words) -> _Lines:
-    rows = np.empty((block.lines, max(order, 2)), np.int32)
-    log_probs, log_backoffs = np.empty(block.lines, np.float32), np.empty(block.lines, np.float32)
+    least = 2 * order + 2  # bytes of a line: a digit, a byte for each word, the space before each, a newline
+    room = min(block.lines, (block.text.size + 1) // least) + 1  # a blank line must cost no memory
+    rows = np.empty((room, max(order, 2)), np.int32)
+    log_probs, log_backoffs = np.empty(room, np.float32), np.empty(room, np.float32)
     status, count, left_out, start, stop = kernels.parse_lines(
         block.text,
         order,
@@ -184,7 +186,7 @@ def _fail_at(source: ArpaSource, lines: _Lines, order: int) -> NoReturn:
     words = "word" if order == 1 else "words"
     expected = {
         kernels.BAD_PROBABILITY: "a log10 probability, which is a number of at most 0",
-        kernels.BAD_BACKOFF: f"a log10 back-off, which is a number of at most {kernels.LARGEST_BACKOFF:g}",
+        kernels.BAD_BACKOFF: f"a log10 back-off from {kernels.LEAST_BACKOFF:g} to {kernels.LARGEST_BACKOFF:g}",
         kernels.NEEDLESS_BACKOFF: "no back-off at the highest order",
         kernels.UNKNOWN_WORD: "a word that is among the 1-grams",
         kernels.TOO_FEW_FIELDS: f"a log10 probability and {order} {words}",
@@ -205,11 +207,12 @@ def _read_unigrams(
     for batch in _parsed(source, 1, counts, _NO_WORDS):
         for lines in batch:
             _check_utf8(source, lines.block)
-            texts.append(lines.block.text)
-            places.append(lines.rows.astype(np.int64) + size)
-            log_probs.append(lines.log_probs)
-            log_backoffs.append(lines.log_backoffs)
-            size += lines.block.text.size
+            words, offsets = _spelled(lines.block.text, lines.rows)  # the text itself is let go
+            texts.append(words)
+            places.append(np.column_stack([offsets[:-1], offsets[1:]]) + size)
+            log_probs.append(lines.log_probs.copy())
+            log_backoffs.append(lines.log_backoffs.copy())
+            size += words.size
     text, where = np.concatenate(texts), np.concatenate(places)
     unknown, begin, end = (_index_of(marker.encode(), text, where) for marker in MARKER_TOKENS)
     for marker, index in ((MARKER_TOKENS[BEGIN], begin), (MARKER_TOKENS[END], end)):
@@ -256,7 +259,7 @@ def _index_of(word: bytes, text: UInt8[ndarray, " bytes"], places: Int64[ndarray
 
 
 def _spelled(
-    text: UInt8[ndarray, " bytes"], places: Int64[ndarray, "words 2"]
+    text: UInt8[ndarray, " bytes"], places: Int[ndarray, "words 2"]
 ) -> tuple[UInt8[ndarray, " bytes"], Int64[ndarray, " words+1"]]:
     """The words at these places one after the other, and where each begins."""
     offsets = np.concatenate([[0], np.cumsum(places[:, 1] - places[:, 0])])

@@ -16,7 +16,8 @@ Array = NDArray[Any]
 
 # What parse_lines returns first: all is well, or what is wrong with the field at the place that it returns last.
 FINE, BAD_PROBABILITY, BAD_BACKOFF, NEEDLESS_BACKOFF, UNKNOWN_WORD, TOO_FEW_FIELDS, TOO_MANY_FIELDS = range(7)
-LARGEST_BACKOFF = 1e30  # decimal; so that no sum of them overflows
+# Decimal. More than 10^38 is no float32, and no back-off of a distribution; below, only sums of them must not overflow.
+LARGEST_BACKOFF, LEAST_BACKOFF = 38.0, -1e30
 
 _LOG_10 = math.log(10)
 _LOG10_OF_ZERO = -99.0  # SRILM's convention
@@ -55,9 +56,9 @@ def parse_lines(
     """Writes each line's word ids to a row of `rows`, and its numbers in nats; blank lines are passed over.
 
     slots, pool, offsets: the hash table of the vocabulary; ids from `size` on are other names of <unk>. Where `slots`
-    is empty, `order` is 1 and `rows` gets the places where the word starts and stops. The outputs have room for all
-    lines. Returns a status, the number of rows, that of n-grams left out since <s> is in them but not first, and the
-    place of the wrong field.
+    is empty, `order` is 1 and `rows` gets the places where the word starts and stops. The outputs have room for one
+    n-gram more than there can be in the text. Returns a status, the number of rows, that of n-grams left out since <s>
+    is in them but not first, and the place of the wrong field.
     """
     starts = np.zeros(order, np.int64)  # of the words of the line before
     stops = np.zeros(order, np.int64)
@@ -105,7 +106,7 @@ def parse_lines(
                 log10_backoff, i = _number_from(text, start)
                 if log10_backoff == -np.inf:
                     log10_backoff = _LOG10_OF_ZERO
-                if not abs(log10_backoff) <= LARGEST_BACKOFF:
+                if not LEAST_BACKOFF <= log10_backoff <= LARGEST_BACKOFF:
                     return BAD_BACKOFF, count, left_out, start, i
                 if log10_backoff != 0 and not has_backoffs:
                     return NEEDLESS_BACKOFF, count, left_out, start, i

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 import os
+import re
 import stat
 import zlib
 from contextlib import ExitStack, contextmanager
@@ -30,6 +31,7 @@ BLOCK_BYTES = 1 << 22  # no line may be longer
 CUT_SHORT = "the file is cut short, so get it anew"
 DAMAGED = "the file is damaged, or is no ARPA file"
 _SECTION = b"\\"  # what the lines that begin a section begin with
+_NOT_BLANK = re.compile(rb"[^ \t\r\n]")
 _SHOWN = 60  # bytes of a file that a message quotes at most
 
 
@@ -54,21 +56,31 @@ class ArpaSource:
     def next_line(self) -> bytes | None:
         """The next line that is not blank, without white space around it; None at the end."""
         while self._fill():
+            self._skip_blank_lines()
             stop = self._block.find(b"\n", self._at) + 1 or len(self._block)
             line = bytes(self._block[self._at : stop]).strip()
-            self.line, self._at = self.line + 1, stop
             if line:
+                self.line, self._at = self.line + 1, stop
                 return line
+            self._at = stop
         return None
 
     def lines_before_section(self) -> Iterator[bytes]:
         """Lines that are not blank, up to one that begins a section."""
-        while self._fill() and not self._is_at_section():
-            stop = self._block.find(b"\n", self._at) + 1 or len(self._block)
-            line = bytes(self._block[self._at : stop]).strip()
-            self.line, self._at = self.line + 1, stop
-            if line:
-                yield line
+        while self._fill():
+            self._skip_blank_lines()
+            if self._at == len(self._block):
+                continue
+            if self._is_at_section() or (line := self.next_line()) is None:
+                return
+            yield line
+
+    def _skip_blank_lines(self) -> None:
+        """Within the block, many at once."""
+        found = _NOT_BLANK.search(self._block, self._at)
+        start = self._block.rfind(b"\n", self._at, found.start() if found else None) + 1 or self._at
+        self.line += self._block.count(b"\n", self._at, start)
+        self._at = start
 
     def blocks_before_section(self) -> Iterator[ArpaBlock]:
         """Lines up to one that begins a section."""
