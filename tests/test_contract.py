@@ -13,6 +13,9 @@ from oracles import BEGIN, END, UNKNOWN, random_backoff_grams, table_of
 
 import chainrule
 from chainrule import NGramConfig, UniformConfig
+from chainrule.decoding.beam import BeamConfig, search
+from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.sampling import GREEDY, SamplingConfig, sample
 from chainrule.errors import SettingError
 from chainrule.protocol import unknown_log_probs_of
 
@@ -298,3 +301,32 @@ def test_ids_may_come_in_lists_and_must_be_integers(model: LanguageModel[Any]) -
     for call in (lambda: model.score([np.array([2.5])]), lambda: model.advance(model.start([[]]), np.array([3.7]))):
         with pytest.raises(SettingError, match="expected the integers"):
             call()
+
+
+def test_a_beam_of_one_equals_greedy(model, prefixes) -> None:
+    constraints = Constraints(max_tokens=6)
+    greedy = sample(model, prefixes, GREEDY, constraints, seed=0)
+    for text, found in zip(greedy, search(model, prefixes, BeamConfig(size=1), constraints), strict=True):
+        assert found.hypotheses[0].tokens.tolist() == text.tokens.tolist()
+        assert found.hypotheses[0].log_prob == pytest.approx(text.log_prob, abs=CLOSE)
+
+
+def test_an_exhaustive_beam_equals_brute_force(model, prefixes) -> None:
+    words = [3, 4, 5]
+    constraints = Constraints(allowed=words, max_tokens=2)
+    [found] = search(model, prefixes[2:3], BeamConfig(size=40, best=40), constraints)
+    texts = [[], *([a] for a in words), *([a, b] for a in words for b in words)]
+    expected = []
+    for text in texts:
+        [scores] = model.score([ids(*text)], prefixes=prefixes[2:3], end=len(text) < 2)
+        expected.append(float(scores.sum(dtype=np.float64)))
+    assert [h.log_prob for h in found.hypotheses] == pytest.approx(sorted(expected, reverse=True), abs=CLOSE)
+    assert sorted(h.tokens.tolist() for h in found.hypotheses) == sorted(texts)
+
+
+def test_sampled_texts_have_the_log_probs_of_scoring(model, prefixes) -> None:
+    for config in (None, SamplingConfig(top_k=5), SamplingConfig(temperature=0.7), SamplingConfig(top_p=0.8)):
+        texts = sample(model, prefixes, config, Constraints(max_tokens=5), seed=3)
+        for prefix, text in zip(prefixes, texts, strict=True):
+            [expected] = model.score([text.tokens], prefixes=[prefix], end=text.ending == "end")
+            np.testing.assert_allclose(text.log_probs, expected, rtol=0, atol=CLOSE)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule import Lines, Model, NGramConfig, TokenizerConfig, UniformConfig
+from chainrule import Limits, Lines, Model, NGramConfig, SamplingConfig, TokenizerConfig, UniformConfig
 from chainrule.errors import ModelFormatError, OutputError, SettingError, TextError
 from chainrule.tensors import open_tensors, write_tensors
 
@@ -195,7 +195,7 @@ def test_less_than_one_is_an_error(trigram: Model, call: str, message: str) -> N
 
 @pytest.mark.parametrize("temperature", [0, 0.5, 1, 5])
 def test_generated_texts_begin_with_the_prompt_and_hold_no_marker(model: Model, temperature: float) -> None:
-    texts = model.generate("ka vi", 30, max_tokens=8, temperature=temperature, seed=1)
+    texts = model.generate("ka vi", 30, SamplingConfig(temperature=temperature), Limits(max_tokens=8), seed=1)
     assert len(texts) == 30
     for text in texts:
         assert text == "ka vi" or text.startswith("ka vi ")
@@ -215,14 +215,14 @@ def test_generated_texts_begin_with_the_prompt_and_hold_no_marker(model: Model, 
 )
 def test_unknown_words_of_a_prompt_are_kept_as_they_are_written(tokenizer: str, prompt: str, fixtures: Path) -> None:
     model = chainrule.train(fixtures / "heldout.txt", NGramConfig(order=3), tokenizer=tokenizer)
-    texts = model.generate(prompt, 10, max_tokens=5)
+    texts = model.generate(prompt, 10, limits=Limits(max_tokens=5))
     assert len(set(texts)) > 1
     assert all(text.startswith(prompt) for text in texts)
 
 
 def test_nothing_is_added_where_no_token_may_be(trigram: Model) -> None:
-    assert trigram.generate("ka zzz", max_tokens=0) == ["ka zzz"]
-    assert trigram.generate(max_tokens=0) == [""]
+    assert trigram.generate("ka zzz", limits=Limits(max_tokens=0)) == ["ka zzz"]
+    assert trigram.generate(limits=Limits(max_tokens=0)) == [""]
 
 
 def test_the_same_seed_generates_the_same_texts(trigram: Model) -> None:
@@ -347,4 +347,5 @@ def test_a_folder_keeps_its_tokenizer_and_takes_another_rule_for_markers(tmp_pat
 
 def test_without_a_seed_texts_differ_from_call_to_call() -> None:
     model = chainrule.train(chainrule.Lines([" ".join(map(str, range(100)))]), chainrule.UniformConfig())
-    assert model.generate(max_tokens=20) != model.generate(max_tokens=20)
+    short = Limits(max_tokens=20)
+    assert model.generate(limits=short) != model.generate(limits=short)

@@ -10,6 +10,9 @@ The names below are imported when they are first used, so that `import chainrule
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from chainrule.decoding.beam import BeamConfig
+    from chainrule.decoding.limits import Limits
+    from chainrule.decoding.sampling import SamplingConfig
     from chainrule.errors import (
         ChainruleError,
         EstimationError,
@@ -30,16 +33,19 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "BeamConfig": "decoding.beam",
     "ChainruleError": "errors",
     "Corpus": "text.corpus",
     "EstimationError": "errors",
     "LanguageModel": "protocol",
+    "Limits": "decoding.limits",
     "Lines": "text.corpus",
     "Measurement": "evaluation.likelihood",
     "Model": "model",
     "ModelFormatError": "errors",
     "NGramConfig": "ngram.config",
     "OutputError": "errors",
+    "SamplingConfig": "decoding.sampling",
     "Scorer": "protocol",
     "SettingError": "errors",
     "TextError": "errors",
@@ -51,16 +57,19 @@ _HOMES = {
 }
 
 __all__ = [
+    "BeamConfig",
     "ChainruleError",
     "Corpus",
     "EstimationError",
     "LanguageModel",
+    "Limits",
     "Lines",
     "Measurement",
     "Model",
     "ModelFormatError",
     "NGramConfig",
     "OutputError",
+    "SamplingConfig",
     "Scorer",
     "SettingError",
     "TextError",

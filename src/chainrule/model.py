@@ -24,7 +24,7 @@ import numpy as np
 
 from chainrule import __version__
 from chainrule.configuration import TokenizerEntry
-from chainrule.decoding.sampling import sample
+from chainrule.decoding.texts import Text, TextDecoder
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.evaluation.likelihood import Measurement, measure
 from chainrule.families import FAMILIES, family_of
@@ -43,13 +43,16 @@ from chainrule.text.tokenizer_config import BUILT_IN, LEARNT, TokenizerConfig
 from chainrule.text.vocabulary import Markers, Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from _typeshed import DataclassInstance
     from jaxtyping import Float32, Float64, Int32
     from numpy import ndarray
 
     from chainrule.configuration import ModelEntry
+    from chainrule.decoding.beam import BeamConfig
+    from chainrule.decoding.limits import Limits
+    from chainrule.decoding.sampling import SamplingConfig
     from chainrule.ngram.speller import Speller
     from chainrule.protocol import LanguageModel
     from chainrule.text.splitters import Splitter
@@ -133,30 +136,69 @@ class Model:
         self,
         prompt: str = "",
         n: int = 1,
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
         *,
-        max_tokens: int = 100,
-        temperature: float = 1.0,
         seed: int | None = None,
         progress: Progress = silent,
     ) -> list[str]:
-        """n sampled texts that begin with the prompt, as normalised; <unk> is never drawn.
+        """n sampled texts that begin with the prompt, as normalised.
 
         seed: the same one gives the same texts; without one, each call gives others. Raises SettingError.
+
+        good:  model.generate("I visited San", 5, SamplingConfig(temperature=0.8), Limits(max_tokens=20), seed=1)
         """
+        return [text.text for text in self.sample(prompt, n, sampling, limits, seed=seed, progress=progress)]
+
+    def sample(
+        self,
+        prompt: str = "",
+        n: int = 1,
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        progress: Progress = silent,
+    ) -> list[Text]:
+        """As `generate`; each text with its log-probability, its tokens, and why it ended."""
         if n < 1:
             raise SettingError(f"n is {n}; expected 1 or more")
-        prefix = self._prompt(prompt)
-        continuations = sample(
-            self.language_model,
-            [prefix] * n,
-            seed=secrets.randbits(32) if seed is None else seed,
-            max_tokens=max_tokens,
-            temperature=temperature,
-            banned=[UNKNOWN],
-            progress=progress,
-        )
-        begun = self._surfaces(prompt)
-        return [self._joined(begun, tokens) for tokens in continuations]
+        seed = secrets.randbits(32) if seed is None else seed
+        return self.decoder.sample(prompt, n, sampling, limits, seed=seed, progress=progress)
+
+    def stream(
+        self,
+        prompt: str = "",
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+    ) -> Iterator[str]:
+        """The first text of `generate`, piece by piece while it is drawn; the first piece is the prompt."""
+        seed = secrets.randbits(32) if seed is None else seed
+        return self.decoder.stream(prompt, sampling, limits, seed=seed)
+
+    def beam(
+        self,
+        prompt: str = "",
+        search: BeamConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        progress: Progress = silent,
+    ) -> list[Text]:
+        """The likeliest texts that begin with the prompt, with their scores, best first. Raises SettingError."""
+        return self.decoder.search(prompt, search, limits, progress=progress).texts
+
+    def unknown_words(self, text: str) -> list[str]:
+        """The tokens of a text that the vocabulary lacks, each once, as they are written. Raises MarkerError."""
+        encoded = self.tokenizer.encode_texts([text])
+        places = np.flatnonzero(encoded.ids == UNKNOWN).tolist()
+        return list(dict.fromkeys(encoded.surface(place).decode("utf-8", "replace") for place in places))
+
+    @property
+    def decoder(self) -> TextDecoder:
+        """All ways to get text out of the model."""
+        return TextDecoder(self.language_model, self.tokenizer, lambda: self.speller)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress = silent) -> None:
         """Writes a model folder, or an ARPA file where the path ends in .arpa, .arpa.gz, .arpa.bz2 or .arpa.xz.
@@ -212,15 +254,6 @@ class Model:
 
     def _prompt(self, prompt: str) -> Int32[ndarray, " tokens"]:
         return self.tokenizer.encode_texts([prompt]).ids[:-1]
-
-    def _surfaces(self, prompt: str) -> list[bytes]:
-        """The prompt's tokens as they stand in it, unknown ones too."""
-        encoded = self.tokenizer.encode_texts([prompt])
-        return [encoded.surface(i) for i in range(encoded.ids.size - 1)]
-
-    def _joined(self, begun: list[bytes], tokens: Int32[ndarray, " tokens"]) -> str:
-        spelled = begun + [self.tokenizer.vocabulary.token_bytes(token) for token in tokens.tolist()]
-        return self.tokenizer.restore(b" ".join(spelled)).decode("utf-8", "replace")
 
 
 def train(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
 from command_line import strict_json
 
 import chainrule as library
+from chainrule import BeamConfig, Limits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +34,100 @@ def test_without_a_seed_the_one_drawn_is_told(chainrule, model: Path) -> None:
 def test_json_gives_an_object_a_text(chainrule, model: Path) -> None:
     plain = chainrule("generate", model, "-n", 3, "--seed", 7)
     rows = [strict_json(line) for line in chainrule("generate", model, "-n", 3, "--seed", 7, "--json").lines]
-    assert rows == [{"text": line} for line in plain.lines]
+    assert [row["text"] for row in rows] == plain.lines
+    for row in rows:
+        assert row.keys() == {"text", "log_prob", "ending", "tokens"}
+        assert row["text"].split() == row["tokens"]
+        assert row["ending"] in ("end", "length")
+        assert row["log_prob"] < 0
+
+
+def test_a_stream_prints_the_same_texts(chainrule, model: Path) -> None:
+    arguments = ("generate", model, "ka", "-n", 4, "--seed", 3, "--stop", "vi n", "--top-k", 20)
+    assert chainrule(*arguments, "--stream") == chainrule(*arguments)
+
+
+def test_a_beam_gives_the_best_texts_with_their_scores(chainrule, model: Path) -> None:
+    result = chainrule("generate", model, "ka", "--beam", 6, "-n", 4, "--rank-by", "mean", "--max-tokens", 6)
+    assert result.err == ""
+    rows = [line.split("\t") for line in result.lines]
+    scores = [float(score) for score, _ in rows]
+    assert scores == sorted(scores, reverse=True)
+    assert len({text for _, text in rows}) == 4
+    assert all(text.startswith("ka") for _, text in rows)
+    found = library.load(model).beam("ka", BeamConfig(size=6, best=4, rank_by="mean"), Limits(max_tokens=6))
+    assert [text for _, text in rows] == [text.text for text in found]
+    as_json = chainrule("generate", model, "ka", "--beam", 6, "--max-tokens", 6, "--json").json
+    assert as_json.keys() == {"text", "log_prob", "score", "ending", "tokens"}
+
+
+def test_the_tree_of_a_beam_is_written_as_json_or_as_a_picture(chainrule, model: Path, tmp_path: Path) -> None:
+    arguments = ("generate", model, "ka", "--beam", 3, "--max-tokens", 4)
+    plain = chainrule(*arguments)
+    assert chainrule(*arguments, "--tree", tmp_path / "tree.json") == plain
+    tree = strict_json((tmp_path / "tree.json").read_text(encoding="utf-8"))
+    assert tree["prompt"] == "ka"
+    assert [node["id"] for node in tree["nodes"]] == list(range(len(tree["nodes"])))
+    assert {node["parent"] for node in tree["nodes"]} <= {None, *range(len(tree["nodes"]))}
+    assert chainrule(*arguments, "--tree", tmp_path / "tree.svg") == plain
+    assert (tmp_path / "tree.svg").read_text(encoding="utf-8").startswith("<svg")
+    missing = chainrule(*arguments, "--tree", tmp_path / "total" / "tree.json")
+    assert "total" in missing.err
+
+
+def test_words_that_the_model_does_not_know_are_told(chainrule, model: Path) -> None:
+    result = chainrule("generate", model, "xyzzy ka plugh", "--seed", 1)
+    assert result.err == "note: the model does not know xyzzy, plugh of the prompt; each counts as <unk>\n"
+    assert result.out.startswith("xyzzy ka plugh")
+
+
+def test_options_bear_on_the_texts(chainrule, model: Path) -> None:
+    banned = chainrule("generate", model, "-n", 20, "--seed", 1, "--ban", "ka", "--ban", "vi", "--min-tokens", 2).lines
+    assert not any({"ka", "vi"} & set(line.split()) for line in banned)
+    assert min(len(line.split()) for line in banned) >= 2
+    allowed = chainrule("generate", model, "--seed", 1, "--allow", "ka", "--allow", "vi", "--no-repeat", 2).out
+    assert set(allowed.split()) <= {"ka", "vi"}
+    begun = chainrule("generate", model, "vi", "--seed", 1, "--begin", "ka nin").out
+    assert begun.startswith("vi ka nin")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--beam 0", "a beam of 0; expected 1 or more"),
+        ("--beam 2 -n 3", "a beam of 2 cannot give the 3 best; widen it"),
+        ("--stop nonsense", "the stop string 'nonsense' never comes"),
+        ("--min-tokens 5 --max-tokens 2", "min_tokens is 5, more than max_tokens, 2"),
+        ("--top-k 0", "top_k is 0"),
+        ("--allow xyzzy", "the allowed word 'xyzzy' is not in the vocabulary"),
+        ("--beam 2 --unknown spelled", "beam search cannot spell unknown words"),
+    ],
+)
+def test_impossible_wishes_are_errors(arguments: str, message: str, chainrule, model: Path) -> None:
+    result = chainrule("generate", model, "ka", *arguments.split())
+    assert result.status == 1
+    assert message in result.error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--beam 2 --top-k 3", "--top-k has no use with --beam, which does not sample."),
+        ("--beam 2 --seed 3", "--seed has no use with --beam, which does not sample."),
+        ("--beam 2 --stream", "--stream has no use with --beam, which does not sample."),
+        ("--groups 2", "--groups has no use without --beam."),
+        ("--tree t.json", "--tree has no use without --beam."),
+        ("--beam 2 --alpha 0.3", "--alpha needs --rank-by wu."),
+        ("--beam 2 --diversity 0.3", "--diversity needs --groups."),
+        ("--stream --json", "--stream prints text; leave out --json."),
+    ],
+)
+def test_options_that_contradict_each_other_are_wrong_usage(
+    arguments: str, message: str, chainrule, model: Path
+) -> None:
+    result = chainrule("generate", model, "ka", *arguments.split())
+    assert result.status == 2
+    assert message in result.error
 
 
 def test_the_prompt_stays_as_it_is_and_no_more_tokens_come_than_asked_for(chainrule, model: Path) -> None:

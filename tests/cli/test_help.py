@@ -22,17 +22,10 @@ VERBS = {
     "evaluate": {"MODEL", "TEXTS", "--tokenizer", "--markers", "--ends", "--json"} | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--tokenizer", "--markers", "--json"} | READING,
     "next": {"MODEL", "PROMPT", "--top", "--tokenizer", "--markers", "--json"},
-    "generate": {
-        "MODEL",
-        "PROMPT",
-        "--number",
-        "--max-tokens",
-        "--temperature",
-        "--seed",
-        "--tokenizer",
-        "--markers",
-        "--json",
-    },
+    "generate": {"MODEL", "PROMPT", "--number", "--seed", "--stream", "--tree", "--tokenizer", "--markers", "--json"}
+    | {"--max-tokens", "--min-tokens", "--begin", "--stop", "--allow", "--ban", "--no-repeat", "--unknown"}
+    | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
+    | {"--beam", "--rank-by", "--alpha", "--groups", "--diversity", "--must-end"},
     "compare": {"TEXTS", "--output", "--heldout", "--order", *TOKENIZER, "--overwrite", "--json"} | READING,
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--overwrite"},
     "verify": {"MODEL"},

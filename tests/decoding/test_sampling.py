@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import BEGIN, END, UNKNOWN, random_backoff_grams, table_of
 
-from chainrule.decoding.sampling import sample
+from chainrule.decoding.candidates import Rules, whole
+from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.sampling import GREEDY, Sample, SamplingConfig, sample, steps
 from chainrule.errors import SettingError
 from chainrule.ngram.model import NGramModel
 from chainrule.uniform import UniformModel
@@ -35,10 +38,19 @@ class Fixed(UniformModel):
 NOTHING = np.empty(0, np.int32)
 
 
+CONSTRAINTS = {"begin", "min_tokens", "max_tokens", "banned", "allowed", "no_repeat"}
+
+
 def sampled(model: Any, rows: int = 1, **settings: Any) -> list[list[int]]:
-    texts = sample(model, [NOTHING] * rows, **{"seed": 1, "max_tokens": 20, **settings})
-    assert all(text.dtype == np.int32 for text in texts)
-    return [text.tolist() for text in texts]
+    """The tokens of texts after nothing; the settings are those of both configurations, and the seed."""
+    return [made.tokens.tolist() for made in samples(model, [NOTHING] * rows, **settings)]
+
+
+def samples(model: Any, prefixes: Sequence[np.ndarray], *, seed: int = 1, **settings: Any) -> list[Sample]:
+    constraints = {"max_tokens": 20} | {name: settings.pop(name) for name in CONSTRAINTS & settings.keys()}
+    made = sample(model, prefixes, SamplingConfig(**settings), Constraints(**constraints), seed=seed)
+    assert all(text.tokens.dtype == np.int32 for text in made)
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +67,23 @@ def test_the_same_seed_gives_the_same_texts_and_another_one_others(trigram: NGra
 
 def test_a_row_is_drawn_the_same_whatever_else_is_in_the_batch(trigram: NGramModel) -> None:
     prefixes = [np.array(words, np.int32) for words in ([], [3], [4, 5], [UNKNOWN, 3, 6])]
-    together = sample(trigram, prefixes, seed=3, max_tokens=30)
-    for row in range(len(prefixes)):
-        fewer = sample(trigram, prefixes[: row + 1], seed=3, max_tokens=30)
-        others = sample(trigram, [NOTHING] * row + [prefixes[row]] + [NOTHING] * 5, seed=3, max_tokens=30)
-        assert fewer[row].tolist() == others[row].tolist() == together[row].tolist()
+    for settings in (
+        {},
+        {"temperature": 0.7},
+        {"top_k": 3},
+        {"top_p": 0.8},
+        {"min_p": 0.1},
+        {"typical": 0.7},
+        {"no_repeat": 2},
+        {"repetition_penalty": 1.5},
+        {"allowed": [3, 4, 5]},
+    ):
+        together = samples(trigram, prefixes, seed=3, max_tokens=30, **settings)
+        for row in range(len(prefixes)):
+            fewer = samples(trigram, prefixes[: row + 1], seed=3, max_tokens=30, **settings)
+            others = [NOTHING] * row + [prefixes[row]] + [NOTHING] * 5
+            among = samples(trigram, others, seed=3, max_tokens=30, **settings)
+            assert fewer[row].tokens.tolist() == among[row].tokens.tolist() == together[row].tokens.tolist()
 
 
 def test_a_row_keeps_its_own_random_stream_when_others_have_ended() -> None:
@@ -139,7 +163,7 @@ def test_banning_does_not_write_into_the_models_own_array() -> None:
 
 def test_temperature_0_takes_the_likeliest_token_each_time(trigram: NGramModel) -> None:
     prefixes = [np.array(words, np.int32) for words in ([], [3], [4, 5])]
-    for prefix, text in zip(prefixes, sample(trigram, prefixes, seed=0, max_tokens=9, temperature=0), strict=True):
+    for prefix, text in zip(prefixes, samples(trigram, prefixes, max_tokens=9, temperature=0), strict=True):
         words = prefix.tolist()
         for _ in range(9):
             row = trigram.next_log_probs(trigram.start([np.array(words, np.int32)]))[0].tolist()
@@ -147,7 +171,7 @@ def test_temperature_0_takes_the_likeliest_token_each_time(trigram: NGramModel) 
             if best == END:
                 break
             words.append(best)
-        assert text.tolist() == words[len(prefix) :]
+        assert text.tokens.tolist() == words[len(prefix) :]
 
 
 def test_of_equally_likely_tokens_temperature_0_takes_that_of_the_lowest_id() -> None:
@@ -203,7 +227,7 @@ def test_no_prefixes_give_no_texts(trigram: NGramModel) -> None:
         ({"seed": -1}, "seed is -1; expected 0 or more"),
         ({"banned": [7]}, "there is no token 7: ids run from 0 to 6"),
         ({"banned": [-1]}, "there is no token -1"),
-        ({"banned": [0, 3, 4, 5, 6]}, "no token to draw"),
+        ({"banned": [0, 3, 4, 5, 6]}, "no token to draw"),  # </s> has no probability
         ({"banned": [0, 3, 4, 5, 6], "temperature": 0}, "no token to draw"),
     ],
     ids=str,
@@ -215,16 +239,216 @@ def test_impossible_settings_are_errors_that_name_them(settings: dict[str, Any],
 
 def test_prefixes_outside_the_vocabulary_are_errors() -> None:
     with pytest.raises(SettingError, match="there is no token 9"):
-        sample(UniformModel(6), [np.array([9], np.int32)], seed=0, max_tokens=1)
+        samples(UniformModel(6), [np.array([9], np.int32)])
 
 
-def test_a_batch_that_is_cut_gives_the_same_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("settings", [{}, {"temperature": 0.5}, {"top_k": 4}])
+def test_a_batch_that_is_cut_gives_the_same_texts(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     prefixes = [np.array([3], np.int32)] * 7
-    whole = sample(UniformModel(20), prefixes, seed=5, max_tokens=9)
-    told: list[float] = []
+    whole_batch = samples(UniformModel(20), prefixes, seed=5, max_tokens=9, **settings)
     monkeypatch.setattr("chainrule.decoding.sampling.ROOM", 45)
-    parts = sample(
-        UniformModel(20), prefixes, seed=5, max_tokens=9, progress=lambda task, done, total: told.append(done)
+    monkeypatch.setattr("chainrule.decoding.sampling.TOGETHER", 3)
+    parts = samples(UniformModel(20), prefixes, seed=5, max_tokens=9, **settings)
+    assert [text.tokens.tolist() for text in parts] == [text.tokens.tolist() for text in whole_batch]
+
+
+def test_progress_tells_how_many_texts_are_done() -> None:
+    told: list[tuple[float, float | None]] = []
+    sample(
+        Fixed([0, 0, 0.5, 0.5]),
+        [NOTHING, NOTHING],
+        seed=1,
+        each=3,
+        progress=lambda task, done, total: told.append((done, total)),
     )
-    assert [text.tolist() for text in parts] == [text.tolist() for text in whole]
-    assert told == [0, 2, 4, 6]
+    assert told == sorted(told)
+    assert told[-1] == (6, 6)
+
+
+def test_each_prefix_gets_as_many_texts_as_asked_one_prefix_after_the_other(trigram: NGramModel) -> None:
+    prefixes = [np.array([3], np.int32), NOTHING]
+    made = sample(trigram, prefixes, seed=2, each=3)
+    one_by_one = sample(trigram, [prefixes[0]] * 3 + [prefixes[1]] * 3, seed=2)
+    assert [text.tokens.tolist() for text in made] == [text.tokens.tolist() for text in one_by_one]
+
+
+def test_log_probs_are_those_of_scoring_the_text_afterwards(trigram: NGramModel) -> None:
+    prefixes = [np.array(words, np.int32) for words in ([], [3], [4, 5])] * 5
+    for settings in ({}, {"temperature": 2.0}, {"top_k": 2}, {"top_p": 0.7}, {"temperature": 0}, {"begin": [4, 6]}):
+        for prefix, text in zip(prefixes, samples(trigram, prefixes, max_tokens=8, **settings), strict=True):
+            [expected] = trigram.score([text.tokens], prefixes=[prefix], end=text.ending == "end")
+            np.testing.assert_allclose(text.log_probs, expected, atol=1e-5)
+            assert text.log_prob == pytest.approx(expected.sum(), abs=1e-4)
+            assert text.ending == ("length" if len(text.tokens) == 8 and text.log_probs.size == 8 else "end")
+
+
+def test_steps_tell_each_token_of_each_open_text(trigram: NGramModel) -> None:
+    rows: dict[int, list[int]] = {}
+    still_open = set(range(6))
+    for step in steps(trigram, [NOTHING] * 6, constraints=Constraints(max_tokens=7), seed=4):
+        assert set(step.texts.tolist()) == still_open
+        for text, token, is_open in zip(step.texts.tolist(), step.tokens.tolist(), step.is_open.tolist(), strict=True):
+            rows.setdefault(text, []).append(token)
+            assert is_open == (token != END)
+        still_open = set(step.texts[step.is_open].tolist())
+    made = sample(trigram, [NOTHING] * 6, constraints=Constraints(max_tokens=7), seed=4)
+    for number, text in enumerate(made):
+        assert rows[number] == text.tokens.tolist() + ([END] if text.ending == "end" else [])
+
+
+def test_texts_may_be_numbered_from_elsewhere_and_are_then_the_same_as_there(trigram: NGramModel) -> None:
+    made = sample(trigram, [NOTHING] * 4, seed=8)
+    tokens = [step.tokens.tolist()[0] for step in steps(trigram, [NOTHING], seed=8, first=3)]
+    assert tokens[: len(made[3].tokens)] == made[3].tokens.tolist()
+
+
+def test_a_text_stops_where_the_caller_says(trigram: NGramModel) -> None:
+    seen: list[tuple[int, list[int]]] = []
+
+    def three_long(number: int, tokens: Sequence[int]) -> bool:
+        seen.append((number, list(tokens)))
+        return len(tokens) == 3
+
+    made = sample(
+        trigram, [np.array([3, 4], np.int32)], constraints=Constraints(begin=[5]), seed=1, each=9, until=three_long
+    )
+    assert {text.ending for text in made} == {"stop", "end"}
+    assert all(len(text.tokens) == 3 for text in made if text.ending == "stop")
+    assert all(tokens[0] == 5 and 2 <= len(tokens) <= 3 for _, tokens in seen)
+
+
+# Each setting against the distribution that its definition gives, by hand.
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"top_k": 2}, [0, 0, 0, 4 / 7, 3 / 7, 0, 0]),
+        ({"top_k": 2, "banned": [3]}, [0, 0, 0, 0, 0.6, 0.4, 0]),
+        ({"top_k": 3, "temperature": 0.5}, [0, 0, 0, 16 / 29, 9 / 29, 4 / 29, 0]),
+        ({"top_p": 0.5}, [0, 0, 0, 4 / 7, 3 / 7, 0, 0]),
+        ({"top_p": 0.69}, [0, 0, 0, 4 / 7, 3 / 7, 0, 0]),
+        ({"top_p": 0.75}, [0, 0, 0, 4 / 9, 3 / 9, 2 / 9, 0]),
+        ({"top_p": 0.95, "banned": [0, 3]}, [0, 0, 0, 0, 3 / 5.5, 2 / 5.5, 0.5 / 5.5]),  # two have 0.5 of 0.55
+        ({"top_p": 0.5, "temperature": 0.5}, [0, 0, 0, 1, 0, 0, 0]),  # 16 / 29.5 > 0.5
+        ({"min_p": 0.6}, [0, 0, 0, 4 / 7, 3 / 7, 0, 0]),
+        ({"min_p": 0.49}, [0, 0, 0, 4 / 9, 3 / 9, 2 / 9, 0]),
+        ({"min_p": 0.6, "top_p": 0.99}, [0, 0, 0, 4 / 7, 3 / 7, 0, 0]),
+        # The entropy is 1.349 nats; the surprises are 3.0, 0.92, 1.20, 1.61, 3.0: nearest is 4, then 5, then 3.
+        ({"typical": 0.25}, [0, 0, 0, 0, 1, 0, 0]),
+        ({"typical": 0.45}, [0, 0, 0, 0, 0.6, 0.4, 0]),
+        ({"allowed": [4, 5]}, [0, 0, 0, 0, 0.6, 0.4, 0]),
+        ({"allowed": [4, 5, 6], "banned": [6]}, [0, 0, 0, 0, 0.6, 0.4, 0]),
+        ({"typical": 1.0, "banned": [0, 3]}, [0, 0, 0, 0, 3 / 5.5, 2 / 5.5, 0.5 / 5.5]),
+    ],
+    ids=str,
+)
+def test_each_setting_leaves_the_distribution_that_its_definition_says(
+    settings: dict[str, Any], expected: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probs = [*PROBS[:6], 0.05]
+    for lists in ((), (2,), (3, 5)):
+        monkeypatch.setattr("chainrule.decoding.sampling.LISTS", lists)
+        drawn = [token for [token] in sampled(Fixed(probs), 5_000, max_tokens=1, **settings)]
+        assert chi_square(drawn, expected) < 16.27
+
+
+def test_lists_give_the_same_as_whole_distributions_on_a_large_vocabulary(trigram: NGramModel) -> None:
+    chance = np.random.default_rng(3)
+    probs = chance.dirichlet(np.full(3000, 0.02))
+    probs[[1, 2]] = 0
+    model = Fixed(probs / probs.sum())
+    for settings in ({"top_p": 0.9}, {"top_p": 0.999}, {"min_p": 0.01}, {"min_p": 1e-7}, {"top_p": 0.8, "min_p": 0.1}):
+        drawn = Counter(token for [token] in sampled(model, 1_000, max_tokens=1, banned=[0, 5], **settings))
+        kept = expected_of(model.log_probs.astype(np.float64), {0, 5}, **settings)
+        assert set(drawn) <= kept
+        weights = np.exp(model.log_probs.astype(np.float64))[sorted(kept)]
+        likely = [token for token, w in zip(sorted(kept), weights / weights.sum(), strict=True) if w > 0.02]
+        assert set(likely) <= set(drawn)
+
+
+def expected_of(log_probs: np.ndarray, banned: set[int], top_p: float = 1.0, min_p: float = 0.0) -> set[int]:
+    """What top-p and min-p leave, by their definitions."""
+    probs = {token: math.exp(p) for token, p in enumerate(log_probs.tolist()) if token not in banned and p > -math.inf}
+    total, kept, mass = sum(probs.values()), set(), 0.0
+    for token in sorted(probs, key=lambda token: (-probs[token], token)):
+        if mass >= top_p * total:
+            break
+        kept.add(token)
+        mass += probs[token]
+    best = max(probs.values())
+    return {token for token in kept if probs[token] >= min_p * best * (1 - 1e-9)}
+
+
+def test_a_text_ends_with_what_has_a_probability_and_not_before_min_tokens(trigram: NGramModel) -> None:
+    texts = sampled(trigram, 40, min_tokens=4, max_tokens=30)
+    assert min(map(len, texts)) == 4
+    assert sampled(trigram, 5, min_tokens=6, max_tokens=6, temperature=0) != []
+
+
+def test_no_repeat_lets_no_tokens_follow_each_other_twice_the_prefix_included(trigram: NGramModel) -> None:
+    prefix = np.array([3, 4, 5, 3], np.int32)
+    for settings in ({}, {"temperature": 0}, {"top_k": 4}):
+        for text in samples(trigram, [prefix] * 20, no_repeat=2, max_tokens=25, **settings):
+            words = [*prefix.tolist(), *text.tokens.tolist()]
+            pairs = list(itertools.pairwise(words))
+            assert len(set(pairs)) == len(pairs)
+
+
+def test_the_repetition_penalty_multiplies_log_probabilities_of_what_was_there() -> None:
+    model = Fixed([0, 0, 0, 0.5, 0.3, 0.2])
+    rules = Rules(Constraints(), 1, [[3, 3, 5]], 2.0)
+    candidates = whole(model, model.start([NOTHING]), rules)
+    expected = [-np.inf, -np.inf, -np.inf, 2 * np.log(0.5), np.log(0.3), 2 * np.log(0.2)]
+    np.testing.assert_allclose(candidates.weights[0], expected, rtol=1e-6)
+    # Greedy: 3 first; then 0.25 against 0.3, so 4; then 0.25 against 0.09 and 0.2, so 3 again.
+    assert sampled(model, temperature=0, repetition_penalty=2.0, max_tokens=3) == [[3, 4, 3]]
+
+
+def test_forced_tokens_come_first_and_count(trigram: NGramModel) -> None:
+    for text in samples(trigram, [np.array([4], np.int32)] * 5, begin=[6, 3], max_tokens=4):
+        assert text.tokens[:2].tolist() == [6, 3]
+        assert len(text.tokens) <= 4
+    after = sample(trigram, [np.array([4, 6, 3], np.int32)], seed=1, constraints=Constraints(max_tokens=5))
+    forced = sample(trigram, [np.array([4], np.int32)], seed=1, constraints=Constraints(begin=[6, 3], max_tokens=7))
+    assert forced[0].tokens.tolist() == [6, 3, *after[0].tokens.tolist()]
+
+
+def test_greedy_is_temperature_0() -> None:
+    assert GREEDY.temperature == 0
+    with pytest.raises(SettingError, match="temperature 0 takes the likeliest token, so top_k does nothing"):
+        SamplingConfig(temperature=0, top_k=5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"top_k": 0}, "top_k is 0; expected 1 or more"),
+        ({"top_p": 0}, "top_p is 0; expected more than 0"),
+        ({"top_p": 1.5}, "top_p is 1.5"),
+        ({"min_p": -1}, "min_p is -1"),
+        ({"typical": math.nan}, "typical is nan"),
+        ({"repetition_penalty": 0.5}, "repetition_penalty is 0.5; expected 1"),
+        ({"min_tokens": 9, "max_tokens": 3}, "min_tokens is 9, more than max_tokens, 3"),
+        ({"min_tokens": -1}, "min_tokens is -1"),
+        ({"no_repeat": -1}, "no_repeat is -1"),
+        ({"begin": [3, 4], "max_tokens": 1}, "begin with 2 given tokens, more than max_tokens, 1"),
+        ({"begin": [3], "banned": [3]}, "must begin with token 3, which is not allowed"),
+        ({"begin": [3], "allowed": [4]}, "must begin with token 3, which is not allowed"),
+        ({"begin": [END]}, "begin with token 2, which ends them"),
+        ({"allowed": []}, "no token is allowed"),
+        ({"allowed": [4], "banned": [4, END]}, "no token to choose from"),
+        ({"allowed": [BEGIN], "min_tokens": 1}, "no token to choose from"),
+        ({"allowed": [9]}, "there is no token 9"),
+        ({"begin": [9]}, "there is no token 9"),
+    ],
+    ids=str,
+)
+def test_contradictory_settings_are_errors_that_say_so(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        sampled(Fixed(PROBS), **settings)
+
+
+def test_a_text_that_no_rule_lets_go_on_is_an_error() -> None:
+    with pytest.raises(SettingError, match="there is no token to draw"):
+        sampled(Fixed([0, 0, 0.2, 0.8]), no_repeat=1, min_tokens=2, max_tokens=3)

@@ -1,14 +1,25 @@
-"""chainrule generate MODEL PROMPT: sampled texts, one a line."""
+"""chainrule generate MODEL PROMPT: sampled texts, or the likeliest ones, one a line."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, Seed, WholeNumber
+from chainrule.cli.decoding_options import BeamOptions, LimitOptions, SamplingOptions, refuse_sampling
 from chainrule.cli.models import opened
-from chainrule.cli.screen import note, print_json, progress
+from chainrule.cli.screen import finite, note, print_json, progress
+from chainrule.report.tables import printable
+
+if TYPE_CHECKING:
+    from chainrule.decoding.beam import BeamConfig
+    from chainrule.decoding.limits import Limits
+    from chainrule.decoding.texts import Text
+    from chainrule.model import Model
+
+SHOWN = 5  # unknown words of a prompt
 
 
 def generate(
@@ -16,31 +27,121 @@ def generate(
     prompt: Annotated[str, Parameter(help="What every text begins with.", allow_leading_hyphen=True)] = "",
     /,
     *,
-    number: Annotated[int, WholeNumber, Parameter(name=("--number", "-n"), help="How many texts.")] = 1,
-    max_tokens: Annotated[int, WholeNumber, Parameter(help="A text ends after this many tokens at the latest.")] = 100,
-    temperature: Annotated[
-        float, Parameter(help="Below 1 sharper, above 1 flatter; 0 takes the likeliest token.")
-    ] = 1.0,
+    number: Annotated[
+        int, WholeNumber, Parameter(name=("--number", "-n"), help="How many texts; of a beam, its best ones.")
+    ] = 1,
     seed: Seed = None,
+    stream: Annotated[bool, Parameter(negative=(), help="Print each text while it is drawn.")] = False,
+    tree: Annotated[
+        Path | None, Parameter(help="Write all that the beam looked at: JSON, or a picture if the name ends in .svg.")
+    ] = None,
+    limits: LimitOptions = LimitOptions(),  # noqa: B008
+    sampling: SamplingOptions = SamplingOptions(),  # noqa: B008
+    beam: BeamOptions = BeamOptions(),  # noqa: B008
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     json: Json = False,
 ) -> None:
-    """Sample texts from the model's own distribution.
+    """Sample texts from the model, or search for the likeliest ones with --beam.
 
-    Unknown tokens are never drawn.
+    A text ends where the model ends it, at --max-tokens, or before a --stop string.
+    <unk> is never printed: see --unknown.
     """
+    search = beam.config(best=number)
+    if search is None:
+        _check_without_beam(tree, stream=stream, json=json)
+        _sample(model, prompt, number, seed, limits.limits(), sampling, tokenizer, markers, stream=stream, json=json)
+        return
+    refuse_sampling(sampling)
+    for name, given in (("--seed", seed is not None), ("--stream", stream)):
+        if given:
+            raise CycloptsError(msg=f"{name} has no use with --beam, which does not sample.")
+    _search(model, prompt, search, limits.limits(), tree, tokenizer, markers, json=json)
+
+
+def _check_without_beam(tree: Path | None, *, stream: bool, json: bool) -> None:
+    if tree is not None:
+        raise CycloptsError(msg="--tree has no use without --beam.")
+    if stream and json:
+        raise CycloptsError(msg="--stream prints text; leave out --json.")
+
+
+def _sample(
+    path: Path,
+    prompt: str,
+    number: int,
+    seed: int | None,
+    limits: Limits,
+    sampling: SamplingOptions,
+    tokenizer: ModelTokenizerName,
+    markers: ModelMarkerRule,
+    *,
+    stream: bool,
+    json: bool,
+) -> None:
     import secrets
 
+    config = sampling.config()
     drawn = secrets.randbelow(10**6) if seed is None else seed
     with progress() as told:
-        texts = opened(model, tokenizer, markers, told).generate(
-            prompt, number, max_tokens=max_tokens, temperature=temperature, seed=drawn, progress=told
-        )
+        model = opened(path, tokenizer, markers, told)
+        _note_unknown_words(model, prompt)
+        if not stream:
+            texts = model.sample(prompt, number, config, limits, seed=drawn, progress=told)
+    if stream:
+        for i in range(number):
+            for piece in model.decoder.stream(prompt, config, limits, seed=drawn, number=i):
+                print(piece, end="", flush=True)
+            print()
+    else:
+        for text in texts:
+            _print(text, json=json)
     if seed is None:
-        note(f"--seed {drawn} gives these texts again")
-    for text in texts:
-        if json:
-            print_json({"text": text})
-        else:
-            print(text)
+        note(f"--seed {drawn} gives {'this text' if number == 1 else 'these texts'} again")
+
+
+def _search(
+    path: Path,
+    prompt: str,
+    config: BeamConfig,
+    limits: Limits,
+    tree: Path | None,
+    tokenizer: ModelTokenizerName,
+    markers: ModelMarkerRule,
+    *,
+    json: bool,
+) -> None:
+    from chainrule.files import check_writable, replaced
+    from chainrule.report.beam_tree import tree_json, tree_svg
+
+    if tree is not None:
+        check_writable(tree)
+    with progress() as told:
+        model = opened(path, tokenizer, markers, told)
+        _note_unknown_words(model, prompt)
+        found = model.decoder.search(prompt, config, limits, keep_tree=tree is not None, progress=told)
+    for text in found.texts:
+        _print(text, json=json, scored=True)
+    if tree is not None:
+        draw = tree_svg if tree.suffix.lower() == ".svg" else tree_json
+        with replaced(tree) as file:
+            file.write(draw(prompt, found.tree, model.decoder.token).encode())
+
+
+def _print(text: Text, *, json: bool, scored: bool = False) -> None:
+    if json:
+        row: dict[str, Any] = {"text": text.text, "log_prob": finite(text.log_prob)}
+        if scored:
+            row["score"] = finite(text.score)
+        print_json({**row, "ending": text.ending, "tokens": text.tokens})
+    elif scored:
+        print(f"{text.score:.4f}\t{printable(text.text)}")
+    else:
+        print(text.text)
+
+
+def _note_unknown_words(model: Model, prompt: str) -> None:
+    unknown = model.unknown_words(prompt)
+    if unknown:
+        more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
+        note(f"the model does not know {', '.join(unknown[:SHOWN])}{more} of the prompt; each counts as <unk>")

@@ -1,0 +1,138 @@
+"""The options that say how texts are generated, in groups as the help shows them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import CycloptsError, Group, Parameter
+
+from chainrule.cli.arguments import WholeNumber
+
+if TYPE_CHECKING:
+    from chainrule.decoding.beam import BeamConfig
+    from chainrule.decoding.limits import Limits
+    from chainrule.decoding.sampling import SamplingConfig
+
+_LIMITS = Group("What texts may hold", sort_key=1)
+_SAMPLING = Group("Sampling", sort_key=2)
+_BEAM = Group("Beam search", sort_key=3)
+_TEXTS = Parameter(allow_leading_hyphen=True, negative=(), show_default=False)
+
+
+@Parameter(name="*", group=_LIMITS)
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions:
+    """What texts may hold."""
+
+    max_tokens: Annotated[int, WholeNumber, Parameter(help="A text is cut after this many tokens.")] = 100
+    min_tokens: Annotated[int, WholeNumber, Parameter(help="No text ends before this many tokens.")] = 0
+    begin: Annotated[
+        str,
+        Parameter(help="What every text begins with after the prompt; it counts in scores.", allow_leading_hyphen=True),
+    ] = ""
+    stop: Annotated[tuple[str, ...], _TEXTS, Parameter(help="A text ends before this string; may be repeated.")] = ()
+    allow: Annotated[tuple[str, ...], _TEXTS, Parameter(help="Only such words may come; may be repeated.")] = ()
+    ban: Annotated[tuple[str, ...], _TEXTS, Parameter(help="This word never comes; may be repeated.")] = ()
+    no_repeat: Annotated[
+        int, WholeNumber, Parameter(help="So many tokens never follow each other twice; 0: they may.")
+    ] = 0
+    unknown: Annotated[
+        Literal["banned", "spelled"],
+        Parameter(help="Unknown words never come, or are spelled out by the model's speller."),
+    ] = "banned"
+
+    def limits(self) -> Limits:
+        """Raises SettingError."""
+        from chainrule.decoding.limits import Limits
+
+        return Limits(
+            max_tokens=self.max_tokens,
+            min_tokens=self.min_tokens,
+            begin=self.begin,
+            stop=self.stop,
+            allowed=self.allow or None,
+            banned=self.ban,
+            no_repeat=self.no_repeat,
+            unknown=self.unknown,
+        )
+
+
+@Parameter(name="*", group=_SAMPLING)
+@dataclass(frozen=True, kw_only=True)
+class SamplingOptions:
+    """How tokens are drawn. None: as SamplingConfig has it."""
+
+    temperature: Annotated[
+        float | None, Parameter(help="Below 1 sharper, above 1 flatter; 0 takes the likeliest token. By default 1.")
+    ] = None
+    top_k: Annotated[int | None, WholeNumber, Parameter(help="Draw from the so many likeliest tokens.")] = None
+    top_p: Annotated[
+        float | None, Parameter(help="Draw from the fewest tokens that have this probability together.")
+    ] = None
+    min_p: Annotated[
+        float | None, Parameter(help="Draw from tokens that have this share of the likeliest one's probability.")
+    ] = None
+    typical: Annotated[
+        float | None, Parameter(help="Draw from the most typical tokens that have this probability together.")
+    ] = None
+    repetition_penalty: Annotated[
+        float | None, Parameter(help="Multiplies the log-probability of tokens that came before. By default 1.")
+    ] = None
+
+    def config(self) -> SamplingConfig:
+        """Raises SettingError."""
+        from chainrule.decoding.sampling import SamplingConfig
+
+        return SamplingConfig(**_given(self))
+
+
+@Parameter(name="*", group=_BEAM)
+@dataclass(frozen=True, kw_only=True)
+class BeamOptions:
+    """How texts are searched for. None: as BeamConfig has it."""
+
+    beam: Annotated[
+        int | None, WholeNumber, Parameter(help="Search for the likeliest texts with so many open at a time.")
+    ] = None
+    rank_by: Annotated[
+        Literal["total", "mean", "wu"] | None,
+        Parameter(help="Rank texts by log-probability, its mean over the tokens, or by the rule of Wu et al. 2016."),
+    ] = None
+    alpha: Annotated[float | None, Parameter(help="The exponent in the rule of Wu et al. By default 0.6.")] = None
+    groups: Annotated[
+        int | None, WholeNumber, Parameter(help="Divide the beam into groups that avoid each other's tokens.")
+    ] = None
+    diversity: Annotated[
+        float | None, Parameter(help="What groups pay for a token that another one took, in nats. By default 0.5.")
+    ] = None
+    must_end: Annotated[bool | None, Parameter(negative=(), help="Only texts that end by themselves.")] = None
+
+    def config(self, best: int) -> BeamConfig | None:
+        """None where no beam is asked for. Raises SettingError; CycloptsError where other options need a beam."""
+        from chainrule.decoding.beam import BeamConfig
+
+        given = _given(self)
+        if self.beam is None:
+            _refuse(given, "has no use without --beam")
+            return None
+        size = given.pop("beam")
+        if self.rank_by != "wu":
+            _refuse({name: value for name, value in given.items() if name == "alpha"}, "needs --rank-by wu")
+        if self.groups is None:
+            _refuse({name: value for name, value in given.items() if name == "diversity"}, "needs --groups")
+        return BeamConfig(size=size, best=best, **given)
+
+
+def refuse_sampling(options: SamplingOptions) -> None:
+    """Raises CycloptsError where an option of sampling was given."""
+    _refuse(_given(options), "has no use with --beam, which does not sample")
+
+
+def _refuse(given: dict[str, Any], why: str) -> None:
+    for name in given:
+        raise CycloptsError(msg=f"--{name.replace('_', '-')} {why}.")
+
+
+def _given(options: SamplingOptions | BeamOptions) -> dict[str, Any]:
+    return {name: value for name, value in asdict(options).items() if value is not None}

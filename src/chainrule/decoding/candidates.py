@@ -1,0 +1,81 @@
+"""The tokens that may come next: what the constraints leave of a model's distribution, row by row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float32, Float64, Int32
+    from numpy import ndarray
+
+    from chainrule.decoding.constraints import Constraints
+    from chainrule.protocol import LanguageModel
+
+
+class Candidates(NamedTuple):
+    """log_probs: the model's own, in nats. weights: those after the repetition penalty; -inf for what may not come."""
+
+    tokens: Int32[ndarray, "rows k"]
+    log_probs: Float32[ndarray, "rows k"]
+    weights: Float64[ndarray, "rows k"]
+
+
+class Rules(NamedTuple):
+    """What bears on one step. length: of each text so far, without its prefix."""
+
+    constraints: Constraints
+    length: int
+    texts: Sequence[Sequence[int]]  # so far, a row each, their prefixes included
+    repetition_penalty: float = 1.0
+
+
+def best(model: LanguageModel[Any], state: Any, k: int, rules: Rules) -> Candidates:
+    """The k that weigh most in each row, best first; equal ones as the model orders them. Builds no rows if it can.
+
+    Constraints and penalties only ever lower a token, so the best k are among the model's best k + those lowered.
+    """
+    if rules.constraints.allowed is not None:
+        candidates = whole(model, state, rules)
+    else:
+        banned = rules.constraints.banned_at(rules.length, model.end)
+        log_probs, tokens = model.top(state, k + len(banned) + _most_lowered(rules))
+        weights = np.where(np.isin(tokens, banned), -np.inf, log_probs.astype(np.float64))
+        candidates = _lowered(Candidates(tokens, log_probs, weights), rules)
+    order = np.argsort(-candidates.weights, axis=1, kind="stable")[:, :k]
+    return Candidates(*(np.take_along_axis(part, order, axis=1) for part in candidates))
+
+
+def whole(model: LanguageModel[Any], state: Any, rules: Rules) -> Candidates:
+    """All tokens, or all that are allowed, by id."""
+    log_probs = model.next_log_probs(state)
+    if rules.constraints.allowed is None:
+        row = np.arange(model.vocabulary_size, dtype=np.int32)
+    else:
+        row = np.union1d(rules.constraints.allowed, [model.end]).astype(np.int32)
+        log_probs = log_probs[:, row]
+    weights = log_probs.astype(np.float64)
+    weights[:, np.isin(row, rules.constraints.banned_at(rules.length, model.end))] = -np.inf
+    return _lowered(Candidates(np.broadcast_to(row, log_probs.shape), log_probs, weights), rules)
+
+
+def _most_lowered(rules: Rules) -> int:
+    """The most tokens that a row's own text lowers."""
+    if not rules.constraints.no_repeat and rules.repetition_penalty == 1:
+        return 0
+    return max((len(set(text)) for text in rules.texts), default=0)
+
+
+def _lowered(candidates: Candidates, rules: Rules) -> Candidates:
+    """The same candidates, with what each row's own text takes from their weights."""
+    tokens, _, weights = candidates
+    if rules.repetition_penalty != 1:
+        for row, text in enumerate(rules.texts):  # Keskar et al. 2019, section 4.1, on log-probabilities
+            weights[row, np.isin(tokens[row], list(set(text)))] *= rules.repetition_penalty
+    if rules.constraints.no_repeat:
+        for row, text in enumerate(rules.texts):
+            weights[row, np.isin(tokens[row], list(rules.constraints.repeats_after(text)))] = -np.inf
+    return candidates

@@ -1,0 +1,75 @@
+"""What a text may hold, in token ids: the same rules for sampling and for beam search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.errors import SettingError
+from chainrule.protocol import BEGIN, check_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chainrule.protocol import LanguageModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constraints:
+    """begin: what each text begins with after its prefix; it is scored and counts among the tokens.
+    min_tokens: </s> may not come before so many. max_tokens: a text is cut after so many; </s> does not count.
+    allowed: all that may come, besides </s>. no_repeat: n, where no n tokens may follow each other twice, the prefix
+    included; 0 allows it.
+
+    Raises SettingError where the rules contradict each other.
+    """
+
+    begin: Sequence[int] = ()
+    min_tokens: int = 0
+    max_tokens: int = 100
+    banned: Sequence[int] = ()
+    allowed: Sequence[int] | None = None
+    no_repeat: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("min_tokens", "max_tokens", "no_repeat"):
+            if getattr(self, name) < 0:
+                raise SettingError(f"{name} is {getattr(self, name)}; expected 0 or more")
+        if self.min_tokens > self.max_tokens:
+            raise SettingError(f"min_tokens is {self.min_tokens}, more than max_tokens, {self.max_tokens}; lower it")
+        if len(self.begin) > self.max_tokens:
+            raise SettingError(
+                f"texts begin with {len(self.begin)} given tokens, more than max_tokens, {self.max_tokens}; raise that"
+            )
+        if self.allowed is not None and not len(self.allowed):
+            raise SettingError("no token is allowed; allow some, or leave allowed out to allow all")
+        forbidden = set(self.begin) & set(self.banned)
+        if self.allowed is not None:
+            forbidden |= set(self.begin) - set(self.allowed)
+        if forbidden:
+            raise SettingError(f"texts must begin with token {min(forbidden)}, which is not allowed; let it be")
+
+    def check(self, model: LanguageModel[Any]) -> None:
+        """Raises SettingError where an id is not in the model's vocabulary, or none is left."""
+        for tokens in (self.begin, self.banned, self.allowed or ()):
+            check_tokens(np.array(tokens, np.int64), model.vocabulary_size)
+        if model.end in self.begin:
+            raise SettingError(f"texts begin with token {model.end}, which ends them; leave it out")
+        left = set(range(model.vocabulary_size)) if self.allowed is None else {*self.allowed, model.end}
+        left -= {BEGIN, *self.banned_at(0, model.end)}
+        if not left and self.max_tokens:
+            raise SettingError("there is no token to choose from: each is banned or not allowed; ban fewer")
+
+    def banned_at(self, length: int, end: int) -> list[int]:
+        """The ids that may not follow so many tokens of a text, whatever they are; `end` is that of </s>."""
+        return [*self.banned, end] if length < self.min_tokens else [*self.banned]
+
+    def repeats_after(self, text: Sequence[int]) -> set[int]:
+        """The ids that would make `no_repeat` tokens follow each other for the second time."""
+        n = self.no_repeat
+        if not n:
+            return set()
+        last = list(text[len(text) - n + 1 :])
+        return {text[i + n - 1] for i in range(len(text) - n + 1) if list(text[i : i + n - 1]) == last}

@@ -1,0 +1,136 @@
+"""What generated texts may hold, said in words, and what that means in a tokenizer's ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from chainrule.decoding.constraints import Constraints
+from chainrule.decoding.growing import first_stop
+from chainrule.errors import SettingError
+from chainrule.protocol import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chainrule.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """max_tokens: a text is cut after so many; min_tokens: it does not end before. begin: what comes first after the
+    prompt. stop: texts that end it, and are not part of it. allowed: the only words; banned: words that never come.
+    no_repeat: n, where no n tokens may follow each other twice. unknown: whether <unk> is banned, or spelled out as a
+    word that the vocabulary lacks; it is never printed.
+
+    Raises SettingError where they contradict each other.
+    """
+
+    max_tokens: int = 100
+    min_tokens: int = 0
+    begin: str = ""
+    stop: Sequence[str] = ()
+    allowed: Sequence[str] | None = None
+    banned: Sequence[str] = ()
+    no_repeat: int = 0
+    unknown: Literal["banned", "spelled"] = "banned"
+
+    def __post_init__(self) -> None:
+        for name in ("stop", "allowed", "banned"):
+            if isinstance(getattr(self, name), str):
+                raise SettingError(f"{name} takes several texts; put a single one in a list")
+        if self.unknown not in ("banned", "spelled"):
+            raise SettingError(f"unknown is {self.unknown!r}; choose banned or spelled")
+        if "" in self.stop:
+            raise SettingError("a stop string is empty; it would end every text at once")
+        both = set(self.allowed or ()) & set(self.banned)
+        if both:
+            raise SettingError(f"{min(both)!r} is allowed and banned; choose one")
+        if first_stop(self.begin, self.stop) >= 0:
+            raise SettingError(f"texts must begin with {self.begin!r}, which holds a stop string")
+        Constraints(min_tokens=self.min_tokens, max_tokens=self.max_tokens, no_repeat=self.no_repeat)
+
+
+def constraints_for(limits: Limits, tokenizer: Tokenizer, prompt: str) -> Constraints:
+    """The limits in ids. Raises SettingError where the tokenizer or its vocabulary cannot fulfil them."""
+    banned = [] if limits.unknown == "spelled" else [UNKNOWN]
+    allowed = None
+    if limits.stop or limits.allowed is not None or limits.banned:
+        forms = _forms(tokenizer)
+        for stop in limits.stop:
+            _check_stop(stop, tokenizer, forms)
+        by_form: dict[str, list[int]] = {}
+        for token, form in enumerate(forms):
+            by_form.setdefault(form.strip(), []).append(token)
+        banned += [token for word in limits.banned for token in _ids_of(word, by_form, "banned")]
+        if limits.allowed is not None:
+            allowed = [token for word in limits.allowed for token in _ids_of(word, by_form, "allowed")]
+            if limits.unknown == "spelled":
+                allowed.append(UNKNOWN)
+    return Constraints(
+        begin=_ids_to_begin_with(limits.begin, tokenizer, prompt),
+        min_tokens=limits.min_tokens,
+        max_tokens=limits.max_tokens,
+        banned=banned,
+        allowed=allowed,
+        no_repeat=limits.no_repeat,
+    )
+
+
+def _forms(tokenizer: Tokenizer) -> list[str]:
+    """Every token as it reads when it stands alone."""
+    tokens = tokenizer.vocabulary.tokens()
+    lines = tokenizer.restore(b"".join(token + b"\n" for token in tokens)).split(b"\n")[:-1]
+    if len(lines) != len(tokens):  # a token reads as a newline
+        lines = [tokenizer.restore(token) for token in tokens]
+    return [line.decode("utf-8", "replace") for line in lines]
+
+
+def _ids_of(word: str, by_form: dict[str, list[int]], what: str) -> list[int]:
+    """The tokens that read as a word: one, or several that differ in what they touch."""
+    found = [token for token in by_form.get(word.strip(), []) if token > UNKNOWN]
+    if not found:
+        raise SettingError(f"the {what} word {word!r} is not in the vocabulary as one token; leave it out")
+    return found
+
+
+def _ids_to_begin_with(begin: str, tokenizer: Tokenizer, prompt: str) -> list[int]:
+    if not begin:
+        return []
+    space = " " if prompt and not begin[0].isspace() and not prompt[-1].isspace() else ""
+    before, both = (tokenizer.encode_texts([text]).ids[:-1].tolist() for text in (prompt, prompt + begin))
+    if both[: len(before)] != before or len(both) == len(before):
+        before, both = (tokenizer.encode_texts([text]).ids[:-1].tolist() for text in (prompt, prompt + space + begin))
+    if both[: len(before)] != before or len(both) == len(before):
+        raise SettingError(f"{begin!r} cannot follow {prompt!r}: it would change the prompt's last token; put it there")
+    if UNKNOWN in both[len(before) :]:
+        raise SettingError(
+            f"texts must begin with {begin!r}, but the vocabulary lacks a word of it; put it in the prompt"
+        )
+    return both[len(before) :]
+
+
+def _check_stop(stop: str, tokenizer: Tokenizer, forms: list[str]) -> None:
+    """Raises SettingError where no tokens can ever make the stop string."""
+    probe = f"a{stop}a"
+    encoded = tokenizer.encode_texts([probe])
+    surfaces = [encoded.surface(i) for i in range(encoded.ids.size - 1)]
+    made = tokenizer.restore(b" ".join(surfaces)).decode("utf-8", "replace")
+    if made != probe:
+        raise SettingError(
+            f"the stop string {stop!r} never comes: the {tokenizer.name} tokenizer makes it {made[1:-1]!r}; use that"
+        )
+    encoded = tokenizer.encode_texts([stop])
+    words = [tokenizer.restore(encoded.surface(i)).decode("utf-8", "replace") for i in range(encoded.ids.size - 1)]
+    ids = encoded.ids[:-1].tolist()
+    possible = True
+    if len(words) == 1:
+        possible = any(words[0] in form for form in forms)
+    elif words:
+        possible = (
+            UNKNOWN not in ids[1:-1]
+            and any(form.endswith(words[0]) for form in forms)
+            and any(form.startswith(words[-1]) for form in forms)
+        )
+    if not possible:
+        raise SettingError(f"the stop string {stop!r} never comes: the vocabulary lacks a word of it; choose another")

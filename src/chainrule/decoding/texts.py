@@ -1,0 +1,206 @@
+"""Prompts in, texts out: sampling and beam search for a language model with its tokenizer.
+
+<unk> is never printed: it is banned, or a speller writes a word that the vocabulary lacks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from chainrule.decoding.beam import BeamConfig, Hypothesis, TreeNode, search
+from chainrule.decoding.growing import GrowingText, first_stop
+from chainrule.decoding.limits import Limits, constraints_for
+from chainrule.decoding.sampling import Ending, Sample, SamplingConfig, sample, steps
+from chainrule.errors import SettingError
+from chainrule.progress import Progress, silent
+from chainrule.protocol import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from jaxtyping import Int32
+    from numpy import ndarray
+
+    from chainrule.protocol import LanguageModel
+    from chainrule.text.tokenizer import Tokenizer
+
+
+class Spelling(Protocol):
+    """Spells words that a vocabulary lacks."""
+
+    def sample(self, rng: np.random.Generator) -> bytes: ...
+
+
+class Text(NamedTuple):
+    """text: the prompt, as normalised, and what was generated. log_prob: nats, of the generated tokens, and of </s>
+    where it ended with it. score: what it was ranked by. tokens: the generated ones, with the marks of the tokenizer.
+    """
+
+    text: str
+    log_prob: float
+    score: float
+    ending: Ending
+    tokens: list[str]
+
+
+class Searched(NamedTuple):
+    """texts: the best first, each another. tree: what the search looked at, if it was asked to be kept."""
+
+    texts: list[Text]
+    tree: list[TreeNode]
+
+
+class TextDecoder:
+    """A language model and a tokenizer that write texts. speller: gives the speller, when it is first needed."""
+
+    def __init__(self, model: LanguageModel[Any], tokenizer: Tokenizer, speller: Callable[[], Spelling]) -> None:
+        self.model, self.tokenizer, self.speller = model, tokenizer, speller
+
+    def sample(
+        self,
+        prompt: str,
+        n: int = 1,
+        config: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int,
+        progress: Progress = silent,
+    ) -> list[Text]:
+        """n texts; the same seed gives the same ones, and the first of them whatever n is. Raises SettingError."""
+        limits = limits or Limits()
+        begun = _Prompt.of(prompt, self.tokenizer)
+        constraints = constraints_for(limits, self.tokenizer, prompt)
+        growing: dict[int, GrowingText] = {}
+
+        def is_stopped(number: int, tokens: Sequence[int]) -> bool:
+            if number not in growing:
+                growing[number] = self._growing(begun, limits, self._surfaces(tokens[:-1], seed, number))
+            growing[number].add(self._surface(tokens[-1], seed, number, len(tokens) - 1))
+            return growing[number].is_stopped
+
+        samples = sample(
+            self.model,
+            [begun.tokens],
+            config,
+            constraints,
+            seed=seed,
+            each=n,
+            until=is_stopped if limits.stop else None,
+            progress=progress,
+        )
+        return [self._text(begun, limits, made, self._surfaces(made.tokens, seed, i)) for i, made in enumerate(samples)]
+
+    def stream(
+        self,
+        prompt: str,
+        config: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int,
+        number: int = 0,
+    ) -> Iterator[str]:
+        """The text `number` of `sample`, piece by piece, as soon as no further token can change a piece.
+
+        The first piece is the prompt. Raises SettingError.
+        """
+        limits = limits or Limits()
+        begun = _Prompt.of(prompt, self.tokenizer)
+        constraints = constraints_for(limits, self.tokenizer, prompt)
+        growing = self._growing(begun, limits, [])
+        yield begun.text
+        grown = steps(self.model, [begun.tokens], config, constraints, seed=seed, first=number)
+        for position, step in enumerate(grown):
+            [token] = step.tokens.tolist()
+            if token == self.model.end:
+                break
+            piece = growing.add(self._surface(token, seed, number, position))
+            if piece:
+                yield piece
+            if growing.is_stopped:
+                break
+        rest = growing.rest()
+        if rest:
+            yield rest
+
+    def search(
+        self,
+        prompt: str,
+        config: BeamConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        keep_tree: bool = False,
+        progress: Progress = silent,
+    ) -> Searched:
+        """The best texts. Raises SettingError, also where no text fulfils the limits."""
+        limits = limits or Limits()
+        if limits.unknown == "spelled":
+            raise SettingError("beam search cannot spell unknown words, since spellings are drawn; let <unk> be banned")
+        begun = _Prompt.of(prompt, self.tokenizer)
+
+        def is_stopped(tokens: Sequence[int]) -> bool:
+            return first_stop(self._after(begun, self._surfaces(tokens)), limits.stop) >= 0
+
+        [found] = search(
+            self.model,
+            [begun.tokens],
+            config,
+            constraints_for(limits, self.tokenizer, prompt),
+            until=is_stopped if limits.stop else None,
+            keep_tree=keep_tree,
+            progress=progress,
+        )
+        if not found.hypotheses:
+            raise SettingError("the beam found no text within the limits; widen it, or raise max_tokens")
+        made = [
+            self._text(begun, limits, hypothesis, self._surfaces(hypothesis.tokens)) for hypothesis in found.hypotheses
+        ]
+        texts = {text.text: text for text in reversed(made)}  # two paths to one text: the better one stays
+        return Searched(sorted(texts.values(), key=made.index), found.tree)
+
+    def token(self, token: int) -> str:
+        """A token as it is called in lists and trees."""
+        return self.tokenizer.vocabulary.token(token)
+
+    def _surface(self, token: int, seed: int = 0, number: int = 0, position: int = 0) -> bytes:
+        """A token as it is written; an unknown one is spelled, always the same in the same place."""
+        if token == UNKNOWN:
+            return self.speller().sample(np.random.default_rng([seed, number, position]))
+        return self.tokenizer.vocabulary.token_bytes(int(token))
+
+    def _surfaces(
+        self, tokens: Sequence[int] | Int32[ndarray, " tokens"], seed: int = 0, number: int = 0
+    ) -> list[bytes]:
+        return [self._surface(int(token), seed, number, position) for position, token in enumerate(tokens)]
+
+    def _growing(self, begun: _Prompt, limits: Limits, surfaces: list[bytes]) -> GrowingText:
+        growing = GrowingText(self.tokenizer.restore, begun.surfaces, limits.stop)
+        for surface in surfaces:
+            growing.add(surface)
+        return growing
+
+    def _after(self, begun: _Prompt, surfaces: list[bytes]) -> str:
+        """What some tokens add to the prompt's text."""
+        whole = self.tokenizer.restore(b" ".join([*begun.surfaces, *surfaces]))
+        return whole[len(begun.text.encode()) :].decode("utf-8", "replace")
+
+    def _text(self, begun: _Prompt, limits: Limits, made: Sample | Hypothesis, surfaces: list[bytes]) -> Text:
+        after = self._after(begun, surfaces)
+        if made.ending == "stop":
+            after = after[: first_stop(after, limits.stop)]
+        score = made.score if isinstance(made, Hypothesis) else made.log_prob
+        tokens = [surface.decode("utf-8", "replace") for surface in surfaces]
+        return Text(begun.text + after, made.log_prob, score, made.ending, tokens)
+
+
+class _Prompt(NamedTuple):
+    tokens: Int32[ndarray, " tokens"]
+    surfaces: list[bytes]  # as they stand in it, unknown ones too
+    text: str  # as normalised
+
+    @classmethod
+    def of(cls, prompt: str, tokenizer: Tokenizer) -> _Prompt:
+        encoded = tokenizer.encode_texts([prompt])
+        surfaces = [encoded.surface(i) for i in range(encoded.ids.size - 1)]
+        return cls(encoded.ids[:-1], surfaces, tokenizer.restore(b" ".join(surfaces)).decode("utf-8", "replace"))

@@ -1,0 +1,71 @@
+"""What sharpens, flattens or cuts off a distribution before a token is drawn: pure functions on rows of log-weights.
+
+Weights need not be normalised; what is cut off becomes -inf. A row keeps at least its best.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64, Int64
+    from numpy import ndarray
+
+    Weights = Float64[ndarray, "rows k"]
+
+
+def normalised(weights: Weights) -> Weights:
+    """Log-probabilities, so that each row sums to one. Each row has a finite weight."""
+    shifted = weights - weights.max(axis=1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+
+
+def tempered(weights: Weights, temperature: float) -> Weights:
+    """P(w)^(1/T), not normalised. temperature > 0."""
+    with np.errstate(over="ignore"):  # -inf is right for what a low temperature leaves no chance
+        return (weights - weights.max(axis=1, keepdims=True)) / temperature
+
+
+def min_p(weights: Weights, share: float) -> Weights:
+    """Only what is at least `share` times as likely as the best (Nguyen et al. 2024)."""
+    return np.where(weights >= weights.max(axis=1, keepdims=True) + np.log(share), weights, -np.inf)
+
+
+def nucleus(weights: Weights, mass: float, totals: Float64[ndarray, " rows"] | None = None) -> Weights:
+    """Only the fewest tokens that have `mass` together, the likeliest first (top-p: Holtzman et al. 2020).
+
+    totals: what all tokens weigh together (not as a logarithm), where some are not among these; by default, these.
+    """
+    if totals is None:
+        weights, totals = normalised(weights), np.ones(len(weights))
+    probs = np.exp(weights)
+    kept = np.zeros(weights.shape, np.bool_)
+    # All that are less likely than this can be left out together, so they need not be sorted.
+    least = np.maximum(probs.sum(axis=1) - mass * totals, 0) / weights.shape[1] * (1 - 1e-6)
+    for row, total, threshold, out in zip(probs, totals, least, kept, strict=True):
+        columns = np.flatnonzero(row >= threshold)
+        out[columns[_fewest(row[columns], -row[columns], mass * total)]] = True
+    return np.where(kept, weights, -np.inf)
+
+
+def typical(weights: Weights, mass: float) -> Weights:
+    """Only the tokens whose surprise is nearest to the entropy, until they have `mass` (Meister et al. 2023)."""
+    log_probs = normalised(weights)
+    probs = np.exp(log_probs)
+    possible = probs > 0
+    surprise = np.where(possible, -log_probs, np.inf)
+    entropy = np.where(possible, probs * np.where(possible, surprise, 0), 0).sum(axis=1, keepdims=True)
+    cost = np.abs(surprise - entropy)
+    kept = np.zeros(weights.shape, np.bool_)
+    for row, row_cost, out in zip(probs, cost, kept, strict=True):
+        out[_fewest(row, row_cost, mass)] = True
+    return np.where(kept, weights, -np.inf)
+
+
+def _fewest(probs: Float64[ndarray, " k"], cost: Float64[ndarray, " k"], needed: float) -> Int64[ndarray, " kept"]:
+    """The places taken in the order of their cost, equal ones from the left, until they have the mass needed."""
+    order = np.argsort(cost, kind="stable")
+    before = probs[order].cumsum() - probs[order]
+    return order[: max(1, int(np.count_nonzero(before < needed)))]

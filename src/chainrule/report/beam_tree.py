@@ -1,0 +1,212 @@
+"""The tree of a beam search: as JSON for programs, and as a picture (SVG) of one that is not too large."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+from rich.cells import cell_len
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from chainrule.decoding.beam import TreeNode
+
+MANY = 150  # nodes; of larger trees the picture leaves out what was pruned
+ROW, GAP, MARGIN, HEAD = 26, 46, 24, 76  # pixels
+LETTER = 7.3  # the width of a letter of 13 pixels
+LONGEST = 24  # letters of a token that are shown
+
+# Fill, border and text by what became of a node; the way to the best text has colours of its own.
+COLOURS = {
+    "best": ("#1d4ed8", "#1d4ed8", "#ffffff"),
+    "finished": ("#d1fae5", "#059669", "#065f46"),
+    "kept": ("#e0e7ff", "#818cf8", "#312e81"),
+    "pruned": ("#ffffff", "#d4d4d8", "#71717a"),
+}
+LEGEND = (
+    ("best", "the best text"),
+    ("finished", "another finished text"),
+    ("kept", "kept in the beam"),
+    ("pruned", "looked at and pruned"),
+)
+
+
+def tree_json(prompt: str, tree: Sequence[TreeNode], name: Callable[[int], str]) -> str:
+    """One JSON object: the prompt, and every node with its place, its parent's (null: the prompt), and its fate.
+
+    Log-probabilities are in nats, those without a finite value null.
+    """
+    nodes = [
+        {
+            "id": place,
+            "parent": node.parent if node.parent >= 0 else None,
+            "token": name(node.token),
+            "log_prob": _finite(node.log_prob),
+            "total": _finite(node.total),
+            "fate": node.fate,
+            "score": None if node.score is None else _finite(node.score),
+        }
+        for place, node in enumerate(tree)
+    ]
+    return json.dumps({"prompt": prompt, "nodes": nodes}, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def tree_svg(prompt: str, tree: Sequence[TreeNode], name: Callable[[int], str]) -> str:
+    """A picture: time runs to the right, the likelier of two siblings stands above.
+
+    Each box has a token and its probability after what stands to its left; the thicker a line, the more probable all
+    that leads there. In large trees what was pruned is left out.
+    """
+    shown = [node.fate != "pruned" or len(tree) <= MANY for node in tree]
+    boxes = [_Box(prompt or "<s>", "", "kept")]  # the root; the box of a node stands one place after it
+    best = _way_to_the_best(tree)
+    for place, node in enumerate(tree):
+        kind = "best" if place in best else node.fate if node.fate in ("kept", "pruned") else "finished"
+        boxes.append(_Box(name(node.token), _percent(node.log_prob), kind, total=node.total))
+        if shown[place]:
+            boxes[node.parent + 1].children.append(boxes[-1])
+    _place(boxes[0])
+    visible = list(_walk(boxes[0]))
+    columns = max(box.column for box in visible) + 1
+    widths = [max(box.width for box in visible if box.column == column) for column in range(columns)]
+    lefts = [MARGIN + sum(widths[:column]) + GAP * column for column in range(columns)]
+    width = max(lefts[-1] + widths[-1] + MARGIN, 640)
+    height = HEAD + ROW * (max(box.row for box in visible) + 1) + MARGIN
+    left_out = "" if all(shown) else f"; {shown.count(False):,} pruned hypotheses are left out"
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="system-ui, sans-serif" font-size="13">',
+        f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>',
+        _text(
+            MARGIN,
+            28,
+            f"Beam search after “{_short(prompt, 60) or '<s>'}”",
+            "#18181b",
+            'font-size="16" font-weight="600"',
+        ),
+        _text(MARGIN, 46, f"{len(tree):,} hypotheses looked at{left_out}", "#71717a", 'font-size="12"'),
+        *_legend(MARGIN, 62),
+        *(_line(box, child, lefts) for box in visible for child in reversed(box.children)),
+        *(_drawn(box, lefts) for box in visible),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+@dataclass(eq=False)
+class _Box:
+    label: str
+    probability: str
+    kind: str
+    total: float = 0.0
+    children: list[_Box] = field(default_factory=list)
+    column: int = 0
+    row: float = 0.0
+
+    @property
+    def width(self) -> float:
+        gap = 2 if self.probability else 0
+        return LETTER * (cell_len(_short(self.label, LONGEST)) + gap + 0.85 * len(self.probability)) + 22
+
+
+def _way_to_the_best(tree: Sequence[TreeNode]) -> set[int]:
+    """The places of the nodes of the finished text that is ranked first."""
+    scores = {place: node.score for place, node in enumerate(tree) if node.score is not None}
+    place = max(scores, key=lambda place: scores[place], default=-1)
+    way = set()
+    while place >= 0:
+        way.add(place)
+        place = tree[place].parent
+    return way
+
+
+def _place(root: _Box) -> None:
+    """Gives every box its column and row; a parent stands beside the middle of its children."""
+    rows = 0
+    ways: list[tuple[_Box, bool]] = [(root, False)]
+    while ways:  # no recursion: texts may be long
+        box, is_done = ways.pop()
+        if is_done:
+            box.row = (box.children[0].row + box.children[-1].row) / 2
+        elif not box.children:
+            box.row, rows = rows, rows + 1
+        else:
+            box.children.sort(key=lambda child: -child.total)
+            ways.append((box, True))
+            for child in reversed(box.children):
+                child.column = box.column + 1
+                ways.append((child, False))
+
+
+def _walk(root: _Box) -> Iterator[_Box]:
+    ways = [root]
+    while ways:
+        box = ways.pop()
+        yield box
+        ways.extend(reversed(box.children))
+
+
+def _middle(box: _Box) -> float:
+    return HEAD + ROW * (box.row + 0.5)
+
+
+def _line(parent: _Box, child: _Box, lefts: list[float]) -> str:
+    left, right = lefts[parent.column] + parent.width, lefts[child.column]
+    bend = (left + right) / 2
+    _, colour, _ = COLOURS[child.kind]
+    thickness = 1 + 3 * math.exp(max(child.total, -50) / 6)
+    return (
+        f'<path d="M{left:.1f} {_middle(parent):.1f}C{bend:.1f} {_middle(parent):.1f} {bend:.1f} {_middle(child):.1f} '
+        f'{right:.1f} {_middle(child):.1f}" fill="none" stroke="{colour}" stroke-width="{thickness:.1f}"/>'
+    )
+
+
+def _drawn(box: _Box, lefts: list[float]) -> str:
+    fill, border, ink = COLOURS[box.kind]
+    left, middle = lefts[box.column], _middle(box)
+    label = _text(left + 9, middle + 4.5, _short(box.label, LONGEST), ink)
+    probability = _text(
+        left + box.width - 9, middle + 4, box.probability, ink, 'font-size="11" text-anchor="end" opacity="0.75"'
+    )
+    title = (
+        f"{box.label}: {box.probability} here, {box.total:.3f} nats since the prompt" if box.probability else box.label
+    )
+    return (
+        f"<g><title>{escape(_visible(title))}</title>"
+        f'<rect x="{left:.1f}" y="{middle - 10:.1f}" width="{box.width:.1f}" height="20" rx="6" fill="{fill}" '
+        f'stroke="{border}"/>{label}{probability}</g>'
+    )
+
+
+def _legend(left: float, middle: float) -> Iterator[str]:
+    for kind, label in LEGEND:
+        fill, border, _ = COLOURS[kind]
+        yield f'<rect x="{left:.1f}" y="{middle - 5}" width="14" height="10" rx="3" fill="{fill}" stroke="{border}"/>'
+        yield _text(left + 20, middle + 4, label, "#52525b", 'font-size="12"')
+        left += 20 + 6.4 * len(label) + 22
+
+
+def _text(left: float, base: float, text: str, colour: str, more: str = "") -> str:
+    return f'<text x="{left:.1f}" y="{base:.1f}" fill="{colour}" {more}>{escape(_visible(text))}</text>'
+
+
+def _visible(text: str) -> str:
+    """Without the characters that XML cannot hold."""
+    return "".join(c if c >= " " and not 0xD800 <= ord(c) <= 0xDFFF and c not in "\ufffe\uffff" else "�" for c in text)
+
+
+def _short(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _percent(log_prob: float) -> str:
+    share = 100 * math.exp(log_prob)
+    return f"{share:.0f}%" if share >= 9.5 else f"{share:.1f}%" if share >= 0.095 else "<0.1%"
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
