@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from chainrule.ngram.config import NGramConfig
     from chainrule.protocol import LanguageModel, Scorer
     from chainrule.text.corpus import Corpus, Lines
+    from chainrule.text.reading import Reading
     from chainrule.text.sample import sample_lines
+    from chainrule.text.splits import split
     from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.uniform import UniformConfig
 
@@ -46,6 +48,7 @@ _HOMES = {
     "NGramConfig": "ngram.config",
     "OutputError": "errors",
     "SamplingConfig": "decoding.sampling",
+    "Reading": "text.reading",
     "Scorer": "protocol",
     "SettingError": "errors",
     "TextError": "errors",
@@ -53,6 +56,7 @@ _HOMES = {
     "UniformConfig": "uniform",
     "load": "model",
     "sample_lines": "text.sample",
+    "split": "text.splits",
     "train": "model",
 }
 
@@ -69,6 +73,7 @@ __all__ = [
     "ModelFormatError",
     "NGramConfig",
     "OutputError",
+    "Reading",
     "SamplingConfig",
     "Scorer",
     "SettingError",
@@ -77,6 +82,7 @@ __all__ = [
     "UniformConfig",
     "load",
     "sample_lines",
+    "split",
     "train",
 ]
 

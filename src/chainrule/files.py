@@ -13,6 +13,7 @@ import secrets
 import sys
 import zlib
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -35,6 +36,12 @@ DECOMPRESSORS: dict[str, Callable[..., Any]] = {
     ".bz2": bz2.open,
 }
 DECOMPRESSION_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstd.ZstdError)
+_COMPRESSORS: dict[str, Callable[..., Any]] = {
+    ".gz": lambda file: gzip.GzipFile("", "wb", 6, file, mtime=0),  # the same content gives the same bytes
+    ".zst": lambda file: zstd.ZstdFile(file, "wb", options={zstd.CompressionParameter.checksum_flag: 1}),
+    ".xz": partial(lzma.LZMAFile, mode="wb"),
+    ".bz2": partial(bz2.BZ2File, mode="wb"),
+}
 
 
 @contextmanager
@@ -61,6 +68,17 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
         sync_folder(target.parent)
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}; nothing was changed") from error
+
+
+@contextmanager
+def compressing(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """The file itself, or what compresses into it, as the path's name says."""
+    compressor = _COMPRESSORS.get(Path(path).suffix.lower())
+    if compressor is None:
+        yield file
+    else:
+        with compressor(file) as compressed:
+            yield compressed
 
 
 def check_writable(path: Path) -> None:

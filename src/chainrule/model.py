@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
     Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
-ARPA_SUFFIXES = (".arpa", ".arpa.gz", ".arpa.bz2", ".arpa.xz")
+ARPA_SUFFIXES = (".arpa", ".arpa.gz", ".arpa.zst", ".arpa.xz", ".arpa.bz2")
 _COUNTED_AT_ONCE = 1 << 20  # tokens
 _VOCABULARY, _SPELLER = "vocabulary.", "speller."  # what the names of their arrays begin with in a model folder
 _DEFAULT = TokenizerConfig()
@@ -201,7 +201,7 @@ class Model:
         return TextDecoder(self.language_model, self.tokenizer, lambda: self.speller)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress = silent) -> None:
-        """Writes a model folder, or an ARPA file where the path ends in .arpa, .arpa.gz, .arpa.bz2 or .arpa.xz.
+        """Writes a model folder, or an ARPA file where the path ends in .arpa, .arpa.gz, .zst, .xz or .bz2.
 
         Raises OutputError; SettingError where the model has no ARPA form.
         """

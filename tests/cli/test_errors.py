@@ -156,7 +156,8 @@ def test_a_damaged_arpa_file_is_named_with_the_line(verb: str, refused, heldout:
 
 def test_a_file_that_is_no_arpa_is_no_model(refused, heldout: Path) -> None:
     told = refused(1, ["evaluate", heldout, heldout])
-    assert told == f"{heldout}: a model is a folder, or a file whose name ends in .arpa, .arpa.gz, .arpa.bz2, .arpa.xz"
+    suffixes = ".arpa, .arpa.gz, .arpa.zst, .arpa.xz, .arpa.bz2"
+    assert told == f"{heldout}: a model is a folder, or a file whose name ends in {suffixes}"
 
 
 BAD_TARGETS = {
@@ -231,8 +232,7 @@ def test_a_number_out_of_its_range_is_refused(verb: str, options: str, message: 
 
 
 USAGE = {
-    "frobnicate": 'Unknown command "frobnicate". Available commands: train, evaluate, score, next, generate, compare, '
-    "convert, verify. Try: chainrule --help",
+    "frobnicate": 'Unknown command "frobnicate". Available commands: train, evaluate, score, next, generate, ',
     "train rnn": 'Unknown command "rnn". Available commands: ngram, uniform. Try: chainrule train --help',
     "train ngram -o TARGET": "TEXTS is missing. Try: chainrule train ngram --help",
     "train ngram TEXT": "--output is missing. Try: chainrule train ngram --help",
@@ -252,6 +252,10 @@ USAGE = {
     "generate MODEL --seed": "--seed requires an argument. Try: chainrule generate --help",
     "compare - --heldout -": "Standard input, -, can be read only once. Try: chainrule compare --help",
     "convert MODEL TARGET --normalise lower": "--normalise needs --tokenizer, which says how",
+    "split TEXT": "--into is missing. Try: chainrule split --help",
+    "split --into a=0.5 b=0.5 TEXT": "TEXTS is missing: put it before --into. Try: chainrule split --help",
+    "split TEXT --into a=0.5 b": "--into takes names with their shares, such as news.txt=0.3, not b. Try:",
+    "split TEXT --into a=0.5 a=0.5": "--into names a twice. Try: chainrule split --help",
     "convert MODEL": "TARGET is missing. Try: chainrule convert --help",
     "verify": "MODEL is missing. Try: chainrule verify --help",
 }

@@ -28,6 +28,7 @@ VERBS = {
     | {"--beam", "--rank-by", "--alpha", "--groups", "--diversity", "--must-end"},
     "compare": {"TEXTS", "--output", "--heldout", "--order", *TOKENIZER, "--overwrite", "--json"} | READING,
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--overwrite"},
+    "split": {"TEXTS", "--into", "--overwrite", "--json"} | READING,
     "verify": {"MODEL"},
 }
 PARAMETER = re.compile(

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import ModelFormatError, OutputError
+from chainrule.files import zstd
 from chainrule.ngram import arpa_source
 from chainrule.ngram.arpa import read_arpa, write_arpa
 from chainrule.ngram.arpa_reading_kernels import parse_number
@@ -301,7 +302,8 @@ def test_minus_infinity(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("suffix", "decompress"), [(".gz", gzip.decompress), (".bz2", bz2.decompress), (".xz", lzma.decompress)]
+    ("suffix", "decompress"),
+    [(".gz", gzip.decompress), (".zst", zstd.decompress), (".xz", lzma.decompress), (".bz2", bz2.decompress)],
 )
 def test_compressed(suffix: str, decompress: Callable[[bytes], bytes], tmp_path: Path) -> None:
     path = tmp_path / f"m.arpa{suffix}"

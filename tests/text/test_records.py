@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -59,7 +60,7 @@ def test_the_field_can_be_named_and_empty_lines_and_a_byte_order_mark_are_nothin
     (block,) = blocks(tmp_path / "a.jsonl", data, field="body")
     assert block.documents() == ["a\nb", "c"]
     assert [block.place(i) for i in (1, 2)] == [f"{tmp_path}/a.jsonl, line {line}" for line in (2, 5)]
-    part = block.part(1, 2, block.stops())
+    part = block.select(np.array([False, True]), block.stops())
     assert (part.documents(), part.place(1)) == (["c"], f"{tmp_path}/a.jsonl, line 5")
 
 

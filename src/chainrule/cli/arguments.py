@@ -46,7 +46,8 @@ TextFile = Annotated[str, _FILE, Parameter(help=f"Text, a line a document: a fil
 ModelPath = Annotated[Path, Parameter(help="A model folder, or an ARPA file.")]
 Output = Annotated[Path, Parameter(name=("--output", "-o"), help="The folder to write to.")]
 ModelOutput = Annotated[
-    Path, Parameter(name=("--output", "-o"), help="A new model folder, or an ARPA file: .arpa, .arpa.gz, .bz2 or .xz.")
+    Path,
+    Parameter(name=("--output", "-o"), help="A new model folder, or an ARPA file: .arpa, .arpa.gz, .zst, .xz or .bz2."),
 ]
 Overwrite = Annotated[bool, Parameter(negative=(), help="Replace what is there.")]
 Json = Annotated[bool, Parameter(negative=(), help="Print JSON for programs, not text for people.")]

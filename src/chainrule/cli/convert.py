@@ -14,7 +14,9 @@ from chainrule.cli.screen import progress
 
 def convert(
     source: ModelPath,
-    target: Annotated[Path, Parameter(help="A new model folder, or a file that ends in .arpa, .arpa.gz, .bz2 or .xz.")],
+    target: Annotated[
+        Path, Parameter(help="A new model folder, or a file that ends in .arpa, .arpa.gz, .zst, .xz or .bz2.")
+    ],
     /,
     *,
     tokenizer: ModelTokenizerName = None,

@@ -18,6 +18,7 @@ from chainrule.cli.evaluate import evaluate
 from chainrule.cli.generate import generate
 from chainrule.cli.next import next_tokens
 from chainrule.cli.score import score
+from chainrule.cli.split import split
 from chainrule.cli.train import ngram, uniform
 from chainrule.cli.verify import verify
 from chainrule.errors import ChainruleError
@@ -40,9 +41,13 @@ app.command(score, name="score")
 app.command(next_tokens, name="next")
 app.command(generate, name="generate")
 app.command(compare, name="compare")
+app.command(split, name="split")
 app.command(convert, name="convert")
 app.command(verify, name="verify")
 app.register_install_completion_command(add_to_startup=False, help="Install completion for your shell.")
+
+
+_TAKE_ALL = ("--prune", "--into", "--mix", "--suffixes")  # options that take all the words that follow them
 
 
 def main() -> None:
@@ -103,8 +108,8 @@ def _usage(error: CycloptsError, arguments: list[str]) -> str:
     """What is wrong with the arguments, in one line."""
     if isinstance(error, MissingArgumentError) and error.argument is not None and error.keyword is None:
         name = error.argument.name
-        taken = name == "TEXTS" and "--prune" in arguments  # which takes all that follows
-        return f"{name} is missing{': put it before --prune' if taken else ''}."
+        greedy = [option for option in _TAKE_ALL if option in arguments] if name == "TEXTS" else []
+        return f"{name} is missing{f': put it before {greedy[0]}' if greedy else ''}."
     if isinstance(error, UnusedCliTokensError):
         return f"There is no use for {' '.join(error.unused_tokens or [])}."
     return _one_line(str(error))

@@ -72,3 +72,16 @@ def note_repairs(*sources: Source) -> None:
     for source in sources:
         for name, places in source.record.get("repaired", {}).items():
             note(f"{name}: {places:,} place{'s' * (places != 1)} were not UTF-8 and were replaced or left out")
+
+
+def with_shares(option: str, values: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Names and their shares, from NAME=SHARE. Raises CycloptsError, also where a name stands twice."""
+    pairs = [(name, share) for name, _, share in (value.rpartition("=") for value in values)]
+    for value, (name, share) in zip(values, pairs, strict=True):
+        if not name or not share:
+            raise CycloptsError(msg=f"{option} takes names with their shares, such as news.txt=0.3, not {value}.")
+    names = [name for name, _ in pairs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise CycloptsError(msg=f"{option} names {twice} twice.")
+    return pairs

@@ -48,7 +48,7 @@ _AGAIN = "correct the line, or make the file again"
 def read_arpa(
     path: str | os.PathLike[str], progress: Progress = silent, warn: Callable[[str], None] = warnings.warn
 ) -> tuple[Table, Vocabulary]:
-    """The table and the vocabulary of a file, which may be compressed: .gz, .bz2 or .xz.
+    """The table and the vocabulary of a file, which may be compressed: .gz, .zst, .xz or .bz2.
 
     Ids are given by first appearance among the unigrams, after <unk>, <s> and </s>. The log-probability of <s> becomes
     -inf. An n-gram whose suffix or context is not in the file gets it, as a blank with what backing off gives.

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import lzma
 import os
 import re
 import stat
-import zlib
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 import numpy as np
 
 from chainrule.errors import ModelFormatError
-from chainrule.files import DECOMPRESSORS
+from chainrule.files import DECOMPRESSION_ERRORS, DECOMPRESSORS
 from chainrule.ngram.arpa_reading_kernels import count_newlines
 
 if TYPE_CHECKING:
@@ -126,7 +124,7 @@ class ArpaSource:
     def _read(self) -> bytes:
         try:
             data = self._file.read(BLOCK_BYTES)
-        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        except (OSError, *DECOMPRESSION_ERRORS) as error:
             self.fail(f"what cannot be read ({error})", "more lines", "the file is damaged, so get it anew")
         self._told()
         return data

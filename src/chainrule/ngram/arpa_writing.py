@@ -7,25 +7,21 @@ The file is replaced in one step, so that a kill at any moment leaves the old on
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import itertools
-import lzma
 import os
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chainrule.errors import ModelFormatError
-from chainrule.files import replaced
+from chainrule.files import compressing, replaced
 from chainrule.jit import run_all
 from chainrule.ngram.arpa_writing_kernels import DAMAGED, NUMBER_ROOM, write_lines
 from chainrule.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from jaxtyping import Int64
     from numpy import ndarray
@@ -36,15 +32,10 @@ if TYPE_CHECKING:
 TASK = "writing ARPA"
 _BATCH = 1 << 15  # n-grams that a thread formats at once
 _LINE_ROOM = 128  # bytes for each of them; where it does not suffice, the rest goes into a second buffer
-_COMPRESSORS: dict[str, Callable[..., Any]] = {
-    ".gz": lambda file, mode: gzip.GzipFile("", mode, 6, file, mtime=0),  # the same table gives the same bytes
-    ".bz2": bz2.BZ2File,
-    ".xz": lzma.LZMAFile,
-}
 
 
 def write_arpa(path: str | os.PathLike[str], table: Table, vocabulary: Vocabulary, progress: Progress = silent) -> None:
-    """Writes a table, compressed where the name ends in .gz, .bz2 or .xz. What -inf is, is written as -99.
+    """Writes a table, compressed where the name ends in .gz, .zst, .xz or .bz2. What -inf is, is written as -99.
 
     Raises OutputError; then, and when interrupted, what was there before is still there. Raises ModelFormatError where
     the table is damaged.
@@ -53,7 +44,7 @@ def write_arpa(path: str | os.PathLike[str], table: Table, vocabulary: Vocabular
         raise ValueError(f"a vocabulary of {len(vocabulary)} tokens for a table of {table.vocabulary_size} unigrams")
     total = sum(table.level_sizes)
     done = 0
-    with replaced(Path(path)) as raw, _compressing(raw, path) as file:
+    with replaced(Path(path)) as raw, compressing(raw, path) as file:
         file.write(b"\\data\\\n")
         for order, size in enumerate(table.level_sizes, start=1):
             file.write(b"ngram %d=%d\n" % (order, size))
@@ -65,17 +56,6 @@ def write_arpa(path: str | os.PathLike[str], table: Table, vocabulary: Vocabular
                 done += ngrams
         file.write(b"\n\\end\\\n")
         progress(TASK, total, total)
-
-
-@contextmanager
-def _compressing(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """The file itself, or what compresses into it, as the path's name says."""
-    compressor = _COMPRESSORS.get(Path(path).suffix)
-    if compressor is None:
-        yield file
-    else:
-        with compressor(file, "wb") as compressing:
-            yield compressing
 
 
 def _formatted(table: Table, vocabulary: Vocabulary, order: int) -> Iterator[tuple[memoryview, int]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from jaxtyping import Int64, UInt8
+    from jaxtyping import Bool, Int64, UInt8
     from numpy import ndarray
 
 LINE_FEED = 10
@@ -36,18 +36,20 @@ class Block:
         """The place behind the end of each document."""
         return np.flatnonzero(self.text == self.document_end) + 1
 
-    def part(self, start: int, stop: int, stops: Int64[ndarray, " documents"]) -> Block:
-        """Its documents from `start` up to `stop`, counted from 0. stops: what `stops()` gave."""
-        text = self.text[int(stops[start - 1]) if start else 0 : int(stops[stop - 1])]
-        numbers = None if self.numbers is None else self.numbers[start:stop]
-        return replace(self, text=text, first=self._number(start), numbers=numbers, repaired=0)
+    def select(self, chosen: Bool[ndarray, " documents"], stops: Int64[ndarray, " documents"]) -> Block:
+        """Some of its documents, one at least. stops: what `stops()` gave."""
+        if chosen.all():
+            return self
+        text = self.text[np.repeat(chosen, np.diff(stops, prepend=0))]
+        numbers = np.arange(self.first, self.first + stops.size) if self.numbers is None else self.numbers
+        return replace(self, text=text, first=int(numbers[chosen][0]), numbers=numbers[chosen], repaired=0)
 
     def place(self, document: int) -> str:
         """Where its document of this number, from 1, stands, for messages: "corpus.txt, line 7"."""
-        return f"{self.source}, {self.unit} {self._number(document - 1)}" if self.unit else self.source
-
-    def _number(self, index: int) -> int:
-        return self.first + index if self.numbers is None else int(self.numbers[index])
+        if not self.unit:
+            return self.source
+        number = self.first + document - 1 if self.numbers is None else self.numbers[document - 1]
+        return f"{self.source}, {self.unit} {number}"
 
 
 def byte_array(data: bytes) -> UInt8[ndarray, " bytes"]:

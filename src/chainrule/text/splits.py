@@ -1,30 +1,44 @@
-"""Cutting a text into a part to train on and a part to measure on, the same on every machine."""
+"""Dividing a text into parts by share, such as for training and measuring, the same on every machine.
+
+Lines stay together in runs, since neighbours in a text are alike: what is measured on a line whose neighbours were
+trained on is too good. Whole files and records are independent of each other; each goes where its content says, so that
+a copy of it goes there too, and stays there when others come or change their places.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
-from itertools import groupby
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chainrule.errors import TextError
 from chainrule.progress import Progress, silent
+from chainrule.text.block import LINE_FEED
+from chainrule.text.shares import exact_shares, turns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from jaxtyping import Int64
+    from numpy import ndarray
 
     from chainrule.text.block import Block
     from chainrule.text.corpus import Source
+    from chainrule.text.shares import Share
 
 RUN = 50  # lines that stay together, so that most held-out lines have no neighbour in the training part
-SHARE = 10  # every tenth run is held out
+_HELDOUT = (Fraction(9, 10), Fraction(1, 10))
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some lines of a text, held in memory. A `Source`, whose blocks know where in the whole text they stand."""
+    """Some documents of a text, held in memory. A `Source`, whose blocks know where in the whole text they stand."""
 
     name: str
     pieces: Sequence[Block]
@@ -46,32 +60,97 @@ class Part:
             progress(task, i + 1, len(self.pieces))
 
 
+def split(source: Source, shares: Mapping[str, Share], progress: Progress = silent) -> dict[str, Part]:
+    """Parts of a text by name, held in memory.
+
+    Raises SettingError where the shares do not add up to one, TextError where a part would be empty.
+
+    good:  chainrule.split(chainrule.Corpus.of("a.txt"), {"train": 0.8, "validation": 0.1, "test": 0.1})
+    """
+    pieces: list[list[Block]] = [[] for _ in shares]
+    for part, piece in divided(source, exact_shares(shares.values()), progress):
+        pieces[part].append(piece)
+    whole = ", ".join(source.sources)
+    return {name: Part(f"{name} of {whole}", pieces[part]) for part, name in enumerate(shares)}
+
+
 def train_and_heldout(source: Source, progress: Progress = silent) -> tuple[Part, Part]:
     """Every tenth run of 50 lines is held out; of a text shorter than 500 lines, every tenth line.
 
     Raises TextError where there are fewer than ten lines.
     """
+    pieces: tuple[list[Block], list[Block]] = ([], [])
+    for part, piece in divided(source, _HELDOUT, progress):
+        pieces[part].append(piece)
     name = ", ".join(source.sources)
-    blocks = list(source.blocks(progress))
-    lines = sum(int(np.count_nonzero(block.text == block.document_end)) for block in blocks)
-    if lines < SHARE:
+    return Part(f"nine tenths of {name}", pieces[0]), Part(f"one tenth of {name}", pieces[1])
+
+
+def divided(
+    source: Source, shares: Sequence[Fraction], progress: Progress = silent, task: str = "reading"
+) -> Iterator[tuple[int, Block]]:
+    """Every document of a source, block by block, with the number of the part that it belongs to.
+
+    Lines go in runs of 50, or one by one where the text has not a run for every part. Whole files and records go by
+    their SHA-256. Raises TextError, at the end, where a part has got nothing.
+    """
+    blocks = source.blocks(progress, task)
+    needed = RUN * math.ceil(1 / min(shares))  # lines, so that every part gets a run
+    begun, lines = _first_lines(blocks, needed)
+    runs = _Runs(shares, RUN if lines >= needed else 1)
+    thresholds = [math.ceil(edge * (1 << 64)) for edge in accumulate(shares)]
+    documents = np.zeros(len(shares), np.int64)
+    for block in chain(begun, blocks):
+        stops = block.stops()
+        is_lines = block.document_end == LINE_FEED
+        parts = runs.parts(stops.size) if is_lines else _parts_by_content(block, stops, thresholds)
+        for part in range(len(shares)):
+            chosen = parts == part
+            documents[part] += np.count_nonzero(chosen)
+            if chosen.any():
+                yield part, block.select(chosen, stops)
+    if not documents.all():
+        whole, total = ", ".join(source.sources), int(documents.sum())
         raise TextError(
-            f"{name}: has {lines} line{'s' * (lines != 1)}; at least {SHARE} are needed to hold some out for "
-            "measuring, so give a longer text, or another one to measure on"
+            f"{whole}: has {total} document{'s' * (total != 1)}; at least {math.ceil(1 / min(shares))} are needed to "
+            f"give a share of {min(shares)} of them away, or more where content decides; give a longer text"
         )
-    run = RUN if lines >= RUN * SHARE else 1
-    train: list[Block] = []
-    heldout: list[Block] = []
-    line = 0
+
+
+def _first_lines(blocks: Iterator[Block], needed: int) -> tuple[list[Block], int]:
+    """Blocks up to the one in which the number of lines reaches what is needed; and that number."""
+    begun = []
+    lines = 0
     for block in blocks:
-        stops = np.flatnonzero(block.text == block.document_end) + 1
-        is_heldout = (line + np.arange(stops.size)) // run % SHARE == SHARE - 1
-        first = start = 0
-        for held, group in groupby(is_heldout.tolist()):
-            after = first + len(list(group))
-            stop = int(stops[after - 1])
-            piece = replace(block, text=block.text[start:stop], first=block.first + first)
-            (heldout if held else train).append(piece)
-            first, start = after, stop
-        line += stops.size
-    return Part(f"nine tenths of {name}", train), Part(f"one tenth of {name}", heldout)
+        begun.append(block)
+        lines += int(np.count_nonzero(block.text == LINE_FEED)) if block.document_end == LINE_FEED else 0
+        if lines >= needed:
+            break
+    return begun, lines
+
+
+class _Runs:
+    """Deals lines to parts, a run each turn."""
+
+    def __init__(self, shares: Sequence[Fraction], length: int) -> None:
+        self._turns, self._length = turns(shares), length
+        self._part, self._left = 0, 0  # of the run that has begun
+
+    def parts(self, lines: int) -> Int64[ndarray, " documents"]:
+        """The part of each of the next lines."""
+        if not self._left:
+            self._part, self._left = next(self._turns), self._length
+        more = list(islice(self._turns, max(-(-(lines - self._left) // self._length), 0)))
+        dealt = np.repeat([self._part, *more], [self._left, *[self._length] * len(more)])
+        self._part, self._left = int(dealt[-1]), dealt.size - lines
+        return dealt[:lines]
+
+
+def _parts_by_content(
+    block: Block, stops: Int64[ndarray, " documents"], thresholds: list[int]
+) -> Int64[ndarray, " documents"]:
+    """The part of each document, by the first 64 bits of its SHA-256."""
+    text = memoryview(block.text.data)
+    starts = [0, *stops[:-1].tolist()]
+    digests = (hashlib.sha256(text[start : stop - 1]) for start, stop in zip(starts, stops.tolist(), strict=True))
+    return np.array([bisect_right(thresholds, int.from_bytes(digest.digest()[:8])) for digest in digests], np.int64)

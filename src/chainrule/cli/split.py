@@ -1,0 +1,86 @@
+"""chainrule split TEXTS... --into FILE=SHARE...: a text divided into parts, such as for training and measuring."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from chainrule.cli.arguments import Json, Overwrite, TextFiles
+from chainrule.cli.screen import print_json, progress
+from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs, with_shares
+from chainrule.errors import OutputError
+from chainrule.report.tables import text_table
+
+if TYPE_CHECKING:
+    from chainrule.text.corpus import Corpus
+
+
+def split(
+    *texts: TextFiles,
+    into: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="The files to write, with their shares: train.txt=0.9 test.txt=0.1. Texts stand before it.",
+            consume_multiple=True,
+            negative=(),
+        ),
+    ],
+    reading: TextOptions = AS_USUAL,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Divide a text into parts, the same on every machine.
+
+    Lines stay together in runs of 50, since neighbours are alike: a line
+    whose neighbours were trained on is too easy. Records and whole files go
+    where the SHA-256 of their text says, so that copies stay together, and
+    each stays in its part when others come. A part is written as plain text,
+    a line a document, or as JSON lines where its name ends in .jsonl; both
+    also compressed.
+    """
+    from chainrule.text.shares import exact_shares
+    from chainrule.text.splits import divided
+    from chainrule.text.writing import check_format, document_file
+
+    named = with_shares("--into", into)
+    shares = exact_shares(share for _, share in named)
+    paths = [Path(name) for name, _ in named]
+    source = reading.corpus(*texts)
+    for path in paths:
+        check_format(path)
+        _check_target(path, source, overwrite=overwrite)
+    with ExitStack() as stack:
+        told = stack.enter_context(progress())
+        files = [stack.enter_context(document_file(path, reading.field)) for path in paths]
+        for part, piece in divided(source, shares, told, "splitting"):
+            files[part].write(piece)
+    note_repairs(source)
+    if json:
+        rows = zip(paths, files, strict=True)
+        print_json([{"file": str(path), "documents": file.documents, "bytes": file.bytes} for path, file in rows])
+    else:
+        total = sum(file.documents for file in files)
+        figures = [
+            [str(path), f"{file.documents:,}", f"{file.documents / total:.2%}", f"{file.bytes:,}"]
+            for path, file in zip(paths, files, strict=True)
+        ]
+        print(text_table(["part", "documents", "share", "bytes"], figures))
+
+
+def _check_target(path: Path, source: Corpus, *, overwrite: bool) -> None:
+    """Asked before the work. Raises OutputError."""
+    from chainrule.files import check_writable
+
+    if path.is_dir():
+        raise OutputError(f"{path}: this is a folder; name a file")
+    if path.exists():
+        if any(path.samefile(file) for files in source.files for file in files if file != "-"):
+            raise OutputError(f"{path}: is what is to be split; choose another name")
+        if not overwrite:
+            raise OutputError(f"{path}: exists already; say --overwrite to replace it, or choose another name")
+    if not path.absolute().parent.is_dir():
+        raise OutputError(f"{path}: there is no folder {path.parent} to write it in; make it first")
+    check_writable(path.parent)
