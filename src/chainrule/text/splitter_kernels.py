@@ -116,6 +116,16 @@ def rewrite_words(text: Bytes, document_end: int, classes: Bytes, out: Bytes) ->
             before = DOCUMENT_START
             i += 1
             continue
+        if before != ALONE and text[i] < 0x80 and classes[text[i]] == LETTER:  # the short way for most of most texts
+            if before == SPACE:
+                out[size] = _BLANK
+                size += 1
+            while i < text.size and text[i] < 0x80 and classes[text[i]] == LETTER:
+                out[size] = text[i]
+                size += 1
+                i += 1
+            before = LETTER
+            continue
         code, length = _decode(text, i)
         kind = classes[code]
         if kind == SPACE:
