@@ -38,7 +38,7 @@ from chainrule.text.learning import limited, prepared, splitter_of
 from chainrule.text.normalising import Normaliser
 from chainrule.text.pieces import looks_like_pieces
 from chainrule.text.splitters import SEPARATORS, splitter_marked_in, splitter_named
-from chainrule.text.tokenizer import Tokenizer, documents_of
+from chainrule.text.tokenizer import Tokenizer, documents_of, encoded_stream
 from chainrule.text.tokenizer_config import BUILT_IN, LEARNT, TokenizerConfig
 from chainrule.text.vocabulary import Markers, Vocabulary
 
@@ -410,13 +410,6 @@ def _saved_tokenizer(config: TokenizerConfig, progress: Progress) -> Tokenizer |
 
 def _as_config(tokenizer: TokenizerConfig | str) -> TokenizerConfig:
     return tokenizer if isinstance(tokenizer, TokenizerConfig) else TokenizerConfig(kind=tokenizer)
-
-
-def encoded_stream(
-    tokenizer: Tokenizer, source: Source, progress: Progress = silent, *, grow: bool = False
-) -> Int32[ndarray, " tokens"]:
-    """A whole source as one stream of ids, </s> after each document. Raises TextError, told with file and line."""
-    return np.concatenate([tokenizer.encode_block(block, grow=grow).ids for block in source.blocks(progress)])
 
 
 def peak_memory() -> int | None:

@@ -1,16 +1,20 @@
 """Text to ids and back."""
 
 import re
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from chainrule import jit
 from chainrule.errors import SettingError
+from chainrule.progress import Progress, silent
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.block import NEVER_IN_UTF8, Block, byte_array
-from chainrule.text.tokenizer import Tokenizer, documents_of
+from chainrule.text.corpus import Lines
+from chainrule.text.tokenizer import Tokenizer, documents_of, encoded_stream
 from chainrule.text.vocabulary import MarkerError
 
 KINDS = ["whitespace", "word", "character", "byte"]
@@ -161,3 +165,21 @@ def test_a_marker_in_a_block_is_told_with_its_place(end: int, unit: str, place: 
     text = byte_array(b"a\nb <s>" + bytes([end]))
     with pytest.raises(MarkerError, match=f"^{place}: <s> stands"):
         Tokenizer.untrained("whitespace").encode_block(Block(text, "the source", 41, end, unit))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_stream_is_learnt_on_threads_as_block_after_block(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "_threads", threads)
+    texts = ["".join(f"a b{i % 7} c{i}\n" for i in range(first, first + 4)) for first in range(0, 40, 4)]
+    blocks = [Block(byte_array(text.encode()), "x", 1) for text in texts]
+
+    class Blocks(Lines):
+        def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
+            yield from blocks
+
+    expected = Tokenizer.untrained("whitespace")
+    one_by_one = [token for block in blocks for token in expected.encode_block(block, grow=True).ids.tolist()]
+    learner = Tokenizer.untrained("whitespace")
+    assert encoded_stream(learner, Blocks([]), grow=True).tolist() == one_by_one
+    assert learner.vocabulary.tokens() == expected.vocabulary.tokens()
+    assert encoded_stream(learner, Blocks([])).tolist() == one_by_one

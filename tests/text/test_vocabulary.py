@@ -267,3 +267,29 @@ def test_any_bytes_between_spaces_and_newlines_are_tokens(data: bytes) -> None:
     expected = [token for line in data.split(b"\n")[:-1] for token in [*filter(None, line.split(b" ")), b""]]
     assert found == [token for token in expected if token not in (b"<s>", b"</s>")]
     assert vocabulary.tokens() == MARKERS + [token for token in dict.fromkeys(found) if token and token not in MARKERS]
+
+
+@given(st.lists(plain, unique=True, max_size=40), st.lists(plain, unique=True, max_size=40))
+def test_a_vocabulary_absorbs_another_and_tells_its_ids(first: list[bytes], second: list[bytes]) -> None:
+    vocabulary, other = Vocabulary(first), Vocabulary(second)
+    mapping = vocabulary.absorb(other)
+    assert vocabulary.tokens()[3:] == [*first, *(token for token in second if token not in first)]
+    assert [vocabulary.token_bytes(token) for token in mapping.tolist()] == other.tokens()
+
+
+def test_absorbing_makes_room_as_often_as_it_has_to() -> None:
+    words = [f"word{i}".encode() for i in range(30_000)]
+    vocabulary = Vocabulary([b"mine"])
+    assert vocabulary.absorb(Vocabulary(words)).tolist() == [0, 1, 2, *range(4, 30_004)]
+    assert vocabulary.tokens()[3:] == [b"mine", *words]
+    assert vocabulary.id_of("word29999") == 30_003
+
+
+@given(st.lists(st.lists(plain, max_size=5), min_size=1, max_size=6))
+def test_the_place_of_every_token_is_known(lines: list[list[bytes]]) -> None:
+    text = text_of(lines)
+    encoded = Vocabulary().encode(text, markers="keep", grow=True)
+    assert encoded.starts.size == encoded.ids.size
+    surfaces = [token for line in lines for token in [*line, b""]]
+    assert [encoded.surface(i) for i in range(encoded.ids.size)] == surfaces
+    assert np.all(text[encoded.starts[encoded.ids == END]] == ord("\n"))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.errors import SettingError
+from chainrule.jit import in_order
+from chainrule.progress import Progress, silent
 from chainrule.protocol import END
 from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8, byte_array
 from chainrule.text.normalising import AS_IT_IS, Normaliser
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.text.block import Block
+    from chainrule.text.corpus import Source
     from chainrule.text.restoring import Alignment
 
 
@@ -68,6 +71,10 @@ class Tokenizer:
         """The same, with another rule for literal markers. Raises SettingError."""
         return Tokenizer(self.splitter, self.vocabulary, markers, self.normaliser)
 
+    def with_vocabulary(self, vocabulary: Vocabulary) -> Tokenizer:
+        """The same, with another vocabulary."""
+        return Tokenizer(self.splitter, vocabulary, self.markers, self.normaliser)
+
     def encode(self, text: UInt8[ndarray, " bytes"], *, document_end: int = LINE_FEED, grow: bool = False) -> Encoded:
         """Valid UTF-8 whose documents each end with the byte `document_end` -> a stream of ids. Raises MarkerError."""
         rewritten = self.splitter.rewrite(self.normaliser(text, document_end), document_end)
@@ -98,6 +105,26 @@ class Tokenizer:
     def align(self, encoded: Encoded) -> Alignment:
         """The normalised text of what was encoded, and the place of each of its tokens there, unknown ones too."""
         return self.splitter.restored(encoded.text)
+
+
+def encoded_stream(
+    tokenizer: Tokenizer, source: Source, progress: Progress = silent, *, grow: bool = False
+) -> Int32[ndarray, " tokens"]:
+    """A whole source as one stream of ids, </s> after each document, encoded on threads.
+
+    grow: whether the tokenizer's vocabulary learns new tokens; their ids follow by first appearance. Raises TextError,
+    told with file and line.
+    """
+    if not grow:
+        blocks = in_order(lambda block: tokenizer.encode_block(block).ids, source.blocks(progress))
+        return np.concatenate(list(blocks))
+
+    def encoded_apart(block: Block) -> tuple[Int32[ndarray, " tokens"], Vocabulary]:
+        own = tokenizer.with_vocabulary(Vocabulary())
+        return own.encode_block(block, grow=True).ids, own.vocabulary
+
+    parts = in_order(encoded_apart, source.blocks(progress))
+    return np.concatenate([tokenizer.vocabulary.absorb(vocabulary)[ids] for ids, vocabulary in parts])
 
 
 def documents_of(stream: Int32[ndarray, " tokens"]) -> list[Int32[ndarray, " tokens"]]:

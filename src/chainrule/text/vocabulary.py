@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from chainrule.errors import ModelFormatError, SettingError, TextError
 from chainrule.protocol import UNKNOWN
 from chainrule.text.block import byte_array
-from chainrule.text.vocabulary_kernels import DONE, FULL, insert_all, look_up
+from chainrule.text.vocabulary_kernels import DONE, FIRST_ORDINARY, FULL, absorb, insert_all, look_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,11 +37,19 @@ DROPPED: dict[Markers, frozenset[bytes]] = {
 
 @dataclass(frozen=True)
 class Encoded:
-    """Documents as one stream of ids, </s> after each, with the place of every token in the text it came from."""
+    """Documents as one stream of ids, </s> after each."""
 
     ids: Int32[ndarray, " tokens"]
-    starts: Int64[ndarray, " tokens"]  # of each token's first byte in `text`; of the newline for </s>
     text: UInt8[ndarray, " bytes"]  # the documents as a splitter wrote them
+
+    @cached_property
+    def starts(self) -> Int64[ndarray, " tokens"]:
+        """The place of each token's first byte in the text; of the newline for </s>."""
+        is_newline = self.text == ord("\n")
+        is_gap = is_newline | (self.text == ord(" "))
+        begins = ~is_gap
+        begins[1:] &= is_gap[:-1]
+        return np.flatnonzero(begins | is_newline)
 
     def surface(self, position: int) -> bytes:
         """The token at a position as it stands in the text; empty for </s>."""
@@ -125,7 +134,6 @@ class Vocabulary:
         if markers != "error":
             text = _without(text, DROPPED[markers])
         ids = np.empty(text.size, np.int32)
-        starts = np.empty(text.size, np.int64)
         position = count = 0
         while True:
             status, position, count, self._size = look_up(
@@ -138,17 +146,26 @@ class Vocabulary:
                 grow,
                 markers == "keep",
                 ids,
-                starts,
                 count,
             )
             if status == DONE:
-                return Encoded(ids[:count].copy(), starts[:count].copy(), text)
+                return Encoded(ids[:count], text)
             if status == FULL:
                 self._make_room(text.size)
                 continue
             document = int(np.count_nonzero(text[:position] == ord("\n"))) + 1
-            marker = Encoded(ids, np.array([position]), text).surface(0).decode()
-            raise MarkerError(marker, document)
+            raise MarkerError(text[position:].tobytes().split(maxsplit=1)[0].decode(), document)
+
+    def absorb(self, other: Vocabulary) -> Int32[ndarray, " tokens"]:
+        """Takes in the tokens of another vocabulary, in their order; their ids here, by their ids there."""
+        mapping = np.arange(len(other), dtype=np.int32)  # markers have the same ids in all
+        done = FIRST_ORDINARY
+        while True:
+            given = other._text, other._offsets, done, mapping
+            done, self._size = absorb(*given, self._slots, self._text, self._offsets, self._size)
+            if done == mapping.size:
+                return mapping
+            self._make_room(int(other._offsets[len(other)]))
 
     def _make_room(self, text_size: int) -> None:
         """Doubles what is full; called between two passes of the kernel."""

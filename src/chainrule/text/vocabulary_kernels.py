@@ -17,6 +17,7 @@ from chainrule.protocol import BEGIN, END, UNKNOWN
 Array = NDArray[Any]
 
 DONE, FULL, MARKER_FOUND = 0, 1, 2
+FIRST_ORDINARY = END + 1  # the id of the first token that is no marker
 
 # A token's hash: HASH_START, then for each byte (hash ^ byte) * HASH_FACTOR (FNV-1a), then mixed.
 HASH_START, HASH_FACTOR = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
@@ -71,6 +72,52 @@ def insert_all(pool: Array, offsets: Array, size: int, slots: Array) -> int:
 
 
 @kernel
+def _insert(
+    text: Array, start: int, stop: int, hashed: int, slot: int, slots: Array, pool: Array, offsets: Array, size: int
+) -> bool:
+    """Gives text[start:stop] the id `size`, if there is room."""
+    used = offsets[size]
+    if 2 * size >= slots.size or size + 1 >= offsets.size or used + stop - start > pool.size:
+        return False
+    for k in range(stop - start):
+        pool[used + k] = text[start + k]
+    slots[slot] = hashed & _UPPER | np.uint64(size + 1)
+    offsets[size + 1] = used + stop - start
+    return True
+
+
+@kernel
+def absorb(
+    other_pool: Array,
+    other_offsets: Array,
+    token: int,
+    mapping: Array,
+    slots: Array,
+    pool: Array,
+    offsets: Array,
+    size: int,
+) -> tuple[int, int]:
+    """Writes the ids of another vocabulary's tokens, from `token` on, to `mapping`; new ones get the next ids.
+
+    Returns the first token that is still to do, since there is no room, and the size of the vocabulary.
+    """
+    for other in range(token, mapping.size):
+        start, stop = other_offsets[other], other_offsets[other + 1]
+        hashed = HASH_START
+        for k in range(start, stop):
+            hashed = (hashed ^ np.uint64(other_pool[k])) * HASH_FACTOR
+        hashed = mixed(hashed)
+        found, slot = find_token(other_pool, start, stop, hashed, slots, pool, offsets)
+        if found < 0:
+            if not _insert(other_pool, start, stop, hashed, slot, slots, pool, offsets, size):
+                return other, size
+            found = size
+            size += 1
+        mapping[other] = found
+    return mapping.size, size
+
+
+@kernel
 def look_up(
     text: Array,
     position: int,
@@ -81,10 +128,9 @@ def look_up(
     grow: bool,
     keep_unknown: bool,
     ids: Array,
-    starts: Array,
     count: int,
 ) -> tuple[int, int, int, int]:
-    """Writes the ids and starts of the tokens from `position` on.
+    """Writes the ids of the tokens from `position` on.
 
     Returns status, position, count of ids, size of the vocabulary. FULL: the token at `position` is new and there is no
     room; make some and go on from there. MARKER_FOUND: a marker stands at `position`; <unk> is none with keep_unknown.
@@ -100,24 +146,17 @@ def look_up(
             hashed = mixed(hashed)
             token, slot = find_token(text, start, i, hashed, slots, pool, offsets)
             if token < 0 and grow:
-                used = offsets[size]
-                if 2 * size >= slots.size or size + 1 >= offsets.size or used + i - start > pool.size:
+                if not _insert(text, start, i, hashed, slot, slots, pool, offsets, size):
                     return FULL, start, count, size
-                for k in range(i - start):
-                    pool[used + k] = text[start + k]
-                slots[slot] = hashed & _UPPER | np.uint64(size + 1)
                 token = size
                 size += 1
-                offsets[size] = used + i - start
             literal = token == UNKNOWN or token == BEGIN or token == END
             if literal and not (token == UNKNOWN and keep_unknown):
                 return MARKER_FOUND, start, count, size
             ids[count] = max(token, UNKNOWN)
-            starts[count] = start
             count += 1
         if byte == 10:
             ids[count] = END
-            starts[count] = i
             count += 1
         hashed = HASH_START
         start = i + 1
