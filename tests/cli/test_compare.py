@@ -59,7 +59,7 @@ def test_a_report_is_written_and_replaced_only_when_asked(chainrule, corpus: Pat
     figures = strict_json((folder / "table.json").read_text())
     assert [row["model"] for row in figures] == NAMES[:2]
     page = (folder / "table.md").read_text()
-    assert f"`nine tenths of {corpus}`" in page
+    assert f"trained on nine tenths of {corpus}" in page
     assert figures[1]["signature"] in page
     assert f"| unigram | {figures[1]['bits_per_byte']:.4f} |" in page
 
@@ -137,3 +137,72 @@ def test_pythons_own_documentation_is_there_without_any_file(chainrule) -> None:
     )
     uniform, unigram, bigram = [float(line.split()[1]) for line in result.lines[3:6]]
     assert uniform > unigram > bigram > 1
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory, fixtures: Path) -> Path:
+    """Models of train.txt: two that cut it at white space, one of them an ARPA file, and one that cuts characters."""
+    folder = tmp_path_factory.mktemp("saved")
+    for name, order, tokenizer in (("two", 2, "whitespace"), ("one.arpa", 1, "whitespace"), ("chars", 3, "character")):
+        library.train(fixtures / "train.txt", library.NGramConfig(order=order), tokenizer=tokenizer).save(folder / name)
+    return folder
+
+
+def test_saved_models_stand_in_one_table(chainrule, saved: Path, heldout: Path) -> None:
+    paths = [saved / name for name in ("two", "one.arpa", "chars")]
+    result = chainrule("compare", *paths, "--text", heldout)
+    assert (result.status, result.err) == (0, "")
+    assert result.lines[0] == f"measured on {heldout}"
+    rows = chainrule("compare", *paths, "--text", heldout, "--json").json
+    for path, row, line in zip(paths, rows, result.lines[3:6], strict=True):
+        found = library.load(path).evaluate(heldout)
+        assert row["model"] == str(path)
+        assert row["bits_per_byte"] == found.bits_per_byte
+        assert row["signature"] == found.signature
+        assert line.split()[:2] == [str(path), f"{found.bits_per_byte:.4f}"]
+    assert "word perplexity" in result.lines[2]  # since perplexities per token of other tokens cannot be compared
+    assert rows[0]["to_best"] is None
+    assert rows[1]["to_best"]["p_value"] < 0.001
+    assert 0 < rows[1]["to_best"]["low"] < rows[1]["to_best"]["bits_per_byte"] < rows[1]["to_best"]["high"]
+
+
+def test_models_that_normalise_the_text_differently_have_columns_of_their_own(
+    chainrule, saved: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "text").write_text("ka  vi\nnin\n")
+    result = chainrule("compare", saved / "two", saved / "chars", "--text", tmp_path / "text")
+    assert result.status == 0
+    assert "bits/byte [1]" in result.lines[2]
+    assert "bits/byte [2]" in result.lines[2]
+    assert "cannot share a column" in result.lines[-1]
+
+
+def test_models_of_one_configuration_show_their_spread(chainrule, saved: Path, heldout: Path) -> None:
+    result = chainrule("compare", saved / "two", saved / "two", "--text", heldout)
+    assert result.lines[-1].startswith("2 models of one configuration: ")
+    assert "standard deviation 0.0000" in result.lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--text", "text"], "MODELS are missing"),
+        (["two", "chars", "--text", "-"], "can be read only once"),
+        (["two", "--text", "text", "--order", "2"], "--order is for training models"),
+        (["two", "--text", "text", "--heldout", "text"], "--heldout is for training models"),
+        (["two"], "two is a model; say --text"),
+    ],
+)
+def test_what_cannot_be_meant_is_wrong_usage(
+    arguments: list[str], message: str, chainrule, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(saved)
+    result = chainrule("compare", *arguments)
+    assert result.status == 2
+    assert message in result.error
+
+
+def test_what_is_no_model_is_told(chainrule, saved: Path, heldout: Path) -> None:
+    result = chainrule("compare", saved / "two", heldout, "--text", heldout)
+    assert result.status == 1
+    assert "a model is a folder" in result.error

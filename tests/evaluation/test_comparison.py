@@ -65,10 +65,11 @@ def test_figures_on_different_texts_never_share_a_column() -> None:
     comparison = Comparison([contender("a"), contender("b", (3, 4), "text:2"), contender("c", (8, 8))])
     assert comparison.texts == ["text:1", "text:2"]
     first, second, third = table(comparison)
-    assert (first["bits/byte [1]"], first["bits/byte [2]"], first["p"]) == (f"{0.7 / math.log(2):.4f}", "", "best")
-    assert (second["bits/byte [1]"], second["bits/byte [2]"], second["p"]) == ("", f"{0.35 / math.log(2):.4f}", "best")
-    assert third["bits/byte [2]"] == ""
-    assert third["p"] != "best"
+    kinds = ("bits/byte", "±95 %", "p")
+    assert [first[f"{kind} [1]"] for kind in kinds] == [f"{0.7 / math.log(2):.4f}", "0.0000", "best"]
+    assert [second[f"{kind} [2]"] for kind in kinds][::2] == [f"{0.35 / math.log(2):.4f}", "best"]
+    assert [row[f"{kind} [{n}]"] for kind in kinds for row, n in ((first, 2), (second, 1), (third, 2))] == [""] * 9
+    assert third["p [1]"] not in ("", "best")
     assert not any("perplexity" in column for column in comparison.header())
     assert comparison.best.name == "a"
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from chainrule.text.tokenizer_config import TokenizerConfig
 
 
-def _file_or_dash(type_: Any, value: str | None) -> None:
+def file_or_dash(type_: Any, value: str | None) -> None:
     """A lone - is standard input; anything else with a leading hyphen is a misspelt option."""
     if value is not None and value.startswith("-") and value != "-":
         raise CycloptsError(msg=f"There is no option {value} (a file: ./{value}).")
@@ -40,7 +40,7 @@ WholeNumber = Parameter(converter=_integers)
 _READ = (
     "with .gz, .zst, .xz and .bz2; .jsonl and .parquet, a record a document; folders of them; and - for standard input."
 )
-_FILE = Parameter(allow_leading_hyphen=True, validator=_file_or_dash)
+_FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
 TextFiles = Annotated[str, _FILE, Parameter(help=f"Text, a line a document: files, also {_READ}", required=True)]
 TextFile = Annotated[str, _FILE, Parameter(help=f"Text, a line a document: a file, also {_READ}")]
 ModelPath = Annotated[Path, Parameter(help="A model folder, or an ARPA file.")]

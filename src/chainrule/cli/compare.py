@@ -1,76 +1,135 @@
-"""chainrule compare [TEXT...]: the ladder of models on one text, in one table."""
+"""chainrule compare: models side by side on one text, those that are there or those that a text is enough to train."""
 
 from __future__ import annotations
 
 import json as json_library
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import (
     DEFAULT_TOKENIZER,
     Json,
-    MarkerRule,
+    ModelMarkerRule,
     Output,
     Overwrite,
     TextFile,
-    TextFiles,
     TokenizerOptions,
     WholeNumber,
+    file_or_dash,
 )
+from chainrule.cli.models import opened
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, check_read_once, note_repairs
 from chainrule.errors import OutputError
 from chainrule.report.tables import markdown_code, markdown_table, text_table
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from chainrule.evaluation.comparison import Comparison
     from chainrule.progress import Progress
     from chainrule.text.corpus import Source
+    from chainrule.text.vocabulary import Markers
 
 TABLE, FIGURES = "table.md", "table.json"
 
 
 def compare(
-    *texts: Annotated[TextFiles, Parameter(required=False)],
+    *texts: Annotated[
+        str,
+        Parameter(
+            allow_leading_hyphen=True,
+            validator=file_or_dash,
+            help="Text to train on, as for train; with --text, models: folders or ARPA files.",
+        ),
+    ],
+    text: Annotated[TextFile | None, Parameter(help="Compare models that are there already on this text.")] = None,
     output: Output | None = None,
     heldout: Annotated[
         TextFile | None, Parameter(help="Measure on this text; by default on every tenth part of the others.")
     ] = None,
-    order: Annotated[int, WholeNumber, Parameter(help="The highest n-gram order.")] = 5,
+    order: Annotated[int | None, WholeNumber, Parameter(help="The highest n-gram order; 5 unless said.")] = None,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
-    markers: MarkerRule = "error",
+    markers: ModelMarkerRule = None,
     reading: TextOptions = AS_USUAL,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Train every model on a text and compare them in one table.
+    """Compare models in one table.
 
-    All are measured on the same held-out text. Without a text: Python's own
-    documentation, as it came with this Python. With -o, the table is written
-    there too, as table.md and table.json.
+    With --text, models that are there already. Without it, every model is
+    trained on the texts, or on Python's own documentation where none is given,
+    and measured on what is held out of it. With -o, the table is written there
+    too, as table.md and table.json.
+
+    p is of a paired test against the best model: approximate randomisation on
+    the documents' bits, 10,000 times. ±95 % is half the bootstrap interval.
     """
+    if output is not None:
+        _check_report_folder(output, overwrite=overwrite)
+    if text is not None:
+        for name, given in (("--heldout", heldout), ("--order", order)):
+            if given is not None:
+                raise CycloptsError(msg=f"{name} is for training models; with --text, they are there already.")
+        comparison, about = _contest(texts, text, tokenizer, markers, reading)
+    else:
+        comparison, about = _ladder(
+            texts, heldout, 5 if order is None else order, tokenizer or "word", markers or "error", reading
+        )
+    if output is not None:
+        _write(output, comparison, about)
+    if json:
+        print_json(comparison.as_json())
+    else:
+        print(f"{about}\n\n{text_table(comparison.header(), comparison.rows())}\n\n{_footer(comparison)}")
+
+
+def _contest(
+    models: tuple[str, ...], text: str, tokenizer: TokenizerOptions, markers: Markers | None, reading: TextOptions
+) -> tuple[Comparison, str]:
+    """Models that are there already, and what the table is about."""
+    from chainrule.contest import contest
+
+    if not models:
+        raise CycloptsError(msg="MODELS are missing: name the model folders or ARPA files to compare.")
+    if text == "-" and len(models) > 1:
+        raise CycloptsError(msg="Standard input, -, can be read only once, and each model reads the text.")
+    source = reading.corpus(text)
+    with progress() as told:
+        config = None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config()
+        named = (
+            (name, opened(Path(name), None if Path(name).is_dir() else config, markers, told)) for name in models
+        )  # a model folder has a tokenizer of its own
+        comparison = contest(named, source, told)
+    note_repairs(source)
+    return comparison, f"measured on {text}"
+
+
+def _ladder(
+    texts: tuple[str, ...],
+    heldout: str | None,
+    order: int | None,
+    tokenizer: TokenizerOptions,
+    markers: Markers,
+    reading: TextOptions,
+) -> tuple[Comparison, str]:
+    """Every model trained on the texts, and what the table is about."""
     from chainrule.ladder import climb
 
     check_read_once(*texts, heldout)
-    if output is not None:
-        _check_report_folder(output, overwrite=overwrite)
+    folders = [name for name in texts if (Path(name) / "config.json").is_file()]
+    if folders:
+        raise CycloptsError(msg=f"{folders[0]} is a model; say --text and the text to compare models on.")
     if heldout in texts:
         note(f"{heldout}: measured on what was trained on, so the figures will be too good")
     with progress() as told:
         train, measured = _parts(texts, heldout, reading, told)
-        comparison = climb(train, measured, order=order, tokenizer=tokenizer.config(), markers=markers, progress=told)
+        highest = 5 if order is None else order
+        comparison = climb(train, measured, order=highest, tokenizer=tokenizer.config(), markers=markers, progress=told)
     note_repairs(train, measured)
-    if output is not None:
-        _write(output, comparison, train, measured)
-    if json:
-        print_json(comparison.as_json())
-    else:
-        _print(comparison, train, measured)
+    return comparison, f"trained on {', '.join(train.sources)}; measured on {', '.join(measured.sources)}"
 
 
 def _parts(texts: tuple[str, ...], heldout: str | None, reading: TextOptions, told: Progress) -> tuple[Source, Source]:
@@ -84,13 +143,22 @@ def _parts(texts: tuple[str, ...], heldout: str | None, reading: TextOptions, to
     return train_and_heldout(whole, told) if heldout is None else (whole, reading.corpus(heldout))
 
 
-def _print(comparison: Comparison, train: Source, measured: Source) -> None:
-    print(f"trained on {', '.join(train.sources)}; measured on {', '.join(measured.sources)}")
-    print()
-    print(text_table(comparison.header(), comparison.rows()))
-    print()
-    print(f"best by bits per byte: {comparison.best.name}")
-    print(f"signature  {comparison.best.measurement.signature}")
+def _footer(comparison: Comparison) -> str:
+    """What stands below the table."""
+    several = len(comparison.texts) > 1
+    lines = []
+    for n, text in enumerate(comparison.texts, 1):
+        best = comparison.best_on(text)
+        where = f"[{n}] " if several else ""
+        lines += [f"{where}best by bits per byte: {best.name}", f"{where}signature  {best.measurement.signature}"]
+    if several:
+        lines.append("The tokenizers normalise this text differently, so their figures cannot share a column.")
+    lines += [
+        f"{len(spread.names)} models of one configuration: {spread.mean:.4f} bits per byte on average, "
+        f"standard deviation {spread.deviation:.4f} ({', '.join(spread.names)})"
+        for spread in comparison.spreads()
+    ]
+    return "\n".join(lines)
 
 
 def _check_report_folder(folder: Path, *, overwrite: bool) -> None:
@@ -107,7 +175,7 @@ def _check_report_folder(folder: Path, *, overwrite: bool) -> None:
     check_writable(folder)
 
 
-def _write(folder: Path, comparison: Comparison, train: Source, measured: Source) -> None:
+def _write(folder: Path, comparison: Comparison, about: str) -> None:
     """Raises OutputError."""
     from chainrule.files import replaced
 
@@ -116,7 +184,7 @@ def _write(folder: Path, comparison: Comparison, train: Source, measured: Source
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with replaced(folder / TABLE) as table, replaced(folder / FIGURES) as file:
-            table.write(_page(comparison, train, measured).encode())
+            table.write(_page(comparison, about).encode())
             file.write(figures.encode())
     except BaseException as error:
         if is_new:
@@ -128,9 +196,8 @@ def _write(folder: Path, comparison: Comparison, train: Source, measured: Source
     print(f"{folder}: {TABLE}, {FIGURES}", file=sys.stderr)
 
 
-def _page(comparison: Comparison, train: Source, measured: Source) -> str:
+def _page(comparison: Comparison, about: str) -> str:
     """Markdown."""
-    trained, on = (", ".join(map(markdown_code, source.sources)) for source in (train, measured))
     table = markdown_table(comparison.header(), comparison.rows())
-    signature = markdown_code(comparison.best.measurement.signature)
-    return f"# Language models compared\n\nTrained on {trained}; measured on {on}.\n\n{table}\nSignature: {signature}\n"
+    footer = "\n".join(f"- {markdown_code(line)}" for line in _footer(comparison).split("\n"))
+    return f"# Language models compared\n\n{markdown_code(about)}\n\n{table}\n{footer}\n"

@@ -87,26 +87,23 @@ class Comparison:
         return [_spread(group) for group in groups.values() if len(group) > 1]
 
     def header(self) -> list[str]:
-        several = len(self.texts) > 1
-        bits = [f"bits/byte [{n}]" if several else "bits/byte" for n in range(1, len(self.texts) + 1)]
-        return ["model", *bits, "±95 %", "p", *self._perplexities(), "parameters", "train s", "eval s"]
+        columns = ["bits/byte", "±95 %", "p"]
+        if len(self.texts) > 1:
+            columns = [f"{column} [{n}]" for n in range(1, len(self.texts) + 1) for column in columns]
+        return ["model", *columns, *self._perplexities(), "parameters", "train s", "eval s"]
 
     def rows(self) -> list[list[str]]:
-        """Cells for people. p: of the paired test against the best."""
+        """Cells for people. ±95 %: half the interval. p: of the paired test against the best on the same text."""
         rows = []
         for contender, gap in zip(self.contenders, self.differences, strict=True):
             found = contender.measurement
-            bits = [f"{found.bits_per_byte:.4f}" if found.text_signature == text else "" for text in self.texts]
             low, high = found.interval
-            sure = f"{(high - low) / 2:.4f}" if math.isfinite(high - low) else ""
-            p = "best" if gap is None else f"{gap.p_value:.4f}" if math.isfinite(gap.p_value) else ""
+            p_value = "best" if gap is None else _shown(gap.p_value, ".4f")
+            bits = [f"{found.bits_per_byte:.4f}", _shown((high - low) / 2, ".4f"), p_value]
+            columns = [cell for text in self.texts for cell in (bits if text == found.text_signature else [""] * 3)]
             perplexities = [cell(found) for cell in self._perplexities().values()]
-            cost = [
-                "" if contender.parameters is None else f"{contender.parameters:,}",
-                "" if contender.train_seconds is None else f"{contender.train_seconds:.2f}",
-                f"{found.seconds:.2f}",
-            ]
-            rows.append([contender.name, *bits, sure, p, *perplexities, *cost])
+            cost = [_shown(contender.parameters, ","), _shown(contender.train_seconds, ".2f"), f"{found.seconds:.2f}"]
+            rows.append([contender.name, *columns, *perplexities, *cost])
         return rows
 
     def as_json(self) -> list[dict[str, Any]]:
@@ -143,6 +140,11 @@ def _spread(group: list[Contender]) -> Spread:
         mean=statistics.fmean(bits),
         deviation=statistics.stdev(bits) if finite else math.nan,
     )
+
+
+def _shown(number: float | None, form: str) -> str:
+    """Nothing, where a number is not known or not finite."""
+    return format(number, form) if number is not None and math.isfinite(number) else ""
 
 
 def _as_json(gap: Difference) -> dict[str, float | None]:

@@ -1,0 +1,47 @@
+"""Models that are there already, measured on one text, in one table."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from chainrule.evaluation.comparison import Comparison, Contender
+from chainrule.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from chainrule.model import Model
+    from chainrule.text.corpus import Source
+
+
+def contest(models: Iterable[tuple[str, Model]], source: Source, progress: Progress = silent) -> Comparison:
+    """Measures models, each with its name, one after the other; an iterator may open each when its turn comes.
+
+    The source is read once for each model. Raises TextError; SettingError where there is no model.
+    """
+    return Comparison([_contender(name, model, source, progress) for name, model in models])
+
+
+def _contender(name: str, model: Model, source: Source, progress: Progress) -> Contender:
+    sizes = model.record.get("ngrams")
+    return Contender(
+        name=name,
+        measurement=model.evaluate(source, progress),
+        train_seconds=model.record.get("seconds"),
+        parameters=None if sizes is None else sum(sizes),
+        configuration=_configuration(model),
+    )
+
+
+def _configuration(model: Model) -> str | None:
+    """What models have in common that differ by their seeds alone; None where the model does not say how it was made.
+
+    Models trained on different texts have different configurations: what they differ by is not chance.
+    """
+    record = model.record
+    if "settings" not in record or "data" not in record:
+        return None
+    settings = {name: value for name, value in record["settings"].items() if name != "seed"}
+    texts = sorted(record["data"].values())
+    return json.dumps([model.family, settings, model.tokenizer.name, texts], sort_keys=True, default=str)
