@@ -43,5 +43,7 @@ def _configuration(model: Model) -> str | None:
     if "settings" not in record or "data" not in record:
         return None
     settings = {name: value for name, value in record["settings"].items() if name != "seed"}
-    texts = sorted(record["data"].values())
-    return json.dumps([model.family, settings, model.tokenizer.name, texts], sort_keys=True, default=str)
+    texts = sorted(map(str, record["data"].values()))
+    return json.dumps(
+        [model.family, settings, model.tokenizer.name, record.get("tokenizer"), texts], sort_keys=True, default=str
+    )

@@ -76,7 +76,7 @@ def compare(
         comparison, about = _contest(texts, text, tokenizer, markers, reading)
     else:
         comparison, about = _ladder(
-            texts, heldout, 5 if order is None else order, tokenizer or "word", markers or "error", reading
+            texts, heldout, 5 if order is None else order, tokenizer, markers or "error", reading
         )
     if output is not None:
         _write(output, comparison, about)
