@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from chainrule.errors import SettingError
 from chainrule.text.block import byte_array
 from chainrule.text.byte_symbols import SYMBOLS
+from chainrule.text.character_classes import character_classes
 from chainrule.text.splitter_kernels import rewrite_bytes, rewrite_characters, rewrite_whitespace, rewrite_words
-from chainrule.text.splitters import SPLITTERS, character_classes, splitter_named
+from chainrule.text.splitters import SPLITTERS, splitter_named
 
 NEVER = 0xFF
 MARKERS = ["<unk>", "<s>", "</s>"]

@@ -52,7 +52,7 @@ def rewrite_whitespace(text: Bytes, document_end: int, out: Bytes) -> int:
 
 
 @kernel
-def _decode(text: Bytes, i: int) -> tuple[int, int]:
+def code_point(text: Bytes, i: int) -> tuple[int, int]:
     """The code point at byte i and its length in bytes."""
     first = np.int64(text[i])
     if first < 0x80:
@@ -96,7 +96,7 @@ def _marker_length(text: Bytes, i: int, document_end: int, classes: Bytes) -> in
     after = i + length
     if length == 0 or after == text.size or text[after] == document_end:
         return length
-    return length if classes[_decode(text, after)[0]] == SPACE else 0
+    return length if classes[code_point(text, after)[0]] == SPACE else 0
 
 
 @kernel
@@ -126,7 +126,7 @@ def rewrite_words(text: Bytes, document_end: int, classes: Bytes, out: Bytes) ->
                 i += 1
             before = LETTER
             continue
-        code, length = _decode(text, i)
+        code, length = code_point(text, i)
         kind = classes[code]
         if kind == SPACE:
             before = before if before == DOCUMENT_START else SPACE
@@ -142,7 +142,7 @@ def rewrite_words(text: Bytes, document_end: int, classes: Bytes, out: Bytes) ->
         elif kind == CONNECTOR or kind == NUMBER_CONNECTOR:
             joins = False
             if (before == LETTER or before == DIGIT) and i + length < text.size and text[i + length] != document_end:
-                after = classes[_decode(text, i + length)[0]]
+                after = classes[code_point(text, i + length)[0]]
                 joins = before == DIGIT and after == DIGIT
                 if kind == CONNECTOR:
                     joins = after == LETTER or after == DIGIT
@@ -187,7 +187,7 @@ def rewrite_characters(text: Bytes, document_end: int, out: Bytes) -> int:
             started = False
             i += 1
             continue
-        code, length = _decode(text, i)
+        code, length = code_point(text, i)
         if started:
             out[size] = _BLANK
             size += 1

@@ -10,8 +10,6 @@ A splitter knows no vocabulary. What it does not keep (runs of white space, its 
 
 from __future__ import annotations
 
-import unicodedata
-from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -19,15 +17,9 @@ import numpy as np
 from chainrule.errors import SettingError
 from chainrule.text.block import LINE_FEED
 from chainrule.text.byte_symbols import BYTE_OF_SYMBOL, SYMBOLS
+from chainrule.text.character_classes import character_classes
 from chainrule.text.restoring import Alignment, joined, meanings_of, spaced
 from chainrule.text.splitter_kernels import (
-    ALONE,
-    CONNECTOR,
-    DIGIT,
-    EXTEND,
-    LETTER,
-    NUMBER_CONNECTOR,
-    SPACE,
     rewrite_bytes,
     rewrite_characters,
     rewrite_whitespace,
@@ -46,18 +38,6 @@ REPLACEMENT = "�"  # U+FFFD stands for a marker character that occurs in the t
 
 VISIBLE = {"\0": "␀", "\t": "␉", "\n": "␊", "\r": "␍", " ": "␠"}  # for the character tokenizer
 SEPARATORS = b"\0\t\n\r "  # no splitter leaves these in a token
-CONNECTORS = "'’"
-NUMBER_CONNECTORS = ".,"
-# Scripts written without spaces, whose characters stand alone with their marks: CJK marks and numerals, Hiragana, Han.
-ALONE_RANGES = (
-    (0x3005, 0x3007),
-    (0x3041, 0x309F),
-    (0x3400, 0x4DBF),
-    (0x4E00, 0x9FFF),
-    (0xF900, 0xFAFF),
-    (0x20000, 0x3FFFF),
-)
-ASSIGNED_RANGES = ((0, 0x40000), (0xE0000, 0xE1000))  # the planes that have characters, private use left out
 
 
 class Splitter(Protocol):
@@ -176,34 +156,6 @@ def splitter_marked_in(tokens: Iterable[bytes]) -> Splitter:
     return SPLITTERS["character" if VISIBLE[" "].encode() in spelled else "whitespace"]
 
 
-@cache
-def character_classes() -> UInt8[ndarray, " codepoints"]:
-    """The class of every Unicode code point, for the word splitter."""
-    classes = np.full(0x110000, ALONE, np.uint8)
-    for start, stop in ASSIGNED_RANGES:
-        categories = map(unicodedata.category, map(chr, range(start, stop)))
-        classes[start:stop] = [_CLASS_OF_CATEGORY.get(category, ALONE) for category in categories]
-    for first, last in ALONE_RANGES:
-        block = classes[first : last + 1]
-        block[block != EXTEND] = ALONE
-    for characters, value in _CLASS_OF_CHARACTER.items():
-        classes[[ord(character) for character in characters]] = value
-    return classes
-
-
-# Marks and joiners belong to what they follow.
-_CLASS_OF_CATEGORY = {
-    **dict.fromkeys(("Lu", "Ll", "Lt", "Lm", "Lo", "Pc"), LETTER),
-    **dict.fromkeys(("Nd", "Nl", "No"), DIGIT),
-    **dict.fromkeys(("Mn", "Mc", "Me", "Cf"), EXTEND),
-    **dict.fromkeys(("Zs", "Zl", "Zp"), SPACE),
-}
-_CLASS_OF_CHARACTER = {
-    "\0\t\n\v\f\r\x1c\x1d\x1e\x1f\x85": SPACE,  # the controls that str.isspace() counts, and NUL
-    "\u200b": ALONE,  # the zero-width space, which does divide
-    CONNECTORS: CONNECTOR,
-    NUMBER_CONNECTORS: NUMBER_CONNECTOR,
-}
 _MARKERS = frozenset(marker.encode() for marker in MARKER_TOKENS)
 _PICTURED = meanings_of({picture: ord(character) for character, picture in VISIBLE.items()})
 _MEANT_BYTES = meanings_of(BYTE_OF_SYMBOL)

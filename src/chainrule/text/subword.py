@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.text.block import LINE_FEED, byte_array
-from chainrule.text.piece_kernels import write_pieces
+from chainrule.text.block import LINE_FEED
+from chainrule.text.chunks import Chunks, packed, with_pieces
 from chainrule.text.pieces import Spelling, spelling_of
 from chainrule.text.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from types import ModuleType
 
-    from jaxtyping import Int32, UInt8
+    from jaxtyping import UInt8
     from numpy import ndarray
 
     from chainrule.text.restoring import Alignment
@@ -72,10 +72,11 @@ class Subword:
             self.spelling.added(content) if content in added else self.spelling.piece(content)
             for content in (contents.get(number, "") for number in range(max(contents, default=-1) + 1))
         ]
-        self._pool, self._offsets = _packed(spelled)
+        self._pool, self._offsets = packed(spelled)
         left_out = {*special, unknown, *MARKER_TOKENS, ""}
         own = (piece for number, piece in enumerate(spelled) if contents.get(number, "") not in left_out)
         self.alphabet = tuple(dict.fromkeys(piece for piece in own if piece))
+        self._chunks = Chunks(self.written) if _cuts_at_spaces(described) else None
         if self._unknown is None and not self.spelling.is_complete(self.alphabet):
             raise SettingError(
                 f"{source}: knows neither all bytes nor an unknown token, so it would leave out what it does not know"
@@ -83,13 +84,19 @@ class Subword:
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
         """As `Splitter.rewrite`."""
+        if self._chunks is not None:
+            return self._chunks.rewrite(text, document_end)
         documents = text.tobytes().split(bytes([document_end]))[:-1]
-        parts = [self._written([document.decode() for document in batch]) for batch in _batches(documents)]
-        return np.concatenate([np.empty(0, np.uint8), *parts])
+        return np.concatenate([np.empty(0, np.uint8), *self.written(documents)])
 
     def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
         """As `Splitter.restored`."""
         return self.spelling.restored(tokens)
+
+    def written(self, documents: list[bytes]) -> Iterator[UInt8[ndarray, " bytes"]]:
+        """The pieces of documents, as `rewrite` gives them, batch by batch."""
+        for batch in _batches(documents):
+            yield self._written([document.decode() for document in batch])
 
     def _written(self, documents: list[str]) -> UInt8[ndarray, " bytes"]:
         rows = [encoded.ids for encoded in self._library.encode_batch_fast(documents, add_special_tokens=False)]
@@ -99,11 +106,10 @@ class Subword:
         unknown = np.flatnonzero(pieces == self._unknown) if self._unknown is not None else np.empty(0, np.int64)
         if unknown.size:
             having = [document for document, row in zip(documents, rows, strict=True) if self._unknown in row]
-            more, more_offsets = _packed(self._surfaces(having))
+            more, more_offsets = packed(self._surfaces(having))
             pieces[unknown] = offsets.size - 1 + np.arange(unknown.size, dtype=np.int32)
             pool, offsets = np.concatenate([pool, more]), np.concatenate([offsets, offsets[-1] + more_offsets[1:]])
-        out = np.empty(int((offsets[pieces + 1] - offsets[pieces]).sum()) + pieces.size + len(rows), np.uint8)
-        return out[: write_pieces(pieces, lengths, pool, offsets, out)]
+        return with_pieces(pieces, lengths, pool, offsets)
 
     def _surfaces(self, documents: list[str]) -> list[bytes]:
         """What the unknown pieces of some documents stand for, spelled as pieces are; one after the other."""
@@ -141,10 +147,15 @@ def _unknown_piece(model: dict[str, Any], tokenizer: Any) -> tuple[int | None, s
     return (None, None) if unknown is None else (tokenizer.token_to_id(unknown), unknown)
 
 
-def _packed(pieces: Sequence[bytes]) -> tuple[UInt8[ndarray, " bytes"], Int32[ndarray, " pieces+1"]]:
-    """All pieces one after the other, and where each begins."""
-    lengths = np.fromiter(map(len, pieces), np.int32, len(pieces))
-    return byte_array(b"".join(pieces)), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+def _cuts_at_spaces(described: dict[str, Any]) -> bool:
+    """Whether a text can be cut before single spaces, and its parts be cut into pieces one by one.
+
+    So it is where words are found by GPT-2's expression, or at white space and punctuation, and nothing else is done.
+    """
+    cutter = described["pre_tokenizer"] or {"type": ""}
+    on_bytes = cutter["type"] == "ByteLevel" and cutter["use_regex"] and not cutter["add_prefix_space"]
+    is_plain = described["normalizer"] is None and all(token["special"] for token in described["added_tokens"])
+    return is_plain and (on_bytes or cutter["type"] == "BertPreTokenizer")
 
 
 def _batches(documents: list[bytes]) -> Iterator[list[bytes]]:

@@ -1,0 +1,115 @@
+"""Cutting chunk by chunk gives the pieces that cutting whole documents gives."""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from subword_files import LINES, changed, file_bytes
+
+from chainrule.text import chunks
+from chainrule.text.block import byte_array
+from chainrule.text.character_classes import character_classes
+from chainrule.text.chunks import Chunks
+from chainrule.text.piece_kernels import cut_at_spaces
+from chainrule.text.subword import Subword
+from chainrule.text.subword_training import trained
+
+PARTS = [" ", " ", "  ", "the", "cat", "'s", "'", "don't", "3", ".", "\n", "\t", "\r", "\0", "\x1c", "\x85"]
+PARTS += [
+    "\N{NO-BREAK SPACE}",
+    "\N{IDEOGRAPHIC SPACE}",
+    "\u2028",
+    "\u0301",
+    "é",
+    "日",
+    "😀",
+    "<s>",
+    "<unk>",
+    "[UNK]",
+    "zoë",
+]
+texts = st.lists(st.sampled_from(PARTS) | st.characters(exclude_categories=["Cs"]), max_size=25).map("".join)
+
+
+@cache
+def learnt(kind: str) -> Subword:
+    return trained(kind, lambda: [LINES * 2], 300)
+
+
+def joined(documents: list[str]) -> np.ndarray:
+    return byte_array(b"".join(document.encode() + b"\xff" for document in documents))
+
+
+def whole(subword: Subword, documents: list[str]) -> bytes:
+    return b"".join(part.tobytes() for part in subword.written([document.encode() for document in documents]))
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "wordpiece"])
+@settings(max_examples=300)
+@given(st.lists(texts, max_size=4))
+@example(["a  b", " a ", "a 's b", "a \N{NO-BREAK SPACE}b", "the\N{NO-BREAK SPACE} cat", "\n \n", " ", ""])
+@example(["<s> <unk> </s>", "\x1c a", "zoë zoë  zoë"])
+def test_chunk_by_chunk_is_as_the_whole(kind: str, documents: list[str]) -> None:
+    assert learnt(kind)._chunks is not None
+    assert learnt(kind).rewrite(joined(documents), 0xFF).tobytes() == whole(learnt(kind), documents)
+
+
+def test_files_that_do_more_than_cut_words_are_given_whole_documents() -> None:
+    for name, parts, expected in [
+        ("gpt2", {}, False),  # it has tokens of its own that reach over spaces
+        ("gpt2", {"added_tokens": []}, True),
+        ("gpt2", {"added_tokens": [], "normalizer": {"type": "NFC"}}, False),
+        ("bert", {}, False),
+        ("llama", {}, False),
+        ("t5", {}, False),
+    ]:
+        assert (Subword(changed(name, **parts), name)._chunks is not None) == expected
+    assert Subword(file_bytes("words"), "words")._chunks is None
+
+
+def test_what_was_cut_once_is_not_cut_again_until_it_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[bytes]] = []
+
+    def cut(texts: list[bytes]) -> list[np.ndarray]:
+        asked.append(texts)
+        return [byte_array(b"".join(text.strip().replace(b"", b" ").strip() + b"\n" for text in texts))]
+
+    cutter = Chunks(cut)
+    assert cutter.rewrite(joined(["ab cd", "ab  cd cd"]), 0xFF).tobytes() == b"a b c d\na b     c d c d\n"
+    assert asked == [[b"ab", b" cd", b"ab  cd"]]
+    cutter.rewrite(joined(["ab cd", ""]), 0xFF)
+    assert len(asked) == 1
+    monkeypatch.setattr(chunks, "REMEMBERED", 1)
+    assert cutter.rewrite(joined(["ab"]), 0xFF).tobytes() == b"a b\n"
+    assert asked[1:] == [[b"ab"]]
+
+
+def test_threads_may_share_a_tokenizer() -> None:
+    subword = trained("bpe", lambda: [LINES], 300)
+    texts = [[f"the {i * j} cats {word}" for i in range(300)] for j, word in enumerate(("low", "newer", "mat", "é"))]
+    found: list[bytes] = [b""] * len(texts)
+
+    def work(i: int) -> None:
+        found[i] = subword.rewrite(joined(texts[i]), 0xFF).tobytes()
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(texts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [whole(subword, documents) for documents in texts]
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=30))
+@example(b"a b c d")
+def test_the_kernel_stays_within_the_room_that_it_asks_for(data: bytes) -> None:
+    text = byte_array(data + b"\xff")
+    out = np.full(3 * text.size + 64, 0xA5, np.uint8)
+    assert cut_at_spaces(text, 0xFF, character_classes(), out[: 3 * text.size]) <= 3 * text.size
+    assert (out[3 * text.size :] == 0xA5).all()
