@@ -17,12 +17,14 @@ import sys
 import time
 import unicodedata
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chainrule import __version__
+from chainrule.applications.completion import Completer, Completion
 from chainrule.configuration import TokenizerEntry
 from chainrule.decoding.texts import Text, TextDecoder
 from chainrule.errors import ModelFormatError, OutputError, SettingError
@@ -194,6 +196,18 @@ class Model:
         encoded = self.tokenizer.encode_texts([text])
         places = np.flatnonzero(encoded.ids == UNKNOWN).tolist()
         return list(dict.fromkeys(encoded.surface(place).decode("utf-8", "replace") for place in places))
+
+    def complete(self, text: str, n: int = 5) -> list[Completion]:
+        """The likeliest completions of the last word of a text, or of its next words after a space.
+
+        Raises SettingError.
+        """
+        return self.completer.complete(text, n)
+
+    @cached_property
+    def completer(self) -> Completer:
+        """Completes texts; the vocabulary is sorted when it is first asked for."""
+        return Completer(self.language_model, self.tokenizer)
 
     @property
     def decoder(self) -> TextDecoder:

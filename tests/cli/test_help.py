@@ -26,6 +26,7 @@ VERBS = {
     | {"--max-tokens", "--min-tokens", "--begin", "--stop", "--allow", "--ban", "--no-repeat", "--unknown"}
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
     | {"--beam", "--rank-by", "--alpha", "--groups", "--diversity", "--must-end"},
+    "complete": {"MODEL", "--number", "--tokenizer", "--markers", "--json"},
     "compare": {"TEXTS", "--text", "--output", "--heldout", "--order", *TOKENIZER, "--overwrite", "--json"} | READING,
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--overwrite"},
     "split": {"TEXTS", "--into", "--overwrite", "--json"} | READING,

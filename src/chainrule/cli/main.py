@@ -13,6 +13,7 @@ from cyclopts import App, CycloptsError, MissingArgumentError, UnusedCliTokensEr
 
 from chainrule import __version__
 from chainrule.cli.compare import compare
+from chainrule.cli.complete import complete
 from chainrule.cli.convert import convert
 from chainrule.cli.evaluate import evaluate
 from chainrule.cli.generate import generate
@@ -40,6 +41,7 @@ app.command(evaluate, name="evaluate")
 app.command(score, name="score")
 app.command(next_tokens, name="next")
 app.command(generate, name="generate")
+app.command(complete, name="complete")
 app.command(compare, name="compare")
 app.command(split, name="split")
 app.command(convert, name="convert")

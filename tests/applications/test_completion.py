@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import chainrule
+from chainrule import Lines, Model, NGramConfig
+from chainrule.errors import SettingError, TextError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LINES = [
+    "the cat sat on the mat",
+    "the cat sat on the map",
+    "the cattle sat down",
+    "the catalogue (well-known) lists cats",
+    "she said: the cat's mat",
+] * 5
+
+
+def trained(tokenizer: str, order: int = 3) -> Model:
+    return chainrule.train(Lines(LINES), NGramConfig(order=order), tokenizer=tokenizer)
+
+
+@pytest.fixture(scope="module")
+def words() -> Model:
+    return trained("word")
+
+
+@pytest.fixture(scope="module")
+def novel(fixtures: Path) -> Model:
+    return chainrule.train(fixtures / "train.txt", NGramConfig(order=3), tokenizer="whitespace")
+
+
+def shown(model: Model, text: str, n: int = 5) -> list[str]:
+    return [completion.text for completion in model.complete(text, n)]
+
+
+@pytest.mark.parametrize("typed", ["", "k", "ka", "ka vi n", "unseen v", "n"])
+def test_words_are_those_that_begin_so_ranked_by_the_model(typed: str, novel: Model) -> None:
+    *before, partial = typed.split(" ")
+    vocabulary = novel.tokenizer.vocabulary
+    context = np.array([vocabulary.id_of(word) for word in before], np.int32)
+    [row] = novel.language_model.next_log_probs(novel.language_model.start([context])).astype(float)
+    fitting = [i for i, token in enumerate(vocabulary.tokens()) if i > 2 and token.startswith(partial.encode())]
+    best = sorted(fitting, key=lambda i: (-row[i], i))[:4]
+    total = math.log(sum(math.exp(row[i]) for i in fitting)) if partial else 0.0
+    found = novel.complete(typed, 4)
+    first_words = [completion.text.split()[0] for completion in found]
+    # What is typed already is shown only with a word after it.
+    is_shown = {word: word != partial or partial in first_words for word in map(vocabulary.token, best)}
+    assert first_words == [word for word, shown in is_shown.items() if shown]
+    for completion in found:
+        if " " not in completion.text:
+            assert completion.log_prob == pytest.approx(row[vocabulary.id_of(completion.text)] - total, abs=1e-4)
+
+
+@pytest.mark.parametrize("tokenizer", ["word", "character", "byte"])
+def test_what_is_added_continues_what_is_typed(tokenizer: str) -> None:
+    model = trained(tokenizer, 5)
+    for line in LINES[:5]:
+        for end in range(len(line) + 1):
+            for completion in model.complete(line[:end]):
+                assert completion.added.strip()
+                stem = line[:end].split(" ")[-1]
+                assert completion.text == (stem + completion.added).strip()
+                assert completion.log_prob <= 1e-6
+
+
+def test_each_tokenizer_completes_words(words: Model) -> None:
+    assert shown(words, "the ca")[:3] == ["cat sat on the", "cattle sat down", "catalogue (well-known) lists cats"]
+    assert shown(words, "the catt") == ["cattle sat down"]
+    for tokenizer in ("character", "byte"):
+        assert {"cat", "cattle"} <= {text.split()[0] for text in shown(trained(tokenizer, 6), "the ca")}
+
+
+def test_a_phrase_goes_on_while_its_next_word_is_likelier_than_not(words: Model) -> None:
+    assert shown(words, "she sa")[0].startswith("said: the cat")
+    [sat, *_] = words.complete("the cat ", 1)
+    assert sat.text.startswith("sat on the")
+
+
+def test_after_a_space_come_the_next_words(words: Model) -> None:
+    assert shown(words, "the cat sat on ")[0].split()[0] == "the"
+    assert all(not completion.added.startswith(" ") for completion in words.complete("the cat sat "))
+
+
+def test_after_a_whole_word_that_nothing_longer_begins_with_come_the_next_words_with_their_space(words: Model) -> None:
+    [best, *_] = words.complete("the cattle", 1)
+    assert best.added.startswith(" sat")
+    assert best.text.startswith("cattle sat")
+
+
+def test_words_that_touch_others_are_completed_in_their_place(words: Model) -> None:
+    assert shown(words, "the catalogue (we")[0].startswith("(well-known)")
+    assert shown(words, "the catalogue (well-kn")[0].startswith("(well-known)")
+
+
+def test_a_word_that_the_vocabulary_lacks_has_no_completion(words: Model) -> None:
+    assert words.complete("the zzz") == []
+
+
+def test_no_marker_is_ever_shown(novel: Model) -> None:
+    for typed in ("", "ka ", "<", "ka", "zzz "):
+        assert not any("<unk>" in text or "</s>" in text or "<s>" in text for text in shown(novel, typed, 50))
+
+
+def test_impossible_wishes_are_errors(words: Model) -> None:
+    with pytest.raises(SettingError, match="n is 0; expected 1 or more"):
+        words.complete("the", 0)
+    with pytest.raises(TextError, match="<s>"):
+        words.complete("the <s> cat")

@@ -1,0 +1,73 @@
+"""chainrule complete: at a terminal and line by line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from command_line import strict_json
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+import chainrule as library
+from chainrule.cli.completion_menu import Suggestions, talk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_each_line_gets_a_line_of_completions(chainrule, stdin, model: Path) -> None:
+    stdin(b"ka v\nka \n\nzzz\nlast")
+    result = chainrule("complete", model, "-n", 3)
+    assert (result.status, result.err) == (0, "")
+    loaded = library.load(model)
+    expected = [[each.text for each in loaded.complete(line, 3)] for line in ("ka v", "ka ", "", "zzz", "last")]
+    assert [line.split("\t") if line else [] for line in result.out.split("\n")[:-1]] == expected
+    assert len(expected[0]) == 3
+    assert expected[3] == []
+
+
+def test_json_tells_what_is_added_and_how_likely_it_is(chainrule, stdin, model: Path) -> None:
+    stdin(b"ka v\nzzz\n")
+    rows = [strict_json(line) for line in chainrule("complete", model, "--json").lines]
+    assert [row.keys() for row in rows[0]] == [{"text", "added", "log_prob"}] * len(rows[0])
+    assert rows[0][0]["text"] == "v" + rows[0][0]["added"]
+    assert rows[1] == []
+
+
+@pytest.mark.parametrize(
+    ("data", "arguments", "message"),
+    [
+        (b"ka <s> vi\n", [], "<s>"),
+        (b"\xff\xfe\n", [], "standard input: not UTF-8"),
+        (b"", ["-n", 0], "n is 0; expected 1 or more"),
+    ],
+)
+def test_what_cannot_be_completed_is_an_error(
+    data: bytes, arguments: list, message: str, chainrule, stdin, model: Path
+) -> None:
+    stdin(data)
+    result = chainrule("complete", model, *arguments)
+    assert result.status == 1
+    assert message in result.error
+
+
+def test_a_prompt_takes_lines_until_it_is_closed(model: Path) -> None:
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        keys.send_text("ka v\rka\t\r\x04")
+        talk(library.load(model).completer, 4)
+
+
+def test_a_menu_shows_what_is_added_and_tells_errors_below(model: Path) -> None:
+    completer = library.load(model).completer
+    menu = Suggestions(completer, 4)
+    found = list(menu.get_completions(Document("ka v"), CompleteEvent()))
+    expected = completer.complete("ka v", 4)
+    assert [each.text for each in found] == [each.added for each in expected]
+    assert [each.display_text for each in found] == [each.text for each in expected]
+    assert menu.told.endswith(" ms")
+    assert list(menu.get_completions(Document("ka <s> "), CompleteEvent())) == []
+    assert "<s>" in menu.told
