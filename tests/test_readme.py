@@ -73,13 +73,15 @@ def test_the_python_runs_and_gives_what_its_comments_say(folder: Path, monkeypat
             values[re.split(r"[(.]", statement)[1]] = eval(statement, names)
         else:
             exec(statement, names)
-    assert values.keys() == {"score", "perplexity", "evaluate", "next", "generate"}
+    assert values.keys() == {"score", "perplexity", "evaluate", "next", "generate", "beam", "complete"}
     assert len(values["score"]) == 2
     assert (values["score"] < 0).all()
     assert values["perplexity"] > 1
     assert values["evaluate"] > 0
     assert [type(part) for part in values["next"][0]] == [str, float]
     assert len(values["next"]) == 3
+    assert [text.score for text in values["beam"]] == sorted((text.score for text in values["beam"]), reverse=True)
+    assert all(completion.text.startswith("S") for completion in values["complete"])
     assert len(values["generate"]) == 5
     assert all(text.startswith("I visited San") for text in values["generate"])
 
