@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from chainrule.ngram.config import NGramConfig
     from chainrule.protocol import LanguageModel, Scorer
     from chainrule.text.corpus import Corpus, Lines
+    from chainrule.text.mix import Mix
     from chainrule.text.reading import Reading
     from chainrule.text.sample import sample_lines
     from chainrule.text.splits import split
@@ -43,6 +44,7 @@ _HOMES = {
     "Limits": "decoding.limits",
     "Lines": "text.corpus",
     "Measurement": "evaluation.likelihood",
+    "Mix": "text.mix",
     "Model": "model",
     "ModelFormatError": "errors",
     "NGramConfig": "ngram.config",
@@ -69,6 +71,7 @@ __all__ = [
     "Limits",
     "Lines",
     "Measurement",
+    "Mix",
     "Model",
     "ModelFormatError",
     "NGramConfig",

@@ -234,14 +234,18 @@ def test_a_number_out_of_its_range_is_refused(verb: str, options: str, message: 
 USAGE = {
     "frobnicate": 'Unknown command "frobnicate". Available commands: train, evaluate, score, next, generate, ',
     "train rnn": 'Unknown command "rnn". Available commands: ngram, uniform. Try: chainrule train --help',
-    "train ngram -o TARGET": "TEXTS is missing. Try: chainrule train ngram --help",
+    "train ngram -o TARGET": "TEXTS is missing; it stands before options that take several words.",
+    "train ngram TEXT -o TARGET --mix TEXT=1": "TEXTS and --mix are both given; texts that are mixed need a share",
+    "train ngram -o TARGET --mix TEXT": "--mix takes names with their shares, such as news.txt=0.3, not ",
+    "train uniform -o TARGET --mix TEXT=0.5 TEXT=0.5": "--mix names TEXT twice. Try: chainrule train uniform --help",
+    "train uniform -o TARGET --mix TEXT=1 --mix-seed x": "--mix-seed takes whole numbers, not x.",
     "train ngram TEXT": "--output is missing. Try: chainrule train ngram --help",
     "train ngram TEXT -o TARGET --ordr 3": "There is no option --ordr (a file: ./--ordr). "
     "Try: chainrule train ngram --help",
     "train ngram TEXT -o TARGET --order three": "--order takes whole numbers, not three. "
     "Try: chainrule train ngram --help",
     "train ngram TEXT -o TARGET --order": "requires an argument. Try: chainrule train ngram --help",
-    "train ngram --prune 0 TEXT -o TARGET": "TEXTS is missing: put it before --prune. Try: chainrule train",
+    "train ngram --prune 0 TEXT -o TARGET": "train.txt; texts stand before it. Try: chainrule train ngram --help",
     "train ngram - - -o TARGET": "Standard input, -, can be read only once. Try: chainrule train ngram --help",
     "evaluate": "MODEL is missing. Try: chainrule evaluate --help",
     "evaluate MODEL": "TEXTS is missing. Try: chainrule evaluate --help",
@@ -375,4 +379,4 @@ def test_the_status_of_a_command_is_that_of_the_process(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("options", [["--order", "5.5"], ["--prune", "0", "1.5"]])
 def test_fractions_are_no_whole_numbers(refused, corpus: Path, tmp_path: Path, options: list[str]) -> None:
     told = refused(2, ["train", "ngram", corpus, "-o", tmp_path / "lm", *options])
-    assert f"{options[0]} takes whole numbers, not {options[-1]}." in told
+    assert f"{options[0]} takes whole numbers, not {options[-1]}" in told

@@ -12,13 +12,15 @@ import pytest
 
 from chainrule.cli.main import app, train
 
+MIXING = {"--mix", "--mix-seed"}
 READING = {"--document", "--field", "--encoding-errors", "--suffixes"}  # of all verbs that take texts
 TOKENIZER = {"--tokenizer", "--normalise", "--vocabulary", "--vocabulary-size", "--vocabulary-min-count", "--markers"}
 VERBS = {
     "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams"}
     | {"--strict-discounts", "--kenlm-compatible", "--overwrite", "--json"}
-    | READING,
-    "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING,
+    | READING
+    | MIXING,
+    "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
     "evaluate": {"MODEL", "TEXTS", "--tokenizer", "--markers", "--ends", "--json"} | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--tokenizer", "--markers", "--json"} | READING,
     "next": {"MODEL", "PROMPT", "--top", "--tokenizer", "--markers", "--json"},

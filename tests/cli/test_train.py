@@ -157,3 +157,30 @@ def test_a_text_of_empty_lines_and_one_with_carriage_returns_train(chainrule, tm
     )
     assert (empty["documents"], empty["tokens"], empty["vocabulary"]) == (3, 0, 3)
     assert (windows["documents"], windows["tokens"], windows["vocabulary"]) == (2, 4, 5)
+
+
+def test_texts_can_be_mixed(chainrule, corpus: Path, heldout: Path, tmp_path: Path) -> None:
+    mixed = ["--mix", f"{corpus}=0.5", f"{heldout}=0.5"]
+    result = chainrule("train", "uniform", "-o", tmp_path / "lm", "--json", *mixed)
+    assert result.status == 0
+    taken = [text["documents"] for text in result.json["mix"]["texts"]]
+    assert result.json["documents"] == sum(taken)
+    assert f"note: {heldout}: {taken[1]} of 102 documents" in result.err
+    again = chainrule("train", "uniform", "-o", tmp_path / "again", "--json", "--mix-seed", 1, *mixed)
+    assert again.json["mix"]["texts"][0] != result.json["mix"]["texts"][0]
+
+
+def test_every_kind_of_text_can_be_trained_on(chainrule, corpus: Path, tmp_path: Path) -> None:
+    lines = corpus.read_text().splitlines()[:50]
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    (texts / "1.txt").write_text("\n".join(lines[:20]))
+    (texts / "2.jsonl.gz").write_bytes(
+        gzip.compress("".join(json.dumps({"text": line}) + "\n" for line in lines[20:]).encode())
+    )
+    result = chainrule("train", "uniform", texts, "-o", tmp_path / "lm", "--json")
+    assert result.json["documents"] == 50
+    assert list(result.json["data"]) == [str(texts)]
+    whole = chainrule("train", "uniform", texts / "1.txt", "--document", "file", "-o", tmp_path / "one", "--json")
+    assert whole.json["documents"] == 1
+    assert whole.json["reading"]["document"] == "file"

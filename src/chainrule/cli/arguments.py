@@ -25,13 +25,16 @@ def file_or_dash(type_: Any, value: str | None) -> None:
 
 def _integers(type_: Any, tokens: Sequence[Token]) -> Any:
     """Whole numbers only: 5.5 is not 5."""
+    is_several = get_origin(type_) is tuple
     numbers = []
     for token in tokens:
         try:
             numbers.append(int(token.value))
         except ValueError:
-            raise CycloptsError(msg=f"{token.keyword or 'The value'} takes whole numbers, not {token.value}.") from None
-    return tuple(numbers) if get_origin(type_) is tuple else numbers[0]
+            advice = "; texts stand before it" if is_several else ""
+            told = f"{token.keyword or 'The value'} takes whole numbers, not {token.value}{advice}."
+            raise CycloptsError(msg=told) from None
+    return tuple(numbers) if is_several else numbers[0]
 
 
 WholeNumber = Parameter(converter=_integers)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.cli.arguments import WholeNumber
 from chainrule.cli.screen import note
 from chainrule.text.reading import SUFFIXES, Document, EncodingErrors, Reading
 
@@ -58,7 +59,37 @@ class TextOptions:
         return Corpus.of(texts, self.reading)
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class MixOptions:
+    """Several texts as one."""
+
+    mix: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="Texts with their shares of the bytes to train on, for texts without: news.txt=0.3 books/=0.7. The "
+            "scarcest is taken whole; documents of the others are drawn.",
+            consume_multiple=True,
+            negative=(),
+        ),
+    ] = ()
+    mix_seed: Annotated[int, WholeNumber, Parameter(help="Another seed draws other documents.")] = 0
+
+    def source(self, texts: tuple[str, ...], reading: TextOptions) -> Source:
+        """The texts, or the mix. Raises TextError, SettingError; CycloptsError where there is neither or both."""
+        if texts and self.mix:
+            raise CycloptsError(msg="TEXTS and --mix are both given; texts that are mixed need a share each.")
+        if texts:
+            return reading.corpus(*texts)
+        if not self.mix:
+            raise CycloptsError(msg="TEXTS is missing; it stands before options that take several words.")
+        from chainrule.text.mix import Mix
+
+        return Mix.of(dict(with_shares("--mix", self.mix)), seed=self.mix_seed, reading=reading.reading)
+
+
 AS_USUAL = TextOptions()
+NOT_MIXED = MixOptions()
 
 
 def check_read_once(*texts: str | None) -> None:
@@ -85,3 +116,10 @@ def with_shares(option: str, values: tuple[str, ...]) -> list[tuple[str, str]]:
     if twice is not None:
         raise CycloptsError(msg=f"{option} names {twice} twice.")
     return pairs
+
+
+def note_mix(source: Source) -> None:
+    """Says, after its reading, what was taken of each text of a mix."""
+    for text in source.record.get("mix", {}).get("texts", []):
+        names, taken, of = ", ".join(text["sources"]), text["documents"], text["of_documents"]
+        note(f"{names}: {taken:,} of {of:,} documents, {text['bytes']:,} bytes, a share of {text['share']}")

@@ -20,7 +20,7 @@ from chainrule.cli.arguments import (
 )
 from chainrule.cli.models import check_model_target
 from chainrule.cli.screen import note, print_json, progress
-from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
+from chainrule.cli.texts import AS_USUAL, NOT_MIXED, MixOptions, TextOptions, note_mix, note_repairs
 from chainrule.ngram.config import NGramConfig
 from chainrule.report.tables import text_table
 
@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
+    from chainrule.text.corpus import Source
+
 
 def ngram(
-    *texts: TextFiles,
+    *texts: Annotated[TextFiles, Parameter(required=False)],
     output: ModelOutput,
     order: Annotated[int, WholeNumber, Parameter(help="Contexts are order - 1 tokens long.")] = 5,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
@@ -56,6 +58,7 @@ def ngram(
     ] = False,
     markers: MarkerRule = "error",
     reading: TextOptions = AS_USUAL,
+    mixing: MixOptions = NOT_MIXED,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -70,15 +73,16 @@ def ngram(
         strict_discounts=strict_discounts,
         kenlm_compatible=kenlm_compatible,
     )
-    _train(texts, config, output, tokenizer, markers, reading, overwrite=overwrite, json=json)
+    _train(mixing.source(texts, reading), config, output, tokenizer, markers, overwrite=overwrite, json=json)
 
 
 def uniform(
-    *texts: TextFiles,
+    *texts: Annotated[TextFiles, Parameter(required=False)],
     output: Output,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     markers: MarkerRule = "error",
     reading: TextOptions = AS_USUAL,
+    mixing: MixOptions = NOT_MIXED,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -88,29 +92,28 @@ def uniform(
     """
     from chainrule.uniform import UniformConfig
 
-    _train(texts, UniformConfig(), output, tokenizer, markers, reading, overwrite=overwrite, json=json)
+    _train(mixing.source(texts, reading), UniformConfig(), output, tokenizer, markers, overwrite=overwrite, json=json)
 
 
 def _train(
-    texts: tuple[str, ...],
+    source: Source,
     config: DataclassInstance,
     output: Path,
     tokenizer: TokenizerOptions,
     markers: Any,
-    reading: TextOptions,
     *,
     overwrite: bool,
     json: bool,
 ) -> None:
     from chainrule.model import peak_memory, train
 
-    source = reading.corpus(*texts)
     check_model_target(output, overwrite=overwrite)
     began = time.perf_counter()
     with progress() as told:
         model = train(source, config, tokenizer=tokenizer.config(), markers=markers, progress=told)
         model.save(output, overwrite=overwrite, progress=told)
     note_repairs(source)
+    note_mix(source)
     summary = {
         "model": str(output),
         "vocabulary": model.vocabulary_size,

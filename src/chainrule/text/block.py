@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from jaxtyping import Bool, Int64, UInt8
     from numpy import ndarray
 
@@ -43,6 +46,16 @@ class Block:
         text = self.text[np.repeat(chosen, np.diff(stops, prepend=0))]
         numbers = np.arange(self.first, self.first + stops.size) if self.numbers is None else self.numbers
         return replace(self, text=text, first=int(numbers[chosen][0]), numbers=numbers[chosen], repaired=0)
+
+    def pieces(self, size: int) -> Iterator[Block]:
+        """Its documents, some at a time: as many as begin within so many bytes."""
+        stops = self.stops()
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], stops[:-1]]) // size, prepend=-1)).tolist()
+        for start, stop in itertools.pairwise([*edges, stops.size]):
+            text = self.text[int(stops[start - 1]) if start else 0 : int(stops[stop - 1])]
+            numbers = None if self.numbers is None else self.numbers[start:stop]
+            first = self.first + start if numbers is None else int(numbers[0])
+            yield replace(self, text=text, first=first, numbers=numbers, repaired=0 if start else self.repaired)
 
     def place(self, document: int) -> str:
         """Where its document of this number, from 1, stands, for messages: "corpus.txt, line 7"."""

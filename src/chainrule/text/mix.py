@@ -1,0 +1,135 @@
+"""Several texts as one, each with its share of the bytes; the same on every machine.
+
+The scarcest text is taken whole, and of the others so many documents that the shares come true: drawn at random without
+putting back, from the beginning to the end of each. No document comes twice: copies would upset what an n-gram model
+learns from how many n-grams occur once or twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.errors import SettingError, TextError
+from chainrule.progress import Progress, silent
+from chainrule.text.corpus import Corpus
+from chainrule.text.mix_kernels import choose
+from chainrule.text.shares import exact_shares
+from chainrule.text.streams import STANDARD_INPUT
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping, Sequence
+    from fractions import Fraction
+
+    from chainrule.text.block import Block
+    from chainrule.text.corpus import Source
+    from chainrule.text.reading import Reading
+    from chainrule.text.shares import Share
+
+TURN_BYTES = 1 << 18  # that one text gives before another's turn
+
+
+@dataclass
+class Ingredient:
+    """A text of a mix: how much there is of it, and after a pass, how much has been taken. Bytes count ends, too."""
+
+    source: Source
+    share: Fraction
+    of_documents: int = 0
+    of_bytes: int = 0
+    documents: int = 0
+    bytes: int = 0
+
+    def measure(self, progress: Progress) -> None:
+        self.of_documents = self.of_bytes = 0
+        for block in self.source.blocks(progress, "measuring"):
+            self.of_bytes += block.text.size
+            self.of_documents += block.stops().size
+
+    def drawn(self, wanted: int, seed: Sequence[int]) -> Iterator[Block]:
+        """Documents of so many bytes altogether, in their order, a turn at a time."""
+        # The raw stream of a bit generator is the same in every version of NumPy, other than what is made of it.
+        generator = np.random.PCG64(np.random.SeedSequence(seed))
+        left = self.of_bytes
+        self.documents = self.bytes = 0
+        for block in self.source.blocks():
+            stops = block.stops()
+            draws = (generator.random_raw(stops.size) >> np.uint64(11)) * 2.0**-53  # in [0, 1)
+            chosen = np.empty(stops.size, np.bool_)
+            wanted, left = choose(np.diff(stops, prepend=0), draws, wanted, left, chosen)
+            if chosen.any():
+                for piece in block.select(chosen, stops).pieces(TURN_BYTES):
+                    self.documents += piece.stops().size
+                    self.bytes += piece.text.size
+                    yield piece
+
+    def as_record(self) -> dict[str, Any]:
+        sizes = {name: getattr(self, name) for name in ("documents", "of_documents", "bytes", "of_bytes")}
+        return {"sources": list(self.source.sources), "share": str(self.share), **sizes}
+
+
+@dataclass
+class Mix:
+    """A `Source` of several, which are read twice: once to learn how much there is of each, and once to draw from it.
+
+    good:  chainrule.Mix.of({"news.txt": 0.3, "books.txt": 0.7}, seed=1)
+    """
+
+    ingredients: Sequence[Ingredient]
+    seed: int = 0
+    _measured: bool = field(default=False, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        shares: Mapping[str | os.PathLike[str], Share],
+        *,
+        seed: int = 0,
+        reading: Reading | None = None,
+    ) -> Mix:
+        """Files or folders with the shares that their bytes shall have in the whole.
+
+        Raises SettingError where the shares do not add up to one; TextError, as `Corpus.of`, and for standard input.
+        """
+        if seed < 0:
+            raise SettingError(f"seed is {seed}; expected 0 or more")
+        exact = exact_shares(shares.values())
+        corpora = [Corpus.of(source, reading) for source in shares]
+        if any(STANDARD_INPUT in corpus.sources for corpus in corpora):
+            raise TextError("standard input, -, cannot be mixed, since texts are read twice for that; name a file")
+        return cls([Ingredient(corpus, share) for corpus, share in zip(corpora, exact, strict=True)], seed)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return tuple(name for part in self.ingredients for name in part.source.sources)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        records = [part.source.record for part in self.ingredients]
+        merged = {
+            key: {name: value for record in records for name, value in record.get(key, {}).items()}
+            for key in ("data", "reading", "repaired")
+        }
+        return {**merged, "mix": {"seed": self.seed, "texts": [part.as_record() for part in self.ingredients]}}
+
+    def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
+        """Raises TextError."""
+        if not self._measured:
+            for part in self.ingredients:
+                part.measure(progress)
+            self._measured = True
+        total = min(part.of_bytes / part.share for part in self.ingredients)
+        waiting = [
+            (part, part.drawn(int(total * part.share), [self.seed, i])) for i, part in enumerate(self.ingredients)
+        ]
+        while waiting:
+            behind = min(range(len(waiting)), key=lambda i: waiting[i][0].bytes / waiting[i][0].share)
+            piece = next(waiting[behind][1], None)
+            if piece is None:
+                del waiting[behind]
+                continue
+            yield piece
+            progress(task, sum(part.bytes for part in self.ingredients), float(total))
