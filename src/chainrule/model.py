@@ -377,7 +377,7 @@ def _load_folder(path: Path) -> Model:
     try:
         own = {name: array for name, array in arrays.items() if not name.startswith((_VOCABULARY, _SPELLER))}
         spelling = {name.removeprefix(_SPELLER): array for name, array in arrays.items() if name.startswith(_SPELLER)}
-        vocabulary = Vocabulary.from_arrays(arrays[_VOCABULARY + "text"], arrays[_VOCABULARY + "offsets"])
+        vocabulary = Vocabulary.from_arrays(*(arrays[_VOCABULARY + name] for name in ("text", "offsets", "slots")))
         language_model = FAMILIES[entry.family].put_together(entry.settings, own, len(vocabulary))
         splitter = _splitter_of(entry, texts)
         normaliser = Normaliser(entry.tokenizer.normalise)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy import ndarray
 
-_TYPES = {"F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U8": "|u1"}
+_TYPES = {"F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U8": "|u1", "U64": "<u8"}
 _NAMES = {np.dtype(code): name for name, code in _TYPES.items()}
 _ALIGNMENT = 64
 _CHUNK = 1 << 24

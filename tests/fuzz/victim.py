@@ -40,7 +40,8 @@ def use(path: Path, workplace: Path) -> None:
     json.dumps(told.as_json(), allow_nan=False)
     for token, prob in model.next("a b", top=5):
         assert 0 < prob < math.inf, f"{token!r} has the probability {prob}"
-    model.generate("a", n=2, max_tokens=20, seed=1)
+    model.generate("a", 2, limits=chainrule.Limits(max_tokens=20), seed=1)
+    model.beam("a b", limits=chainrule.Limits(max_tokens=5))
     shutil.rmtree(workplace / "again", ignore_errors=True)
     model.save(workplace / "again")
     if model.family == "ngram":

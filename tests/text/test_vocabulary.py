@@ -154,6 +154,9 @@ def test_arrays_make_the_same_vocabulary_which_can_still_grow(first: list, secon
     assert again.tokens() == list(ids)
     assert again.encode(text_of(second), grow=True).ids.tolist() == expected_ids(second, ids, grow=True)
     assert again.tokens() == list(ids)
+    rebuilt = Vocabulary(list(ids)[3:])  # whatever way it grew
+    for name, array in again.arrays().items():
+        np.testing.assert_array_equal(array, rebuilt.arrays()[name])
     for name, array in vocabulary.arrays().items():  # growing left the arrays that were given as they were
         np.testing.assert_array_equal(array, arrays[name])
 
@@ -224,6 +227,33 @@ def test_damaged_arrays_are_a_format_error_or_some_vocabulary_that_works(
     assert b"".join(known) == text.tobytes()
     assert len(set(known)) == len(known) == len(vocabulary)
     assert known[:3] == MARKERS
+
+
+@pytest.mark.parametrize("slots", [np.zeros(512, np.uint64), np.zeros(1024, np.int64), np.zeros((2, 512), np.uint64)])
+def test_a_hash_table_of_another_kind_is_a_format_error(slots: np.ndarray) -> None:
+    with pytest.raises(ModelFormatError, match=r"the vocabulary's hash table is .*, expected 1024 of uint64"):
+        Vocabulary.from_arrays(*good_arrays(), slots)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.integers(0, 2**32), st.sampled_from([0, 1, 2**32 - 1, 2**64 - 1]), st.floats(0, 1))
+def test_a_damaged_hash_table_gives_ids_of_the_vocabulary(seed: int, odd: int, share: float) -> None:
+    random = np.random.default_rng(seed)
+    vocabulary = Vocabulary([b"%d" % i for i in range(400)])
+    arrays = vocabulary.arrays()
+    slots = arrays["slots"].copy()
+    damaged = random.random(slots.size) < share
+    ids = random.integers(0, 1000, slots.size).astype(np.uint64)
+    whole = slots & np.uint64(0xFFFFFFFF00000000) | ids  # the right hash, any id
+    slots[damaged] = np.where(random.random(slots.size) < 0.5, whole, np.uint64(odd))[damaged]
+    if slots.all():
+        with pytest.raises(ModelFormatError, match="no empty slot"):
+            Vocabulary.from_arrays(arrays["text"], arrays["offsets"], slots)
+        return
+    text = byte_array(b" ".join(b"%d" % i for i in range(800)) + b"\n")
+    found = Vocabulary.from_arrays(arrays["text"], arrays["offsets"], slots).encode(text)
+    right = vocabulary.encode(found.text).ids
+    assert np.all((found.ids == right) | (found.ids == UNKNOWN))
 
 
 def test_a_token_that_is_there_twice_is_a_format_error_that_names_it() -> None:

@@ -26,7 +26,7 @@ from chainrule.ngram.query_kernels import NO_NODE
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.block import byte_array
-from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
+from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary, slots_needed
 from chainrule.text.vocabulary_kernels import insert_all
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def _read_unigrams(
             log_probs.append(lines.log_probs.copy())
             log_backoffs.append(lines.log_backoffs.copy())
             size += words.size
-    text, where = np.concatenate(texts), np.concatenate(places)
+    text, where = _joined(texts), _joined(places)
     unknown, begin, end = (_index_of(marker.encode(), text, where) for marker in MARKER_TOKENS)
     for marker, index in ((MARKER_TOKENS[BEGIN], begin), (MARKER_TOKENS[END], end)):
         if index == 0:
@@ -233,10 +233,10 @@ def _read_unigrams(
     if twin >= 0:
         word = known.pool[known.offsets[twin] : known.offsets[twin + 1]].tobytes().decode()
         source.fail(f"the word {word!r} twice among the 1-grams", "each once", _AGAIN, section_line)
-    sorted_log_probs = np.concatenate(log_probs)[by_id]
+    sorted_log_probs = _joined(log_probs)[by_id]
     sorted_log_probs[BEGIN] = -np.inf
-    trie = Trie(sorted_log_probs, np.concatenate(log_backoffs)[by_id], node_limit=sum(counts) + 2)
-    return Vocabulary.from_arrays(pool, offsets), known, trie
+    trie = Trie(sorted_log_probs, _joined(log_backoffs)[by_id], node_limit=sum(counts) + 2)
+    return Vocabulary.from_arrays(pool, offsets, None if other_unknown else known.slots), known, trie
 
 
 def _check_utf8(source: ArpaSource, block: ArpaBlock) -> None:
@@ -274,7 +274,7 @@ def _known(pool: UInt8[ndarray, " bytes"], offsets: Int64[ndarray, " tokens+1"],
     if other_unknown:
         pool = np.concatenate([pool, byte_array(_OTHER_UNKNOWN)])
         offsets = np.append(offsets, pool.size)
-    slots = np.zeros(1 << (2 * offsets.size).bit_length(), np.uint64)  # at most half full
+    slots = np.zeros(slots_needed(offsets.size - 1), np.uint64)
     return _Words(size, pool, offsets, slots)
 
 

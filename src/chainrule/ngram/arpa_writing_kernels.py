@@ -61,7 +61,10 @@ def write_lines(
         for k in range(1, order + 1):
             if not (0 <= path[k] < words.size and 0 <= words[path[k]] < offsets.size - 1):
                 return DAMAGED, used
-            room += offsets[words[path[k]] + 1] - offsets[words[path[k]]] + 1
+            start, end = offsets[words[path[k]]], offsets[words[path[k]] + 1]
+            if not 0 <= start <= end <= text.size:
+                return DAMAGED, used
+            room += end - start + 1
         if used + room > out.size:
             return node, used
         if order == 1 and words[node] == BEGIN:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 ORDER = 6
 ENOUGH = 100_000  # spellings to learn from
 
+_LEAST_LOG = -745.0  # of a float64 that is not 0
+
 
 class Spelled(Protocol):
     """A vocabulary, seen as its tokens' bytes."""
@@ -114,7 +116,7 @@ class Speller:
             raise ModelFormatError("the speller's characters are no ascending code points; the file is damaged")
         if never.dtype != np.uint8 or never.ndim != 1 or np.any(never >= 0x80):
             raise ModelFormatError("the speller's array 'never' holds something else than ASCII; the file is damaged")
-        if log_open.dtype != np.float64 or log_open.shape != (1,) or not -math.inf < log_open[0] <= 0:
+        if log_open.dtype != np.float64 or log_open.shape != (1,) or not _LEAST_LOG <= log_open[0] <= 0:
             raise ModelFormatError("the speller's log_open is no logarithm of a probability; the file is damaged")
         if unseen.dtype != np.int64 or unseen.shape != (1,) or unseen[0] < 0:
             raise ModelFormatError("the speller's unseen_types is no number of types; the file is damaged")

@@ -22,9 +22,10 @@ from chainrule.text.vocabulary_kernels import DONE, FIRST_ORDINARY, FULL, absorb
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from jaxtyping import Int32, Int64, UInt8
+    from jaxtyping import Int32, Int64, UInt8, UInt64
     from numpy import ndarray
 
+_GLANCE = 1024  # slots, among which a sound table surely has an empty one
 Markers = Literal["error", "skip", "keep"]
 MARKER_TOKENS = ("<unk>", "<s>", "</s>")
 # The markers that vanish from a text, by rule; where they are no error, <s> and </s> say no more than the line does.
@@ -69,13 +70,23 @@ class Vocabulary:
         self._adopt(byte_array(b"".join(spelled)), np.concatenate([[0], np.cumsum(lengths)]))
 
     @classmethod
-    def from_arrays(cls, text: UInt8[ndarray, " bytes"], offsets: Int64[ndarray, " tokens+1"]) -> Vocabulary:
-        """What `arrays` gave. Raises ModelFormatError where they contradict each other."""
+    def from_arrays(
+        cls,
+        text: UInt8[ndarray, " bytes"],
+        offsets: Int64[ndarray, " tokens+1"],
+        slots: UInt64[ndarray, " slots"] | None = None,
+    ) -> Vocabulary:
+        """What `arrays` gave. Raises ModelFormatError where they contradict each other.
+
+        slots: the hash table, so that it need not be made; the ids in it are checked as they are used. Making one
+        checks that no token is there twice.
+        """
         if text.dtype != np.uint8 or text.ndim != 1 or offsets.dtype != np.int64 or offsets.ndim != 1:
             raise ModelFormatError(
                 f"the vocabulary's text and offsets are {text.dtype} {text.shape} and {offsets.dtype} {offsets.shape}, "
                 "expected one dimension of uint8 and one of int64; the file is damaged"
             )
+        offsets = offsets.copy()  # what kernels believe once it is checked must not be changed in the file thereafter
         ordered = offsets.size > len(MARKER_TOKENS) and offsets[0] == 0 and offsets[-1] == text.size
         if not ordered or np.any(offsets[1:] <= offsets[:-1]):
             raise ModelFormatError(
@@ -83,17 +94,35 @@ class Vocabulary:
             )
         if offsets[:4].tolist() != [0, 5, 8, 12] or bytes(text[:12]) != b"<unk><s></s>":
             raise ModelFormatError("the vocabulary does not begin with <unk>, <s>, </s>; the file is damaged")
+        expected = slots_needed(offsets.size - 1)
+        if slots is not None and (slots.dtype != np.uint64 or slots.shape != (expected,)):
+            raise ModelFormatError(
+                f"the vocabulary's hash table is {slots.dtype} {slots.shape}, expected {expected} of uint64; "
+                "the file is damaged"
+            )
+        if slots is not None and slots[:_GLANCE].all() and slots.all():
+            raise ModelFormatError("the vocabulary's hash table has no empty slot, so that no search would end in it")
         vocabulary = cls.__new__(cls)
-        vocabulary._adopt(text, offsets)
+        vocabulary._adopt(text, offsets, slots)
         return vocabulary
 
-    def _adopt(self, text: UInt8[ndarray, " bytes"], offsets: Int64[ndarray, " tokens+1"]) -> None:
+    def _adopt(
+        self,
+        text: UInt8[ndarray, " bytes"],
+        offsets: Int64[ndarray, " tokens+1"],
+        slots: UInt64[ndarray, " slots"] | None = None,
+    ) -> None:
         self._size = offsets.size - 1
         self._text, self._offsets = text, offsets  # with spare room while growing
-        self._slots = _slots_for(self._size)
-        twin = insert_all(self._text, self._offsets, self._size, self._slots)
+        self._given_slots = slots  # not ours to grow in
+        self._slots = self._made_slots(slots_needed(self._size)) if slots is None else slots
+
+    def _made_slots(self, size: int) -> UInt64[ndarray, " slots"]:
+        slots = np.zeros(size, np.uint64)
+        twin = insert_all(self._text, self._offsets, self._size, slots)
         if twin >= 0:
             raise ModelFormatError(f"the vocabulary holds {self.token(twin)!r} twice")
+        return slots
 
     def __len__(self) -> int:
         return self._size
@@ -121,8 +150,13 @@ class Vocabulary:
         return [text[start:stop] for start, stop in itertools.pairwise(offsets)]
 
     def arrays(self) -> dict[str, ndarray]:
-        """The arrays that `from_arrays` takes."""
-        return {"text": self._text[: self._offsets[self._size]], "offsets": self._offsets[: self._size + 1]}
+        """The arrays that `from_arrays` takes; they do not depend on how the vocabulary has grown."""
+        needed = slots_needed(self._size)
+        return {
+            "text": self._text[: self._offsets[self._size]],
+            "offsets": self._offsets[: self._size + 1],
+            "slots": self._slots if self._slots.size == needed else self._made_slots(needed),
+        }
 
     def encode(self, text: UInt8[ndarray, " bytes"], *, markers: Markers = "error", grow: bool = False) -> Encoded:
         """Ids of tokens as a splitter wrote them: one space between, a newline after each document.
@@ -131,6 +165,8 @@ class Vocabulary:
         it is <unk> and vanish if it is one of the others. grow: whether a new token gets the next id; without it, it
         becomes <unk>.
         """
+        if grow and self._slots is self._given_slots:
+            self._slots, self._given_slots = self._slots.copy(), None
         if markers != "error":
             text = _without(text, DROPPED[markers])
         ids = np.empty(text.size, np.int32)
@@ -172,8 +208,7 @@ class Vocabulary:
         used = int(self._offsets[self._size])
         self._text = _grown(self._text, used, 2 * used + text_size)
         self._offsets = _grown(self._offsets, self._size + 1, 2 * self._size + 1024)
-        self._slots = _slots_for(2 * self._size)
-        insert_all(self._text, self._offsets, self._size, self._slots)
+        self._slots = self._made_slots(slots_needed(2 * self._size))
 
 
 class MarkerError(TextError):
@@ -201,9 +236,9 @@ def _without(text: UInt8[ndarray, " bytes"], dropped: frozenset[bytes]) -> UInt8
     return byte_array(b"\n".join(b" ".join(token for token in line if token not in dropped) for line in lines))
 
 
-def _slots_for(size: int) -> ndarray:
-    """An empty hash table, at most half full with `size` tokens."""
-    return np.zeros(1 << max(10, int(2 * size).bit_length()), np.uint64)
+def slots_needed(size: int) -> int:
+    """For a hash table that is at most half full with `size` tokens."""
+    return 1 << max(10, int(2 * size).bit_length())
 
 
 def _grown(array: ndarray, used: int, capacity: int) -> ndarray:

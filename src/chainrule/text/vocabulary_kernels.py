@@ -38,20 +38,24 @@ def mixed(state: int) -> int:
 def find_token(
     text: Array, start: int, stop: int, hashed: int, slots: Array, pool: Array, offsets: Array
 ) -> tuple[int, int]:
-    """The id of text[start:stop], or -1, and the slot where it is or would go."""
+    """The id of text[start:stop], or -1, and the slot where it is or would go.
+
+    Some slot is empty, and the offsets rise from 0 to the end of the pool; any other number in the slots does no harm.
+    """
     mask = np.uint64(slots.size - 1)
     slot = hashed & mask
     while slots[slot] != _ZERO:
         if (slots[slot] ^ hashed) & _UPPER == _ZERO:
             token = np.int64(slots[slot] & _LOWER) - 1
-            first = offsets[token]
-            same = offsets[token + 1] - first == stop - start
-            k = 0
-            while same and k < stop - start:
-                same = pool[first + k] == text[start + k]
-                k += 1
-            if same:
-                return token, np.int64(slot)
+            if 0 <= token < offsets.size - 1:
+                first = offsets[token]
+                same = offsets[token + 1] - first == stop - start
+                k = 0
+                while same and k < stop - start:
+                    same = pool[first + k] == text[start + k]
+                    k += 1
+                if same:
+                    return token, np.int64(slot)
         slot = (slot + _ONE) & mask
     return -1, np.int64(slot)
 
