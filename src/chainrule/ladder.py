@@ -17,11 +17,8 @@ from chainrule.uniform import UniformConfig, UniformModel
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jaxtyping import Int32
-    from numpy import ndarray
-
     from chainrule.text.corpus import Source
-    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.learning import Tokenized
     from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.text.vocabulary import Markers
 
@@ -43,23 +40,22 @@ def climb(
     one is trained, so that no more than two are held at once. Raises TextError, SettingError.
     """
     configs = [NGramConfig(order=n) for n in range(1, NGramConfig(order=order).order + 1)]
-    learner, stream = tokenized(train, tokenizer, markers, progress)
+    tokens = tokenized(train, tokenizer, markers, progress)
     _compile_kernels()
     contenders: list[Contender] = []
-    for name, model, seconds in _rungs(stream, learner, configs, progress):
+    for name, model, seconds in _rungs(tokens, configs, progress):
         measurement = model.evaluate(heldout, progress)
         size = sum(model.record.get("ngrams", []))
         contenders.append(Contender(name=name, measurement=measurement, train_seconds=seconds, parameters=size))
     return Comparison(contenders)
 
 
-def _rungs(
-    stream: Int32[ndarray, " tokens"], learner: Tokenizer, configs: list[NGramConfig], progress: Progress
-) -> Iterator[tuple[str, Model, float]]:
+def _rungs(tokens: Tokenized, configs: list[NGramConfig], progress: Progress) -> Iterator[tuple[str, Model, float]]:
     """Each model with its name and the seconds that its training took."""
     from chainrule.ngram.training import train_ngram
 
-    speller = learnt_speller(learner, stream, UniformConfig())  # the same for every rung
+    learner, stream, left_out = tokens
+    speller = learnt_speller(learner, stream, UniformConfig(), left_out)  # the same for every rung
     yield "uniform", Model("uniform", UniformModel(learner.vocabulary_size), learner, speller=speller), 0.0
     for config in configs:
         began = time.perf_counter()

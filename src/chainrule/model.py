@@ -36,7 +36,7 @@ from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.report.card import model_card
 from chainrule.store import TOKENIZER, open_model, save_model
 from chainrule.text.corpus import Corpus, Source
-from chainrule.text.learning import limited, prepared, splitter_of
+from chainrule.text.learning import Tokenized, limited, prepared, splitter_of
 from chainrule.text.normalising import Normaliser
 from chainrule.text.pieces import looks_like_pieces
 from chainrule.text.splitters import SEPARATORS, splitter_marked_in, splitter_named
@@ -295,8 +295,8 @@ def train(
     source = _as_source(source)
     began = time.perf_counter()
     tokenizer = _as_config(tokenizer)
-    learner, stream = tokenized(source, tokenizer, markers, progress)
-    speller = learnt_speller(learner, stream, config)
+    learner, stream, left_out = tokenized(source, tokenizer, markers, progress)
+    speller = learnt_speller(learner, stream, config, left_out)
     language_model, learnt = FAMILIES[family].train(stream, learner.vocabulary_size, config, progress)
     record = {
         **_circumstances(family, config),
@@ -309,21 +309,28 @@ def train(
     return Model(family, language_model, learner, record, speller)
 
 
-def learnt_speller(tokenizer: Tokenizer, stream: Int32[ndarray, " tokens"], config: DataclassInstance) -> Speller:
-    """Learns from the rarest types of a stream.
+def learnt_speller(
+    tokenizer: Tokenizer,
+    stream: Int32[ndarray, " tokens"],
+    config: DataclassInstance,
+    left_out: Sequence[bytes] = (),
+) -> Speller:
+    """Learns from the types that a limited vocabulary left out of a stream, and where there are few, from the rarest.
 
     How many unseen types to expect: none of a tokenizer that spells everything; one, so that P(<unk>) stays as it is,
     where the model gives <unk> the mass of all of them: where it has seen <unk> as a token, or its unigrams are not
     interpolated; else as `unseen_types` says, since <unk> has the price of a single one.
     """
-    from chainrule.ngram.speller import Speller, rare_spellings, unseen_types
+    from chainrule.ngram.speller import ENOUGH, Speller, rare_spellings, unseen_types
 
     counts = np.zeros(tokenizer.vocabulary_size, np.int64)
     for start in range(0, stream.size, _COUNTED_AT_ONCE):  # np.bincount copies what it counts
         counts += np.bincount(stream[start : start + _COUNTED_AT_ONCE], minlength=counts.size)
     has_whole_mass = counts[UNKNOWN] > 0 or (isinstance(config, NGramConfig) and not config.interpolate_unigrams)
     counts[[UNKNOWN, BEGIN, END]] = 0
-    spellings = rare_spellings(tokenizer.vocabulary.tokens(), counts)
+    spellings = left_out[:: max(1, len(left_out) // (2 * ENOUGH))]
+    if len(spellings) < ENOUGH:
+        spellings = [*spellings, *rare_spellings(tokenizer.vocabulary.tokens(), counts)]
     unseen = 0 if tokenizer.spells_everything else 1 if has_whole_mass else unseen_types(counts)
     return Speller.trained(spellings, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)
 
@@ -400,7 +407,7 @@ def _splitter_of(entry: ModelEntry, texts: dict[str, bytes]) -> Splitter:
 
 def tokenized(
     source: Source, tokenizer: TokenizerConfig | str, markers: Markers = "error", progress: Progress = silent
-) -> tuple[Tokenizer, Int32[ndarray, " tokens"]]:
+) -> Tokenized:
     """A tokenizer, learnt from a source where it has to be, and the source as one stream of ids.
 
     Raises TextError, EstimationError, SettingError, ModelFormatError.
@@ -408,7 +415,7 @@ def tokenized(
     config = _as_config(tokenizer)
     learner = _saved_tokenizer(config, progress) or prepared(config, markers, source, progress)
     learner = learner.with_markers(markers)
-    stream = encoded_stream(learner, source, progress, grow=config.grows)
+    stream = encoded_stream(learner, source, progress, grow=config.learns_words)
     return limited(learner, stream, config)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.model import tokenized
+from chainrule.model import learnt_speller, tokenized
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus import Lines
 from chainrule.text.tokenizer_config import TokenizerConfig
@@ -27,7 +27,7 @@ def whitespace(**settings: object) -> TokenizerConfig:
 def test_the_most_frequent_words_are_kept_in_the_order_in_which_they_came(
     text: list[str], min_count: int, size: int | None
 ) -> None:
-    tokenizer, stream = tokenized(Lines(text), whitespace(min_count=min_count, vocabulary_size=size))
+    tokenizer, stream, left_out = tokenized(Lines(text), whitespace(min_count=min_count, vocabulary_size=size))
     words = [line.split() for line in text]
     counts = Counter(word for line in words for word in line)
     first = list(counts)
@@ -36,6 +36,7 @@ def test_the_most_frequent_words_are_kept_in_the_order_in_which_they_came(
     assert tokenizer.vocabulary.tokens() == MARKERS + [word.encode() for word in known]
     expected = [[*(known.index(w) + 3 if w in known else UNKNOWN for w in line), END] for line in words]
     assert stream.dtype == np.int32
+    assert list(left_out) == [word.encode() for word in first if word not in known]
     assert stream.tolist() == [token for line in expected for token in line]
     assert tokenizer.encode_texts(text).ids.tolist() == stream.tolist()
 
@@ -43,10 +44,11 @@ def test_the_most_frequent_words_are_kept_in_the_order_in_which_they_came(
 def test_a_list_of_tokens_is_known_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     path.write_bytes("\ufeffthe\r\n<unk>\n\ncat\nthe\n</s>\nDOG".encode())
-    tokenizer, stream = tokenized(Lines(["the dog", "a cat"]), whitespace(vocabulary=path))
+    tokenizer, stream, left_out = tokenized(Lines(["the dog", "a cat"]), whitespace(vocabulary=path))
     assert tokenizer.vocabulary.tokens() == [*MARKERS, b"the", b"cat", b"DOG"]
     assert stream.tolist() == [3, UNKNOWN, END, UNKNOWN, 4, END]
-    lowered, _ = tokenized(Lines(["the dog"]), whitespace(vocabulary=path, normalise=("lower",)))
+    assert left_out == [b"dog", b"a"]
+    lowered, _, _ = tokenized(Lines(["the dog"]), whitespace(vocabulary=path, normalise=("lower",)))
     assert lowered.vocabulary.tokens()[3:] == [b"the", b"cat", b"dog"]
 
 
@@ -73,6 +75,14 @@ def test_the_unknown_word_is_counted_as_any_other() -> None:
     shares = dict(unigrams.next(top=9))
     assert sum(shares.values()) == pytest.approx(1, abs=1e-6)
     assert shares["<unk>"] > 0.15  # 5 of 21 predictions, less what is discounted
+
+
+def test_the_speller_learns_from_the_words_that_were_left_out() -> None:
+    text = Lines(["the cat sat on the mat", "the cat saw xyzzy xyzzx"])
+    model = chainrule.train(text, chainrule.UniformConfig(), tokenizer=whitespace(min_count=2))
+    tokenizer, stream, _ = tokenized(text, whitespace(min_count=2))
+    ignorant = learnt_speller(tokenizer, stream, chainrule.UniformConfig())
+    assert model.speller.log_prob(b"xyzzz") > ignorant.log_prob(b"xyzzz") + 3
 
 
 def test_the_record_says_how_the_tokenizer_was_made(tmp_path: Path) -> None:
@@ -122,6 +132,6 @@ def test_the_tokenizer_of_a_model_normalises_in_its_own_way(tmp_path: Path) -> N
     chainrule.train(Lines(["A b"]), chainrule.UniformConfig(), tokenizer=config).save(tmp_path / "lm")
     with pytest.raises(SettingError, match="normalises in its own way"):
         tokenized(Lines(["a"]), TokenizerConfig(kind=tmp_path / "lm", normalise=("nfc",)))
-    reused, stream = tokenized(Lines(["B c A"]), TokenizerConfig(kind=tmp_path / "lm"))
+    reused, stream, _ = tokenized(Lines(["B c A"]), TokenizerConfig(kind=tmp_path / "lm"))
     assert stream.tolist() == [4, UNKNOWN, 3, END]
     assert reused.normaliser.steps == ("lower",)

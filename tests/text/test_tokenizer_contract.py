@@ -46,7 +46,7 @@ def config_of(kind: str, files: Path, setting: str = "plain") -> TokenizerConfig
 
 @cache
 def made(kind: str, files: Path, setting: str = "plain") -> Tokenizer:
-    return tokenized(TEXT, config_of(kind, files, setting), "skip")[0]
+    return tokenized(TEXT, config_of(kind, files, setting), "skip").tokenizer
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -126,6 +126,6 @@ def test_a_saved_tokenizer_is_the_same(kind: str, setting: str, files: Path, tmp
     assert again.encode_texts(documents).ids.tolist() == model.tokenizer.encode_texts(documents).ids.tolist()
     assert again.vocabulary.tokens() == model.tokenizer.vocabulary.tokens()
     assert (again.name, again.loses, again.markers) == (model.tokenizer.name, model.tokenizer.loses, "error")
-    reused, stream = tokenized(TEXT, str(tmp_path / "lm"))
+    reused, stream, _ = tokenized(TEXT, str(tmp_path / "lm"))
     assert reused.vocabulary.tokens() == again.vocabulary.tokens()
-    assert (stream != UNKNOWN).all() == (tokenized(TEXT, config)[1] != UNKNOWN).all()
+    assert (stream != UNKNOWN).all() == (tokenized(TEXT, config).stream != UNKNOWN).all()

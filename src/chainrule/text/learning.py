@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from chainrule.errors import SettingError, TextError
 from chainrule.progress import Progress, silent
-from chainrule.protocol import END
-from chainrule.text.block import LINE_FEED
+from chainrule.protocol import UNKNOWN
+from chainrule.text.block import LINE_FEED, byte_array
 from chainrule.text.corpus import Corpus
 from chainrule.text.normalising import Normaliser
 from chainrule.text.splitters import splitter_named
@@ -20,9 +20,9 @@ from chainrule.text.tokenizer_config import BUILT_IN, LEARNT, SUBWORD_VOCABULARY
 from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from jaxtyping import Int32
+    from jaxtyping import Int32, Int64
     from numpy import ndarray
 
     from chainrule.text.corpus import Source
@@ -42,8 +42,9 @@ def prepared(config: TokenizerConfig, markers: Markers, source: Source, progress
         splitter = _learnt(kind, config.vocabulary_size or SUBWORD_VOCABULARY, normaliser, source, progress)
     else:
         splitter = splitter_of(kind)
-    tokens = splitter.alphabet if config.vocabulary is None else _listed(config.vocabulary, normaliser)
-    return Tokenizer(splitter, Vocabulary(tokens), markers, normaliser)
+    if config.vocabulary is not None:
+        _listed(config.vocabulary, normaliser)  # what is wrong with the list is told before the work
+    return Tokenizer(splitter, Vocabulary(splitter.alphabet), markers, normaliser)
 
 
 def splitter_of(kind: str) -> Splitter:
@@ -70,27 +71,40 @@ def splitter_of(kind: str) -> Splitter:
         raise SettingError(f"{kind}: cannot be read: {error.strerror}") from error
 
 
-def limited(
-    tokenizer: Tokenizer, stream: Int32[ndarray, " tokens"], config: TokenizerConfig
-) -> tuple[Tokenizer, Int32[ndarray, " tokens"]]:
-    """A tokenizer that knows only the tokens that a configuration keeps, and the stream with <unk> for the others.
+class Tokenized(NamedTuple):
+    """A tokenizer, and a text as one stream of ids."""
 
-    Of tokens as frequent as each other, those that came first are kept.
-    """
-    if not config.grows or (config.min_count == 1 and config.vocabulary_size is None):
-        return tokenizer, stream
-    counts = np.bincount(stream, minlength=tokenizer.vocabulary_size)
-    kept = np.flatnonzero(counts >= config.min_count)
-    kept = kept[kept > END]
-    if config.vocabulary_size is not None:
-        by_count = np.argsort(-counts[kept], kind="stable")
-        kept = np.sort(kept[by_count[: config.vocabulary_size - len(MARKER_TOKENS)]])
-    numbers = np.zeros(tokenizer.vocabulary_size, np.int32)  # UNKNOWN
-    numbers[: END + 1] = np.arange(END + 1)
-    numbers[kept] = np.arange(END + 1, END + 1 + kept.size)
+    tokenizer: Tokenizer
+    stream: Int32[ndarray, " tokens"]
+    left_out: Sequence[bytes]  # the words of the text that the vocabulary was not to have
+
+
+def limited(tokenizer: Tokenizer, stream: Int32[ndarray, " tokens"], config: TokenizerConfig) -> Tokenized:
+    """A tokenizer that knows only the tokens that a configuration keeps, and the stream with <unk> for the others."""
+    if not config.is_limited:
+        return Tokenized(tokenizer, stream, ())
     tokens = tokenizer.vocabulary.tokens()
-    vocabulary = Vocabulary(tokens[token] for token in kept.tolist())
-    return Tokenizer(tokenizer.splitter, vocabulary, tokenizer.markers, tokenizer.normaliser), numbers[stream]
+    if config.vocabulary is not None:
+        kept = _listed(config.vocabulary, tokenizer.normaliser)
+    else:
+        counts = np.bincount(stream, minlength=len(tokens))
+        kept = [tokens[token] for token in _most_frequent(counts, config.min_count, config.vocabulary_size)]
+    vocabulary = Vocabulary(kept)
+    first = len(MARKER_TOKENS)
+    numbers = np.arange(len(tokens), dtype=np.int32)  # the new id of each token
+    numbers[first:] = vocabulary.encode(byte_array(b" ".join(tokens[first:]) + b"\n")).ids[:-1]
+    left_out = [tokens[token] for token in np.flatnonzero(numbers == UNKNOWN).tolist() if token != UNKNOWN]
+    return Tokenized(tokenizer.with_vocabulary(vocabulary), numbers[stream], left_out)
+
+
+def _most_frequent(counts: Int64[ndarray, " vocab"], min_count: int, size: int | None) -> list[int]:
+    """The tokens seen often enough, at most so many with the markers, by id; of equally frequent ones the first."""
+    often = np.flatnonzero(counts >= min_count)
+    often = often[often >= len(MARKER_TOKENS)]
+    if size is not None:
+        by_count = np.argsort(-counts[often], kind="stable")
+        often = np.sort(often[by_count[: size - len(MARKER_TOKENS)]])
+    return often.tolist()
 
 
 def _learnt(kind: str, size: int, normaliser: Normaliser, source: Source, progress: Progress) -> Splitter:

@@ -53,6 +53,10 @@ class Splitter(Protocol):
         """Every token that it can write, where that is known beforehand; else empty."""
 
     @property
+    def spells_everything(self) -> bool:
+        """Whether the tokens of its alphabet can write any text."""
+
+    @property
     def definition(self) -> bytes | None:
         """What is kept in a model folder to make it again; None where its name is enough."""
 
@@ -72,6 +76,7 @@ class Whitespace:
     name = "whitespace"
     loses = ("spaces",)
     alphabet: Sequence[bytes] = ()
+    spells_everything = False
     definition = None
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
@@ -93,6 +98,7 @@ class Word:
     name = "word"
     loses = ("spaces", "joiners")
     alphabet: Sequence[bytes] = ()
+    spells_everything = False
     definition = None
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
@@ -109,6 +115,7 @@ class Character:
     name = "character"
     loses = ("pictures",)
     alphabet: Sequence[bytes] = ()
+    spells_everything = False
     definition = None
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
@@ -125,6 +132,7 @@ class Byte:
     name = "byte"
     loses: Sequence[str] = ()
     alphabet = tuple(symbol.encode() for symbol in SYMBOLS)
+    spells_everything = True
     definition = None
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:

@@ -77,7 +77,8 @@ class Subword:
         own = (piece for number, piece in enumerate(spelled) if contents.get(number, "") not in left_out)
         self.alphabet = tuple(dict.fromkeys(piece for piece in own if piece))
         self._chunks = Chunks(self.written) if _cuts_at_spaces(described) else None
-        if self._unknown is None and not self.spelling.is_complete(self.alphabet):
+        self.spells_everything = self.spelling.is_complete(self.alphabet)
+        if self._unknown is None and not self.spells_everything:
             raise SettingError(
                 f"{source}: knows neither all bytes nor an unknown token, so it would leave out what it does not know"
             )

@@ -61,7 +61,7 @@ class Tokenizer:
     @property
     def spells_everything(self) -> bool:
         """Whether its tokens can write any text, so that none is ever unknown."""
-        return len(self.splitter.alphabet) > 0
+        return self.splitter.spells_everything and set(self.splitter.alphabet) <= set(self.vocabulary.tokens())
 
     @property
     def vocabulary_size(self) -> int:

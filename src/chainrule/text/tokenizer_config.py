@@ -36,8 +36,7 @@ class TokenizerConfig:
             raise SettingError(f"the smallest count of a token is {self.min_count}; expected 1 or more")
         if self.vocabulary_size is not None and self.vocabulary_size < 4:
             raise SettingError(f"the vocabulary size is {self.vocabulary_size}; expected the three markers and more")
-        limited = self.min_count > 1 or self.vocabulary_size is not None
-        if self.vocabulary is not None and limited:
+        if self.vocabulary is not None and (self.min_count > 1 or self.vocabulary_size is not None):
             raise SettingError("a given vocabulary is taken as it is; leave out the smallest count and the size")
         Normaliser(self.normalise)
         if not self.learns_words and (self.min_count > 1 or self.vocabulary is not None):
@@ -51,6 +50,7 @@ class TokenizerConfig:
         return self.kind in BUILT_IN and self.kind != "byte"
 
     @property
-    def grows(self) -> bool:
-        """Whether tokens that are new in a text are learnt while it is encoded."""
-        return self.learns_words and self.vocabulary is None
+    def is_limited(self) -> bool:
+        """Whether a model shall know only some of the words that it finds."""
+        limits = (self.min_count > 1, self.vocabulary_size is not None, self.vocabulary is not None)
+        return self.learns_words and any(limits)
