@@ -113,7 +113,8 @@ class NaiveKneserNey:
             return share + self.gamma(gram[:-1]) * self.prob(gram[1:])
         if self.interpolate_unigrams:
             return share + self.gamma(()) / len(self.words)
-        return share + (self.gamma(()) if gram == (UNKNOWN,) else 0.0)
+        unseen = [word for word in self.words if word == UNKNOWN or not self.adjusted[0].get((word,))]
+        return share + (self.gamma(()) / len(unseen) if gram[0] in unseen else 0.0)
 
     def table(self) -> dict[Gram, tuple[float, float]]:
         """Probability and back-off of what is kept and of all words."""

@@ -201,3 +201,10 @@ def test_empty_documents_alone_can_be_learnt() -> None:
     assert record["ngrams"] == [3, 1, 0, 0]
     # After <s>, </s> is seen twice: 1/2, and a half of 1/2 + 1/2 1/2 for the one left neighbour that it has.
     assert np.exp(deep.score([np.empty(0, np.int32)])[0]).tolist() == pytest.approx([0.5 + 0.5 * 0.75])
+
+
+def test_types_that_the_text_lacks_share_with_unknown_what_no_unigram_is_given() -> None:
+    # TINY once more, with two more types in the vocabulary: gamma = 4.5/7 in three parts; the others as above.
+    model, _ = train_ngram(stream_of(TINY), 8, NGramConfig(order=2, interpolate_unigrams=False))
+    probs = np.exp(model.table.log_probs[1:9].astype(float))
+    assert probs == pytest.approx([1.5 / 7, 0, 0, 1.5 / 7, 0.5 / 7, 0.5 / 7, 1.5 / 7, 1.5 / 7])

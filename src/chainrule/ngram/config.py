@@ -16,8 +16,8 @@ class NGramConfig:
     order: of the model; contexts are order - 1 tokens long.
     prune: drops n-grams seen at most this often: one number for each order from the unigrams' (always 0) on, the last
     one repeats.
-    interpolate_unigrams: whether unigrams share in the uniform distribution; without it, <unk> gets all of that mass
-    (lmplz calls it so).
+    interpolate_unigrams: whether unigrams share in the uniform distribution; without it, <unk> gets all of that mass,
+    in equal parts with the types of the vocabulary that the text lacks, if there are any (lmplz calls it so).
     strict_discounts: an order whose discounts cannot be estimated is an error, and does not fall back to 0.5, 1, 1.5.
     kenlm_compatible: repeats a known slip of lmplz (its issue 427) that shows only on tiny corpora: the suffixes of the
     last n-gram enter

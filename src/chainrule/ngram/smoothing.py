@@ -65,7 +65,7 @@ def modified_kneser_ney(counts: Counts, config: NGramConfig, progress: Progress 
     inner, unigrams = counts.begin.size - 1, counts.level(1)
     log_probs, log_backoffs = np.empty(counts.words.size, np.float32), np.empty(inner, np.float32)
     probs = np.empty(max(inner, unigrams.stop), np.float32)  # those that a higher order, or the unigrams, are made of
-    # The bottom is uniform over all words but <s>, which is never predicted; or it is <unk>, added below.
+    # The bottom is uniform over all words but <s>, which is never predicted; or <unk> and the unseen, added below.
     probs[ROOT] = 1 / (counts.level_sizes[0] - 1) if config.interpolate_unigrams else 0
     last_counts = _raw_counts_of_last_suffixes(counts) if config.kenlm_compatible else {}
     all_discounts = []
@@ -86,7 +86,9 @@ def modified_kneser_ney(counts: Counts, config: NGramConfig, progress: Progress 
         run_all(interpolate, [(start, stop, *fixed, taken, *outputs) for start, stop in pieces])
         if order == 1:
             if not config.interpolate_unigrams:
-                probs[1 + UNKNOWN] += np.exp(log_backoffs[ROOT])
+                unseen = adjusted == 0  # a tokenizer's alphabet or a given list may hold types that the text has not
+                unseen[UNKNOWN], unseen[BEGIN] = True, False
+                probs[unigrams][unseen] += np.exp(log_backoffs[ROOT]) / np.count_nonzero(unseen)
             probs[1 + BEGIN] = 0
             with np.errstate(divide="ignore"):
                 log_probs[unigrams] = np.log(probs[unigrams])
