@@ -30,6 +30,9 @@ VERBS = {
     | {"--beam", "--rank-by", "--alpha", "--groups", "--diversity", "--must-end"},
     "complete": {"MODEL", "--number", "--tokenizer", "--markers", "--json"},
     "compare": {"TEXTS", "--text", "--output", "--heldout", "--order", *TOKENIZER, "--overwrite", "--json"} | READING,
+    "filter": {"TEXTS", "--model", "--keep", "--below", "--difference", "--output", "--tokenizer", "--markers"}
+    | {"--overwrite", "--json"}
+    | READING,
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--overwrite"},
     "split": {"TEXTS", "--into", "--overwrite", "--json"} | READING,
     "verify": {"MODEL"},

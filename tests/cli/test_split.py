@@ -45,7 +45,7 @@ def test_records_keep_their_newlines_and_their_field(chainrule, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("into", "told"),
     [
-        (["TEXT=0.5", "b.txt=0.5"], "is what is to be split; choose another name"),
+        (["TEXT=0.5", "b.txt=0.5"], "is what is to be read; choose another name"),
         (["taken.txt=0.5", "b.txt=0.5"], "exists already; say --overwrite to replace it"),
         (["no/a.txt=0.5", "b.txt=0.5"], "there is no folder"),
         (["folder=0.5", "b.txt=0.5"], "this is a folder; name a file"),

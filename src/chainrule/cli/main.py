@@ -16,6 +16,7 @@ from chainrule.cli.compare import compare
 from chainrule.cli.complete import complete
 from chainrule.cli.convert import convert
 from chainrule.cli.evaluate import evaluate
+from chainrule.cli.filter import filter_texts
 from chainrule.cli.generate import generate
 from chainrule.cli.next import next_tokens
 from chainrule.cli.score import score
@@ -43,6 +44,7 @@ app.command(next_tokens, name="next")
 app.command(generate, name="generate")
 app.command(complete, name="complete")
 app.command(compare, name="compare")
+app.command(filter_texts, name="filter")
 app.command(split, name="split")
 app.command(convert, name="convert")
 app.command(verify, name="verify")

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json, Overwrite, TextFiles
 from chainrule.cli.screen import print_json, progress
-from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs, with_shares
-from chainrule.errors import OutputError
+from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_repairs, with_shares
 from chainrule.report.tables import text_table
-
-if TYPE_CHECKING:
-    from chainrule.text.corpus import Corpus
 
 
 def split(
@@ -51,7 +47,7 @@ def split(
     source = reading.corpus(*texts)
     for path in paths:
         check_format(path)
-        _check_target(path, source, overwrite=overwrite)
+        check_text_target(path, source, overwrite=overwrite)
     with ExitStack() as stack:
         told = stack.enter_context(progress())
         files = [stack.enter_context(document_file(path, reading.field)) for path in paths]
@@ -68,19 +64,3 @@ def split(
             for path, file in zip(paths, files, strict=True)
         ]
         print(text_table(["part", "documents", "share", "bytes"], figures))
-
-
-def _check_target(path: Path, source: Corpus, *, overwrite: bool) -> None:
-    """Asked before the work. Raises OutputError."""
-    from chainrule.files import check_writable
-
-    if path.is_dir():
-        raise OutputError(f"{path}: this is a folder; name a file")
-    if path.exists():
-        if any(path.samefile(file) for files in source.files for file in files if file != "-"):
-            raise OutputError(f"{path}: is what is to be split; choose another name")
-        if not overwrite:
-            raise OutputError(f"{path}: exists already; say --overwrite to replace it, or choose another name")
-    if not path.absolute().parent.is_dir():
-        raise OutputError(f"{path}: there is no folder {path.parent} to write it in; make it first")
-    check_writable(path.parent)

@@ -9,9 +9,12 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import WholeNumber
 from chainrule.cli.screen import note
+from chainrule.errors import OutputError
 from chainrule.text.reading import SUFFIXES, Document, EncodingErrors, Reading
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from chainrule.text.corpus import Corpus, Source
 
 
@@ -123,3 +126,19 @@ def note_mix(source: Source) -> None:
     for text in source.record.get("mix", {}).get("texts", []):
         names, taken, of = ", ".join(text["sources"]), text["documents"], text["of_documents"]
         note(f"{names}: {taken:,} of {of:,} documents, {text['bytes']:,} bytes, a share of {text['share']}")
+
+
+def check_text_target(path: Path, source: Corpus, *, overwrite: bool) -> None:
+    """Asked before the work: whether a text may be written there. Raises OutputError."""
+    from chainrule.files import check_writable
+
+    if path.is_dir():
+        raise OutputError(f"{path}: this is a folder; name a file")
+    if path.exists():
+        if any(path.samefile(file) for files in source.files for file in files if file != "-"):
+            raise OutputError(f"{path}: is what is to be read; choose another name")
+        if not overwrite:
+            raise OutputError(f"{path}: exists already; say --overwrite to replace it, or choose another name")
+    if not path.absolute().parent.is_dir():
+        raise OutputError(f"{path}: there is no folder {path.parent} to write it in; make it first")
+    check_writable(path.parent)

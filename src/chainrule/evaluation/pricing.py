@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from chainrule.protocol import UNKNOWN, Scorer
+from chainrule.protocol import END, UNKNOWN, Scorer
 from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from jaxtyping import Bool, Float32, Float64, Int32
+    from jaxtyping import Bool, Float32, Float64, Int32, Int64
     from numpy import ndarray
 
     from chainrule.text.vocabulary import Encoded
@@ -76,6 +76,17 @@ def priced(
     places = np.flatnonzero(unknown)
     spelling[places] = _spelled(speller, [encoded.surface(place) for place in places.tolist()])
     return Prices(closed, unseen, spelling, unknown)
+
+
+def priced_documents(
+    model: Priced, speller: Speller, encoded: Encoded
+) -> tuple[Float64[ndarray, " documents"], Int64[ndarray, " documents"]]:
+    """What each document costs in all, in nats (a log-probability), and how many tokens it has, </s> counted."""
+    ends = np.flatnonzero(encoded.ids == END)
+    if not ends.size:
+        return np.empty(0), np.empty(0, np.int64)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    return np.add.reduceat(priced(model, speller, encoded).total, starts), ends + 1 - starts
 
 
 def _joined(rows: list[Any]) -> Float64[ndarray, " tokens"]:

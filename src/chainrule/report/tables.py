@@ -26,6 +26,16 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
+def bars(labels: Sequence[str], counts: Sequence[int], dark: Sequence[bool], width: int = 50) -> str:
+    """A bar a line, as long as its count says; some of them darker."""
+    most = max(max(counts, default=0), 1)
+    space, digits = max(map(len, labels)), max(len(f"{count:,}") for count in counts)
+    return "\n".join(
+        f"{label:>{space}}  {count:>{digits},}  {('█' if is_dark else '░') * round(width * count / most)}".rstrip()
+        for label, count, is_dark in zip(labels, counts, dark, strict=True)
+    )
+
+
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Cells are shown as they are: nothing in them is markup."""
     lines = [_markdown_row(header), "|---|" + "---:|" * (len(header) - 1)]

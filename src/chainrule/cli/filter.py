@@ -1,0 +1,152 @@
+"""chainrule filter TEXTS --model lm/ --keep 0.3: the likeliest part of a corpus."""
+
+from __future__ import annotations
+
+import math
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.cli.arguments import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, TextFiles
+from chainrule.cli.models import opened
+from chainrule.cli.screen import finite, print_json, progress
+from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_repairs
+from chainrule.errors import SettingError
+from chainrule.report.tables import bars
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from jaxtyping import Float32
+    from numpy import ndarray
+
+    from chainrule.evaluation.selection import ScoreFile
+    from chainrule.model import Model
+    from chainrule.progress import Progress
+    from chainrule.text.block import Block
+    from chainrule.text.corpus import Corpus
+    from chainrule.text.writing import DocumentFile
+
+BINS = 20
+
+
+def filter_texts(
+    *texts: TextFiles,
+    model: Annotated[Path, Parameter(help="A model folder, or an ARPA file: of what is to be kept.")],
+    keep: Annotated[float | None, Parameter(help="Keep this share of the documents, above 0 and up to 1.")] = None,
+    below: Annotated[float | None, Parameter(help="Keep what scores at most this, in bits a token.")] = None,
+    difference: Annotated[
+        Path | None, Parameter(help="A model of the rest: score by the difference of the cross-entropies.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        Parameter(name=("--output", "-o"), help="The file to write, also .jsonl or compressed; by default the screen."),
+    ] = None,
+    tokenizer: ModelTokenizerName = None,
+    markers: ModelMarkerRule = None,
+    reading: TextOptions = AS_USUAL,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Keep the part of a corpus that a model finds likeliest.
+
+    A document's score is its cross-entropy in bits a token, its end counted
+    and unknown tokens spelled; low is likely. With --difference, it is that
+    under --model less that under the other, per token of --model (Moore and
+    Lewis 2010): low is more like the one than the other.
+
+    The order of the documents stays; of equal scores, the first are kept.
+    --keep reads the text twice. A histogram of the scores goes to the screen,
+    or to standard error where the documents go to standard output.
+    """
+    from chainrule.evaluation.selection import ScoreFile
+    from chainrule.text.writing import check_format
+
+    _check(texts, keep, below, output, json=json)
+    source = reading.corpus(*texts)
+    if output is not None:
+        check_format(output)
+        check_text_target(output, source, overwrite=overwrite)
+    with ScoreFile() as scores:
+        with progress() as told:
+            ours = opened(model, tokenizer, markers, told)
+            theirs = None if difference is None else opened(difference, tokenizer, markers, told)
+            kept, limit = _written(source, scores, ours, theirs, keep, below, output, reading.field, told)
+        counts, edges = scores.histogram(BINS)
+    note_repairs(source)
+    if json:
+        histogram = {"counts": counts, "edges": [finite(edge) for edge in edges]}
+        print_json({"documents": scores.size, "kept": kept, "threshold": finite(limit), "histogram": histogram})
+        return
+    screen = sys.stdout if output is not None else sys.stderr
+    print(_described(counts, edges, limit, kind="difference" if theirs else "cross-entropy"), file=screen)
+    print(f"kept {kept:,} of {scores.size:,} documents, {kept / scores.size:.2%}: {limit:.4f} or less", file=screen)
+
+
+def _check(texts: tuple[str, ...], keep: float | None, below: float | None, output: Path | None, *, json: bool) -> None:
+    """Raises CycloptsError, SettingError."""
+    if (keep is None) == (below is None):
+        raise CycloptsError(msg="Say either --keep, a share, or --below, a score.")
+    if keep is not None and not 0 < keep <= 1:
+        raise SettingError(f"the share to keep is {keep}; expected more than 0 and at most 1, such as 0.3")
+    if below is not None and math.isnan(below):
+        raise SettingError("the score to stay below is not a number; expected bits a token, such as 7.5")
+    if keep is not None and "-" in texts:
+        raise CycloptsError(msg="Standard input, -, can be read only once, and --keep reads twice; say --below.")
+    if json and output is None:
+        raise CycloptsError(msg="With --json, the documents need a file: say -o.")
+
+
+def _written(
+    source: Corpus,
+    scores: ScoreFile,
+    model: Model,
+    other: Model | None,
+    keep: float | None,
+    below: float | None,
+    output: Path | None,
+    field: str,
+    told: Progress,
+) -> tuple[int, float]:
+    """Writes what passes; how many documents did, and the score up to which."""
+    from chainrule.filtering import chosen, scored
+
+    if below is not None:
+        limit = below
+        passing = _below(scored(source, scores, model, other, told), limit)
+    else:
+        for _ in scored(source, scores, model, other, told):
+            pass
+        threshold = scores.lowest(max(1, round((keep or 0) * scores.size)))
+        limit = threshold.value
+        passing = chosen(source, scores, threshold, told)
+    with _target(output, field) as file:
+        for block in passing:
+            file.write(block)
+        return file.documents, limit
+
+
+def _below(blocks: Iterator[tuple[Block, Float32[ndarray, " documents"]]], limit: float) -> Iterator[Block]:
+    for block, scores in blocks:
+        passing = scores <= limit
+        if passing.any():
+            yield block.select(passing, block.stops())
+
+
+def _target(output: Path | None, field: str) -> AbstractContextManager[DocumentFile]:
+    from chainrule.text import writing
+
+    if output is not None:
+        return writing.document_file(output, field)
+    return nullcontext(writing.DocumentFile("standard output", sys.stdout.buffer, field))
+
+
+def _described(counts: list[int], edges: list[float], limit: float, *, kind: str) -> str:
+    """A histogram; what is kept is darker."""
+    labels = [f"{edge:.3f}" for edge in edges[1:]]
+    marks = [edge <= limit for edge in edges[1:]]
+    return f"{kind}, bits a token, up to\n" + bars(labels, counts, marks)
