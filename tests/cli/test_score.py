@@ -135,3 +135,11 @@ def test_a_line_gets_its_answer_before_the_pipe_closes(options: list[str], proce
         started.stdin.close()
         assert started.stdout.read() == b""
     assert started.returncode == 0
+
+
+def test_a_record_with_newlines_is_one_line(chainrule, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "ka vi\\nka"}\n{"text": "vi"}\n')
+    result = chainrule("score", model, tmp_path / "a.jsonl")
+    assert [line.split("\t")[1:] for line in result.lines] == [["4", "0", "ka vi ka"], ["2", "0", "vi"]]
+    rows = [strict_json(line) for line in chainrule("score", model, tmp_path / "a.jsonl", "--json").lines]
+    assert [row["text"] for row in rows] == ["ka vi\nka", "vi"]

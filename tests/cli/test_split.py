@@ -73,7 +73,7 @@ def test_what_is_not_utf8_is_noted(chainrule, tmp_path: Path) -> None:
     into = ["--into", f"{tmp_path}/1=0.5", f"{tmp_path}/2=0.5"]
     assert "line 1: byte 0xe9 at offset 3 is not UTF-8" in chainrule("split", tmp_path / "a.txt", *into).error
     result = chainrule("split", tmp_path / "a.txt", "--encoding-errors", "replace", *into)
-    assert result.err == f"note: {tmp_path}/a.txt: 20 places were not UTF-8 and were replaced or left out\n"
+    assert result.err == f"note: {tmp_path}/a.txt: not UTF-8 in 20 places, replaced or left out as you said\n"
     assert documents(tmp_path / "1") == ["caf\ufffd"] * 10
 
 

@@ -81,7 +81,8 @@ class _Sentence:
         return zip([*surfaces, "</s>"], self.log_probs[self.span].tolist(), self.known[self.span].tolist(), strict=True)
 
     def line(self) -> str:
-        return f"{_number(self.log_prob)}\t{self.size}\t{self.oov}\t{self.text}"
+        text = self.text.replace("\n", " ")  # a line stays one
+        return f"{_number(self.log_prob)}\t{self.size}\t{self.oov}\t{text}"
 
     def token_lines(self) -> str:
         lines = [

@@ -38,7 +38,9 @@ class TextOptions:
     suffixes: Annotated[
         tuple[str, ...],
         Parameter(
-            help="The names that are taken from folders, whether compressed or not. Texts stand before it.",
+            help=f"The names that are taken from folders, also compressed; by default {' '.join(SUFFIXES)}. "
+            "Texts stand before it.",
+            show_default=False,
             consume_multiple=True,
             negative=(),
         ),
@@ -105,7 +107,7 @@ def note_repairs(*sources: Source) -> None:
     """Says, after their reading, in how many places they were not UTF-8."""
     for source in sources:
         for name, places in source.record.get("repaired", {}).items():
-            note(f"{name}: {places:,} place{'s' * (places != 1)} were not UTF-8 and were replaced or left out")
+            note(f"{name}: not UTF-8 in {places:,} place{'s' * (places != 1)}, replaced or left out as you said")
 
 
 def with_shares(option: str, values: tuple[str, ...]) -> list[tuple[str, str]]:

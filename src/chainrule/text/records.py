@@ -37,9 +37,13 @@ class Documents:
     def add(self, text: bytes, number: int) -> None:
         """text: valid UTF-8."""
         text = text.replace(b"\r\n", b"\n")
-        documents = text.removesuffix(b"\n").split(b"\n") if self.reading.document == "line" else [text]
-        self.pieces += documents
-        self.numbers += [number] * len(documents)
+        if self.reading.document == "line":
+            lines = text.removesuffix(b"\n").split(b"\n")
+            self.pieces += lines
+            self.numbers += [number] * len(lines)
+        else:
+            self.pieces.append(text)
+            self.numbers.append(number)
 
     def block(self) -> Block | None:
         """What has been collected, if anything."""
@@ -59,37 +63,40 @@ def json_blocks(stream: ByteStream, reading: Reading, *, wait: bool = True) -> I
     for lines in line_blocks(stream, reading.encoding_errors, wait=wait):
         documents = Documents(stream.name, "line", reading, repaired=lines.repaired)
         for number, line in enumerate(lines.text.tobytes().split(b"\n")[:-1], lines.first):
-            if line.strip():
-                text, places = _json_text(line, reading, f"{stream.name}, line {number}")
+            if line and not line.isspace():
+                try:
+                    text, places = _json_text(line, reading)
+                except TextError as error:
+                    raise TextError(f"{stream.name}, line {number}: {error}") from error
                 documents.add(text, number)
                 documents.repaired += places
         if block := documents.block():
             yield block
 
 
-def _json_text(line: bytes, reading: Reading, place: str) -> tuple[bytes, int]:
-    """The text field of a JSON object; and how many lone surrogates were repaired in it."""
+def _json_text(line: bytes, reading: Reading) -> tuple[bytes, int]:
+    """The text field of a JSON object; and how many lone surrogates were repaired in it. Raises TextError."""
     try:
         record: Any = _JSON.decode(line.decode())
     except json.JSONDecodeError as error:
         raise TextError(
-            f"{place}: is not JSON: {error.msg} at column {error.colno}; expected one object a line, so the file is "
+            f"is not JSON: {error.msg} at column {error.colno}; expected one object a line, so the file is "
             "damaged or cut short, or no JSON lines"
         ) from error
     except RecursionError as error:
-        raise TextError(f"{place}: is JSON nested too deeply to be read; expected an object of a few levels") from error
+        raise TextError("is JSON nested too deeply to be read; expected an object of a few levels") from error
     if not isinstance(record, dict):
-        raise TextError(f"{place}: found {_kind(record)}, expected a JSON object with the field {reading.field!r}")
+        raise TextError(f"found {_kind(record)}, expected a JSON object with the field {reading.field!r}")
     if reading.field not in record:
-        raise TextError(f"{place}: there is no field {reading.field!r}; {named_fields(record)}")
+        raise TextError(f"there is no field {reading.field!r}; {named_fields(record)}")
     text = record[reading.field]
     if not isinstance(text, str):
-        raise TextError(f"{place}: the field {reading.field!r} is {_kind(text)}, expected a string")
+        raise TextError(f"the field {reading.field!r} is {_kind(text)}, expected a string")
     try:
         return encoded(text, reading.encoding_errors)
     except UnicodeEncodeError as error:
         raise TextError(
-            f"{place}: the field {reading.field!r} has \\u{ord(text[error.start]):04x} in it, half of a surrogate pair "
+            f"the field {reading.field!r} has \\u{ord(text[error.start]):04x} in it, half of a surrogate pair "
             "and no character; correct it, or say --encoding-errors replace or skip"
         ) from error
 
