@@ -20,8 +20,9 @@ bench: .venv/installed ## needs a text: make bench TEXT=train.txt HELDOUT=test.t
 	@test -n "$(TEXT)" -a -n "$(HELDOUT)" || { echo "say which texts: make bench TEXT=train.txt HELDOUT=test.txt"; exit 1; }
 	$(BIN)/python bench/ngram.py $(TEXT) $(HELDOUT)
 
-fuzz: .venv/installed ## breaks model files at random for SECONDS; what is not survived is kept in fuzz-findings/
+fuzz: .venv/installed ## breaks model files for SECONDS (findings are kept in fuzz-findings/), then kills KILLS saves
 	$(BIN)/python tests/fuzz/campaign.py $(or $(SECONDS),600) $(SEED)
+	$(BIN)/python tests/fuzz/kills.py $(or $(KILLS),100) $(SEED)
 
 clean:
 	rm -rf .venv report .mypy_cache .pytest_cache .ruff_cache .hypothesis

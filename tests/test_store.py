@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import chainrule
 from chainrule.configuration import TokenizerEntry
 from chainrule.errors import ModelFormatError, OutputError
 from chainrule.store import check_target, open_model, save_model, verify_model
@@ -344,11 +345,12 @@ def test_a_further_data_file_is_checked_each_time(tmp_path: Path) -> None:
 
 
 def test_every_flipped_bit_of_every_file_is_found(tmp_path: Path) -> None:
+    """Of each byte, two or three bits: each of the eight in every eighth byte."""
     folder = with_texts(tmp_path / "lm")
     verify_model(folder)
     for path in folder.iterdir():
         whole = path.read_bytes()
-        for bit in range(8 * len(whole)):
+        for bit in range(0, 8 * len(whole), 3):
             flipped = bytearray(whole)
             flipped[bit // 8] ^= 1 << bit % 8
             path.write_bytes(flipped)
@@ -498,6 +500,126 @@ def test_a_data_file_that_is_no_tensors_file_is_a_format_error_that_names_it(fol
     path.write_bytes(bytes([255]) * path.stat().st_size)
     with pytest.raises(ModelFormatError, match=f"{path.name}: the header claims"):
         open_model(folder)
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """A write beyond that many bytes of any file fails, as on a full disk, in the system and not in a mock."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX limits")
+def test_a_disk_that_is_full_at_any_byte_leaves_the_old_model_and_nothing_else(tmp_path: Path) -> None:
+    folder = with_texts(tmp_path / "lm")
+    before = contents(folder)
+    size, saved, said = 0, False, set[str]()
+    while not saved:
+        try:
+            with files_of_at_most(size):
+                with_texts(folder, OTHER_ARRAYS, overwrite=True)
+            saved = True
+        except OutputError as error:
+            said.add(str(error))
+            if contents(folder) != before:
+                raise
+        size += 1
+    assert said == {f"{folder}: cannot be written: File too large; nothing was changed"}
+    verify_model(folder)
+    assert size > 600  # its largest file
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX limits")
+@pytest.mark.parametrize("name", ["lm.arpa", "lm.arpa.gz", "lm"])
+def test_a_disk_that_is_full_while_a_model_is_saved_over_leaves_the_old_one(tmp_path: Path, name: str) -> None:
+    old = chainrule.train(chainrule.Lines(["a b c"] * 5), chainrule.NGramConfig(order=1))
+    new = chainrule.train(chainrule.Lines(["a b c d e"] * 5), chainrule.NGramConfig(order=3))
+    path = tmp_path / name
+    old.save(path)
+    before = contents(path if path.is_dir() else tmp_path)
+    for size in [0, 1, 10, 50, 100, 200]:
+        with pytest.raises(OutputError, match="nothing was changed"), files_of_at_most(size):
+            new.save(path, overwrite=True)
+        assert contents(path if path.is_dir() else tmp_path) == before
+    new.save(path, overwrite=True)
+    assert chainrule.load(path).language_model.order == 3
+
+
+KILLED_AT_EVERY_MOMENT = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+from chainrule.configuration import TokenizerEntry
+from chainrule.store import open_model, save_model, verify_model
+
+moment = -1  # which of the next actions kills this process, before it is done
+
+def watched(action):
+    def act(*args, **kwargs):
+        global moment
+        moment -= 1
+        if moment == -1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return action(*args, **kwargs)
+    return act
+
+class Watched:
+    def __init__(self, file):
+        self.file, self.fileno, self.flush, self.write = file, file.fileno, watched(file.flush), watched(file.write)
+    def __enter__(self):
+        return self
+    def __exit__(self, *args):
+        self.file.close()
+
+def save(i):
+    save_model(
+        Path(sys.argv[1]), family="uniform", settings={}, arrays={"a": np.full(1000, i, np.int32)}, record={"i": i},
+        tokenizer=TokenizerEntry(kind="word", markers="error", unicode="15"), card=str(i), overwrite=True,
+        texts={"tokenizer.json": str(i).encode()},
+    )
+
+save(0)
+last = killed = 0
+while True:
+    child = os.fork()
+    if child == 0:
+        really_open = open
+        import builtins
+        def opened(path, mode="r", *args, **kwargs):
+            file = really_open(path, mode, *args, **kwargs)
+            return Watched(file) if "w" in mode else file
+        builtins.open = watched(opened)
+        for name in ("replace", "fsync", "unlink", "open", "mkdir"):
+            setattr(os, name, watched(getattr(os, name)))
+        moment = killed + 1
+        save(last + 1)
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    found = verify_model(Path(sys.argv[1])).record["i"]
+    assert found in (last, last + 1), (found, last)
+    assert open_model(Path(sys.argv[1]))[2] == {"tokenizer.json": str(found).encode()}
+    last = found
+    if status == 0:
+        break
+    assert os.WTERMSIG(status) == signal.SIGKILL, status
+    killed += 1
+print(killed, len(os.listdir(sys.argv[1])))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+def test_a_save_that_is_killed_before_any_of_its_actions_leaves_a_whole_model(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED_AT_EVERY_MOMENT, str(tmp_path / "lm")]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    killed, files = map(int, result.stdout.split())
+    assert killed > 25
+    assert files == 4  # what was left behind has been swept
 
 
 SAVES_FOREVER = """
