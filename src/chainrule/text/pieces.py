@@ -107,11 +107,11 @@ class Words:
 
 def spelling_of(described: dict[str, Any], source: str) -> Spelling:
     """How a tokenizer.json's pieces spell text. Raises SettingError where its decoder is of no kind known here."""
-    decoders = {part["type"]: part for part in _parts(described["decoder"])}
+    decoders = {part["type"]: part for part in parts_of(described["decoder"])}
     loses = _losses(described)
     names_bytes = "ByteFallback" in decoders and described["model"].get("byte_fallback", False)
     if "ByteLevel" in decoders:
-        cutters = [part for part in _parts(described["pre_tokenizer"]) if part["type"] == "ByteLevel"]
+        cutters = [part for part in parts_of(described["pre_tokenizer"]) if part["type"] == "ByteLevel"]
         return Bytes(loses, any(part["add_prefix_space"] for part in cutters))
     if "Metaspace" in decoders:
         space, adds = decoders["Metaspace"]["replacement"], decoders["Metaspace"]["prepend_scheme"] != "never"
@@ -138,8 +138,8 @@ def looks_like_pieces(tokens: Sequence[bytes]) -> bool:
 
 def _losses(described: dict[str, Any]) -> tuple[str, ...]:
     """What the file's own normaliser and its way of cutting do not keep."""
-    normalisers = [part["type"].lower() for part in _parts(described["normalizer"])]
-    cutters = _parts(described["pre_tokenizer"])
+    normalisers = [part["type"].lower() for part in parts_of(described["normalizer"])]
+    cutters = parts_of(described["pre_tokenizer"])
     drops_spaces = any(part["type"] in _DROPPING or part.get("behavior") == "Removed" for part in cutters)
     lost = ["spaces"] * drops_spaces + [name for name in normalisers if name not in _REVERSIBLE]
     return tuple(dict.fromkeys(lost))
@@ -150,11 +150,11 @@ _REVERSIBLE = {"prepend", "replace", "bytelevel"}  # what SentencePiece files do
 _MEANT_BYTES = meanings_of(BYTE_OF_SYMBOL)
 
 
-def _parts(component: dict[str, Any] | None) -> list[dict[str, Any]]:
+def parts_of(component: dict[str, Any] | None) -> list[dict[str, Any]]:
     """The steps of a component of a tokenizer.json, which may be none, one, or a sequence of them."""
     if component is None:
         return []
     for name in ("decoders", "pretokenizers", "normalizers"):
         if name in component:
-            return [step for part in component[name] for step in _parts(part)]
+            return [step for part in component[name] for step in parts_of(part)]
     return [component]

@@ -17,7 +17,7 @@ import numpy as np
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.text.block import LINE_FEED
 from chainrule.text.chunks import Chunks, packed, with_pieces
-from chainrule.text.pieces import Spelling, spelling_of
+from chainrule.text.pieces import Spelling, parts_of, spelling_of
 from chainrule.text.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
@@ -151,12 +151,16 @@ def _unknown_piece(model: dict[str, Any], tokenizer: Any) -> tuple[int | None, s
 def _cuts_at_spaces(described: dict[str, Any]) -> bool:
     """Whether a text can be cut before single spaces, and its parts be cut into pieces one by one.
 
-    So it is where words are found by GPT-2's expression, or at white space and punctuation, and nothing else is done.
+    So it is where words are found by GPT-2's expression or at white space and punctuation, after a normaliser to which
+    a space between visible characters is a border, and where no piece is text of its own.
     """
     cutter = described["pre_tokenizer"] or {"type": ""}
+    normalisers = {part["type"] for part in parts_of(described["normalizer"])}
     on_bytes = cutter["type"] == "ByteLevel" and cutter["use_regex"] and not cutter["add_prefix_space"]
-    is_plain = described["normalizer"] is None and all(token["special"] for token in described["added_tokens"])
-    return is_plain and (on_bytes or cutter["type"] == "BertPreTokenizer")
+    bordered = {"NFC", "NFKC", "Lowercase"} | ({"BertNormalizer"} if cutter["type"] == "BertPreTokenizer" else set())
+    if any(not token["special"] for token in described["added_tokens"]):
+        return False
+    return normalisers <= bordered and (on_bytes or cutter["type"] == "BertPreTokenizer")
 
 
 def _batches(documents: list[bytes]) -> Iterator[list[bytes]]:
