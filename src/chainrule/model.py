@@ -488,4 +488,5 @@ def _circumstances(family: str, config: DataclassInstance) -> dict[str, Any]:
 
 def _data_record(source: Source, stream: Int32[ndarray, " tokens"]) -> dict[str, Any]:
     documents = int(np.count_nonzero(stream == END))
-    return {**source.record, "documents": documents, "tokens": stream.size - documents}
+    unknown = int(np.count_nonzero(stream == UNKNOWN))
+    return {**source.record, "documents": documents, "tokens": stream.size - documents, "unknown_tokens": unknown}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -62,7 +63,9 @@ def test_every_setting_of_the_tokenizer_reaches_the_model(chainrule, corpus: Pat
     train = ("train", "uniform", corpus, "-o")
     (tmp_path / "words.txt").write_text("ka\nvi\n")
     options = ["--tokenizer", "whitespace", "--normalise", "nfkc,lower", "--vocabulary-min-count", 2]
-    assert chainrule(*train, tmp_path / "counted", *options, "--vocabulary-size", 5).status == 0
+    counted = chainrule(*train, tmp_path / "counted", *options, "--vocabulary-size", 5)
+    assert counted.status == 0
+    assert re.search(r"vocabulary 5, [1-9]\d\.\d\d% of the tokens unknown\n", counted.out)
     assert chainrule(*train, tmp_path / "listed", "--vocabulary", tmp_path / "words.txt").status == 0
     assert chainrule(*train, tmp_path / "bpe", "--tokenizer", "bpe", "--vocabulary-size", 270).status == 0
     assert chainrule(*train, tmp_path / "reused", "--tokenizer", tmp_path / "bpe").status == 0

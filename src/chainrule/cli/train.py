@@ -128,9 +128,11 @@ def _train(
 
 
 def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
+    unknown = record["unknown_tokens"]
+    share = f", {unknown / record['tokens']:.2%} of the tokens unknown" if unknown else ""
     print(
         f"{summary['model']}: {record['family']} model of {record['tokens']:,} tokens "
-        f"in {record['documents']:,} documents, vocabulary {summary['vocabulary']:,}"
+        f"in {record['documents']:,} documents, vocabulary {summary['vocabulary']:,}{share}"
     )
     if "discounts" in record:
         rows = []
