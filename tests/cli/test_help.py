@@ -22,7 +22,7 @@ VERBS = {
     | MIXING,
     "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
     "evaluate": {"MODEL", "TEXTS", "--tokenizer", "--markers", "--ends", "--json"} | READING,
-    "score": {"MODEL", "TEXT", "--tokens", "--tokenizer", "--markers", "--json"} | READING,
+    "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--tokenizer", "--markers", "--json"} | READING,
     "next": {"MODEL", "PROMPT", "--top", "--tokenizer", "--markers", "--json"},
     "generate": {"MODEL", "PROMPT", "--number", "--seed", "--stream", "--tree", "--tokenizer", "--markers", "--json"}
     | {"--max-tokens", "--min-tokens", "--begin", "--stop", "--allow", "--ban", "--no-repeat", "--unknown"}

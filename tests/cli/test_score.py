@@ -38,16 +38,63 @@ def test_tokens_add_up_to_their_sentences_and_unknown_ones_are_marked(chainrule,
     tokens = [[line.split("\t") for line in group.split("\n")] for group in groups]
     for row, group in zip(sentences, tokens, strict=True):
         assert sum(float(log_prob) for log_prob, *_ in group) == pytest.approx(float(row[0]), abs=1e-4)
-    assert [[cells[1] for cells in group] for group in tokens] == [
+    assert [[cells[4] for cells in group] for group in tokens] == [
         ["ka", "vi", "nin", "</s>"],
         ["</s>"],
         ["ka", "zzz", "vi", "unseen", "</s>"],
         ["ka", "vi", "nin", "</s>"],
     ]
-    assert [cells[1:] for group in tokens for cells in group if len(cells) != 2] == [
-        ["zzz", "<unk>"],
-        ["unseen", "<unk>"],
+    assert [cells[2:] for group in tokens for cells in group if len(cells) != 5] == [
+        ["3", "6", "zzz", "<unk>"],
+        ["10", "16", "unseen", "<unk>"],
     ]
+    assert all(float(price) < float(log_prob) for group in tokens for log_prob, price, *rest in group if len(rest) == 4)
+
+
+def test_words_and_characters_add_up_to_the_texts_price_and_know_their_places(
+    chainrule, model: Path, text: Path
+) -> None:
+    whole = chainrule("evaluate", model, text, "--json").json
+    for option in ("tokens", "words", "characters"):
+        rows = [strict_json(line) for line in chainrule("score", model, text, f"--{option}", "--json").lines]
+        assert sum(row["text_log_prob"] for row in rows) == pytest.approx(whole["text_log_prob"], rel=1e-9)
+        assert sum(row["log_prob"] for row in rows) == pytest.approx(whole["log_prob"], rel=1e-9)
+        for row in rows:
+            name = option.removesuffix("s")
+            *units, end = row[f"{name}_scores"]
+            assert end[name] == "</s>"
+            assert (end["start"], end["stop"]) == (len(row["normalised"]), len(row["normalised"]))
+            for unit in units:
+                assert row["normalised"][unit["start"] : unit["stop"]] == unit[name]
+                data = row["normalised"].encode()[unit["start_byte"] : unit["stop_byte"]]
+                assert data.decode() == unit[name]
+            assert sum(unit["text_log_prob"] for unit in [*units, end]) == pytest.approx(row["text_log_prob"])
+
+
+def test_words_are_the_same_whatever_the_tokens(chainrule, corpus: Path, stdin, tmp_path: Path) -> None:
+    import chainrule as library
+
+    for tokenizer in ("word", "character", "byte", "bpe"):
+        config = library.TokenizerConfig(kind=tokenizer, vocabulary_size=300 if tokenizer == "bpe" else None)
+        library.train(corpus, library.NGramConfig(order=2), tokenizer=config).save(tmp_path / tokenizer)
+        stdin("ka vi-nin, zżz\n".encode())
+        words = [line.split("\t")[2:5] for line in chainrule("score", tmp_path / tokenizer, "--words").lines[:-1]]
+        assert words == [["0", "2", "ka"], ["3", "10", "vi-nin,"], ["11", "14", "zżz"], ["14", "14", "</s>"]]
+
+
+def test_white_space_among_characters_is_shown_in_one_line(chainrule, corpus: Path, stdin, tmp_path: Path) -> None:
+    import chainrule as library
+
+    library.train(corpus, library.NGramConfig(order=2), tokenizer="character").save(tmp_path / "lm")
+    stdin(b"a\t b\n")
+    rows = [line.split("\t") for line in chainrule("score", tmp_path / "lm", "--characters").lines[:-1]]
+    assert [row[4] for row in rows] == ["a", "\\t", " ", "b", "</s>"]
+
+
+def test_two_kinds_of_units_at_once_are_wrong_usage(chainrule, model: Path, text: Path) -> None:
+    result = chainrule("score", model, text, "--tokens", "--words")
+    assert result.status == 2
+    assert "Choose one of --tokens and --words." in result.error
 
 
 def test_json_lines_hold_the_same_as_the_text(chainrule, model: Path, text: Path) -> None:
@@ -58,7 +105,10 @@ def test_json_lines_hold_the_same_as_the_text(chainrule, model: Path, text: Path
     for row, short, long in zip(rows, plain, detailed, strict=True):
         assert f"{short['log_prob']:.6f}" == row[0]
         assert (short["tokens"], short["oov"]) == (int(row[1]), int(row[2]))
-        assert {name: value for name, value in long.items() if name != "token_scores"} == short
+        assert long["log_prob"] == pytest.approx(short["log_prob"], rel=1e-9)
+        assert {name: long[name] for name in ("text", "tokens", "oov")} == {
+            name: short[name] for name in ("text", "tokens", "oov")
+        }
         assert len(long["token_scores"]) == short["tokens"]
         assert sum(token["log_prob"] for token in long["token_scores"]) == pytest.approx(short["log_prob"], rel=1e-9)
         assert [token["token"] for token in long["token_scores"] if not token["known"]] == (
@@ -119,7 +169,7 @@ def test_what_was_scored_before_an_error_is_printed(chainrule, process, model: P
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("options", [[], ["--json"], ["--tokens"]])
+@pytest.mark.parametrize("options", [[], ["--json"], ["--tokens"], ["--words", "--json"]])
 def test_a_line_gets_its_answer_before_the_pipe_closes(options: list[str], process, model: Path) -> None:
     started = process("score", model, *options)
     assert started.stdin is not None

@@ -20,6 +20,7 @@ import numpy as np
 from chainrule import __version__
 from chainrule.evaluation.pricing import priced
 from chainrule.evaluation.resampling import Documents, interval
+from chainrule.evaluation.surprisal import is_white
 from chainrule.progress import Progress, silent
 from chainrule.protocol import END
 from chainrule.text.tokenizer import documents_of
@@ -208,9 +209,9 @@ def _sums(
 
 
 def _words(text: UInt8[ndarray, " bytes"]) -> int:
-    """The number of runs of anything but ASCII white space and NUL."""
-    is_white = (text == 32) | ((text >= 9) & (text <= 13)) | (text == 0)
-    return int(np.count_nonzero(~is_white & np.concatenate([[True], is_white[:-1]])))
+    """The number of runs of anything but white space."""
+    white = is_white(text)
+    return int(np.count_nonzero(~white & np.concatenate([[True], white[:-1]])))
 
 
 def _added(longer: Int64[ndarray, " a"], other: Int64[ndarray, " b"]) -> Int64[ndarray, " max"]:

@@ -1,0 +1,119 @@
+"""What score shows with --tokens, --words or --characters: a line for each, or a JSON object for each document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from chainrule.cli.screen import finite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chainrule.evaluation.surprisal import By
+    from chainrule.model import Model
+    from chainrule.text.block import Block
+
+_SINGULAR: dict[By, str] = {"tokens": "token", "words": "word", "characters": "character"}
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A token, word or character with its place in the normalised document."""
+
+    text: str
+    log_prob: float  # nats, <unk> for unknown tokens
+    text_log_prob: float  # nats, as a piece of the text, spelling included
+    known: bool
+    start: int  # in code points
+    stop: int
+    start_byte: int
+    stop_byte: int
+
+    def line(self) -> str:
+        columns = f"{self.log_prob:.6f}\t{self.text_log_prob:.6f}\t{self.start}\t{self.stop}\t{_one_line(self.text)}"
+        return columns if self.known else f"{columns}\t<unk>"
+
+    def as_json(self, by: By) -> dict[str, Any]:
+        return {
+            _SINGULAR[by]: self.text,
+            "log_prob": finite(self.log_prob),
+            "text_log_prob": finite(self.text_log_prob),
+            "known": self.known,
+            "start": self.start,
+            "stop": self.stop,
+            "start_byte": self.start_byte,
+            "stop_byte": self.stop_byte,
+        }
+
+
+@dataclass(frozen=True)
+class Document:
+    text: str
+    normalised: str
+    units: list[Unit]
+    tokens: int
+    oov: int
+
+    def lines(self) -> str:
+        return "".join(unit.line() + "\n" for unit in self.units)
+
+    def as_json(self, by: By) -> dict[str, Any]:
+        return {
+            "text": self.text,
+            "log_prob": finite(sum(unit.log_prob for unit in self.units)),
+            "text_log_prob": finite(sum(unit.text_log_prob for unit in self.units)),
+            "tokens": self.tokens,
+            "oov": self.oov,
+            "normalised": self.normalised,
+            f"{_SINGULAR[by]}_scores": [unit.as_json(by) for unit in self.units],
+        }
+
+
+def documents(model: Model, block: Block, by: By) -> Iterator[Document]:
+    """Every document of a block with its units; tokens are shown as the tokenizer writes them."""
+    import numpy as np
+
+    from chainrule.evaluation.pricing import priced
+    from chainrule.evaluation.surprisal import units
+    from chainrule.protocol import END
+
+    encoded = model.tokenizer.encode_block(block)
+    prices = priced(model.language_model, model.speller, encoded)
+    aligned = model.tokenizer.align(encoded)
+    found = units(encoded.ids, prices, aligned, by)
+    text = aligned.text.tobytes()
+    before = np.concatenate([[0], np.cumsum((aligned.text & 0xC0) != 0x80)])  # characters before each byte
+    columns = [
+        column.tolist()
+        for column in (found.starts, found.stops, before[found.starts], before[found.stops], found.closed, found.total)
+    ]
+    rows = list(zip(*columns, found.unknown.tolist(), strict=True))
+    token_stops = (np.flatnonzero(encoded.ids == END) + 1).tolist()
+    oov_before = np.concatenate([[0], np.cumsum(prices.unknown)])
+    first_unit = first_token = at = 0
+    for original, last_unit, token_stop in zip(
+        block.documents(), found.documents[1:].tolist(), token_stops, strict=True
+    ):
+        end = rows[last_unit - 1][0]  # the newline
+        at_character = int(before[at])
+        shown = []
+        for number in range(first_unit, last_unit):
+            start, stop, start_character, stop_character, closed, total, unknown = rows[number]
+            is_end = number == last_unit - 1
+            if is_end:
+                spelled, stop, stop_character = "</s>", start, start_character
+            elif by == "tokens":
+                spelled = encoded.surface(number).decode("utf-8", "replace")
+            else:
+                spelled = text[start:stop].decode("utf-8", "replace")
+            places = (start_character - at_character, stop_character - at_character, start - at, stop - at)
+            shown.append(Unit(spelled, closed, total, not unknown, *places))
+        oov = int(oov_before[token_stop] - oov_before[first_token])
+        yield Document(original, text[at:end].decode("utf-8", "replace"), shown, token_stop - first_token, oov)
+        first_unit, first_token, at = last_unit, token_stop, end + 1
+
+
+def _one_line(text: str) -> str:
+    """White space that would break a line of columns is shown as Python writes it."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode() if text.isspace() else text
