@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(scope="module", params=["whitespace", "word", "character", "byte"])
+@pytest.fixture(scope="module", params=["whitespace", "word", "character", "byte", "bpe"])
 def model(request: pytest.FixtureRequest, fixtures: Path) -> Model:
     return chainrule.train(fixtures / "train.txt", NGramConfig(order=4), tokenizer=request.param)
 
