@@ -19,7 +19,7 @@ Array = NDArray[Any]
 
 NO_NODE = -1
 
-_BLOCK = 1024  # tokens that go through one order before the next, so that the processor overlaps their cache misses
+_BLOCK = 1 << 14  # tokens that go through one order before the next, so that the processor overlaps their cache misses
 _BEGIN_NODE = 1 + BEGIN
 
 
@@ -45,6 +45,36 @@ def child(words: Array, begin: Array, node: int, word: int) -> int:
 
 
 @kernel
+def find_children(
+    words: Array, begin: Array, inner: int, contexts: Array, tokens: Array, low: Array, size: Array, nodes: Array
+) -> None:
+    """nodes[i] = the node of tokens[i] after contexts[i], or NO_NODE. low, size: scratch, as long as contexts.
+
+    All go through one step before the next, and no step waits for what another has read, so that the processor overlaps
+    their cache misses; so the binary searches, too, have no branches in them.
+    """
+    last = words.size - 1
+    for i in range(contexts.size):
+        context = contexts[i]
+        is_known = 0 <= context < inner
+        first = np.int64(begin[context if is_known else 0])
+        end = np.int64(begin[context + 1 if is_known else 0])
+        low[i] = min(max(first, 0), last)
+        size[i] = min(end, words.size) - low[i] if is_known else 0
+    for i in range(contexts.size):
+        half = max(size[i], 0) >> 1
+        low[i] += half * (words[low[i] + half] <= tokens[i])
+        size[i] -= half
+    for i in range(contexts.size):
+        place, left, token = low[i], size[i], tokens[i]
+        while left > 1:
+            half = left >> 1
+            place += half * (words[place + half] <= token)
+            left -= half
+        nodes[i] = place if left == 1 and words[place] == token else NO_NODE
+
+
+@kernel
 def score_stream(
     words: Array,
     log_probs: Array,
@@ -63,36 +93,33 @@ def score_stream(
     may be empty.
     """
     inner = log_backoffs.size
-    nodes = np.empty(
-        (order + 1, _BLOCK + 1), np.int64
-    )  # n-grams by order that end at each token; column 0: just before the block
+    # By order: the n-grams that end at each token, in column 0 at the one before the block; and the contexts before.
+    nodes, contexts = np.empty((order + 1, _BLOCK + 1), np.int64), np.empty((order + 1, _BLOCK), np.int64)
+    low, size = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
     nodes[1, 0] = 1 + END
     for first in range(start, stop, _BLOCK):
-        size = min(_BLOCK, stop - first)
-        for i in range(size):
-            nodes[1, i + 1] = 1 + stream[first + i]
-            scores[first + i] = log_probs[nodes[1, i + 1]]
+        count = min(_BLOCK, stop - first)
+        tokens = stream[first : first + count]
+        for i in range(count):
+            nodes[1, i + 1] = 1 + tokens[i]
         for n in range(2, order + 1):
-            for i in range(size):
-                # The context: the n-gram, one order down, that ends at the token before.
-                context = nodes[n - 1, i]
-                if nodes[1, i] == 1 + END:
-                    context = _BEGIN_NODE if n == 2 else NO_NODE
-                node = NO_NODE
-                if 0 <= context < inner:
-                    node = child(words, begin, context, stream[first + i])
-                    if node >= 0:
-                        scores[first + i] = log_probs[node]
-                    else:
-                        scores[first + i] += log_backoffs[context]
-                nodes[n, i + 1] = node
-        for i in range(size if lengths.size > 0 else 0):
+            for i in range(count):
+                after_end = _BEGIN_NODE if n == 2 else NO_NODE
+                contexts[n, i] = after_end if nodes[1, i] == 1 + END else nodes[n - 1, i]
+            find_children(words, begin, inner, contexts[n, :count], tokens, low, size, nodes[n, 1:])
+        for i in range(count):
             length = order
-            while length > 1 and nodes[length, i + 1] < 0:
+            while length > 1 and nodes[length, i + 1] == NO_NODE:
                 length -= 1
-            lengths[first + i] = length
+            score = log_probs[nodes[length, i + 1]]
+            for n in range(length + 1, order + 1):
+                if 0 <= contexts[n, i] < inner:
+                    score += log_backoffs[contexts[n, i]]
+            scores[first + i] = score
+            if lengths.size > 0:
+                lengths[first + i] = length
         for n in range(1, order + 1):
-            nodes[n, 0] = nodes[n, size]
+            nodes[n, 0] = nodes[n, count]
 
 
 @kernel
