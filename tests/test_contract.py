@@ -111,6 +111,16 @@ def test_score_equals_stepping(model, prefixes, end: bool) -> None:
         np.testing.assert_allclose(found, stepped(model, ids(), tokens), rtol=0, atol=CLOSE)
 
 
+def test_a_stream_is_scored_as_its_documents(model, prefixes) -> None:
+    stream = np.concatenate([np.append(prefix, ids(END)) for prefix in prefixes])
+    found = model.score_stream(stream)
+    assert found.dtype == np.float32
+    assert np.array_equal(found, np.concatenate(model.score(prefixes)))
+    assert model.score_stream(ids()).size == 0
+    with pytest.raises(SettingError, match="there is no token"):
+        model.score_stream(ids(model.vocabulary_size))
+
+
 @pytest.mark.parametrize("end", [True, False])
 def test_score_after_prefixes_equals_stepping_after_them(model, prefixes, end: bool) -> None:
     sequences = prefixes[::-1]

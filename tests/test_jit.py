@@ -351,3 +351,15 @@ def test_compiled_code_outlives_changes_elsewhere(package: Path) -> None:
     (package / "store.py").write_text("")
     (package / "ngram" / "model.py").write_text("")
     assert digest() == before
+
+
+@pytest.mark.parametrize("threads", [2], indirect=True)
+def test_calls_inside_of_calls_start_no_more_threads(threads: int) -> None:
+    def inner(i: int) -> str:
+        return threading.current_thread().name
+
+    def outer(i: int) -> list[str]:
+        return [threading.current_thread().name, *in_order(inner, range(3))]
+
+    for name, *others in in_order(outer, range(5)):
+        assert others == [name] * 3

@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 PACKAGE = Path(__file__).parent
 _threads: int | None = None  # see set_threads
+_worker = threading.local()  # is_one: on the threads of `in_order`
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -152,8 +153,11 @@ def in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int | Non
 
     ahead: how many items may have been taken and not been given back; by default twice as many as there are threads.
     The items are taken on the calling thread, which hears Ctrl-C all the time. An error is raised as soon as it
-    happens, and no further call starts.
+    happens, and no further call starts. Inside such a call no more threads start: each item is done as it is taken.
     """
+    if getattr(_worker, "is_one", False):
+        yield from map(function, items)
+        return
     threads = threads_in_use()
     ahead = ahead or 2 * threads
     waiting: queue.SimpleQueue[tuple[int, T] | None] = queue.SimpleQueue()
@@ -161,6 +165,7 @@ def in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int | Non
     stopped = threading.Event()
 
     def work() -> None:
+        _worker.is_one = True
         while (job := waiting.get()) is not None and not stopped.is_set():
             i, item = job
             try:

@@ -29,7 +29,9 @@ from chainrule.configuration import TokenizerEntry
 from chainrule.decoding.texts import Text, TextDecoder
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.evaluation.likelihood import Measurement, measure
+from chainrule.evaluation.sentences import SentenceScores, sentence_scores
 from chainrule.families import FAMILIES, family_of
+from chainrule.jit import in_order
 from chainrule.ngram.config import NGramConfig
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END, UNKNOWN
@@ -40,7 +42,7 @@ from chainrule.text.learning import Tokenized, limited, prepared, splitter_of
 from chainrule.text.normalising import Normaliser
 from chainrule.text.pieces import looks_like_pieces
 from chainrule.text.splitters import SEPARATORS, splitter_marked_in, splitter_named
-from chainrule.text.tokenizer import Tokenizer, documents_of, encoded_stream
+from chainrule.text.tokenizer import Tokenizer, encoded_stream
 from chainrule.text.tokenizer_config import BUILT_IN, LEARNT, TokenizerConfig
 from chainrule.text.vocabulary import Markers, Vocabulary
 
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from _typeshed import DataclassInstance
-    from jaxtyping import Float32, Float64, Int32
+    from jaxtyping import Float64, Int32
     from numpy import ndarray
 
     from chainrule.configuration import ModelEntry
@@ -57,12 +59,14 @@ if TYPE_CHECKING:
     from chainrule.decoding.sampling import SamplingConfig
     from chainrule.ngram.speller import Speller
     from chainrule.protocol import LanguageModel
+    from chainrule.text.block import Block
     from chainrule.text.splitters import Splitter
 
     Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 ARPA_SUFFIXES = (".arpa", ".arpa.gz", ".arpa.zst", ".arpa.xz", ".arpa.bz2")
 _COUNTED_AT_ONCE = 1 << 20  # tokens
+_SCORED_TOGETHER = 1 << 10  # texts, by one thread
 _VOCABULARY, _SPELLER = "vocabulary.", "speller."  # what the names of their arrays begin with in a model folder
 _DEFAULT = TokenizerConfig()
 
@@ -102,12 +106,16 @@ class Model:
 
         Raises MarkerError.
         """
-        scores = self.token_scores(self.tokenizer.encode_texts(_several(texts)).ids)
-        return np.array([row.sum(dtype=np.float64) for row in scores], np.float64)
+        texts = _several(texts)
+        parts = (texts[first : first + _SCORED_TOGETHER] for first in range(0, len(texts), _SCORED_TOGETHER))
+        scores = in_order(
+            lambda part: sentence_scores(self.language_model, self.tokenizer.encode_texts(part).ids), parts
+        )
+        return np.concatenate([np.empty(0), *(part.log_probs for part in scores)])
 
-    def token_scores(self, stream: Int32[ndarray, " tokens"]) -> list[Float32[ndarray, " tokens"]]:
-        """The log-probabilities of each document of a stream, </s> included."""
-        return self.language_model.score(documents_of(stream))
+    def sentence_scores(self, block: Block) -> SentenceScores:
+        """What `score` gives, for the documents of a block, with their numbers of tokens. Raises MarkerError."""
+        return sentence_scores(self.language_model, self.tokenizer.encode_block(block).ids)
 
     def evaluate(self, source: Source | Paths, progress: Progress = silent, *, ends: bool = True) -> Measurement:
         """All figures for the text of a source or of files. ends: whether </s> is predicted and counted.

@@ -47,6 +47,12 @@ class Scorer(Protocol):
         Raises SettingError where prefixes and sequences differ in number, or an id is outside the vocabulary.
         """
 
+    def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
+        """What `score` gives the documents of a stream, </s> after each, one after the other: quick for many of them.
+
+        Raises SettingError where an id is outside the vocabulary.
+        """
+
 
 class LanguageModel(Scorer, Protocol[State]):
     """P(w1) P(w2|w1) P(w3|w1,w2) ..., a row for each sequence that grows.

@@ -52,6 +52,11 @@ class UniformModel:
             row[: len(sequence)][as_tokens(sequence) == BEGIN] = -np.inf
         return scores
 
+    def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
+        """As `Scorer.score_stream`."""
+        check_tokens(stream, self.vocabulary_size)
+        return np.where(stream == BEGIN, -np.inf, -math.log(self.vocabulary_size - 1)).astype(np.float32)
+
     def unknown_log_probs(
         self,
         sequences: Sequence[Int32[ndarray, " tokens"]],

@@ -201,7 +201,7 @@ def test_every_figure_is_the_same_whatever_the_size_of_the_blocks_and_the_thread
 def test_the_figures_are_those_of_the_scores_one_by_one(encoded, fixtures: Path) -> None:
     model, _ = train_ngram(encoded.train, encoded.tokenizer.vocabulary_size, NGramConfig(order=3))
     found = measure(model, encoded.tokenizer, ByteSpeller(), Corpus.of(fixtures / "heldout.txt"))
-    scores = model.score_stream(encoded.heldout)[0].tolist()
+    scores = model.score_stream(encoded.heldout).tolist()
     known = [score for score, word in zip(scores, encoded.heldout.tolist(), strict=True) if word != UNKNOWN]
     assert found.log_prob == pytest.approx(math.fsum(scores), rel=1e-9)
     assert found.perplexity_without_oov == pytest.approx(math.exp(-math.fsum(known) / len(known)), rel=1e-9)
@@ -237,7 +237,7 @@ def test_matches_are_counted_by_their_length(encoded, fixtures: Path) -> None:
     model, _ = train_ngram(encoded.train, encoded.tokenizer.vocabulary_size, NGramConfig(order=3))
     source = Corpus.of(fixtures / "heldout.txt")
     found = measure(model, encoded.tokenizer, ByteSpeller(), source, with_lengths=model.score_with_lengths)
-    lengths = model.score_stream(encoded.heldout)[1].tolist()
+    lengths = model.score_stream_with_lengths(encoded.heldout)[1].tolist()
     assert found.matched == tuple(lengths.count(n) for n in (1, 2, 3))
     assert measure(model, encoded.tokenizer, ByteSpeller(), source).matched is None
 

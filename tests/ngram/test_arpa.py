@@ -460,7 +460,7 @@ def readable(path: Path) -> None:
         return
     model = NGramModel(table)
     stream = np.array([*range(3, len(vocabulary)), *range(3, len(vocabulary)), UNKNOWN, END] * 2, np.int32)
-    scores, lengths = model.score_stream(stream)
+    scores, lengths = model.score_stream_with_lengths(stream)
     assert not np.isnan(scores).any()
     assert not (scores == np.inf).any()
     assert np.all((lengths >= 1) & (lengths <= table.order))

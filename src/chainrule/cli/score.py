@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFile
 from chainrule.cli.models import opened
-from chainrule.cli.screen import finite, print_json, progress
+from chainrule.cli.screen import print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
 from chainrule.progress import silent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from chainrule.evaluation.surprisal import By
     from chainrule.model import Model
     from chainrule.text.block import Block
+
+
+_PART_BYTES = 1 << 18  # what one thread scores at a time
 
 
 def score(
@@ -58,11 +58,7 @@ def score(
             if by is not None:
                 _print_units(scorer, block, by, json=json)
             else:
-                for sentence in _scored(scorer, block):
-                    if json:
-                        print_json(sentence.as_json())
-                    else:
-                        print(sentence.line())
+                _print_sentences(scorer, block, json=json)
             sys.stdout.flush()
     note_repairs(source)
 
@@ -85,32 +81,15 @@ def _print_units(model: Model, block: Block, by: By, *, json: bool) -> None:
             print(document.lines())
 
 
-@dataclass(frozen=True)
-class _Sentence:
-    text: str
-    log_prob: float
-    oov: int
-    tokens: int
+def _print_sentences(model: Model, block: Block, *, json: bool) -> None:
+    from chainrule.jit import in_order
+    from chainrule.report.sentence_lines import sentence_lines, sentences_as_json
 
-    def line(self) -> str:
-        text = self.text.replace("\n", " ")  # a line stays one
-        return f"{self.log_prob:.6f}\t{self.tokens}\t{self.oov}\t{text}"
-
-    def as_json(self) -> dict[str, Any]:
-        return {"text": self.text, "log_prob": finite(self.log_prob), "tokens": self.tokens, "oov": self.oov}
-
-
-def _scored(model: Model, block: Block) -> Iterator[_Sentence]:
-    import numpy as np
-
-    from chainrule.protocol import END, UNKNOWN
-
-    ids = model.tokenizer.encode_block(block).ids
-    log_probs = np.concatenate(model.token_scores(ids))
-    stops = np.flatnonzero(ids == END) + 1
-    starts = np.concatenate([[0], stops[:-1]])
-    totals = np.add.reduceat(log_probs, starts, dtype=np.float64)
-    oov = np.add.reduceat(ids == UNKNOWN, starts, dtype=np.int64)
-    columns = (totals.tolist(), oov.tolist(), (stops - starts).tolist())
-    for text, total, unknown, size in zip(block.documents(), *columns, strict=True):
-        yield _Sentence(text, total, unknown, size)
+    if json:
+        for sentence in sentences_as_json(model.sentence_scores(block), block):
+            print_json(sentence)
+        return
+    sys.stdout.flush()
+    for lines in in_order(lambda part: sentence_lines(model.sentence_scores(part), part), block.pieces(_PART_BYTES)):
+        sys.stdout.buffer.write(lines.data)
+    sys.stdout.buffer.flush()

@@ -83,7 +83,7 @@ class NGramModel:
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Int[ndarray, " tokens"]]]:
         """What `score` and `match_lengths` give, in one go."""
         stream, spans = _in_one_stream(sequences, prefixes, end=end)
-        scores, lengths = self.score_stream(stream)
+        scores, lengths = self.score_stream_with_lengths(stream)
         return [scores[span] for span in spans], [lengths[span] for span in spans]
 
     def unknown_log_probs(
@@ -102,7 +102,11 @@ class NGramModel:
         check_log_probs(scores)
         return [scores[span] for span in spans]
 
-    def score_stream(
+    def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
+        """As `Scorer.score_stream`."""
+        return self.score_stream_with_lengths(stream)[0]
+
+    def score_stream_with_lengths(
         self, stream: Int32[ndarray, " tokens"]
     ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
         """The log-probability of each token of a stream, and the length of the n-gram that gave it."""

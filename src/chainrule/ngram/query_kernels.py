@@ -57,12 +57,12 @@ def find_children(
     for i in range(contexts.size):
         context = contexts[i]
         is_known = 0 <= context < inner
-        first = np.int64(begin[context if is_known else 0])
-        end = np.int64(begin[context + 1 if is_known else 0])
-        low[i] = min(max(first, 0), last)
-        size[i] = min(end, words.size) - low[i] if is_known else 0
+        first = max(np.int64(begin[context if is_known else 0]), 0)
+        end = max(min(np.int64(begin[context + 1 if is_known else 0]), words.size), 0)
+        low[i] = min(first, last)
+        size[i] = max(end - first, 0) if is_known else 0
     for i in range(contexts.size):
-        half = max(size[i], 0) >> 1
+        half = size[i] >> 1
         low[i] += half * (words[low[i] + half] <= tokens[i])
         size[i] -= half
     for i in range(contexts.size):
@@ -94,11 +94,12 @@ def score_stream(
     """
     inner = log_backoffs.size
     # By order: the n-grams that end at each token, in column 0 at the one before the block; and the contexts before.
-    nodes, contexts = np.empty((order + 1, _BLOCK + 1), np.int64), np.empty((order + 1, _BLOCK), np.int64)
-    low, size = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
+    block = max(min(_BLOCK, stop - start), 1)
+    nodes, contexts = np.empty((order + 1, block + 1), np.int64), np.empty((order + 1, block), np.int64)
+    low, size = np.empty(block, np.int64), np.empty(block, np.int64)
     nodes[1, 0] = 1 + END
-    for first in range(start, stop, _BLOCK):
-        count = min(_BLOCK, stop - first)
+    for first in range(start, stop, block):
+        count = min(block, stop - first)
         tokens = stream[first : first + count]
         for i in range(count):
             nodes[1, i + 1] = 1 + tokens[i]

@@ -80,7 +80,7 @@ class Speller:
         if not tokens:
             return np.empty(0, np.float64)
         symbols = self._alphabet.symbols(tokens)
-        scores = self._model.score_stream(symbols)[0].astype(np.float64)
+        scores = self._model.score_stream(symbols).astype(np.float64)
         starts = np.concatenate([[0], np.flatnonzero(symbols == END)[:-1] + 1])
         log_probs = np.add.reduceat(scores, starts) - self._log_open
         for i in np.flatnonzero(np.add.reduceat(symbols == UNKNOWN, starts)).tolist():

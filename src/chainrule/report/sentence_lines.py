@@ -1,0 +1,35 @@
+"""What `chainrule score` tells of each document: log-probability, tokens, unknown tokens, text."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.report.sentence_line_kernels import LARGEST, NUMBERS_ROOM, write_sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtyping import UInt8
+    from numpy import ndarray
+
+    from chainrule.evaluation.sentences import SentenceScores
+    from chainrule.text.block import Block
+
+
+def sentence_lines(scores: SentenceScores, block: Block) -> UInt8[ndarray, " bytes"]:
+    """What `chainrule score` prints for the documents of a block; line ends inside of them become spaces."""
+    stops = block.stops()
+    out = np.empty(NUMBERS_ROOM * stops.size + block.text.size, np.uint8)
+    log_probs = np.where(scores.log_probs == -np.inf, -np.inf, np.clip(scores.log_probs, -LARGEST, LARGEST))
+    return out[: write_sentences(log_probs, scores.tokens, scores.unknown, block.text, stops, out)]
+
+
+def sentences_as_json(scores: SentenceScores, block: Block) -> Iterator[dict[str, Any]]:
+    """The same for JSON, which has no infinity: null stands for it."""
+    columns = scores.log_probs.tolist(), scores.tokens.tolist(), scores.unknown.tolist()
+    for text, log_prob, tokens, oov in zip(block.documents(), *columns, strict=True):
+        finite = log_prob if math.isfinite(log_prob) else None
+        yield {"text": text, "log_prob": finite, "tokens": tokens, "oov": oov}
