@@ -206,3 +206,10 @@ def test_what_is_no_model_is_told(chainrule, saved: Path, heldout: Path) -> None
     result = chainrule("compare", saved / "two", heldout, "--text", heldout)
     assert result.status == 1
     assert "a model is a folder" in result.error
+
+
+def test_what_is_not_utf8_is_noted_once(chainrule, tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"caf\xe9 noir\n" * 20)
+    result = chainrule("compare", path, "--order", 2, "--encoding-errors", "replace")
+    assert result.err == f"note: {path}: not UTF-8 in 20 places, replaced or left out as you said\n"

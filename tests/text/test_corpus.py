@@ -368,12 +368,12 @@ def test_lines_that_are_no_strings_are_a_type_error(lines: list[Any]) -> None:
 
 
 def test_a_folder_gives_its_files_and_those_of_its_folders_in_the_order_of_their_names(tmp_path: Path) -> None:
-    for name in ("b", "b/c", "a-", "empty"):
+    for name in ("b", "b/c", "a-", "empty", ".hidden"):
         (tmp_path / name).mkdir()
     texts = {"a-/x.txt": b"1\n", "a.txt": b"2", "b/B.txt": b"3\n", "b/a.TXT": b"4\n", "b/c/d.txt.gz": b"5\n"}
     for name, text in texts.items():
         file_of(tmp_path, gzip.compress(text) if name.endswith("gz") else text, name)
-    for other in (".hidden.txt", "b/notes.md", "_SUCCESS"):
+    for other in (".hidden.txt", ".hidden/a.txt", "b/notes.md", "_SUCCESS"):
         file_of(tmp_path, b"\xff", other)
     file_of(tmp_path, b'{"text": "6"}', "c.jsonl")
     source = Corpus.of(tmp_path)
@@ -473,3 +473,12 @@ def test_a_long_line_that_comes_in_small_pieces_is_kept_in_few_bytes(monkeypatch
     tracemalloc.stop()
     assert block.text.tobytes() == b"x" * 10_000 + b"\n"
     assert peak < 3 * plain.BLOCK_BYTES
+
+
+def test_a_pipe_that_does_not_wait_is_no_end_of_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    with os.fdopen(reading) as stdin, os.fdopen(writing, "wb"):
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with pytest.raises(TextError, match=r"^-: cannot be read: it does not wait"):
+            text_of(Corpus.of("-"))

@@ -67,6 +67,7 @@ def test_a_part_has_a_name_and_the_digest_of_its_text() -> None:
     train, heldout = train_and_heldout(Lines([str(i) for i in range(20)], "numbers"))
     assert (train.sources, heldout.sources) == (("nine tenths of numbers",), ("one tenth of numbers",))
     assert heldout.record["data"] == {"one tenth of numbers": hashlib.sha256(b"9\n19\n").hexdigest()}
+    assert heldout.record["part_of"] == Lines([str(i) for i in range(20)], "numbers").record["data"]
 
 
 def test_a_part_tells_its_progress_and_can_be_read_again() -> None:

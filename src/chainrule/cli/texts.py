@@ -105,9 +105,9 @@ def check_read_once(*texts: str | None) -> None:
 
 def note_repairs(*sources: Source) -> None:
     """Says, after their reading, in how many places they were not UTF-8."""
-    for source in sources:
-        for name, places in source.record.get("repaired", {}).items():
-            note(f"{name}: not UTF-8 in {places:,} place{'s' * (places != 1)}, replaced or left out as you said")
+    repaired = {name: places for source in sources for name, places in source.record.get("repaired", {}).items()}
+    for name, places in repaired.items():
+        note(f"{name}: not UTF-8 in {places:,} place{'s' * (places != 1)}, replaced or left out as you said")
 
 
 def with_shares(option: str, values: tuple[str, ...]) -> list[tuple[str, str]]:

@@ -159,7 +159,8 @@ def _files_of(name: str, reading: Reading) -> tuple[str, ...]:
     found = []
     others = 0
     try:
-        for folder, _, names in os.walk(name, onerror=_raise):
+        for folder, folders, names in os.walk(name, onerror=_raise):
+            folders[:] = [inner for inner in folders if not inner.startswith(".")]
             taken = [os.path.join(folder, file) for file in names if reading.takes(file)]
             found += taken
             others += len(names) - len(taken)

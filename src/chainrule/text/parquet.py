@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from chainrule.text.reading import Reading
 
 _ROWS = 1024  # that are decoded at once
+_BUFFER_BYTES = 1 << 20  # of a column that are read at once, not all of a row group
 
 
 def parquet_blocks(name: str, reading: Reading) -> Iterator[tuple[Block, float]]:
@@ -30,7 +31,7 @@ def parquet_blocks(name: str, reading: Reading) -> Iterator[tuple[Block, float]]
     pyarrow, parquet = _library(name)
     row, size = 1, 0
     try:
-        with parquet.ParquetFile(name, memory_map=False) as file:
+        with parquet.ParquetFile(name, buffer_size=_BUFFER_BYTES) as file:
             _check_column(name, file.schema_arrow, reading.field)
             rows = max(file.metadata.num_rows, 1)
             for batch in file.iter_batches(_ROWS, columns=[reading.field], use_threads=False):

@@ -42,6 +42,7 @@ class Part:
 
     name: str
     pieces: Sequence[Block]
+    whole: dict[str, Any]  # the record of the text that it is a part of
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -52,7 +53,7 @@ class Part:
         digest = hashlib.sha256()
         for piece in self.pieces:
             digest.update(piece.text.data)
-        return {"data": {self.name: digest.hexdigest()}}
+        return {**self.whole, "data": {self.name: digest.hexdigest()}, "part_of": self.whole["data"]}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
         for i, piece in enumerate(self.pieces):
@@ -71,7 +72,7 @@ def split(source: Source, shares: Mapping[str, Share], progress: Progress = sile
     for part, piece in divided(source, exact_shares(shares.values()), progress):
         pieces[part].append(piece)
     whole = ", ".join(source.sources)
-    return {name: Part(f"{name} of {whole}", pieces[part]) for part, name in enumerate(shares)}
+    return {name: Part(f"{name} of {whole}", pieces[part], source.record) for part, name in enumerate(shares)}
 
 
 def train_and_heldout(source: Source, progress: Progress = silent) -> tuple[Part, Part]:
@@ -83,7 +84,8 @@ def train_and_heldout(source: Source, progress: Progress = silent) -> tuple[Part
     for part, piece in divided(source, _HELDOUT, progress):
         pieces[part].append(piece)
     name = ", ".join(source.sources)
-    return Part(f"nine tenths of {name}", pieces[0]), Part(f"one tenth of {name}", pieces[1])
+    names = f"nine tenths of {name}", f"one tenth of {name}"
+    return Part(names[0], pieces[0], source.record), Part(names[1], pieces[1], source.record)
 
 
 def divided(

@@ -48,6 +48,8 @@ class ByteStream:
             size = self._file.readinto(room.data) if wait else self._file.readinto1(room.data)
         except (OSError, *DECOMPRESSION_ERRORS) as error:
             raise unreadable(self.name, error) from error
+        if size is None:
+            raise TextError(f"{self.name}: cannot be read: it does not wait for what is to come; put cat before it")
         self.size += size
         self._check_expansion()
         self._digest.update(room[:size])
@@ -102,8 +104,8 @@ def unreadable(name: str, error: Exception) -> TextError:
 
 
 class _Readable(Protocol):
-    def readinto(self, room: memoryview, /) -> int: ...
-    def readinto1(self, room: memoryview, /) -> int: ...
+    def readinto(self, room: memoryview, /) -> int | None: ...
+    def readinto1(self, room: memoryview, /) -> int | None: ...
 
 
 class _Counted:
