@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         TextError,
     )
     from chainrule.evaluation.likelihood import Measurement
+    from chainrule.frequencies import Frequencies
     from chainrule.model import Model, load, train
     from chainrule.ngram.config import NGramConfig
     from chainrule.protocol import LanguageModel, Scorer
@@ -40,6 +41,7 @@ _HOMES = {
     "ChainruleError": "errors",
     "Corpus": "text.corpus",
     "EstimationError": "errors",
+    "Frequencies": "frequencies",
     "LanguageModel": "protocol",
     "Limits": "decoding.limits",
     "Lines": "text.corpus",
@@ -67,6 +69,7 @@ __all__ = [
     "ChainruleError",
     "Corpus",
     "EstimationError",
+    "Frequencies",
     "LanguageModel",
     "Limits",
     "Lines",

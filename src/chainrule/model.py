@@ -126,7 +126,7 @@ class Model:
 
         model = self.language_model
         lengths = model.score_with_lengths if isinstance(model, NGramModel) else None
-        source = _as_source(source)
+        source = as_source(source)
         return measure(model, self.tokenizer, self.speller, source, progress, with_lengths=lengths, ends=ends)
 
     def perplexity(self, source: Source | Paths) -> float:
@@ -300,7 +300,7 @@ def train(
     """
     config = NGramConfig() if config is None else config
     family = family_of(config)
-    source = _as_source(source)
+    source = as_source(source)
     began = time.perf_counter()
     tokenizer = _as_config(tokenizer)
     learner, stream, left_out = tokenized(source, tokenizer, markers, progress)
@@ -476,7 +476,7 @@ def _load_arpa(path: Path, config: TokenizerConfig | None, progress: Progress) -
     return Model("ngram", NGramModel(table), tokenizer, record)
 
 
-def _as_source(source: Source | Paths) -> Source:
+def as_source(source: Source | Paths) -> Source:
     if isinstance(source, Source) and not isinstance(source, type):  # the class Lines has what a Source has, too
         return source
     return Corpus.of(source)  # type: ignore[arg-type]

@@ -1,0 +1,26 @@
+"""The pages of the guide do what they say: their Python runs and gives what stands below it."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = [page.name for page in sorted(DOCS.glob("*.md")) if ">>> " in page.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_python_of_a_page_gives_what_it_says(page: str) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8").replace("```", "")
+    test = doctest.DocTestParser().get_doctest(text, {}, page, str(DOCS / page), 0)
+    assert len(test.examples) > 5
+    runner = doctest.DocTestRunner(verbose=False)
+    told: list[str] = []
+    runner.run(test, out=told.append)
+    assert runner.failures == 0, "".join(told)
+
+
+def test_the_page_on_measuring_is_among_them() -> None:
+    assert "measuring.md" in PAGES
