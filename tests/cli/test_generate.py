@@ -71,8 +71,8 @@ def test_the_tree_of_a_beam_is_written_as_json_or_as_a_picture(chainrule, model:
     assert {node["parent"] for node in tree["nodes"]} <= {None, *range(len(tree["nodes"]))}
     assert chainrule(*arguments, "--tree", tmp_path / "tree.svg") == plain
     assert (tmp_path / "tree.svg").read_text(encoding="utf-8").startswith("<svg")
-    missing = chainrule(*arguments, "--tree", tmp_path / "total" / "tree.json")
-    assert "total" in missing.err
+    for target, message in ((tmp_path / "none" / "tree.json", "there is no folder"), (tmp_path, "this is a folder")):
+        assert message in chainrule(*arguments, "--tree", target).error
 
 
 def test_words_that_the_model_does_not_know_are_told(chainrule, model: Path) -> None:

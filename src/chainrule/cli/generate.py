@@ -111,11 +111,11 @@ def _search(
     *,
     json: bool,
 ) -> None:
-    from chainrule.files import check_writable, replaced
+    from chainrule.files import replaced
     from chainrule.report.beam_tree import tree_json, tree_svg
 
     if tree is not None:
-        check_writable(tree)
+        _check_file(tree)
     with progress() as told:
         model = opened(path, tokenizer, markers, told)
         _note_unknown_words(model, prompt)
@@ -126,6 +126,18 @@ def _search(
         draw = tree_svg if tree.suffix.lower() == ".svg" else tree_json
         with replaced(tree) as file:
             file.write(draw(prompt, found.tree, model.decoder.token).encode())
+
+
+def _check_file(target: Path) -> None:
+    """Asked before the work: whether a file may be written. Raises OutputError."""
+    from chainrule.errors import OutputError
+    from chainrule.files import check_writable
+
+    if target.is_dir():
+        raise OutputError(f"{target}: this is a folder; name a file")
+    if not target.parent.is_dir():
+        raise OutputError(f"{target}: there is no folder {target.parent} to write it in; make it first")
+    check_writable(target.parent)
 
 
 def _print(text: Text, *, json: bool, scored: bool = False) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from chainrule.protocol import LanguageModel
 
-ROOM = 1 << 22  # how many probabilities are held at once: longer batches are cut, whatever the number of texts
+ROOM = 1 << 20  # how many probabilities are held at once, so that they stay in the cache: longer batches are cut
 TOGETHER = 64  # texts that grow side by side where no whole distributions are needed
 LISTS = (64, 1024)  # candidates that are looked at first where it is not known how many are needed
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from jaxtyping import Float64, Int64
+    from jaxtyping import Float64
     from numpy import ndarray
 
     Weights = Float64[ndarray, "rows k"]
@@ -45,8 +45,12 @@ def nucleus(weights: Weights, mass: float, totals: Float64[ndarray, " rows"] | N
     # All that are less likely than this can be left out together, so they need not be sorted.
     least = np.maximum(probs.sum(axis=1) - mass * totals, 0) / weights.shape[1] * (1 - 1e-6)
     for row, total, threshold, out in zip(probs, totals, least, kept, strict=True):
-        columns = np.flatnonzero(row >= threshold)
-        out[columns[_fewest(row[columns], -row[columns], mass * total)]] = True
+        ordered = np.sort(row[row >= threshold])[::-1]  # several times faster than finding the order itself
+        number = max(1, int(np.count_nonzero(ordered.cumsum() - ordered < mass * total)))
+        last = ordered[number - 1]
+        np.greater(row, last, out=out)
+        equals = np.flatnonzero(row == last)
+        out[equals[: number - np.count_nonzero(out)]] = True  # of equals, those of lower ids
     return np.where(kept, weights, -np.inf)
 
 
@@ -60,12 +64,7 @@ def typical(weights: Weights, mass: float) -> Weights:
     cost = np.abs(surprise - entropy)
     kept = np.zeros(weights.shape, np.bool_)
     for row, row_cost, out in zip(probs, cost, kept, strict=True):
-        out[_fewest(row, row_cost, mass)] = True
+        order = np.argsort(row_cost, kind="stable")
+        before = row[order].cumsum() - row[order]
+        out[order[: max(1, int(np.count_nonzero(before < mass)))]] = True
     return np.where(kept, weights, -np.inf)
-
-
-def _fewest(probs: Float64[ndarray, " k"], cost: Float64[ndarray, " k"], needed: float) -> Int64[ndarray, " kept"]:
-    """The places taken in the order of their cost, equal ones from the left, until they have the mass needed."""
-    order = np.argsort(cost, kind="stable")
-    before = probs[order].cumsum() - probs[order]
-    return order[: max(1, int(np.count_nonzero(before < needed)))]
