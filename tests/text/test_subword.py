@@ -219,6 +219,9 @@ NO_BYTES = json.loads(file_bytes("llama"))
 NO_BYTES["model"] = {**NO_BYTES["model"], "unk_token": None, "byte_fallback": False}
 
 
+FAR = file_bytes("words").replace(b'"sat":3', b'"sat":4000000000')
+
+
 @pytest.mark.parametrize(
     ("definition", "error", "message"),
     [
@@ -229,6 +232,9 @@ NO_BYTES["model"] = {**NO_BYTES["model"], "unk_token": None, "byte_fallback": Fa
         (b'{"model": {"type": "Foo"}}', ModelFormatError, "that can be read: data did not match"),
         (changed("gpt2", decoder=None), SettingError, r"its decoder \(none\) is not one"),
         (changed("gpt2", decoder={"type": "BPEDecoder", "suffix": "</w>"}), SettingError, r"\(BPEDecoder\) is not one"),
+        (b"[" * 10**5, ModelFormatError, r"x\.json: is no tokenizer\.json"),
+        (b'{"model": {"type": "\\ud800"}}', ModelFormatError, "that can be read"),
+        (FAR, ModelFormatError, "numbers 4 pieces up to 4,000,000,000; it is damaged"),
         (json.dumps(NO_BYTES).encode(), SettingError, "neither all bytes nor an unknown token"),
     ],
 )
@@ -243,3 +249,17 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
         trained("bpe", lines, 300)
     with pytest.raises(SettingError, match=r"pip install 'chainrule\[subword\]'"):
         Subword(b'{"model": {}}', "x.json")
+
+
+def test_what_goes_wrong_in_the_library_is_told_with_the_files_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Panic(BaseException):
+        """As the library's own, which is no Exception."""
+
+    class Broken:
+        def encode_batch_fast(self, *_: object, **__: object) -> None:
+            raise Panic("index out of range")
+
+    subword = Subword(file_bytes("t5"), "x.json")
+    monkeypatch.setattr(subword, "_library", Broken())
+    with pytest.raises(ModelFormatError, match=r"x\.json: cannot be used on this text: index out of range"):
+        tokenizer_of(subword).encode_texts(["the cat"])

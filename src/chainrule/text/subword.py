@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import itertools
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.errors import ModelFormatError, SettingError
+from chainrule.errors import ChainruleError, ModelFormatError, SettingError
 from chainrule.text.block import LINE_FEED
 from chainrule.text.chunks import Chunks, packed, with_pieces
 from chainrule.text.pieces import Spelling, parts_of, spelling_of
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from chainrule.text.restoring import Alignment
 
+_MOST_GAPS = 100  # numbers for each piece: more than any file has that was not damaged
 BATCH_BYTES = 1 << 20  # what the library is given at once, so that Ctrl-C is heard in between
 
 
@@ -51,14 +53,11 @@ class Subword:
     """
 
     def __init__(self, definition: bytes, source: str) -> None:
+        self._source = source
         described = _cleaned(definition, source)
-        self.definition = json.dumps(described, ensure_ascii=False).encode()
-        try:
+        with _told_of(source, "is no tokenizer.json that can be read"):
+            self.definition = json.dumps(described, ensure_ascii=False).encode()
             self._library = library().Tokenizer.from_str(self.definition.decode())
-        except SettingError:
-            raise
-        except Exception as error:  # the library raises nothing narrower
-            raise ModelFormatError(f"{source}: is no tokenizer.json that can be read: {error}") from error
         self._library.encode_special_tokens = True
         self.name = type(self._library.model).__name__.lower()
         described = json.loads(self._library.to_str())  # with all defaults filled in
@@ -97,7 +96,8 @@ class Subword:
     def written(self, documents: list[bytes]) -> Iterator[UInt8[ndarray, " bytes"]]:
         """The pieces of documents, as `rewrite` gives them, batch by batch."""
         for batch in _batches(documents):
-            yield self._written([document.decode() for document in batch])
+            with _told_of(self._source, "cannot be used on this text"):
+                yield self._written([document.decode() for document in batch])
 
     def _written(self, documents: list[str]) -> UInt8[ndarray, " bytes"]:
         rows = [encoded.ids for encoded in self._library.encode_batch_fast(documents, add_special_tokens=False)]
@@ -127,14 +127,30 @@ class Subword:
         return surfaces
 
 
+@contextmanager
+def _told_of(source: str, failure: str) -> Iterator[None]:
+    """Raises what goes wrong in the library as a ModelFormatError; its panics are not even an Exception."""
+    try:
+        yield
+    except (ChainruleError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise ModelFormatError(f"{source}: {failure}: {error}") from error
+
+
 def _cleaned(definition: bytes, source: str) -> dict[str, Any]:
     """A tokenizer.json without what would change or cut documents: truncation, padding, random dropout."""
     try:
         described = json.loads(definition)
-    except ValueError as error:  # UnicodeDecodeError is one
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
         raise ModelFormatError(f"{source}: is no tokenizer.json: {error}") from error
     if not isinstance(described, dict) or not isinstance(described.get("model"), dict):
         raise ModelFormatError(f"{source}: is no tokenizer.json: it has no model")
+    vocabulary = described["model"].get("vocab")
+    numbered = vocabulary.values() if isinstance(vocabulary, dict) else ()
+    numbers = [number for number in numbered if isinstance(number, int)]
+    if numbers and max(numbers) > _MOST_GAPS * len(numbers):  # the library would make room for as many
+        raise ModelFormatError(f"{source}: numbers {len(numbers):,} pieces up to {max(numbers):,}; it is damaged")
     if "dropout" in described["model"]:
         described["model"]["dropout"] = None
     return {**described, "truncation": None, "padding": None}
