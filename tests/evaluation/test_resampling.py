@@ -72,3 +72,12 @@ def test_many_documents_are_resampled_in_runs_of_neighbours(monkeypatch: pytest.
     monkeypatch.setattr(resampling, "UNITS", 4)
     assert resampling._units(np.arange(10)).tolist() == [0 + 1 + 2, 3 + 4 + 5, 6 + 7 + 8, 9]
     assert resampling._units(np.arange(4)).tolist() == [0, 1, 2, 3]
+
+
+def test_documents_without_a_byte_are_left_out() -> None:
+    some, with_empty = documents([1.0, 2.0], [2, 3]), documents([1.0, 0.0, 2.0, 0.0], [2, 0, 3, 0])
+    other = documents([2.0, 2.5], [2, 3]), documents([2.0, 0.0, 2.5, 0.0], [2, 0, 3, 0])
+    assert interval(with_empty) == interval(some)
+    assert difference(with_empty, other[1]) == difference(some, other[0])
+    assert all(map(math.isnan, interval(documents([0.0, 0.0], [0, 0]))))
+    assert difference(documents([0.0, 0.0], [0, 0]), documents([0.0, 0.0], [0, 0])).bits_per_byte == 0

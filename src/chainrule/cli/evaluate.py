@@ -48,19 +48,24 @@ def described(measurement: Measurement) -> str:
     sure = f"; {low:.4f} to {high:.4f} at 95 %" if math.isfinite(low) else ""
     per_token = "a token, </s> counted" if "</s>" in measurement.text_signature else "a token, </s> left out"
     oov_rate = measurement.oov / max(measurement.tokens, 1)
+    plural = "s" * (measurement.documents != 1)
     figures = [
         ("perplexity", _figure(measurement.perplexity), per_token),
         ("  without unknown tokens", _figure(measurement.perplexity_without_oov), ""),
         ("bits per byte", f"{measurement.bits_per_byte:.4f}", "with spelling" + sure),
         ("  perplexity per word", _figure(measurement.word_perplexity), "with spelling"),
         ("  per character", _figure(measurement.character_perplexity), "with spelling"),
-        ("tokens", f"{measurement.tokens:,}", f"in {measurement.documents:,} documents, {measurement.bytes:,} bytes"),
+        (
+            "tokens",
+            f"{measurement.tokens:,}",
+            f"in {measurement.documents:,} document{plural}, {measurement.bytes:,} bytes",
+        ),
         ("unknown tokens", f"{measurement.oov:,}", f"{oov_rate:.2%}"),
         ("log-probability", f"{measurement.log_prob:,.2f}", "nats"),
     ]
-    if measurement.matched is not None:
+    if measurement.matched:
         shares = ", ".join(f"{n}: {count / measurement.tokens:.1%}" for n, count in enumerate(measurement.matched, 1))
-        figures.append(("matched", f"{_mean_length(measurement.matched):.2f}", f"words on average; {shares}"))
+        figures.append(("matched", f"{_mean_length(measurement.matched):.2f}", f"tokens on average; {shares}"))
     lines = [f"{name:<26}{value:>16}  {remark}".rstrip() for name, value, remark in figures]
     return "\n".join([*lines, f"signature  {measurement.signature}"])
 

@@ -46,9 +46,10 @@ def interval(documents: Documents) -> tuple[float, float]:
 
     Infinite where a document is impossible, NaN where there are fewer than two documents.
     """
-    nats, sizes = _units(documents.nats), _units(documents.bytes)
-    if np.isinf(nats).any():
+    if np.isinf(documents.nats).any():
         return math.inf, math.inf
+    counted = documents.bytes > 0  # without their ends, empty documents are nothing
+    nats, sizes = _units(documents.nats[counted]), _units(documents.bytes[counted])
     if len(nats) < 2:
         return math.nan, math.nan
     drawn = [nats[chosen].sum(axis=1) / sizes[chosen].sum(axis=1) for chosen in _draws(len(nats))]
@@ -62,11 +63,12 @@ def difference(ours: Documents, theirs: Documents) -> Difference:
     swapped at random, and the p-value is how often the difference comes out at least as large, the one that was found
     counted as well (Riezler and Maxwell 2005). NaN where a document is impossible or there are fewer than two.
     """
-    size = int(ours.bytes.sum())
-    found = float((math.fsum(ours.nats.tolist()) - math.fsum(theirs.nats.tolist())) / size / math.log(2))
-    if not math.isfinite(found) or len(ours.nats) < 2:
+    total = math.fsum(ours.nats.tolist()) - math.fsum(theirs.nats.tolist())
+    found = total / max(int(ours.bytes.sum()), 1) / math.log(2)
+    counted = ours.bytes > 0
+    if not math.isfinite(found) or np.count_nonzero(counted) < 2:
         return Difference(found, (math.nan, math.nan), math.nan)
-    differences, sizes = _units(ours.nats - theirs.nats), _units(ours.bytes)
+    differences, sizes = _units((ours.nats - theirs.nats)[counted]), _units(ours.bytes[counted])
     drawn = [differences[chosen].sum(axis=1) / sizes[chosen].sum(axis=1) for chosen in _draws(len(sizes))]
     limit = abs(differences.sum()) * (1 - 1e-12)  # a swap of all gives the same but for rounding
     as_large = sum(int(np.count_nonzero(np.abs(signs @ differences) >= limit)) for signs in _signs(len(sizes)))

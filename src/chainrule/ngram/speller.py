@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 ORDER = 6
 ENOUGH = 100_000  # spellings to learn from
+_LEAST = 1e-6  # of the mass is left to unknown tokens, whatever rounding says
 
 _LEAST_LOG = -745.0  # of a float64 that is not 0
 
@@ -69,7 +70,7 @@ class Speller:
         table = table_of(counts, witten_bell(counts))
         unnormalised = cls(table, alphabet, vocabulary, unseen_types=unseen_types)
         closed = math.fsum(np.exp(unnormalised.log_probs([b"", *vocabulary.tokens()])).tolist())
-        return cls(table, alphabet, vocabulary, unseen_types=unseen_types, log_open=math.log1p(-closed))
+        return cls(table, alphabet, vocabulary, unseen_types=unseen_types, log_open=math.log(max(1 - closed, _LEAST)))
 
     def log_prob(self, token: bytes) -> float:
         """log P(spelling | the token is unknown), in nats. Not for known tokens."""
