@@ -160,6 +160,15 @@ def test_an_arpa_file_of_pieces_is_cut_by_the_tokenizer_that_is_named(tmp_path: 
         chainrule.load(tmp_path / "lm.arpa", tokenizer="bpe")
 
 
+def test_a_model_of_pieces_that_names_no_tokenizer_file_is_incomplete(tmp_path: Path) -> None:
+    chainrule.train(Lines(["a b"]), UniformConfig(), tokenizer="bpe").save(tmp_path / "lm")
+    config = json.loads((tmp_path / "lm/config.json").read_text())
+    del config["files"]["tokenizer.json"]
+    (tmp_path / "lm/config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelFormatError, match=r"its bpe tokenizer needs a tokenizer\.json, but none is named"):
+        chainrule.load(tmp_path / "lm")
+
+
 def test_a_damaged_tokenizer_file_is_told(tmp_path: Path) -> None:
     chainrule.train(Lines(["a b"]), UniformConfig(), tokenizer="bpe").save(tmp_path / "lm")
     [definition] = (tmp_path / "lm").glob("tokenizer-*.json")

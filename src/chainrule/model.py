@@ -407,6 +407,8 @@ def _load_folder(path: Path) -> Model:
 
 def _splitter_of(entry: ModelEntry, texts: dict[str, bytes]) -> Splitter:
     if TOKENIZER not in texts:
+        if entry.tokenizer.kind not in BUILT_IN:
+            raise ModelFormatError(f"its {entry.tokenizer.kind} tokenizer needs a {TOKENIZER}, but none is named")
         return splitter_named(entry.tokenizer.kind)
     from chainrule.text.subword import Subword
 

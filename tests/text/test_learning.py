@@ -1,5 +1,6 @@
 """Which tokens a model gets to know: by count, by size, from a list."""
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -122,9 +123,11 @@ def test_a_tokenizer_that_is_not_there_is_told(kind: str, message: str) -> None:
         tokenized(Lines(["a"]), kind)
 
 
-def test_pieces_cannot_be_learnt_from_standard_input() -> None:
-    with pytest.raises(TextError, match="bpe reads its text twice"):
-        tokenized(chainrule.Corpus.of("-"), "bpe")
+def test_pieces_cannot_be_learnt_from_what_can_be_read_only_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for source in ("-", tmp_path / "pipe"):
+        with pytest.raises(TextError, match="can be read only once, but bpe reads its text twice"):
+            tokenized(chainrule.Corpus.of(source), "bpe")
 
 
 def test_the_tokenizer_of_a_model_normalises_in_its_own_way(tmp_path: Path) -> None:

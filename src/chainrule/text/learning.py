@@ -110,8 +110,9 @@ def _most_frequent(counts: Int64[ndarray, " vocab"], min_count: int, size: int |
 def _learnt(kind: str, size: int, normaliser: Normaliser, source: Source, progress: Progress) -> Splitter:
     from chainrule.text.subword_training import trained
 
-    if STANDARD_INPUT in source.sources:
-        raise TextError(f"standard input, -, can be read only once, but {kind} reads its text twice; give it a file")
+    for name in filter(_is_read_once, source.sources):
+        told = "standard input, -" if name == STANDARD_INPUT else name
+        raise TextError(f"{told}: can be read only once, but {kind} reads its text twice; give it a file")
 
     def documents() -> Iterator[list[str]]:
         for block in source.blocks(progress, f"reading for {kind}"):
@@ -119,6 +120,11 @@ def _learnt(kind: str, size: int, normaliser: Normaliser, source: Source, progre
             yield [document.decode() for document in text.split(bytes([block.document_end]))]
 
     return trained(kind, documents, size, progress)
+
+
+def _is_read_once(name: str) -> bool:
+    """Whether a source is standard input, or a pipe such as <(zcat corpus.gz)."""
+    return name == STANDARD_INPUT or (os.path.exists(name) and not os.path.isfile(name) and not os.path.isdir(name))
 
 
 def _listed(path: str | os.PathLike[str], normaliser: Normaliser) -> list[bytes]:
