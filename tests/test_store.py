@@ -63,7 +63,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_what_was_saved_is_opened_and_verified(folder: Path) -> None:
-    entry, arrays, _ = open_model(folder)
+    entry, arrays, *_ = open_model(folder)
     assert (entry.family, entry.settings, entry.record) == ("ngram", {"order": 3, "discounts": None}, {"note": "first"})
     assert entry.tokenizer.model_dump() == {"kind": "word", "markers": "skip", "normalise": (), "unicode": "14.0.0"}
     assert arrays.keys() == ARRAYS.keys()
@@ -73,7 +73,7 @@ def test_what_was_saved_is_opened_and_verified(folder: Path) -> None:
 
 
 def test_a_folder_holds_a_config_a_card_and_one_data_file_named_by_its_content(folder: Path) -> None:
-    entry, _, _ = open_model(folder)
+    entry, *_ = open_model(folder)
     data = entry.files["arrays.safetensors"]
     assert sorted(contents(folder)) == sorted(["README.md", "config.json", f"arrays-{data.sha256[:16]}.safetensors"])
     digest = hashlib.sha256(b"# A card\n").hexdigest()
@@ -151,7 +151,7 @@ def test_a_name_that_no_folder_can_have_is_an_error_of_ours(tmp_path: Path) -> N
 def test_overwriting_leaves_the_new_model_alone_in_its_folder(folder: Path, arrays: dict[str, np.ndarray]) -> None:
     (folder / "notes.txt").write_text("mine")
     save(folder, arrays, overwrite=True, note="second")
-    entry, found, _ = open_model(folder)
+    entry, found, *_ = open_model(folder)
     assert entry.record == {"note": "second"}
     assert found.keys() == arrays.keys()
     assert sorted(contents(folder)) == sorted(
@@ -160,7 +160,7 @@ def test_overwriting_leaves_the_new_model_alone_in_its_folder(folder: Path, arra
 
 
 def test_arrays_that_are_in_use_can_be_overwritten_by_themselves(folder: Path) -> None:
-    _, arrays, _ = open_model(folder)
+    _, arrays, *_ = open_model(folder)
     save(folder, arrays, overwrite=True)
     verify_model(folder)
     np.testing.assert_array_equal(arrays["numbers"], ARRAYS["numbers"])
@@ -306,7 +306,7 @@ def with_texts(folder: Path, arrays: dict[str, np.ndarray] = ARRAYS, **settings:
 
 def test_further_data_files_come_back_and_are_named_by_their_content(tmp_path: Path) -> None:
     folder = with_texts(tmp_path / "lm")
-    entry, _, texts = open_model(folder)
+    entry, _, texts, _ = open_model(folder)
     assert texts == TEXTS
     digest = hashlib.sha256(TEXTS["tokenizer.json"]).hexdigest()
     assert entry.files["tokenizer.json"].name == f"tokenizer-{digest[:16]}.json"
@@ -681,7 +681,7 @@ for i in range(40):
 def test_two_processes_that_save_into_one_folder_and_one_that_reads_never_meet_half_a_model(folder: Path) -> None:
     writers = [subprocess.Popen([sys.executable, "-c", SAVES_A_WHILE, str(folder), name]) for name in ("one", "two")]
     while any(writer.poll() is None for writer in writers):
-        entry, arrays, _ = open_model(folder)
+        entry, arrays, *_ = open_model(folder)
         assert "a" not in arrays or np.all(arrays["a"] == entry.record["i"])
     assert [writer.returncode for writer in writers] == [0, 0]
     assert len(list(folder.iterdir())) == 3

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.sampling import SamplingConfig
     from chainrule.ngram.speller import Speller
     from chainrule.protocol import LanguageModel
+    from chainrule.tensors import MappedFile
     from chainrule.text.block import Block
     from chainrule.text.splitters import Splitter
 
@@ -81,14 +82,36 @@ class Model:
         tokenizer: Tokenizer,
         record: dict[str, Any] | None = None,
         speller: Speller | None = None,
+        *,
+        mapped: MappedFile | None = None,
     ) -> None:
-        """speller: without one, it is learnt from the vocabulary when it is first needed."""
-        self.family, self.language_model, self.tokenizer = family, language_model, tokenizer
+        """speller: without one, it is learnt from the vocabulary when it is first needed.
+
+        mapped: the file whose pages the numbers are.
+        """
+        self.family, self._language_model, self._tokenizer = family, language_model, tokenizer
+        self._mapped = mapped
         self.record = record or {}
         self._speller = speller
 
     def __repr__(self) -> str:
         return f"<Model: {self.family}, {self.tokenizer.name} tokenizer, {self.vocabulary_size:,} tokens>"
+
+    @property
+    def language_model(self) -> LanguageModel[Any]:
+        """Raises ModelFormatError where its file was written to since it was opened."""
+        self._check_file()
+        return self._language_model
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Raises ModelFormatError as `language_model` does: the vocabulary lies in the same file."""
+        self._check_file()
+        return self._tokenizer
+
+    def _check_file(self) -> None:
+        if self._mapped is not None:
+            self._mapped.check()
 
     @property
     def vocabulary_size(self) -> int:
@@ -360,6 +383,7 @@ def load(
     *,
     tokenizer: TokenizerConfig | str | None = None,
     markers: Markers | None = None,
+    copy: bool = False,
     progress: Progress = silent,
 ) -> Model:
     """Opens a model folder, or reads an ARPA file.
@@ -367,24 +391,29 @@ def load(
     tokenizer: how text is cut for an ARPA file, which does not say; by default as the marks in its tokens show. Pieces
     of a subword tokenizer need the path of its tokenizer.json, or of a model folder that has it. A model folder has its
     own tokenizer. markers: the rule for literal <s>, </s> and <unk>; by default the model's own, or error.
+    copy: whether to read a model folder's numbers into memory; without it they are the file's pages, which all
+    processes share, but which end the process where somebody cuts the file off in place while they are read.
     Raises ModelFormatError, SettingError.
     """
     path = Path(path)
     wanted = None if tokenizer is None else _as_config(tokenizer)
-    model = _load_arpa(path, wanted, progress) if path.is_file() else _load_folder(path)
+    model = _load_arpa(path, wanted, progress) if path.is_file() else _load_folder(path, copy=copy)
     if path.is_dir() and wanted not in (None, TokenizerConfig(kind=model.tokenizer.name)):
         raise SettingError(
             f"{path}: was trained with the {model.tokenizer.name} tokenizer; it cannot use {wanted.kind!r}"
         )
     if markers is not None:
-        model.tokenizer = model.tokenizer.with_markers(markers)
+        model._tokenizer = model.tokenizer.with_markers(markers)
     return model
 
 
-def _load_folder(path: Path) -> Model:
+def _load_folder(path: Path, *, copy: bool) -> Model:
     from chainrule.ngram.speller import Speller
 
-    entry, arrays, texts = open_model(path)
+    entry, arrays, texts, mapped = open_model(path)
+    if copy:
+        arrays = {name: array.copy() for name, array in arrays.items()}
+        mapped.check()
     if entry.family not in FAMILIES:
         raise ModelFormatError(
             f"{path}: family {entry.family!r} is not known to this version; known are {', '.join(FAMILIES)}"
@@ -402,7 +431,7 @@ def _load_folder(path: Path) -> Model:
         raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
     except (ModelFormatError, SettingError) as error:
         raise ModelFormatError(f"{path}: {error}") from error
-    return Model(entry.family, language_model, learner, entry.record, speller)
+    return Model(entry.family, language_model, learner, entry.record, speller, mapped=None if copy else mapped)
 
 
 def _splitter_of(entry: ModelEntry, texts: dict[str, bytes]) -> Splitter:

@@ -18,7 +18,7 @@ import secrets
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.configuration import (
     CONFIG,
@@ -33,7 +33,7 @@ from chainrule.configuration import (
 from chainrule.errors import ModelFormatError, OutputError
 from chainrule.files import check_writable, locked, sync_folder
 from chainrule.progress import Progress, silent
-from chainrule.tensors import file_digest, open_tensors, write_tensors
+from chainrule.tensors import MappedFile, file_digest, open_tensors, write_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -126,16 +126,24 @@ def save_model(
                     old.unlink()
 
 
-def open_model(folder: Path) -> tuple[ModelEntry, dict[str, ndarray], dict[str, bytes]]:
-    """What a folder holds: its configuration, its arrays, mapped into memory in constant time, and what further data
-    files hold, checked against their checksums. Raises ModelFormatError.
-    """
+class Opened(NamedTuple):
+    """What a model folder holds."""
+
+    entry: ModelEntry
+    arrays: dict[str, ndarray]  # mapped into memory
+    texts: dict[str, bytes]  # the further data files
+    mapped: MappedFile
+
+
+def open_model(folder: Path) -> Opened:
+    """Constant time, but for further data files, which are read and checked. Raises ModelFormatError."""
     while True:
         before = _bytes_of(folder / CONFIG)
         try:
             entry = read_config(folder)
             texts = {name: _text_of(folder, entry, name) for name in entry.files if name != ARRAYS}
-            return entry, open_tensors(_data_file(folder, entry, ARRAYS)), texts
+            mapped = MappedFile(_data_file(folder, entry, ARRAYS))
+            return Opened(entry, open_tensors(_data_file(folder, entry, ARRAYS)), texts, mapped)
         except ModelFormatError:
             if before == _bytes_of(folder / CONFIG):
                 raise

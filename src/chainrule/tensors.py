@@ -104,6 +104,36 @@ def open_tensors(path: Path) -> dict[str, ndarray]:
     return {name: _mapped_array(mapped, base, place) for name, place in places.items()}
 
 
+class MappedFile:
+    """A file as it was when it was opened, so that a change in place can be told: what is mapped would change with it.
+
+    A file that is replaced by another, as our own saves do, is no change: what is mapped stays what it was.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Raises ModelFormatError where there is no such file."""
+        self._path = path
+        try:
+            self._opened = os.stat(path)
+        except OSError as error:
+            raise ModelFormatError(f"{path}: cannot be opened: {error.strerror}") from error
+
+    def check(self) -> None:
+        """Raises ModelFormatError where the file was written to, cut off or touched; costs a microsecond."""
+        try:
+            now = os.stat(self._path)
+        except OSError:  # gone, and its pages are still ours
+            return
+        if os.path.samestat(now, self._opened) and (now.st_size, now.st_mtime_ns) != (
+            self._opened.st_size,
+            self._opened.st_mtime_ns,
+        ):
+            raise ModelFormatError(
+                f"{self._path}: has been written to since it was opened; open the model again, and save over it with "
+                "chainrule or under another name (in Python, load(..., copy=True) keeps the numbers in memory)"
+            )
+
+
 def file_digest(path: Path, progress: Progress = silent) -> str:
     """The SHA-256 of a file. Raises OSError."""
     digest = hashlib.sha256()

@@ -44,7 +44,7 @@ def main(times: int, seed: int) -> None:
                 child.kill()
                 told = int((child.stdout.read().split() or [told])[-1])
             saved = verify_model(folder).record["i"]
-            _, arrays, texts = open_model(folder)
+            _, arrays, texts, _ = open_model(folder)
             assert saved in (told, told + 1), f"{saved} is there, but {told} was the last that was saved"
             assert np.all(arrays["a"] == saved)
             assert texts == {"tokenizer.json": str(saved).encode()}
