@@ -188,6 +188,18 @@ def test_constraints_hold() -> None:
     assert all(set(h.tokens.tolist()) <= {6, 7} for h in found.hypotheses)
 
 
+@pytest.mark.parametrize("rank_by", ["total", "mean", "wu"])
+def test_where_no_token_may_be_added_the_beginning_is_the_text(rank_by: Any) -> None:
+    model = model_of(3)
+    for begin in ([], [4, 3]):
+        constraints = Constraints(begin=begin, max_tokens=len(begin))
+        [found] = search(model, [NOTHING], BeamConfig(size=4, groups=2, rank_by=rank_by), constraints)
+        [hypothesis] = found.hypotheses
+        [scores] = model.score([np.array(begin, np.int32)], end=False)
+        assert (hypothesis.tokens.tolist(), hypothesis.ending) == (begin, "length")
+        assert hypothesis.log_prob == pytest.approx(float(scores.sum()), abs=1e-5)
+
+
 def test_a_hypothesis_stops_where_the_caller_says() -> None:
     model = model_of(6, 9)
     [found] = search(

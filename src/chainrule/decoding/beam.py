@@ -72,7 +72,7 @@ class BeamConfig:
 
     def divisor(self, length: int) -> float:
         """What the log-probability of `length` predicted tokens, </s> among them, is divided by; it never falls."""
-        if self.rank_by == "total":
+        if self.rank_by == "total" or length == 0:
             return 1.0
         return float(length) if self.rank_by == "mean" else ((5 + length) / 6) ** self.alpha
 
@@ -222,6 +222,9 @@ def _roots(
                 made.tree.append(TreeNode(node.place, token, log_prob, child.total, "kept"))
             node = child
         made.groups.extend(_Group([node]) for _ in range(config.groups))
+        if begin.size == constraints.max_tokens and not config.must_end:  # nothing may be added
+            for group in made.groups:
+                group.finished.append((-node.total / config.divisor(node.length), node.tokens(), "length", node))
         searches.append(made)
     return searches
 
