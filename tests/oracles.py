@@ -187,6 +187,7 @@ def table_of(grams: Grams, order: int) -> Table:
             "log_probs": np.array([grams[g][0] if g else 0 for g in nodes], np.float32),
             "begin": np.cumsum([1, *(children[g] for g in inner)]).astype(np.int32),
             "log_backoffs": np.array([grams[g][1] if g else 0 for g in inner], np.float32),
+            "slots": np.zeros(0, np.int32),
         },
     )
 
@@ -233,5 +234,6 @@ def wild_table(seed: int) -> Table:
             "log_probs": chance.choice(numbers, nodes),
             "begin": begin.astype(index_type),
             "log_backoffs": chance.choice(numbers, inner),
+            "slots": chance.choice([*extremes, *range(nodes)], chance.choice([0, 1, 9])).astype(index_type),
         },
     )

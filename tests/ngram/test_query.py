@@ -112,7 +112,7 @@ def check_wild(seed: int) -> None:
     room = np.full(30 + 16, 7777, np.float32)
     matched = np.full(30 + 16, 77, np.uint8)
     arrays = (table.words, table.log_probs, table.begin, table.log_backoffs)
-    score_stream(*arrays, table.order, stream, 0, 30, room[8:-8], matched[8:-8])
+    score_stream(*arrays, table.slots, table.order, stream, 0, 30, room[8:-8], matched[8:-8])
     assert np.all(room[:8] == 7777)
     assert np.all(room[-8:] == 7777)
     assert np.all(matched[:8] == 77)

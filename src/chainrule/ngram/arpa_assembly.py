@@ -25,7 +25,7 @@ from chainrule.ngram.arpa_assembly_kernels import (
 from chainrule.ngram.counting import narrowest
 from chainrule.ngram.counting_kernels import PLACE_BITS
 from chainrule.ngram.query_kernels import NO_NODE
-from chainrule.ngram.table import Table
+from chainrule.ngram.table import Table, indexed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +95,7 @@ class Trie:
 
     def table(self) -> Table:
         inner = self.words.size - self.level_sizes[-1]
-        return Table(tuple(self.level_sizes), self.words, self.log_probs, self.begin, self.log_backoffs[:inner])
+        return indexed(tuple(self.level_sizes), self.words, self.log_probs, self.begin, self.log_backoffs[:inner])
 
     def nodes_of(self, rows: Int32[ndarray, "ngrams order"], length: int) -> Int[ndarray, " ngrams"]:
         """The nodes of the first `length` words of each row, or NO_NODE. Words are of the vocabulary."""

@@ -113,7 +113,7 @@ class NGramModel:
         check_tokens(stream, self.vocabulary_size)
         stream = stream.astype(np.int32, casting="same_kind", copy=False)
         scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
-        _run_pieces(score_stream, (*self._arrays(), self.order, stream), (scores, lengths))
+        _run_pieces(score_stream, (*self._arrays(), self.table.slots, self.order, stream), (scores, lengths))
         check_log_probs(scores)
         return scores, lengths
 

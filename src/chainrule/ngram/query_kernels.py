@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chainrule.jit import kernel
+from chainrule.ngram.index_kernels import LONG_RUN, find_slot, slot_of
 from chainrule.protocol import BEGIN, END
 
 Array = NDArray[Any]
 
 NO_NODE = -1
 
-_BLOCK = 1 << 14  # tokens that go through one order before the next, so that the processor overlaps their cache misses
+_BLOCK = 1 << 10  # tokens that go through one order before the next, so that the processor overlaps their cache misses
 _BEGIN_NODE = 1 + BEGIN
 
 
@@ -46,14 +47,23 @@ def child(words: Array, begin: Array, node: int, word: int) -> int:
 
 @kernel
 def find_children(
-    words: Array, begin: Array, inner: int, contexts: Array, tokens: Array, low: Array, size: Array, nodes: Array
+    words: Array,
+    begin: Array,
+    slots: Array,
+    inner: int,
+    contexts: Array,
+    tokens: Array,
+    scratch: Array,
+    nodes: Array,
 ) -> None:
-    """nodes[i] = the node of tokens[i] after contexts[i], or NO_NODE. low, size: scratch, as long as contexts.
+    """nodes[i] = the node of tokens[i] after contexts[i], or NO_NODE. scratch: four rows, no shorter than contexts.
 
-    All go through one step before the next, and no step waits for what another has read, so that the processor overlaps
-    their cache misses; so the binary searches, too, have no branches in them.
+    All go through one step before the next, and no step waits for what another one reads, so that the processor
+    overlaps their cache misses. Long runs of children are searched by hash, and short ones in two.
     """
+    long_run = LONG_RUN if slots.size > 0 else words.size
     last = words.size - 1
+    low, size, slot, place = scratch[0], scratch[1], scratch[2], scratch[3]
     for i in range(contexts.size):
         context = contexts[i]
         is_known = 0 <= context < inner
@@ -61,17 +71,24 @@ def find_children(
         end = max(min(np.int64(begin[context + 1 if is_known else 0]), words.size), 0)
         low[i] = min(first, last)
         size[i] = max(end - first, 0) if is_known else 0
+        slot[i] = slot_of(context, tokens[i], slots.size) if size[i] > long_run else 0
     for i in range(contexts.size):
-        half = size[i] >> 1
-        low[i] += half * (words[low[i] + half] <= tokens[i])
-        size[i] -= half
+        place[i] = np.int64(slots[slot[i]]) if size[i] > long_run else low[i] + (size[i] >> 1)
+    for i in range(contexts.size):  # what is read here is near at hand below
+        nodes[i] = words[min(max(place[i], 0), last)]
     for i in range(contexts.size):
-        place, left, token = low[i], size[i], tokens[i]
-        while left > 1:
-            half = left >> 1
-            place += half * (words[place + half] <= token)
-            left -= half
-        nodes[i] = place if left == 1 and words[place] == token else NO_NODE
+        token = tokens[i]
+        if size[i] <= long_run:
+            found, left = low[i], size[i]
+            while left > 1:
+                half = left >> 1
+                found += half * (words[found + half] <= token)
+                left -= half
+            nodes[i] = found if left == 1 and words[found] == token else NO_NODE
+        elif nodes[i] == token and low[i] <= place[i] < low[i] + size[i]:
+            nodes[i] = place[i]
+        else:
+            nodes[i] = find_slot(words, low[i], low[i] + size[i], token, slots, slot[i])
 
 
 @kernel
@@ -80,6 +97,7 @@ def score_stream(
     log_probs: Array,
     begin: Array,
     log_backoffs: Array,
+    slots: Array,
     order: int,
     stream: Array,
     start: int,
@@ -96,7 +114,7 @@ def score_stream(
     # By order: the n-grams that end at each token, in column 0 at the one before the block; and the contexts before.
     block = max(min(_BLOCK, stop - start), 1)
     nodes, contexts = np.empty((order + 1, block + 1), np.int64), np.empty((order + 1, block), np.int64)
-    low, size = np.empty(block, np.int64), np.empty(block, np.int64)
+    scratch = np.empty((4, block), np.int64)
     nodes[1, 0] = 1 + END
     for first in range(start, stop, block):
         count = min(block, stop - first)
@@ -107,7 +125,7 @@ def score_stream(
             for i in range(count):
                 after_end = _BEGIN_NODE if n == 2 else NO_NODE
                 contexts[n, i] = after_end if nodes[1, i] == 1 + END else nodes[n - 1, i]
-            find_children(words, begin, inner, contexts[n, :count], tokens, low, size, nodes[n, 1:])
+            find_children(words, begin, slots, inner, contexts[n, :count], tokens, scratch, nodes[n, 1:])
         for i in range(count):
             length = order
             while length > 1 and nodes[length, i + 1] == NO_NODE:

@@ -6,7 +6,8 @@ context of, are neighbours:
 
     children of node c:  begin[c] .. begin[c+1]           words of them ascend
 
-Nodes of the highest order have no children, and neither `begin` nor `log_backoffs` reaches them.
+Nodes of the highest order have no children, and neither `begin` nor `log_backoffs` reaches them. A search among many
+children would miss the cache often, so those with more than 32 siblings also stand in a hash index, `slots`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.errors import ModelFormatError
+from chainrule.jit import run
+from chainrule.ngram.index_kernels import count_in_long_runs, fill_slots
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +44,7 @@ class Table:
     log_probs: Float32[ndarray, " nodes"]
     begin: Int[ndarray, " inner+1"]
     log_backoffs: Float32[ndarray, " inner"]
+    slots: Int[ndarray, " slots"]  # nodes by the hash of (context, word); 0 where empty; no slots at all will do, too
 
     @property
     def order(self) -> int:
@@ -61,6 +65,7 @@ class Table:
             "log_probs": self.log_probs,
             "begin": self.begin,
             "log_backoffs": self.log_backoffs,
+            "slots": self.slots,
         }
 
     @classmethod
@@ -75,12 +80,14 @@ class Table:
             "log_probs": inner + level_sizes[-1],
             "begin": inner + 1,
             "log_backoffs": inner,
+            "slots": arrays["slots"].size if "slots" in arrays else 0,
         }
         types = {
             "words": ("int32",),
             "log_probs": ("float32",),
             "begin": ("int32", "int64"),
             "log_backoffs": ("float32",),
+            "slots": ("int32", "int64"),
         }
         for name, size in expected.items():
             if name not in arrays:
@@ -97,20 +104,33 @@ class Table:
 def table_of(counts: Counts, estimates: Estimates) -> Table:
     """The table of estimated n-grams, without those that were pruned."""
     if estimates.kept is None:
-        return Table(counts.level_sizes, counts.words, estimates.log_probs, counts.begin, estimates.log_backoffs)
+        arrays = counts.words, estimates.log_probs, counts.begin, estimates.log_backoffs
+        return indexed(counts.level_sizes, *arrays)
     kept = estimates.kept
     inner = counts.begin.size - 1
     sizes = tuple(int(np.count_nonzero(kept[counts.level(order)])) for order in range(1, counts.order + 1))
     renumbered = np.cumsum(kept, dtype=counts.begin.dtype) - kept  # a node's new number, or that of the next one kept
     renumbered = np.append(renumbered, renumbered.dtype.type(1 + sum(sizes)))
     inner_kept = kept[:inner]
-    return Table(
-        sizes,
-        counts.words[kept],
-        estimates.log_probs[kept],
-        np.append(renumbered[counts.begin[:inner][inner_kept]], renumbered[-1:]),
-        estimates.log_backoffs[inner_kept],
-    )
+    begin = np.append(renumbered[counts.begin[:inner][inner_kept]], renumbered[-1:])
+    return indexed(sizes, counts.words[kept], estimates.log_probs[kept], begin, estimates.log_backoffs[inner_kept])
+
+
+def indexed(
+    level_sizes: tuple[int, ...],
+    words: Int32[ndarray, " nodes"],
+    log_probs: Float32[ndarray, " nodes"],
+    begin: Int[ndarray, " inner+1"],
+    log_backoffs: Float32[ndarray, " inner"],
+) -> Table:
+    """A table with the index of its long runs."""
+    size = 3 * run(count_in_long_runs, begin) // 2
+    while size < 2**32:
+        slots = np.zeros(size, begin.dtype)
+        if run(fill_slots, words, begin, slots):
+            return Table(level_sizes, words, log_probs, begin, log_backoffs, slots)
+        size *= 2
+    return Table(level_sizes, words, log_probs, begin, log_backoffs, np.zeros(0, begin.dtype))
 
 
 def level_slice(level_sizes: Sequence[int], order: int) -> slice:

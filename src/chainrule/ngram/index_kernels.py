@@ -1,0 +1,71 @@
+"""The compiled hash index of the trie's long runs of children; see `table.py`.
+
+A slot holds a node, or 0 where it is empty. A node is in the first slot that was empty from the hash of its context and
+its word on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chainrule.jit import kernel
+
+Array = NDArray[Any]
+
+LONG_RUN = 32  # so many children have to be searched for longer than two cache misses take
+MOST_PROBES = 1 << 10  # what may stand between a node's hash and its slot
+
+# The constants of xxHash64, whose low and high halves are well mixed.
+_FIRST, _SECOND = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F)
+_THIRD, _HALF = np.uint64(0x165667B19E3779F9), np.uint64(32)
+
+
+@kernel
+def slot_of(context: int, word: int, size: int) -> int:
+    """Where the search for a child begins among `size` slots, fewer than 2^32."""
+    hashed = np.uint64(context) * _FIRST ^ np.uint64(word) * _SECOND
+    hashed = ((hashed ^ (hashed >> _HALF)) * _THIRD) >> _HALF
+    return np.int64((hashed * np.uint64(size)) >> _HALF)
+
+
+@kernel
+def count_in_long_runs(begin: Array) -> int:
+    """How many nodes are children of contexts with more than LONG_RUN of them; the root's are not searched."""
+    count = 0
+    for context in range(1, begin.size - 1):
+        size = begin[context + 1] - begin[context]
+        count += size if size > LONG_RUN else 0
+    return count
+
+
+@kernel
+def fill_slots(words: Array, begin: Array, slots: Array) -> bool:
+    """Puts the children in long runs into empty slots; False where one would be further than MOST_PROBES away."""
+    for context in range(1, begin.size - 1):
+        if begin[context + 1] - begin[context] > LONG_RUN:
+            for node in range(begin[context], begin[context + 1]):
+                slot = slot_of(context, words[node], slots.size)
+                probes = 0
+                while slots[slot] != 0:
+                    slot = slot + 1 if slot + 1 < slots.size else 0
+                    probes += 1
+                    if probes == MOST_PROBES:
+                        return False
+                slots[slot] = node
+    return True
+
+
+@kernel
+def find_slot(words: Array, low: int, end: int, word: int, slots: Array, slot: int) -> int:
+    """The node of `word` among the children low .. end, searched from `slot` on; -1 where it is not there."""
+    for _ in range(MOST_PROBES):
+        node = np.int64(slots[slot])
+        if node == 0:
+            return -1
+        if low <= node < end and words[node] == word:
+            return node
+        slot = slot + 1 if slot + 1 < slots.size else 0
+    return -1
