@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from chainrule.text.block import Block
 
 
+_WRITTEN_AT_ONCE = 1 << 18  # bytes: compressing a whole block would leave Ctrl-C unheard for seconds
+
+
 class DocumentFile:
     """A file that is being written. `documents` and `bytes`: how much has been, before compression."""
 
@@ -29,7 +32,8 @@ class DocumentFile:
     def write(self, block: Block) -> None:
         """Raises TextError where a document holds newlines and the file has a line for each; OSError."""
         data = self._as_json(block) if self._is_json else self._as_lines(block)
-        self._file.write(data)
+        for start in range(0, len(data), _WRITTEN_AT_ONCE):
+            self._file.write(data[start : start + _WRITTEN_AT_ONCE])
         self.documents += int((block.text == block.document_end).sum())
         self.bytes += len(data)
 
