@@ -88,6 +88,7 @@ class Cases:
             ("characters", chainrule.NGramConfig(order=5), "character"),
             ("unigram", chainrule.NGramConfig(order=1), "whitespace"),
             ("uniform", chainrule.UniformConfig(), "whitespace"),
+            ("pieces", chainrule.NGramConfig(order=2), chainrule.TokenizerConfig(kind="bpe", vocabulary_size=300)),
         ):
             chainrule.train(lines, config, tokenizer=tokenizer).save(folder / name)
             self.models.append(folder / name)
@@ -101,7 +102,7 @@ class Cases:
         random = np.random.default_rng(number)
         if random.integers(3) == 0:
             return broken_arpa(random, self.arpas[0 if random.integers(4) else 1], self.folder)
-        return broken_folder(random, self.models[random.choice(4, p=[0.55, 0.25, 0.15, 0.05])], self.folder)
+        return broken_folder(random, self.models[random.choice(5, p=[0.4, 0.2, 0.1, 0.05, 0.25])], self.folder)
 
 
 def is_finding(answer: str) -> bool:

@@ -128,7 +128,7 @@ def some_numbers(random: Random, array: np.ndarray) -> None:
                 bounds.max,
                 bounds.min,
                 bounds.max - 1,
-                flat.size,
+                min(flat.size, bounds.max),
                 *flat[random.integers(flat.size, size=3)],
             ]
         match random.integers(5):
@@ -171,7 +171,7 @@ def broken_folder(random: Random, model: Path, folder: Path) -> Path:
             return target
         case 1:
             arrays.write_bytes(_with_other_header(random, arrays.read_bytes()))
-        case 2 if len(config["files"]) > 1:
+        case 2 | 3 if len(config["files"]) > 1:
             name = sorted(config["files"])[-1]
             entry = config["files"][name]
             path = target / entry["name"]

@@ -165,8 +165,8 @@ class Vocabulary:
         it is <unk> and vanish if it is one of the others. grow: whether a new token gets the next id; without it, it
         becomes <unk>.
         """
-        if grow and self._slots is self._given_slots:
-            self._slots, self._given_slots = self._slots.copy(), None
+        if grow:
+            self._own_slots()
         if markers != "error":
             text = _without(text, DROPPED[markers])
         ids = np.empty(text.size, np.int32)
@@ -194,6 +194,7 @@ class Vocabulary:
 
     def absorb(self, other: Vocabulary) -> Int32[ndarray, " tokens"]:
         """Takes in the tokens of another vocabulary, in their order; their ids here, by their ids there."""
+        self._own_slots()
         mapping = np.arange(len(other), dtype=np.int32)  # markers have the same ids in all
         done = FIRST_ORDINARY
         while True:
@@ -202,6 +203,10 @@ class Vocabulary:
             if done == mapping.size:
                 return mapping
             self._make_room(int(other._offsets[len(other)]))
+
+    def _own_slots(self) -> None:
+        if self._slots is self._given_slots:
+            self._slots, self._given_slots = self._slots.copy(), None
 
     def _make_room(self, text_size: int) -> None:
         """Doubles what is full; called between two passes of the kernel."""
