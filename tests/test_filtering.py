@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import chainrule
+from chainrule.errors import TextError
 from chainrule.evaluation.selection import ScoreFile
 from chainrule.filtering import chosen, document_scores, scored
 
@@ -44,3 +45,11 @@ def test_what_is_chosen_are_the_lowest_in_their_order(models) -> None:
         for count in range(1, 6):
             kept = [line for block in chosen(source, scores, scores.lowest(count)) for line in block.documents()]
             assert kept == [LINES[i] for i in sorted(np.argsort(found, kind="stable")[:count])]
+
+
+@pytest.mark.parametrize("lines", [LINES[:-1], [*LINES, "a"]])
+def test_a_text_that_has_changed_is_told(models, lines: list[str]) -> None:
+    with ScoreFile() as scores:
+        list(scored(chainrule.Lines(LINES), scores, models[0]))
+        with pytest.raises(TextError, match="has changed since it was scored"):
+            list(chosen(chainrule.Lines(lines), scores, scores.lowest(2)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from chainrule.errors import TextError
 from chainrule.evaluation.pricing import priced_documents
 from chainrule.progress import Progress, silent
 
@@ -44,11 +45,20 @@ def scored(
 
 
 def chosen(source: Source, scores: ScoreFile, threshold: Threshold, progress: Progress = silent) -> Iterator[Block]:
-    """A source that has been scored, once more: the documents that pass, in their order. Raises TextError."""
+    """A source that has been scored, once more: the documents that pass, in their order.
+
+    Raises TextError, also where it has not as many documents as scores.
+    """
     place = 0
     for block in source.blocks(progress, "filtering"):
         stops = block.stops()
-        passing = threshold.passes(scores.read(place, stops.size))
+        found = scores.read(place, stops.size)
         place += stops.size
+        if found.size < stops.size:
+            break
+        passing = threshold.passes(found)
         if passing.any():
             yield block.select(passing, stops)
+    if place != scores.size:
+        names = ", ".join(source.sources)
+        raise TextError(f"{names}: has changed since it was scored; keep it as it is, and let no pipe be read twice")
