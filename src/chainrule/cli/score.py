@@ -9,7 +9,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFile
 from chainrule.cli.models import opened
-from chainrule.cli.screen import print_json, progress
+from chainrule.cli.screen import print_json, progress, writes_utf8
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
 from chainrule.progress import silent
 
@@ -89,7 +89,11 @@ def _print_sentences(model: Model, block: Block, *, json: bool) -> None:
         for sentence in sentences_as_json(model.sentence_scores(block), block):
             print_json(sentence)
         return
+    is_utf8 = writes_utf8()
     sys.stdout.flush()
     for lines in in_order(lambda part: sentence_lines(model.sentence_scores(part), part), block.pieces(_PART_BYTES)):
-        sys.stdout.buffer.write(lines.data)
-    sys.stdout.buffer.flush()
+        if is_utf8:
+            sys.stdout.buffer.write(lines.data)
+        else:
+            sys.stdout.write(lines.tobytes().decode())  # what the encoding lacks is shown as escapes
+    sys.stdout.flush()

@@ -28,8 +28,12 @@ def note(message: str) -> None:
 
 def print_json(value: Any) -> None:
     """One line of valid JSON: infinities must have become null before."""
-    is_unicode = (sys.stdout.encoding or "").lower().replace("_", "-") in ("utf-8", "utf8")
-    print(json.dumps(value, ensure_ascii=not is_unicode, allow_nan=False))
+    print(json.dumps(value, ensure_ascii=not writes_utf8(), allow_nan=False))
+
+
+def writes_utf8() -> bool:
+    """Whether standard output is in UTF-8."""
+    return (sys.stdout.encoding or "").lower().replace("_", "-") in ("utf-8", "utf8")
 
 
 def finite(number: float) -> float | None:
