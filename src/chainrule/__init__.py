@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from chainrule.evaluation.likelihood import Measurement
     from chainrule.frequencies import Frequencies
+    from chainrule.jit import set_threads
     from chainrule.model import Model, load, train
     from chainrule.ngram.config import NGramConfig
     from chainrule.protocol import LanguageModel, Scorer
@@ -60,6 +61,7 @@ _HOMES = {
     "UniformConfig": "uniform",
     "load": "model",
     "sample_lines": "text.sample",
+    "set_threads": "jit",
     "split": "text.splits",
     "train": "model",
 }
@@ -88,6 +90,7 @@ __all__ = [
     "UniformConfig",
     "load",
     "sample_lines",
+    "set_threads",
     "split",
     "train",
 ]

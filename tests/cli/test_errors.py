@@ -380,3 +380,10 @@ def test_the_status_of_a_command_is_that_of_the_process(monkeypatch: pytest.Monk
 def test_fractions_are_no_whole_numbers(refused, corpus: Path, tmp_path: Path, options: list[str]) -> None:
     told = refused(2, ["train", "ngram", corpus, "-o", tmp_path / "lm", *options])
     assert f"{options[0]} takes whole numbers, not {options[-1]}" in told
+
+
+@pytest.mark.parametrize("number", ["0", "two", "-1", "1.5", ""])
+def test_an_odd_number_of_threads_is_told(number: str, chainrule) -> None:
+    done = chainrule("verify", "lm", "--threads", number)
+    assert done.status == 2
+    assert f"--threads takes a whole number from 1 on, not {number or 'nothing'}." in done.error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -193,3 +194,11 @@ def test_a_record_with_newlines_is_one_line(chainrule, model: Path, tmp_path: Pa
     assert [line.split("\t")[1:] for line in result.lines] == [["4", "0", "ka vi ka"], ["2", "0", "vi"]]
     rows = [strict_json(line) for line in chainrule("score", model, tmp_path / "a.jsonl", "--json").lines]
     assert [row["text"] for row in rows] == ["ka vi\nka", "vi"]
+
+
+def test_any_number_of_threads_gives_the_same_lines(chainrule, model: Path, heldout: Path, monkeypatch) -> None:
+    monkeypatch.setenv("CHAINRULE_THREADS", "2")  # so that it is put back
+    one = chainrule("score", model, heldout, "--threads", "1")
+    assert os.environ["CHAINRULE_THREADS"] == "1"
+    assert chainrule("--threads=3", "score", model, heldout).lines == one.lines
+    assert os.environ["CHAINRULE_THREADS"] == "3"

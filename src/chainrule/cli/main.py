@@ -30,7 +30,7 @@ app = App(
     name="chainrule",
     help="Language models from the n-gram to the Transformer: train, measure, compare and use them.",
     version=__version__,
-    help_epilogue="With --debug, an error shows its traceback.",
+    help_epilogue="With --threads N, any verb runs on N threads; with --debug, an error shows its traceback.",
     help_format="plaintext",  # <unk> is no markup
     suppress_keyboard_interrupt=False,
 )
@@ -69,6 +69,7 @@ def run(arguments: list[str]) -> int:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
+        arguments = _with_threads_set(arguments)
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError as error:
@@ -88,6 +89,24 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return _told("interrupted; nothing half-written is left", 130, debug)
     return 0
+
+
+def _with_threads_set(arguments: list[str]) -> list[str]:
+    """The arguments without --threads N, which any verb may have. Raises CycloptsError."""
+    rest: list[str] = []
+    waiting = iter(arguments)
+    for argument in waiting:
+        if argument == "--":
+            return [*rest, argument, *waiting]
+        option, is_joined, number = argument.partition("=")
+        if option != "--threads":
+            rest.append(argument)
+            continue
+        number = number if is_joined else next(waiting, "")
+        if not number.isdecimal() or int(number) < 1:
+            raise CycloptsError(msg=f"--threads takes a whole number from 1 on, not {number or 'nothing'}.")
+        os.environ["CHAINRULE_THREADS"] = number
+    return rest
 
 
 def _told(message: str, status: int, debug: bool) -> int:

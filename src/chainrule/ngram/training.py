@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chainrule.ngram.counting import count_ngrams
+from chainrule.ngram.memory import check_memory
 from chainrule.ngram.model import NGramModel
 from chainrule.ngram.smoothing import modified_kneser_ney
 from chainrule.ngram.table import table_of
@@ -23,8 +24,9 @@ def train_ngram(
 ) -> tuple[NGramModel, dict[str, Any]]:
     """Counts and estimates. stream: documents, each ended by </s>.
 
-    Raises EstimationError under config.strict_discounts.
+    Raises EstimationError where the memory will not do, and under config.strict_discounts.
     """
+    check_memory(stream, vocabulary_size, config.order)
     counts = count_ngrams(stream, vocabulary_size, config.order, progress)
     estimates = modified_kneser_ney(counts, config, progress)
     table = table_of(counts, estimates)

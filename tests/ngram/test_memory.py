@@ -1,0 +1,70 @@
+"""Asked before the work: whether memory will do."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import chainrule
+from chainrule.errors import EstimationError, SettingError
+from chainrule.ngram import memory
+from chainrule.ngram.counting import count_ngrams
+from chainrule.ngram.memory import check_memory, memory_at_hand
+
+
+@pytest.fixture(scope="module")
+def stream() -> np.ndarray:
+    chance = np.random.default_rng(4)
+    return np.append(np.minimum(chance.zipf(1.3, 200_000), 5000) + 1, 2).astype(np.int32)
+
+
+def test_where_memory_will_not_do_it_is_told_how_much_is_needed_and_which_order_fits(stream, monkeypatch) -> None:
+    monkeypatch.setenv("CHAINRULE_MEMORY", "12M")
+    with pytest.raises(EstimationError, match="counting 5-grams of 200,001 tokens needs about") as caught:
+        check_memory(stream, 5002, 5)
+    fitting = int(re.search(r"order (\d) would do \(--order \d\)", str(caught.value))[1])
+    assert 1 <= fitting < 5
+    check_memory(stream, 5002, fitting)
+    with pytest.raises(EstimationError):
+        check_memory(stream, 5002, fitting + 1)
+    monkeypatch.setenv("CHAINRULE_MEMORY", "1K")
+    with pytest.raises(EstimationError, match="are free; a shorter text"):
+        check_memory(stream, 5002, 2)
+
+
+def test_what_is_expected_of_a_sample_is_rather_too_much(stream, monkeypatch) -> None:
+    monkeypatch.setattr(memory, "_SAMPLE", 20_000)
+    expected = memory._expected_ngrams(stream, 5002, 4)
+    found = count_ngrams(stream, 5002, 4).level_sizes
+    assert expected[0] == found[0]
+    assert all(size <= guess <= 4 * size for size, guess in zip(found, expected, strict=True))
+
+
+def test_training_asks_before_it_counts(monkeypatch) -> None:
+    monkeypatch.setenv("CHAINRULE_MEMORY", "100")
+    with pytest.raises(EstimationError, match="CHAINRULE_MEMORY=64G"):
+        chainrule.train(chainrule.Lines(["a b c"]))
+
+
+@pytest.mark.parametrize(("said", "expected"), [("5", 5), ("8G", 8 << 30), ("1.5k", 1536), ("2TB", 2 << 40)])
+def test_how_much_there_is_can_be_said(said: str, expected: int, monkeypatch) -> None:
+    monkeypatch.setenv("CHAINRULE_MEMORY", said)
+    assert memory_at_hand() == expected
+
+
+def test_an_odd_amount_is_refused(monkeypatch) -> None:
+    monkeypatch.setenv("CHAINRULE_MEMORY", "much")
+    with pytest.raises(SettingError, match="expected a number of bytes, such as 8G"):
+        memory_at_hand()
+
+
+def test_the_system_or_a_container_tells(monkeypatch, tmp_path) -> None:
+    monkeypatch.delenv("CHAINRULE_MEMORY", raising=False)
+    free = memory_at_hand()
+    assert free is None or free > 1 << 20
+    (tmp_path / "limit").write_text("4096\n")
+    (tmp_path / "none").write_text("max\n")
+    monkeypatch.setattr(memory, "_CGROUP_LIMITS", (str(tmp_path / "limit"), str(tmp_path / "none"), "/no/such"))
+    assert memory_at_hand() == 4096
