@@ -170,6 +170,9 @@ def test_it_comes_back_from_its_arrays() -> None:
         ("characters", lambda a: a[::-1]),
         ("characters", lambda a: a + 0xD800 - a[0]),
         ("characters", lambda a: a + 0x10FFFF),
+        ("characters", lambda a: np.where(np.arange(a.size) == 1, np.int32(-(2**31)), a)),  # whose differences overflow
+        ("characters", lambda a: np.where(np.arange(a.size) == 1, np.int32(2**31 - 1), a)),
+        ("log_open", lambda a: a * 0 - 1e308),
         ("never", lambda a: a + 128),
         ("log_open", lambda a: -a),
         ("log_open", lambda a: a * np.nan),

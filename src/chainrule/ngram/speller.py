@@ -172,4 +172,4 @@ def unseen_types(counts: Int64[ndarray, " vocab"]) -> int:
 def _are_characters(codes: ndarray) -> bool:
     is_surrogate = (codes >= 0xD800) & (codes < 0xE000)
     in_range = not codes.size or (codes[0] >= 0 and codes[-1] < 0x110000)
-    return bool(np.all(np.diff(codes) > 0) and in_range and not is_surrogate.any())
+    return bool(np.all(codes[1:] > codes[:-1]) and in_range and not is_surrogate.any())
