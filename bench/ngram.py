@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import os
 import platform
 import shutil
@@ -19,7 +20,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numba
 import numpy as np
@@ -28,6 +29,8 @@ import chainrule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+CHAINRULE = [sys.executable, "-m", "chainrule"]
 
 
 def main() -> None:
@@ -43,6 +46,10 @@ def main() -> None:
             *training(options, Path(folder)),
             *scoring(options, Path(folder)),
             *distributions(options, Path(folder)),
+            *scoring_files(options, Path(folder)),
+            *reading_arpa(options, Path(folder)),
+            *growth(options, Path(folder)),
+            *first_run(options, Path(folder)),
         ]
     print("| what | chainrule | KenLM | times faster |\n|---|---:|---:|---:|")
     for row in rows:
@@ -52,8 +59,7 @@ def main() -> None:
 def training(options: argparse.Namespace, folder: Path) -> list[str]:
     """Text to a saved model that can be queried, as whole processes."""
     model, arpa, binary = folder / "lm", folder / "model.arpa", folder / "model.bin"
-    ours = [sys.executable, "-m", "chainrule", "train", "ngram", options.train, "-o", str(model), "--overwrite"]
-    ours += ["--tokenizer", "whitespace", "--order", str(options.order)]
+    ours = training_command(options.train, model, options.order)
     theirs = [
         [
             "lmplz",
@@ -113,6 +119,87 @@ def distributions(options: argparse.Namespace, folder: Path) -> list[str]:
     return [row(f"64 distributions over {model.vocabulary_size:,} words, s", seconds, [])]
 
 
+def scoring_files(options: argparse.Namespace, folder: Path) -> list[str]:
+    """A number for each line of the training text, from file to file, as whole processes."""
+    out = folder / "scores.txt"
+    ours = [*CHAINRULE, "score", str(folder / "lm"), options.train]
+    theirs = ["query", "-v", "sentence", str(folder / "model.bin")]
+    with_peer = shutil.which("query") is not None and (folder / "model.bin").exists()
+    process(ours, out=out)  # so that both models and the text are in the page cache
+    seconds, peer_seconds = [], []
+    for _ in range(options.runs):
+        seconds.append(process(ours, out=out)[0])
+        if with_peer:
+            with open(options.train, "rb") as text:
+                peer_seconds.append(process(theirs, out=out, text=text)[0])
+    return [row("score the training text, file to file, s", seconds, peer_seconds)]
+
+
+def reading_arpa(options: argparse.Namespace, folder: Path) -> list[str]:
+    """From an ARPA file to a model that can be queried, as whole processes."""
+    arpa, model, binary = folder / "model.arpa", folder / "from-arpa", folder / "again.bin"
+    if not arpa.exists():
+        process([*CHAINRULE, "convert", str(folder / "lm"), str(arpa)])
+    ours = [*CHAINRULE, "convert", str(arpa), str(model), "--tokenizer", "whitespace", "--overwrite"]
+    process(ours)  # so that the kernels are compiled
+    with_peer = shutil.which("build_binary") is not None
+    seconds, peer_seconds = [], []
+    for _ in range(options.runs):
+        seconds.append(process(ours)[0])
+        if with_peer:
+            peer_seconds.append(process(["build_binary", "probing", str(arpa), str(binary)])[0])
+    size = arpa.stat().st_size / 1e9
+    return [row(f"ARPA file of {size:.2f} GB to a model that can be queried, s", seconds, peer_seconds)]
+
+
+def growth(options: argparse.Namespace, folder: Path) -> list[str]:
+    """Microseconds a token within training, of a beginning of the text with a million tokens and of all of it."""
+    beginning, lines, tokens = folder / "beginning.txt", [], 0
+    with open(options.train, encoding="utf-8") as text:
+        for line in text:
+            lines.append(line)
+            tokens += len(line.split())
+            if tokens >= 1_000_000:
+                break
+    beginning.write_text("".join(lines), encoding="utf-8")
+    rows = []
+    for name, source in (("the first million tokens", str(beginning)), ("all tokens", options.train)):
+        taken = []
+        for _ in range(options.runs):
+            command = [*training_command(source, folder / "grown", options.order), "--json"]
+            record = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+            taken.append(1e6 * record["total_seconds"] / record["tokens"])
+        rows.append(row(f"train on {name}, microseconds a token", taken, []))
+    return rows
+
+
+def first_run(options: argparse.Namespace, folder: Path) -> list[str]:
+    """How much longer each verb takes when its kernels are still to be compiled."""
+    small = folder / "small.txt"
+    small.write_text("a b c\nb c a\n" * 10, encoding="utf-8")
+    model, arpa = folder / "small", folder / "small.arpa"
+    verbs = [
+        ["train", "ngram", str(small), "-o", str(model), "--overwrite"],
+        ["evaluate", str(model), str(small)],
+        ["score", str(model), str(small)],
+        ["score", str(model), str(small), "--words"],
+        ["next", str(model), "a"],
+        ["generate", str(model), "a"],
+        ["generate", str(model), "a", "--beam", "3"],
+        ["convert", str(model), str(arpa), "--overwrite"],
+        ["convert", str(arpa), str(model), "--overwrite"],
+    ]
+    environment = {**os.environ, "CHAINRULE_CACHE": str(folder / "cache")}
+    cold = sum(process([*CHAINRULE, *verb], environment=environment)[0] for verb in verbs)
+    warm = sum(process([*CHAINRULE, *verb], environment=environment)[0] for verb in verbs)
+    return [row("compile everything on the first run ever, s", [cold - warm], [])]
+
+
+def training_command(text: str, model: Path, order: int) -> list[str]:
+    command = [*CHAINRULE, "train", "ngram", text, "-o", str(model), "--overwrite"]
+    return [*command, "--tokenizer", "whitespace", "--order", str(order)]
+
+
 def kenlm_model(path: Path) -> object | None:
     if not path.exists() or importlib.util.find_spec("kenlm") is None:
         return None
@@ -121,10 +208,19 @@ def kenlm_model(path: Path) -> object | None:
     return kenlm.Model(str(path))
 
 
-def process(command: list[str]) -> tuple[float, float]:
+def process(
+    command: list[str],
+    *,
+    out: Path = Path(os.devnull),
+    text: BinaryIO | None = None,
+    environment: dict[str, str] | None = None,
+) -> tuple[float, float]:
     """Seconds and peak memory, in GB, of one process."""
     began = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+    with (
+        open(out, "wb") as output,
+        subprocess.Popen(command, stdin=text, stdout=output, stderr=subprocess.DEVNULL, env=environment) as child,
+    ):
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
