@@ -39,7 +39,7 @@ def test_every_child_in_a_long_run_has_one_slot_and_no_other_node_has(table: Tab
     expected = [node for context in long_runs(table) for node in range(table.begin[context], table.begin[context + 1])]
     assert len(expected) > 1000
     assert sorted(table.slots[table.slots > 0].tolist()) == expected
-    assert table.slots.size == 3 * len(expected) // 2
+    assert table.slots.size == 2 * len(expected)
     for context in long_runs(table):
         low, end = int(table.begin[context]), int(table.begin[context + 1])
         for word in range(0, 900, 7):

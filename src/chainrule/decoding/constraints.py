@@ -57,8 +57,11 @@ class Constraints:
             check_tokens(np.array(tokens, np.int64), model.vocabulary_size)
         if model.end in self.begin:
             raise SettingError(f"texts begin with token {model.end}, which ends them; leave it out")
-        left = set(range(model.vocabulary_size)) if self.allowed is None else {*self.allowed, model.end}
-        left -= {BEGIN, *self.banned_at(0, model.end)}
+        forbidden = {BEGIN, *self.banned_at(0, model.end)}
+        if self.allowed is None:
+            left = model.vocabulary_size - len(forbidden)
+        else:
+            left = len({*self.allowed, model.end} - forbidden)
         if not left and self.max_tokens:
             raise SettingError("there is no token to choose from: each is banned or not allowed; ban fewer")
 

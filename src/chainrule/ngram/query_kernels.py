@@ -71,7 +71,7 @@ def find_children(
         end = max(min(np.int64(begin[context + 1 if is_known else 0]), words.size), 0)
         low[i] = min(first, last)
         size[i] = max(end - first, 0) if is_known else 0
-        slot[i] = slot_of(context, tokens[i], slots.size) if size[i] > long_run else 0
+        slot[i] = slot_of(context, tokens[i], slots.size)  # of all: to ask for the size would be to wait for it
     for i in range(contexts.size):
         place[i] = np.int64(slots[slot[i]]) if size[i] > long_run else low[i] + (size[i] >> 1)
     for i in range(contexts.size):  # what is read here is near at hand below

@@ -124,7 +124,7 @@ def indexed(
     log_backoffs: Float32[ndarray, " inner"],
 ) -> Table:
     """A table with the index of its long runs."""
-    size = 3 * run(count_in_long_runs, begin) // 2
+    size = 2 * run(count_in_long_runs, begin)
     while size < 2**32:
         slots = np.zeros(size, begin.dtype)
         if run(fill_slots, words, begin, slots):
