@@ -53,7 +53,27 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 def run(compiled: Callable[..., R], *args: Any) -> R:
     """Calls a long kernel on a thread of its own, so that the main thread hears Ctrl-C at once."""
-    return run_all(compiled, [args])[0]
+    return started(lambda: compiled(*args))()
+
+
+def started(work: Callable[[], R]) -> Callable[[], R]:
+    """Begins some work on a thread of its own; what is returned waits for its result, or raises its error."""
+    finished: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+    def run_and_tell() -> None:
+        try:
+            finished.put((work(), None))
+        except BaseException as error:
+            finished.put((None, error))
+
+    def result() -> R:
+        found, error = finished.get()
+        if error is not None:
+            raise error
+        return found
+
+    threading.Thread(target=run_and_tell, daemon=True).start()
+    return result
 
 
 def is_first_run() -> bool:

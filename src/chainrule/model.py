@@ -31,7 +31,7 @@ from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.evaluation.likelihood import Measurement, measure
 from chainrule.evaluation.sentences import SentenceScores, sentence_scores
 from chainrule.families import FAMILIES, family_of
-from chainrule.jit import in_order
+from chainrule.jit import in_order, started
 from chainrule.ngram.config import NGramConfig
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END, UNKNOWN
@@ -327,8 +327,9 @@ def train(
     began = time.perf_counter()
     tokenizer = _as_config(tokenizer)
     learner, stream, left_out = tokenized(source, tokenizer, markers, progress)
-    speller = learnt_speller(learner, stream, config, left_out)
+    speller_learnt = started(lambda: learnt_speller(learner, stream, config, left_out))
     language_model, learnt = FAMILIES[family].train(stream, learner.vocabulary_size, config, progress)
+    speller = speller_learnt()
     record = {
         **_circumstances(family, config),
         "seconds": time.perf_counter() - began,

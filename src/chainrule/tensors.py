@@ -13,6 +13,7 @@ import math
 import mmap
 import os
 import reprlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -49,11 +50,12 @@ def write_tensors(path: Path, arrays: dict[str, ndarray], progress: Progress = s
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + 8) % _ALIGNMENT)
     digest = hashlib.sha256()
-    with open(path, "wb") as file:
+    with open(path, "wb") as file, ThreadPoolExecutor(1) as beside:
 
         def put(data: bytes | memoryview) -> None:
+            hashed = beside.submit(digest.update, data)
             file.write(data)
-            digest.update(data)
+            hashed.result()
 
         put(len(text).to_bytes(8, "little") + text)
         done = 0

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.jit import run, run_all
-from chainrule.ngram.counting_kernels import group_by_context, number, sort_following
+from chainrule.jit import run_all, threads_in_use
+from chainrule.ngram.counting_kernels import count_contexts, group_by_context, number, sort_following
 from chainrule.ngram.table import level_slice
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END
@@ -162,9 +162,19 @@ def _first_occurrences(stream: Int32[ndarray, " tokens"], vocabulary_size: int, 
     unigrams = slice(1, 1 + vocabulary_size)
     places, following = np.empty(stream.size, narrowest(stream.size)), np.empty(stream.size, np.int32)
     ends = np.empty((stream.size, 2), trie.begin.dtype)
-    run(group_by_context, stream, trie.counts[unigrams], places, following, ends)
+    edges = np.linspace(0, stream.size, threads_in_use() + 1).astype(np.int64).tolist()
+    parts = list(itertools.pairwise(edges))
+    counts = run_all(count_contexts, [(stream, start, stop, vocabulary_size) for start, stop in parts])
+    trie.counts[unigrams] = sum(counts)  # the </s> before the first place stands for that at the end
     sizes = trie.counts[: unigrams.stop].copy()
     sizes[1 + BEGIN], sizes[1 + END] = sizes[1 + END], 0
+    cursor = np.cumsum(sizes[unigrams]) - sizes[unigrams]  # where the next occurrence after each word goes
+    calls = []
+    for (start, stop), own in zip(parts, counts, strict=True):
+        calls.append((stream, start, stop, cursor.copy(), places, following, ends))
+        own[BEGIN], own[END] = own[END], 0
+        cursor += own
+    run_all(group_by_context, calls)
     return _Occurrences(places, following, ends, sizes, _shards(sizes, unigrams.start))
 
 

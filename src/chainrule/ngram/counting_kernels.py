@@ -24,31 +24,34 @@ _LARGE = 4096  # from this size on, a digit of 11 bits pays
 
 
 @kernel
-def group_by_context(stream: Array, counts: Array, places: Array, following: Array, ends: Array) -> None:
-    """Groups the places of a stream by the word before, as a context; <s> is before the first and after each </s>.
+def count_contexts(stream: Array, start: int, stop: int, vocabulary_size: int) -> Array:
+    """How often each word stands before the places start .. stop of a stream; before the first one stands </s>."""
+    counts = np.zeros(vocabulary_size, np.int64)
+    for place in range(start - 1, stop - 1):
+        counts[stream[place] if place >= 0 else END] += 1
+    return counts
 
-    Groups ascend by word, places within them. counts: of the words. following: the words at the places. ends[place]:
-    the unigram's node there, and the word after it.
+
+@kernel
+def group_by_context(
+    stream: Array, start: int, stop: int, cursor: Array, places: Array, following: Array, ends: Array
+) -> None:
+    """Puts the places start .. stop of a stream where its cursor is for the word before, which is <s> at a beginning.
+
+    cursor: by word, moved on. following: the words at the places. ends[place]: the unigram's node there, and the word
+    after it.
     """
-    counts[:] = 0
-    for word in stream:
-        counts[word] += 1
-    cursor = np.zeros(counts.size, np.int64)
-    total = 0
-    for word in range(counts.size):
-        cursor[word] = total
-        total += counts[END] if word == BEGIN else counts[word] if word != END else 0
-    context = BEGIN
-    for place in range(stream.size):
+    context = stream[start - 1] if start > 0 else END
+    for place in range(start, stop):
+        if context == END:
+            context = BEGIN
         word = stream[place]
         places[cursor[context]] = place
         following[cursor[context]] = word
         cursor[context] += 1
         ends[place, 0] = 1 + word
-        if place > 0:
-            ends[place - 1, 1] = word
-        context = word if word != END else BEGIN
-    ends[stream.size - 1, 1] = END
+        ends[place, 1] = stream[place + 1] if place + 1 < stream.size else END
+        context = word
 
 
 @kernel
