@@ -16,7 +16,7 @@ import pytest
 
 from chainrule import jit
 from chainrule.errors import SettingError
-from chainrule.jit import in_order, is_first_run, kernel, run, run_all, set_threads, threads_in_use
+from chainrule.jit import in_order, is_first_run, kernel, run, run_all, set_threads, started, threads_in_use
 
 WAIT = 30  # seconds, for what happens at once unless something is wrong
 
@@ -363,3 +363,12 @@ def test_calls_inside_of_calls_start_no_more_threads(threads: int) -> None:
 
     for name, *others in in_order(outer, range(5)):
         assert others == [name] * 3
+
+
+def test_work_goes_on_beside_the_caller_and_its_result_or_error_comes_when_asked_for() -> None:
+    go_on = threading.Event()
+    result = started(lambda: go_on.wait(WAIT))
+    go_on.set()
+    assert result() is True
+    with pytest.raises(ZeroDivisionError):
+        started(lambda: 1 // 0)()

@@ -7,17 +7,15 @@ that names the line. The conventions are KenLM's.
 from __future__ import annotations
 
 import codecs
-import itertools
-import os
 import re
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import numpy as np
 
-from chainrule.jit import run_all
+from chainrule.jit import in_order
 from chainrule.ngram import arpa_reading_kernels as kernels
 from chainrule.ngram.arpa_assembly import Extra, Trie, TwiceError, closed
 from chainrule.ngram.arpa_source import CUT_SHORT, DAMAGED, ArpaBlock, ArpaSource, opened
@@ -30,12 +28,15 @@ from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary, slots_needed
 from chainrule.text.vocabulary_kernels import insert_all
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterator, Sequence
 
     from jaxtyping import Float32, Int, Int32, Int64, UInt8, UInt64
     from numpy import ndarray
 
     from chainrule.ngram.table import Table
+
+T = TypeVar("T")
 
 _OTHER_UNKNOWN = b"<UNK>"  # what some tools call <unk>
 _LOG_PROB_WITHOUT_UNKNOWN = -100 * np.log(10)
@@ -157,20 +158,27 @@ def _parse(block: ArpaBlock, order: int, has_backoffs: bool, known: _Words) -> _
     return _Lines(block, rows[:count], log_probs[:count], log_backoffs[:count], left_out, status, slice(start, stop))
 
 
-def _parsed(source: ArpaSource, order: int, counts: Sequence[int], known: _Words) -> Iterator[list[_Lines]]:
-    """All of a section, some blocks at a time, checked to be as many n-grams as the header says."""
+def _parsed(
+    source: ArpaSource, order: int, counts: Sequence[int], known: _Words, then: Callable[[_Lines], T]
+) -> Iterator[tuple[_Lines, T]]:
+    """All of a section, block by block, parsed on threads, checked to be as many n-grams as the header says.
+
+    then: what is made of the lines of a block, on the same thread.
+    """
     section_line, expected = source.line, counts[order - 1]
-    blocks = source.blocks_before_section()
+
+    def parsed(block: ArpaBlock) -> tuple[_Lines, T]:
+        lines = _parse(block, order, order < len(counts), known)
+        return lines, then(lines)
+
     seen = 0
-    while batch := list(itertools.islice(blocks, 2 * (os.cpu_count() or 1))):
-        parsed = run_all(_parse, [(block, order, order < len(counts), known) for block in batch])
-        for lines in parsed:
-            if lines.status != kernels.FINE:
-                _fail_at(source, lines, order)
-            seen += len(lines.rows) + lines.left_out
+    for lines, made in in_order(parsed, source.blocks_before_section()):
+        if lines.status != kernels.FINE:
+            _fail_at(source, lines, order)
+        seen += len(lines.rows) + lines.left_out
         if seen > expected:
             break
-        yield parsed
+        yield lines, made
     said = f"{expected}, as \\data\\ says"
     if seen < expected and source.has_ended():
         source.fail(f"the end of the file after {seen} {order}-grams", said, CUT_SHORT)
@@ -204,15 +212,17 @@ def _read_unigrams(
     places = [np.array([[0, texts[0].size]])]  # where each word starts and stops
     log_probs, log_backoffs = [np.array([_LOG_PROB_WITHOUT_UNKNOWN], np.float32)], [np.zeros(1, np.float32)]
     size = texts[0].size
-    for batch in _parsed(source, 1, counts, _NO_WORDS):
-        for lines in batch:
-            _check_utf8(source, lines.block)
-            words, offsets = _spelled(lines.block.text, lines.rows)  # the text itself is let go
-            texts.append(words)
-            places.append(np.column_stack([offsets[:-1], offsets[1:]]) + size)
-            log_probs.append(lines.log_probs.copy())
-            log_backoffs.append(lines.log_backoffs.copy())
-            size += words.size
+
+    def spelled(lines: _Lines) -> tuple[UInt8[ndarray, " bytes"], Int64[ndarray, " words+1"]]:
+        return _spelled(lines.block.text, lines.rows)  # the text itself is let go
+
+    for lines, (words, ends) in _parsed(source, 1, counts, _NO_WORDS, spelled):
+        _check_utf8(source, lines.block)
+        texts.append(words)
+        places.append(np.column_stack([ends[:-1], ends[1:]]) + size)
+        log_probs.append(lines.log_probs.copy())
+        log_backoffs.append(lines.log_backoffs.copy())
+        size += words.size
     text, where = _joined(texts), _joined(places)
     unknown, begin, end = (_index_of(marker.encode(), text, where) for marker in MARKER_TOKENS)
     for marker, index in ((MARKER_TOKENS[BEGIN], begin), (MARKER_TOKENS[END], end)):
@@ -288,21 +298,23 @@ def _read_level(
     log_probs, log_backoffs = [np.empty(0, np.float32)], [np.empty(0, np.float32)]
     orphans = Extra.blanks(np.empty((0, order), np.int32))
     left_out = 0
-    for batch in _parsed(source, order, counts, known):
-        for lines, nodes in zip(
-            batch, run_all(trie.nodes_of, [(lines.rows, order - 1) for lines in batch]), strict=True
-        ):
-            left_out += lines.left_out
-            lacking = nodes == NO_NODE
-            kept: slice | ndarray = slice(None)
-            if lacking.any():
-                orphans += Extra(lines.rows[lacking], lines.log_probs[lacking], lines.log_backoffs[lacking])
-                kept = ~lacking
-            contexts.append(nodes[kept])
-            words.append(np.ascontiguousarray(lines.rows[kept, -1]))
-            log_probs.append(lines.log_probs[kept])
-            if not is_last:
-                log_backoffs.append(lines.log_backoffs[kept])
+
+    def placed(lines: _Lines) -> tuple[Int[ndarray, " ngrams"], Int32[ndarray, " ngrams"]]:
+        """The nodes of the contexts, and the last words."""
+        return trie.nodes_of(lines.rows, order - 1), np.ascontiguousarray(lines.rows[:, -1])
+
+    for lines, (nodes, lasts) in _parsed(source, order, counts, known, placed):
+        left_out += lines.left_out
+        lacking = nodes == NO_NODE
+        kept: slice | ndarray = slice(None)
+        if lacking.any():
+            orphans += Extra(lines.rows[lacking], lines.log_probs[lacking], lines.log_backoffs[lacking])
+            kept = ~lacking
+        contexts.append(nodes[kept])
+        words.append(lasts[kept])
+        log_probs.append(lines.log_probs[kept])
+        if not is_last:
+            log_backoffs.append(lines.log_backoffs[kept])
     if left_out:
         warn(f"{source.name}: {left_out} {order}-grams are left out, since <s> is in them but not first")
     trie.add_level(_joined(contexts), _joined(words), _joined(log_probs), _joined(log_backoffs))
