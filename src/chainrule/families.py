@@ -34,6 +34,7 @@ class Family:
     """
 
     config: type
+    token_bytes: int  # what training holds in memory for each token of the text, at least
     train: Callable[[Int32[ndarray, " tokens"], int, Any, Progress], tuple[LanguageModel[Any], Json]]
     take_apart: Callable[[Any], tuple[Json, Arrays]]
     put_together: Callable[[Json, Arrays, int], LanguageModel[Any]]
@@ -82,8 +83,8 @@ def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) ->
 
 
 FAMILIES: dict[str, Family] = {
-    "uniform": Family(UniformConfig, _train_uniform, lambda model: ({}, {}), _put_together_uniform),
-    "ngram": Family(NGramConfig, _train_ngram, _take_apart_ngram, _put_together_ngram),
+    "uniform": Family(UniformConfig, 4, _train_uniform, lambda model: ({}, {}), _put_together_uniform),
+    "ngram": Family(NGramConfig, 20, _train_ngram, _take_apart_ngram, _put_together_ngram),
 }
 
 

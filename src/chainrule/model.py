@@ -47,7 +47,7 @@ from chainrule.text.tokenizer_config import BUILT_IN, LEARNT, TokenizerConfig
 from chainrule.text.vocabulary import Markers, Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from _typeshed import DataclassInstance
     from jaxtyping import Float64, Int32
@@ -321,12 +321,16 @@ def train(
     good:  chainrule.train(chainrule.Lines(["a text", "another"]))
     bad:   chainrule.train("a text")                    # a string names a file
     """
+    from chainrule.ngram.memory import check_text_fits
+
     config = NGramConfig() if config is None else config
     family = family_of(config)
     source = as_source(source)
     began = time.perf_counter()
     tokenizer = _as_config(tokenizer)
-    learner, stream, left_out = tokenized(source, tokenizer, markers, progress)
+    learner, stream, left_out = tokenized(
+        source, tokenizer, markers, progress, lambda tokens: check_text_fits(tokens, FAMILIES[family].token_bytes)
+    )
     speller_learnt = started(lambda: learnt_speller(learner, stream, config, left_out))
     language_model, learnt = FAMILIES[family].train(stream, learner.vocabulary_size, config, progress)
     speller = speller_learnt()
@@ -446,16 +450,22 @@ def _splitter_of(entry: ModelEntry, texts: dict[str, bytes]) -> Splitter:
 
 
 def tokenized(
-    source: Source, tokenizer: TokenizerConfig | str, markers: Markers = "error", progress: Progress = silent
+    source: Source,
+    tokenizer: TokenizerConfig | str,
+    markers: Markers = "error",
+    progress: Progress = silent,
+    expecting: Callable[[int], None] | None = None,
 ) -> Tokenized:
     """A tokenizer, learnt from a source where it has to be, and the source as one stream of ids.
+
+    expecting: as `encoded_stream` has it.
 
     Raises TextError, EstimationError, SettingError, ModelFormatError.
     """
     config = _as_config(tokenizer)
     learner = _saved_tokenizer(config, progress) or prepared(config, markers, source, progress)
     learner = learner.with_markers(markers)
-    stream = encoded_stream(learner, source, progress, grow=config.learns_words)
+    stream = encoded_stream(learner, source, progress, grow=config.learns_words, expecting=expecting)
     return limited(learner, stream, config)
 
 

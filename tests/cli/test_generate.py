@@ -145,3 +145,10 @@ def test_temperature_zero_takes_the_likeliest_token(chainrule, model: Path) -> N
 def test_no_line_is_lost_where_a_text_is_empty(chainrule, impossible: Path) -> None:
     result = chainrule("generate", impossible, "--temperature", 0, "-n", 2, "--seed", 1)  # </s> at once: ids break ties
     assert result.out == "\n\n"
+
+
+def test_a_tree_has_a_name_that_says_how_it_is_drawn(chainrule, model: Path, tmp_path: Path) -> None:
+    done = chainrule("generate", model, "", "--beam", "2", "--tree", tmp_path / "tree.png")
+    assert done.status == 2
+    assert "its name must end in .json or .svg" in done.error
+    assert not list(tmp_path.iterdir())

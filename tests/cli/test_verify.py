@@ -64,3 +64,10 @@ def test_a_file_has_no_checksums(chainrule, fixtures: Path) -> None:
     result = chainrule("verify", fixtures / "order1.arpa.gz")
     assert result.status == 1
     assert result.error.endswith("order1.arpa.gz: this is a file; only model folders have checksums")
+
+
+def test_a_model_without_its_card_is_whole_and_said_to_be_without_it(chainrule, model: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "lm"
+    shutil.copytree(model, copy)
+    (copy / "README.md").unlink()
+    assert "config.json (without its README.md) and" in chainrule("verify", copy).out

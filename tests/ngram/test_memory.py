@@ -12,6 +12,7 @@ from chainrule.errors import EstimationError, SettingError
 from chainrule.ngram import memory
 from chainrule.ngram.counting import count_ngrams
 from chainrule.ngram.memory import check_memory, memory_at_hand
+from chainrule.text import plain
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +69,15 @@ def test_the_system_or_a_container_tells(monkeypatch, tmp_path) -> None:
     (tmp_path / "none").write_text("max\n")
     monkeypatch.setattr(memory, "_CGROUP_LIMITS", (str(tmp_path / "limit"), str(tmp_path / "none"), "/no/such"))
     assert memory_at_hand() == 4096
+
+
+def test_a_text_that_cannot_fit_is_told_before_it_is_read(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(plain, "BLOCK_BYTES", 1000)
+    (tmp_path / "text").write_text("a b c d e f g h i j\n" * 2000)  # 22,000 tokens, 20 bytes each
+    read: list[float] = []
+    monkeypatch.setenv("CHAINRULE_MEMORY", "400K")
+    with pytest.raises(EstimationError, match=r"training on about 2\d,\d{3} tokens needs at least 0.0 GB"):
+        chainrule.train(tmp_path / "text", progress=lambda task, done, total: read.append(done))
+    assert max(read) < 20_000  # of 40,000 bytes
+    monkeypatch.setenv("CHAINRULE_MEMORY", "1G")
+    assert chainrule.train(tmp_path / "text").record["tokens"] == 20_000

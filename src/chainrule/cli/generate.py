@@ -116,12 +116,16 @@ def _search(
 
     if tree is not None:
         _check_file(tree)
+        if tree.suffix.lower() not in (".json", ".svg"):
+            raise CycloptsError(msg=f"--tree {tree}: its name must end in .json or .svg.")
     with progress() as told:
         model = opened(path, tokenizer, markers, told)
         _note_unknown_words(model, prompt)
         found = model.decoder.search(prompt, config, limits, keep_tree=tree is not None, progress=told)
     for text in found.texts:
         _print(text, json=json, scored=True)
+    if len(found.texts) < config.best:
+        note(f"the beam found {len(found.texts)} of {config.best} texts; widen it, or let it end earlier or later")
     if tree is not None:
         draw = tree_svg if tree.suffix.lower() == ".svg" else tree_json
         with replaced(tree) as file:

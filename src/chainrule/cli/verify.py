@@ -17,11 +17,12 @@ def verify(model: Annotated[Path, Parameter(help="A model folder.")], /) -> None
     Reads every byte that was written, config.json and the model card too; the
     exit status is 1 where one differs.
     """
-    from chainrule.store import verify_model
+    from chainrule.store import CARD, verify_model
 
     if model.is_file():
         raise ModelFormatError(f"{model}: this is a file; only model folders have checksums")
     with progress() as told:
         entry = verify_model(model, told)
     size = sum(file.bytes for file in entry.files.values())
-    print(f"{model}: whole; config.json, README.md and {size:,} bytes of data are as they were written")
+    card = f", {CARD}" if (model / CARD).exists() else f" (without its {CARD})"
+    print(f"{model}: whole; config.json{card} and {size:,} bytes of data are as they were written")

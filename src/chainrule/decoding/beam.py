@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from chainrule.decoding.sampling import Ending
     from chainrule.protocol import LanguageModel
 
+LARGEST = 4096  # hypotheses that stay open
+LARGEST_ALPHA = 10
 Fate = Literal["kept", "pruned", "end", "length", "stop"]
 
 
@@ -60,12 +62,16 @@ class BeamConfig:
             if getattr(self, name) < 1:
                 what = "a beam" if name == "size" else name
                 raise SettingError(f"{what} of {getattr(self, name)}; expected 1 or more")
+        if self.size > LARGEST:
+            raise SettingError(f"a beam of {self.size}; expected at most {LARGEST}: wider ones gain nothing")
         if self.best > self.size:
             raise SettingError(f"a beam of {self.size} cannot give the {self.best} best; widen it")
         if self.size % self.groups:
             raise SettingError(f"a beam of {self.size} cannot be divided into {self.groups} groups of one size")
         if self.rank_by not in ("total", "mean", "wu"):
             raise SettingError(f"rank_by is {self.rank_by!r}; choose total, mean or wu")
+        if self.alpha > LARGEST_ALPHA:
+            raise SettingError(f"alpha is {self.alpha}; expected 0 to {LARGEST_ALPHA}, about 1 as a rule")
         for name in ("alpha", "coverage", "diversity"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise SettingError(f"{name} is {getattr(self, name)}; expected 0 or more")

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-_TOKEN_BYTES = 20  # of the stream and of the arrays of occurrences
+TOKEN_BYTES = 20  # of the stream and of the arrays of occurrences
 _NODE_BYTES = 32  # of the trie, counts, suffixes and probabilities
 _SAMPLE = 1 << 20  # tokens; the share of distinct n-grams falls with the length of a text, so that a sample's is enough
+_SAY_MORE = "if there is more than the system tells, say how much: CHAINRULE_MEMORY=64G"
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -34,9 +35,18 @@ def check_memory(stream: Int32[ndarray, " tokens"], vocabulary_size: int, order:
     lower = f"order {fitting[-1]} would do (--order {fitting[-1]}), or " if fitting else ""
     raise EstimationError(
         f"counting {order}-grams of {stream.size:,} tokens needs about {_gigabytes(_needed(stream.size, sum(ngrams)))} "
-        f"of memory, and {_gigabytes(at_hand)} are free; {lower}a shorter text, or a smaller vocabulary; if there is "
-        "more than the system tells, say how much: CHAINRULE_MEMORY=64G"
+        f"of memory, and {_gigabytes(at_hand)} are free; {lower}a shorter text, or a smaller vocabulary; {_SAY_MORE}"
     )
+
+
+def check_text_fits(tokens: int, token_bytes: int) -> None:
+    """Raises EstimationError where already a text of so many tokens, with so many bytes each, is too much."""
+    at_hand = memory_at_hand()
+    if at_hand is not None and tokens * token_bytes > at_hand:
+        raise EstimationError(
+            f"training on about {tokens:,} tokens needs at least {_gigabytes(tokens * token_bytes)} of memory, and "
+            f"{_gigabytes(at_hand)} are free; take a shorter text, such as a part of it (chainrule split); {_SAY_MORE}"
+        )
 
 
 def memory_at_hand() -> int | None:
@@ -69,7 +79,7 @@ def _limit(path: str) -> int | None:
 
 
 def _needed(tokens: int, ngrams: int) -> int:
-    return _TOKEN_BYTES * tokens + _NODE_BYTES * ngrams
+    return TOKEN_BYTES * tokens + _NODE_BYTES * ngrams
 
 
 def _expected_ngrams(stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: int) -> list[int]:

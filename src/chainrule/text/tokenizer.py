@@ -16,7 +16,7 @@ from chainrule.text.splitters import Splitter, splitter_named
 from chainrule.text.vocabulary import DROPPED, Encoded, MarkerError, Markers, Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from jaxtyping import Int32, UInt8
     from numpy import ndarray
@@ -108,23 +108,37 @@ class Tokenizer:
 
 
 def encoded_stream(
-    tokenizer: Tokenizer, source: Source, progress: Progress = silent, *, grow: bool = False
+    tokenizer: Tokenizer,
+    source: Source,
+    progress: Progress = silent,
+    *,
+    grow: bool = False,
+    expecting: Callable[[int], None] | None = None,
 ) -> Int32[ndarray, " tokens"]:
     """A whole source as one stream of ids, </s> after each document, encoded on threads.
 
-    grow: whether the tokenizer's vocabulary learns new tokens; their ids follow by first appearance. Raises TextError,
-    told with file and line.
+    grow: whether the tokenizer's vocabulary learns new tokens; their ids follow by first appearance. expecting: told
+    once, after the first block, how many tokens there will be in all, where the source knows its size. Raises
+    TextError, told with file and line.
     """
-    if not grow:
-        blocks = in_order(lambda block: tokenizer.encode_block(block).ids, source.blocks(progress))
-        return np.concatenate(list(blocks))
+    shares: list[float] = []  # of the source that has been read, block by block
 
-    def encoded_apart(block: Block) -> tuple[Int32[ndarray, " tokens"], Vocabulary]:
+    def told(task: str, done: float, total: float | None) -> None:
+        shares.append(done / total if total else 0.0)
+        progress(task, done, total)
+
+    def encoded(block: Block) -> tuple[Int32[ndarray, " tokens"], Vocabulary]:
+        if not grow:
+            return tokenizer.encode_block(block).ids, tokenizer.vocabulary
         own = tokenizer.with_vocabulary(Vocabulary())
         return own.encode_block(block, grow=True).ids, own.vocabulary
 
-    parts = in_order(encoded_apart, source.blocks(progress))
-    return np.concatenate([tokenizer.vocabulary.absorb(vocabulary)[ids] for ids, vocabulary in parts])
+    parts: list[Int32[ndarray, " tokens"]] = []
+    for ids, vocabulary in in_order(encoded, source.blocks(told)):
+        if not parts and expecting is not None and shares and shares[0] > 0:
+            expecting(int(ids.size / shares[0]))
+        parts.append(tokenizer.vocabulary.absorb(vocabulary)[ids] if grow else ids)
+    return np.concatenate(parts)
 
 
 def documents_of(stream: Int32[ndarray, " tokens"]) -> list[Int32[ndarray, " tokens"]]:
