@@ -25,7 +25,7 @@ else:
     from backports import zstd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 
 # By a path's suffix, what opens its compressed bytes, given as a path or a file; and what that raises beside OSError.
@@ -42,6 +42,17 @@ _COMPRESSORS: dict[str, Callable[..., Any]] = {
     ".xz": partial(lzma.LZMAFile, mode="wb"),
     ".bz2": partial(bz2.BZ2File, mode="wb"),
 }
+
+
+def named_twice(names: Sequence[str]) -> str | None:
+    """Which of several names stand for one file or folder, in words: `a twice`, or `a twice, also as ./a`."""
+    found: dict[str, str] = {}
+    for name in names:
+        path = os.path.realpath(name)
+        if path in found:
+            return f"{found[path]} twice" + (f", also as {name}" if name != found[path] else "")
+        found[path] = name
+    return None
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -177,10 +178,28 @@ def test_models_that_normalise_the_text_differently_have_columns_of_their_own(
     assert "cannot share a column" in result.lines[-1]
 
 
-def test_models_of_one_configuration_show_their_spread(chainrule, saved: Path, heldout: Path) -> None:
-    result = chainrule("compare", saved / "two", saved / "two", "--text", heldout)
+def test_models_of_one_configuration_show_their_spread(chainrule, saved: Path, heldout: Path, tmp_path: Path) -> None:
+    copy, report = shutil.copytree(saved / "two", tmp_path / "copy"), tmp_path / "report"
+    models = [saved / "two", copy, saved / "chars"]
+    result = chainrule("compare", *models, "--text", heldout, "-o", report)
     assert result.lines[-1].startswith("2 models of one configuration: ")
     assert "standard deviation 0.0000" in result.lines[-1]
+    rows = strict_json((report / "table.json").read_text())
+    names = [str(saved / "two"), str(copy)]
+    assert rows[0]["spread"] == {
+        "models": names,
+        "bits_per_byte": rows[0]["bits_per_byte"],
+        "standard_deviation": 0.0,
+    }
+    assert [row["spread"] for row in rows[1:]] == [rows[0]["spread"], None]
+
+
+def test_a_tokenizer_is_for_arpa_files_alone(chainrule, saved: Path, heldout: Path) -> None:
+    refused = chainrule("compare", saved / "two", saved / "chars", "--text", heldout, "--tokenizer", "byte")
+    assert refused.status == 1
+    assert refused.error == chainrule("evaluate", saved / "two", heldout, "--tokenizer", "byte").error
+    result = chainrule("compare", saved / "chars", saved / "one.arpa", "--text", heldout, "--tokenizer", "whitespace")
+    assert (result.status, result.err) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -191,6 +210,8 @@ def test_models_of_one_configuration_show_their_spread(chainrule, saved: Path, h
         (["two", "--text", "text", "--order", "2"], "--order is for training models"),
         (["two", "--text", "text", "--heldout", "text"], "--heldout is for training models"),
         (["two"], "two is a model; say --text"),
+        (["two", "chars", "two", "--text", "text"], "MODELS name two twice; a model is compared with others."),
+        (["two", "chars", "./two/", "--text", "text"], "MODELS name two twice, also as ./two/; a model"),
     ],
 )
 def test_what_cannot_be_meant_is_wrong_usage(

@@ -238,6 +238,7 @@ USAGE = {
     "train ngram TEXT -o TARGET --mix TEXT=1": "TEXTS and --mix are both given; texts that are mixed need a share",
     "train ngram -o TARGET --mix TEXT": "--mix takes names with their shares, such as news.txt=0.3, not ",
     "train uniform -o TARGET --mix TEXT=0.5 TEXT=0.5": "--mix names TEXT twice. Try: chainrule train uniform --help",
+    "train uniform -o TARGET --mix a=0.5 b=0.2 ./a=0.3": "--mix names a twice, also as ./a. Try: chainrule",
     "train uniform -o TARGET --mix TEXT=1 --mix-seed x": "--mix-seed takes whole numbers, not x.",
     "train ngram TEXT": "--output is missing. Try: chainrule train ngram --help",
     "train ngram TEXT -o TARGET --ordr 3": "There is no option --ordr (a file: ./--ordr). "
@@ -260,6 +261,7 @@ USAGE = {
     "split --into a=0.5 b=0.5 TEXT": "TEXTS is missing: put it before --into. Try: chainrule split --help",
     "split TEXT --into a=0.5 b": "--into takes names with their shares, such as news.txt=0.3, not b. Try:",
     "split TEXT --into a=0.5 a=0.5": "--into names a twice. Try: chainrule split --help",
+    "split TEXT --into a=0.5 ./a=0.5": "--into names a twice, also as ./a. Try: chainrule split --help",
     "convert MODEL": "TARGET is missing. Try: chainrule convert --help",
     "verify": "MODEL is missing. Try: chainrule verify --help",
 }

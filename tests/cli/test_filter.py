@@ -110,3 +110,11 @@ def test_what_cannot_be_done_is_told_before_the_work(
 def test_standard_input_cannot_be_read_twice(chainrule, stdin, model: Path) -> None:
     stdin(b"ka\n")
     assert "--keep reads twice" in chainrule("filter", "-", "--model", model, "--keep", 0.5).error
+
+
+def test_that_other_fields_of_records_are_left_out_is_noted(chainrule, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "ka vi", "source": "web"}\n' * 3)
+    arguments = ["--model", model, "--keep", 1, "-o", tmp_path / "kept.jsonl"]
+    result = chainrule("filter", tmp_path / "a.jsonl", *arguments)
+    assert result.err == "note: of the records only text is written; other fields that they have are left out\n"
+    assert (tmp_path / "kept.jsonl").read_text() == '{"text": "ka vi"}\n' * 3

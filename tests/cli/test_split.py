@@ -40,6 +40,18 @@ def test_records_keep_their_newlines_and_their_field(chainrule, tmp_path: Path) 
     found = [json.loads(line)["body"] for line in parts[0].read_text().splitlines()]
     assert set(found) < set(texts)
     assert result.json[0]["documents"] == len(found)
+    assert result.err == "note: of the records only body is written; other fields that they have are left out\n"
+
+
+def test_a_part_named_by_two_spellings_or_by_a_link_is_refused(
+    chainrule, corpus: Path, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path / "a.txt")
+    for other in ("./a.txt", str(tmp_path / "a.txt"), "link"):
+        result = chainrule("split", corpus, "--into", "a.txt=0.5", f"{other}=0.5", "--overwrite")
+        assert f"--into names a.txt twice, also as {other}." in result.error
+    assert not (tmp_path / "a.txt").exists()
 
 
 @pytest.mark.parametrize(

@@ -167,3 +167,9 @@ def test_what_cannot_be_mixed_is_told(
     file_of(tmp_path, "empty.txt", 0)
     with pytest.raises(error, match=told):
         list(Mix.of(shares, seed=seed).blocks())
+
+
+def test_a_file_of_two_spellings_is_refused(tmp_path: Path) -> None:
+    name = file_of(tmp_path, "a", 9)
+    with pytest.raises(SettingError, match=r"the mix names .*/a twice, also as .*/[.]/a; each text has one share"):
+        Mix.of({name: 0.5, f"{tmp_path}/./a": 0.5})

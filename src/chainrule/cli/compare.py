@@ -91,17 +91,23 @@ def _contest(
 ) -> tuple[Comparison, str]:
     """Models that are there already, and what the table is about."""
     from chainrule.contest import contest
+    from chainrule.files import named_twice
 
     if not models:
         raise CycloptsError(msg="MODELS are missing: name the model folders or ARPA files to compare.")
     if text == "-" and len(models) > 1:
         raise CycloptsError(msg="Standard input, -, can be read only once, and each model reads the text.")
+    twice = named_twice(models)
+    if twice is not None:
+        raise CycloptsError(msg=f"MODELS name {twice}; a model is compared with others.")
     source = reading.corpus(text)
+    config = None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config()
+    # A folder has a tokenizer of its own. Beside ARPA files, the option is for these; by themselves, folders refuse it.
+    of_folders = config if all(Path(name).is_dir() for name in models) else None
     with progress() as told:
-        config = None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config()
         named = (
-            (name, opened(Path(name), None if Path(name).is_dir() else config, markers, told)) for name in models
-        )  # a model folder has a tokenizer of its own
+            (name, opened(Path(name), of_folders if Path(name).is_dir() else config, markers, told)) for name in models
+        )
         comparison = contest(named, source, told)
     note_repairs(source)
     return comparison, f"measured on {text}"

@@ -13,7 +13,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, TextFiles
 from chainrule.cli.models import opened
 from chainrule.cli.screen import finite, print_json, progress
-from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_repairs
+from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_lost_fields, note_repairs
 from chainrule.errors import SettingError
 from chainrule.report.tables import bars
 
@@ -61,7 +61,8 @@ def filter_texts(
 
     The order of the documents stays; of equal scores, the first are kept.
     --keep reads the text twice. A histogram of the scores goes to the screen,
-    or to standard error where the documents go to standard output.
+    or to standard error where the documents go to standard output. Of a
+    record, only the text is written, not its other fields.
     """
     from chainrule.evaluation.selection import ScoreFile
     from chainrule.text.writing import check_format
@@ -77,6 +78,8 @@ def filter_texts(
             theirs = None if difference is None else opened(difference, tokenizer, markers, told)
             kept, limit = _written(source, scores, ours, theirs, keep, below, output, reading.field, told)
         counts, edges = scores.histogram(BINS)
+    if output is not None:
+        note_lost_fields(source)
     note_repairs(source)
     if json:
         histogram = {"counts": counts, "edges": [finite(edge) for edge in edges]}

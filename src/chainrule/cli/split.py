@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json, Overwrite, TextFiles
 from chainrule.cli.screen import print_json, progress
-from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_repairs, with_shares
+from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_lost_fields, note_repairs, with_shares
 from chainrule.report.tables import text_table
 
 
@@ -35,7 +35,8 @@ def split(
     where the SHA-256 of their text says, so that copies stay together, and
     each stays in its part when others come. A part is written as plain text,
     a line a document, or as JSON lines where its name ends in .jsonl; both
-    also compressed.
+    also compressed. Of a record, only the text is written, not its other
+    fields.
     """
     from chainrule.text.shares import exact_shares
     from chainrule.text.splits import divided
@@ -53,6 +54,7 @@ def split(
         files = [stack.enter_context(document_file(path, reading.field)) for path in paths]
         for part, piece in divided(source, shares, told, "splitting"):
             files[part].write(piece)
+    note_lost_fields(source)
     note_repairs(source)
     if json:
         rows = zip(paths, files, strict=True)

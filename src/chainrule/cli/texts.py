@@ -111,16 +111,23 @@ def note_repairs(*sources: Source) -> None:
 
 
 def with_shares(option: str, values: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Names and their shares, from NAME=SHARE. Raises CycloptsError, also where a name stands twice."""
+    """Names and their shares, from NAME=SHARE. Raises CycloptsError, also where a file is named twice."""
+    from chainrule.files import named_twice
+
     pairs = [(name, share) for name, _, share in (value.rpartition("=") for value in values)]
     for value, (name, share) in zip(values, pairs, strict=True):
         if not name or not share:
             raise CycloptsError(msg=f"{option} takes names with their shares, such as news.txt=0.3, not {value}.")
-    names = [name for name, _ in pairs]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = named_twice([name for name, _ in pairs])
     if twice is not None:
-        raise CycloptsError(msg=f"{option} names {twice} twice.")
+        raise CycloptsError(msg=f"{option} names {twice}.")
     return pairs
+
+
+def note_lost_fields(source: Corpus) -> None:
+    """Says, after the writing, that of records only the text was taken."""
+    if any(source.reading.format_of(file) != "plain" for files in source.files for file in files):
+        note(f"of the records only {source.reading.field} is written; other fields that they have are left out")
 
 
 def note_mix(source: Source) -> None:

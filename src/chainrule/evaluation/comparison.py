@@ -79,12 +79,15 @@ class Comparison:
 
     def spreads(self) -> list[Spread]:
         """Of each configuration that several models of one text have."""
-        groups: dict[tuple[str, str], list[Contender]] = {}
+        return list(self._spreads().values())
+
+    def _spreads(self) -> dict[tuple[str | None, str], Spread]:
+        """By configuration and text."""
+        groups: dict[tuple[str | None, str], list[Contender]] = {}
         for contender in self.contenders:
             if contender.configuration is not None:
-                key = contender.configuration, contender.measurement.text_signature
-                groups.setdefault(key, []).append(contender)
-        return [_spread(group) for group in groups.values() if len(group) > 1]
+                groups.setdefault(_group(contender), []).append(contender)
+        return {key: _spread(group) for key, group in groups.items() if len(group) > 1}
 
     def header(self) -> list[str]:
         columns = ["bits/byte", "±95 %", "p"]
@@ -107,13 +110,18 @@ class Comparison:
         return rows
 
     def as_json(self) -> list[dict[str, Any]]:
-        """A row for each model; null where something is infinite, unknown or does not apply."""
+        """A row for each model; null where something is infinite, unknown or does not apply.
+
+        `spread`: of the models of its configuration, the same in the row of each.
+        """
+        spreads = self._spreads()
         return [
             {
                 "model": contender.name,
                 "parameters": contender.parameters,
                 "train_seconds": contender.train_seconds,
                 "to_best": gap and _as_json(gap),
+                "spread": _spread_as_json(spreads.get(_group(contender))),
                 **contender.measurement.as_json(),
             }
             for contender, gap in zip(self.contenders, self.differences, strict=True)
@@ -130,6 +138,10 @@ class Comparison:
             "without OOV": lambda found: f"{found.perplexity_without_oov:,.2f}",
             "OOV": lambda found: f"{found.oov / max(found.tokens, 1):.2%}",
         }
+
+
+def _group(contender: Contender) -> tuple[str | None, str]:
+    return contender.configuration, contender.measurement.text_signature
 
 
 def _spread(group: list[Contender]) -> Spread:
@@ -151,3 +163,10 @@ def _as_json(gap: Difference) -> dict[str, float | None]:
     low, high = gap.interval
     figures = {"bits_per_byte": gap.bits_per_byte, "low": low, "high": high, "p_value": gap.p_value}
     return {name: value if math.isfinite(value) else None for name, value in figures.items()}
+
+
+def _spread_as_json(spread: Spread | None) -> dict[str, Any] | None:
+    if spread is None:
+        return None
+    mean, deviation = (value if math.isfinite(value) else None for value in (spread.mean, spread.deviation))
+    return {"models": list(spread.names), "bits_per_byte": mean, "standard_deviation": deviation}

@@ -7,12 +7,14 @@ learns from how many n-grams occur once or twice.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chainrule.errors import SettingError, TextError
+from chainrule.files import named_twice
 from chainrule.progress import Progress, silent
 from chainrule.text.corpus import Corpus
 from chainrule.text.mix_kernels import choose
@@ -20,7 +22,6 @@ from chainrule.text.shares import exact_shares
 from chainrule.text.streams import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Mapping, Sequence
     from fractions import Fraction
 
@@ -92,11 +93,15 @@ class Mix:
     ) -> Mix:
         """Files or folders with the shares that their bytes shall have in the whole.
 
-        Raises SettingError where the shares do not add up to one; TextError, as `Corpus.of`, and for standard input.
+        Raises SettingError where the shares do not add up to one, or where a file is named twice; TextError, as
+        `Corpus.of`, and for standard input.
         """
         if seed < 0:
             raise SettingError(f"seed is {seed}; expected 0 or more")
         exact = exact_shares(shares.values())
+        twice = named_twice([os.fspath(source) for source in shares])
+        if twice is not None:
+            raise SettingError(f"the mix names {twice}; each text has one share")
         corpora = [Corpus.of(source, reading) for source in shares]
         if any(STANDARD_INPUT in corpus.sources for corpus in corpora):
             raise TextError("standard input, -, cannot be mixed, since texts are read twice for that; name a file")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -12,24 +13,36 @@ if TYPE_CHECKING:
 
     Share = float | str | Fraction  # such as 0.3 or "1/3"
 
+# A huge exponent would make a fraction of as many digits, so none is taken from a text.
+_WRITTEN = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+|[0-9]+/[0-9]+")
+_LONGEST = 40  # characters
+
 
 def exact_shares(shares: Iterable[Share]) -> tuple[Fraction, ...]:
-    """Raises SettingError where one is not above zero, or where they do not add up to one."""
+    """Raises SettingError where one is not above zero and at most one, or where they do not add up to one."""
     shares = tuple(shares)
     fractions = tuple(map(_fraction, shares))
-    if not fractions or sum(fractions) != 1:
+    total = sum(fractions)
+    if total != 1:
         told = " + ".join(map(str, shares)) or "nothing"
-        raise SettingError(f"the shares {told} add up to {float(sum(fractions)):g}, expected 1; a third is 1/3")
+        amount = f"{float(total):g}"
+        if amount == "1":
+            amount = f"a little {'more' if total > 1 else 'less'} than 1"
+        raise SettingError(f"the shares {told} add up to {amount}, expected 1; a third is 1/3")
     return fractions
 
 
 def _fraction(share: Share) -> Fraction:
+    expected = "expected a number above 0 and at most 1, such as 0.3 or 1/3, without an exponent"
+    if isinstance(share, str) and not (len(share) <= _LONGEST and _WRITTEN.fullmatch(share)):
+        shown = share if len(share) <= _LONGEST else share[:_LONGEST] + "..."
+        raise SettingError(f"a share is {shown!r}, {expected}, in at most {_LONGEST} characters")
     try:
         fraction = Fraction(str(share))
     except (ValueError, ZeroDivisionError) as error:
-        raise SettingError(f"a share is {share!r}, expected a number above 0, such as 0.3 or 1/3") from error
-    if fraction <= 0:
-        raise SettingError(f"a share is {share}, expected a number above 0")
+        raise SettingError(f"a share is {share!r}, {expected}") from error
+    if not 0 < fraction <= 1:
+        raise SettingError(f"a share is {share}, {expected}")
     return fraction
 
 
