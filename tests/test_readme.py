@@ -122,7 +122,7 @@ def test_every_option_that_is_mentioned_exists() -> None:
     ours = re.sub(r"`(lmplz|build_binary|query)[^`]*`", "", README)  # KenLM's own options
     mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours))
     script = app.generate_completion(shell="fish")
-    known = set(re.findall(r"-l '?([a-z-]+)", script)) | {"debug"}
+    known = set(re.findall(r"-l '?([a-z-]+)", script)) | {"debug", "threads"}
     assert {"order", "seed", "markers"} <= known
     assert {option.removeprefix("--") for option in mentioned} <= known
 
