@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from chainrule.evaluation.likelihood import Measurement
     from chainrule.frequencies import Frequencies
     from chainrule.jit import set_threads
-    from chainrule.model import Model, load, train
+    from chainrule.model import Model, load
     from chainrule.ngram.config import NGramConfig
     from chainrule.protocol import LanguageModel, Scorer
     from chainrule.text.corpus import Corpus, Lines
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from chainrule.text.sample import sample_lines
     from chainrule.text.splits import split
     from chainrule.text.tokenizer_config import TokenizerConfig
+    from chainrule.trained import train
     from chainrule.uniform import UniformConfig
 
 __version__ = "0.1.0"
@@ -63,7 +64,7 @@ _HOMES = {
     "sample_lines": "text.sample",
     "set_threads": "jit",
     "split": "text.splits",
-    "train": "model",
+    "train": "trained",
 }
 
 __all__ = [

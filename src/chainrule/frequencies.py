@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.errors import SettingError
-from chainrule.model import as_source, tokenized
+from chainrule.model import as_source
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.trained import tokenized
 
 if TYPE_CHECKING:
     from chainrule.model import Paths

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.evaluation.comparison import Comparison, Contender
-from chainrule.model import Model, learnt_speller, tokenized
+from chainrule.model import Model
 from chainrule.ngram.config import NGramConfig
 from chainrule.progress import Progress, silent
 from chainrule.protocol import END
+from chainrule.trained import learnt_speller, tokenized
 from chainrule.uniform import UniformConfig, UniformModel
 
 if TYPE_CHECKING:

@@ -8,15 +8,10 @@ chainrule.load("lm/").perplexity("heldout.txt")
 
 from __future__ import annotations
 
-import datetime
 import math
 import os
-import platform
 import secrets
-import sys
-import time
 import unicodedata
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,26 +25,24 @@ from chainrule.decoding.texts import Text, TextDecoder
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.evaluation.likelihood import Measurement, measure
 from chainrule.evaluation.sentences import SentenceScores, sentence_scores
-from chainrule.families import FAMILIES, family_of
-from chainrule.jit import in_order, started
-from chainrule.ngram.config import NGramConfig
+from chainrule.families import FAMILIES
+from chainrule.jit import in_order
 from chainrule.progress import Progress, silent
-from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.protocol import END, UNKNOWN
 from chainrule.report.card import model_card
 from chainrule.store import TOKENIZER, open_model, save_model
 from chainrule.text.corpus import Corpus, Source
-from chainrule.text.learning import Tokenized, limited, prepared, splitter_of
+from chainrule.text.learning import splitter_of
 from chainrule.text.normalising import Normaliser
 from chainrule.text.pieces import looks_like_pieces
 from chainrule.text.splitters import SEPARATORS, splitter_marked_in, splitter_named
-from chainrule.text.tokenizer import Tokenizer, encoded_stream
+from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.tokenizer_config import BUILT_IN, LEARNT, TokenizerConfig
 from chainrule.text.vocabulary import Markers, Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from _typeshed import DataclassInstance
     from jaxtyping import Float64, Int32
     from numpy import ndarray
 
@@ -66,10 +59,8 @@ if TYPE_CHECKING:
     Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 ARPA_SUFFIXES = (".arpa", ".arpa.gz", ".arpa.zst", ".arpa.xz", ".arpa.bz2")
-_COUNTED_AT_ONCE = 1 << 20  # tokens
 _SCORED_TOGETHER = 1 << 10  # texts, by one thread
 _VOCABULARY, _SPELLER = "vocabulary.", "speller."  # what the names of their arrays begin with in a model folder
-_DEFAULT = TokenizerConfig()
 
 
 class Model:
@@ -301,76 +292,6 @@ class Model:
         return self.tokenizer.encode_texts([prompt]).ids[:-1]
 
 
-def train(
-    source: Source | Paths,
-    config: DataclassInstance | None = None,
-    *,
-    tokenizer: TokenizerConfig | str = "word",
-    markers: Markers = "error",
-    progress: Progress = silent,
-) -> Model:
-    """Trains a model on a text, a line a document.
-
-    config: its type says which family; by default an n-gram model of order 5. tokenizer: a TokenizerConfig, or only the
-    kind: word, whitespace, character, byte, bpe, unigram, wordpiece, the path of a tokenizer.json or of a model folder.
-    markers: what a literal <s>, </s> or <unk> in the text does: error, skip, keep.
-    Raises TextError, EstimationError, SettingError.
-
-    good:  chainrule.train(["a.txt", "b.txt.gz"], chainrule.NGramConfig(order=3))
-    good:  chainrule.train("a.txt", tokenizer=chainrule.TokenizerConfig(kind="bpe", vocabulary_size=4000))
-    good:  chainrule.train(chainrule.Lines(["a text", "another"]))
-    bad:   chainrule.train("a text")                    # a string names a file
-    """
-    from chainrule.ngram.memory import check_text_fits
-
-    config = NGramConfig() if config is None else config
-    family = family_of(config)
-    source = as_source(source)
-    began = time.perf_counter()
-    tokenizer = _as_config(tokenizer)
-    learner, stream, left_out = tokenized(
-        source, tokenizer, markers, progress, lambda tokens: check_text_fits(tokens, FAMILIES[family].token_bytes)
-    )
-    speller_learnt = started(lambda: learnt_speller(learner, stream, config, left_out))
-    language_model, learnt = FAMILIES[family].train(stream, learner.vocabulary_size, config, progress)
-    speller = speller_learnt()
-    record = {
-        **_circumstances(family, config),
-        "seconds": time.perf_counter() - began,
-        "tokenizer": {name: value for name, value in asdict(tokenizer).items() if value != getattr(_DEFAULT, name)},
-        **_data_record(source, stream),
-        "unseen_types": speller.unseen_types,
-        **learnt,
-    }
-    return Model(family, language_model, learner, record, speller)
-
-
-def learnt_speller(
-    tokenizer: Tokenizer,
-    stream: Int32[ndarray, " tokens"],
-    config: DataclassInstance,
-    left_out: Sequence[bytes] = (),
-) -> Speller:
-    """Learns from the types that a limited vocabulary left out of a stream, and where there are few, from the rarest.
-
-    How many unseen types to expect: none of a tokenizer that spells everything; one, so that P(<unk>) stays as it is,
-    where the model gives <unk> the mass of all of them: where it has seen <unk> as a token, or its unigrams are not
-    interpolated; else as `unseen_types` says, since <unk> has the price of a single one.
-    """
-    from chainrule.ngram.speller import ENOUGH, Speller, rare_spellings, unseen_types
-
-    counts = np.zeros(tokenizer.vocabulary_size, np.int64)
-    for start in range(0, stream.size, _COUNTED_AT_ONCE):  # np.bincount copies what it counts
-        counts += np.bincount(stream[start : start + _COUNTED_AT_ONCE], minlength=counts.size)
-    has_whole_mass = counts[UNKNOWN] > 0 or (isinstance(config, NGramConfig) and not config.interpolate_unigrams)
-    counts[[UNKNOWN, BEGIN, END]] = 0
-    spellings = left_out[:: max(1, len(left_out) // (2 * ENOUGH))]
-    if len(spellings) < ENOUGH:
-        spellings = [*spellings, *rare_spellings(tokenizer.vocabulary.tokens(), counts)]
-    unseen = 0 if tokenizer.spells_everything else 1 if has_whole_mass else unseen_types(counts)
-    return Speller.trained(spellings, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)
-
-
 def speller_of_vocabulary(tokenizer: Tokenizer) -> Speller:
     """For a model whose training text is not at hand, such as an ARPA file: learns from all known types alike.
 
@@ -401,7 +322,7 @@ def load(
     Raises ModelFormatError, SettingError.
     """
     path = Path(path)
-    wanted = None if tokenizer is None else _as_config(tokenizer)
+    wanted = None if tokenizer is None else as_config(tokenizer)
     model = _load_arpa(path, wanted, progress) if path.is_file() else _load_folder(path, copy=copy)
     if path.is_dir() and wanted not in (None, TokenizerConfig(kind=model.tokenizer.name)):
         raise SettingError(
@@ -449,27 +370,7 @@ def _splitter_of(entry: ModelEntry, texts: dict[str, bytes]) -> Splitter:
     return Subword(texts[TOKENIZER], entry.files[TOKENIZER].name)
 
 
-def tokenized(
-    source: Source,
-    tokenizer: TokenizerConfig | str,
-    markers: Markers = "error",
-    progress: Progress = silent,
-    expecting: Callable[[int], None] | None = None,
-) -> Tokenized:
-    """A tokenizer, learnt from a source where it has to be, and the source as one stream of ids.
-
-    expecting: as `encoded_stream` has it.
-
-    Raises TextError, EstimationError, SettingError, ModelFormatError.
-    """
-    config = _as_config(tokenizer)
-    learner = _saved_tokenizer(config, progress) or prepared(config, markers, source, progress)
-    learner = learner.with_markers(markers)
-    stream = encoded_stream(learner, source, progress, grow=config.learns_words, expecting=expecting)
-    return limited(learner, stream, config)
-
-
-def _saved_tokenizer(config: TokenizerConfig, progress: Progress) -> Tokenizer | None:
+def saved_tokenizer(config: TokenizerConfig, progress: Progress) -> Tokenizer | None:
     """That of the model folder that a configuration names, if it names one."""
     folder = Path(config.kind)
     if config.kind in (*BUILT_IN, *LEARNT) or not folder.is_dir():
@@ -479,18 +380,8 @@ def _saved_tokenizer(config: TokenizerConfig, progress: Progress) -> Tokenizer |
     return load(folder, progress=progress).tokenizer
 
 
-def _as_config(tokenizer: TokenizerConfig | str) -> TokenizerConfig:
+def as_config(tokenizer: TokenizerConfig | str) -> TokenizerConfig:
     return tokenizer if isinstance(tokenizer, TokenizerConfig) else TokenizerConfig(kind=tokenizer)
-
-
-def peak_memory() -> int | None:
-    """The most memory, in bytes, that this process has held; None where the system does not tell."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _load_arpa(path: Path, config: TokenizerConfig | None, progress: Progress) -> Model:
@@ -510,7 +401,7 @@ def _load_arpa(path: Path, config: TokenizerConfig | None, progress: Progress) -
         elif looks_like_pieces(vocabulary.tokens()):
             warnings.append(f"{path}: its tokens look like subword pieces; name their tokenizer.json with --tokenizer")
     else:
-        saved = _saved_tokenizer(config, progress)
+        saved = saved_tokenizer(config, progress)
         splitter = splitter_of(os.fspath(config.kind)) if saved is None else saved.splitter
         normaliser = Normaliser(config.normalise) if saved is None else saved.normaliser
         tokenizer = Tokenizer(splitter, vocabulary, normaliser=normaliser)
@@ -528,15 +419,3 @@ def _several(texts: Iterable[str]) -> Sequence[str]:
     if isinstance(texts, str):
         raise TypeError("score takes several texts; put a single one in a list")
     return list(texts)
-
-
-def _circumstances(family: str, config: DataclassInstance) -> dict[str, Any]:
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    versions = {"chainrule": __version__, "python": platform.python_version(), "numpy": np.__version__}
-    return {"family": family, "settings": asdict(config), "trained": now, "versions": versions, "command": sys.argv}
-
-
-def _data_record(source: Source, stream: Int32[ndarray, " tokens"]) -> dict[str, Any]:
-    documents = int(np.count_nonzero(stream == END))
-    unknown = int(np.count_nonzero(stream == UNKNOWN))
-    return {**source.record, "documents": documents, "tokens": stream.size - documents, "unknown_tokens": unknown}

@@ -14,8 +14,8 @@ import pytest
 from command_line import Result
 
 from chainrule.cli.main import run
-from chainrule.model import train
 from chainrule.ngram.config import NGramConfig
+from chainrule.trained import train
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

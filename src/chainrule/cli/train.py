@@ -105,7 +105,7 @@ def _train(
     overwrite: bool,
     json: bool,
 ) -> None:
-    from chainrule.model import peak_memory, train
+    from chainrule.trained import peak_memory, train
 
     check_model_target(output, overwrite=overwrite)
     began = time.perf_counter()

@@ -8,7 +8,6 @@ The file is replaced in one step, so that a kill at any moment leaves the old on
 from __future__ import annotations
 
 import itertools
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +15,12 @@ import numpy as np
 
 from chainrule.errors import ModelFormatError
 from chainrule.files import compressing, replaced
-from chainrule.jit import run_all
+from chainrule.jit import run_all, threads_in_use
 from chainrule.ngram.arpa_writing_kernels import DAMAGED, NUMBER_ROOM, write_lines
 from chainrule.progress import Progress, silent
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator
 
     from jaxtyping import Int64
@@ -63,7 +63,7 @@ def _formatted(table: Table, vocabulary: Vocabulary, order: int) -> Iterator[tup
     level = table.level(order)
     spelled = vocabulary.arrays()
     fixed = (table.words, table.log_probs, table.begin, table.log_backoffs, spelled["text"], spelled["offsets"], order)
-    threads = os.cpu_count() or 1
+    threads = threads_in_use()
     buffers = [np.empty(_BATCH * _LINE_ROOM, np.uint8) for _ in range(threads)]
     edges = [*range(level.start, level.stop, _BATCH), level.stop]
     batches = list(itertools.pairwise(edges))

@@ -1,0 +1,152 @@
+"""From a text to a trained model: tokenizer, language model, speller, and the record of how it came about."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import sys
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule import __version__
+from chainrule.families import FAMILIES, family_of
+from chainrule.jit import started
+from chainrule.model import Model, as_config, as_source, saved_tokenizer
+from chainrule.ngram.config import NGramConfig
+from chainrule.progress import Progress, silent
+from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.text.learning import Tokenized, limited, prepared
+from chainrule.text.splitters import SEPARATORS
+from chainrule.text.tokenizer import encoded_stream
+from chainrule.text.tokenizer_config import TokenizerConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from _typeshed import DataclassInstance
+    from jaxtyping import Int32
+    from numpy import ndarray
+
+    from chainrule.model import Paths
+    from chainrule.ngram.speller import Speller
+    from chainrule.text.corpus import Source
+    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.vocabulary import Markers
+
+_COUNTED_AT_ONCE = 1 << 20  # tokens
+_DEFAULT = TokenizerConfig()
+
+
+def train(
+    source: Source | Paths,
+    config: DataclassInstance | None = None,
+    *,
+    tokenizer: TokenizerConfig | str = "word",
+    markers: Markers = "error",
+    progress: Progress = silent,
+) -> Model:
+    """Trains a model on a text, a line a document.
+
+    config: its type says which family; by default an n-gram model of order 5. tokenizer: a TokenizerConfig, or only the
+    kind: word, whitespace, character, byte, bpe, unigram, wordpiece, the path of a tokenizer.json or of a model folder.
+    markers: what a literal <s>, </s> or <unk> in the text does: error, skip, keep.
+    Raises TextError, EstimationError, SettingError.
+
+    good:  chainrule.train(["a.txt", "b.txt.gz"], chainrule.NGramConfig(order=3))
+    good:  chainrule.train("a.txt", tokenizer=chainrule.TokenizerConfig(kind="bpe", vocabulary_size=4000))
+    good:  chainrule.train(chainrule.Lines(["a text", "another"]))
+    bad:   chainrule.train("a text")                    # a string names a file
+    """
+    from chainrule.ngram.memory import check_text_fits
+
+    config = NGramConfig() if config is None else config
+    family = family_of(config)
+    source = as_source(source)
+    began = time.perf_counter()
+    tokenizer = as_config(tokenizer)
+    learner, stream, left_out = tokenized(
+        source, tokenizer, markers, progress, lambda tokens: check_text_fits(tokens, FAMILIES[family].token_bytes)
+    )
+    speller_learnt = started(lambda: learnt_speller(learner, stream, config, left_out))
+    language_model, learnt = FAMILIES[family].train(stream, learner.vocabulary_size, config, progress)
+    speller = speller_learnt()
+    record = {
+        **_circumstances(family, config),
+        "seconds": time.perf_counter() - began,
+        "tokenizer": {name: value for name, value in asdict(tokenizer).items() if value != getattr(_DEFAULT, name)},
+        **_data_record(source, stream),
+        "unseen_types": speller.unseen_types,
+        **learnt,
+    }
+    return Model(family, language_model, learner, record, speller)
+
+
+def learnt_speller(
+    tokenizer: Tokenizer,
+    stream: Int32[ndarray, " tokens"],
+    config: DataclassInstance,
+    left_out: Sequence[bytes] = (),
+) -> Speller:
+    """Learns from the types that a limited vocabulary left out of a stream, and where there are few, from the rarest.
+
+    How many unseen types to expect: none of a tokenizer that spells everything; one, so that P(<unk>) stays as it is,
+    where the model gives <unk> the mass of all of them: where it has seen <unk> as a token, or its unigrams are not
+    interpolated; else as `unseen_types` says, since <unk> has the price of a single one.
+    """
+    from chainrule.ngram.speller import ENOUGH, Speller, rare_spellings, unseen_types
+
+    counts = np.zeros(tokenizer.vocabulary_size, np.int64)
+    for start in range(0, stream.size, _COUNTED_AT_ONCE):  # np.bincount copies what it counts
+        counts += np.bincount(stream[start : start + _COUNTED_AT_ONCE], minlength=counts.size)
+    has_whole_mass = counts[UNKNOWN] > 0 or (isinstance(config, NGramConfig) and not config.interpolate_unigrams)
+    counts[[UNKNOWN, BEGIN, END]] = 0
+    spellings = left_out[:: max(1, len(left_out) // (2 * ENOUGH))]
+    if len(spellings) < ENOUGH:
+        spellings = [*spellings, *rare_spellings(tokenizer.vocabulary.tokens(), counts)]
+    unseen = 0 if tokenizer.spells_everything else 1 if has_whole_mass else unseen_types(counts)
+    return Speller.trained(spellings, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)
+
+
+def tokenized(
+    source: Source,
+    tokenizer: TokenizerConfig | str,
+    markers: Markers = "error",
+    progress: Progress = silent,
+    expecting: Callable[[int], None] | None = None,
+) -> Tokenized:
+    """A tokenizer, learnt from a source where it has to be, and the source as one stream of ids.
+
+    expecting: as `encoded_stream` has it.
+
+    Raises TextError, EstimationError, SettingError, ModelFormatError.
+    """
+    config = as_config(tokenizer)
+    learner = saved_tokenizer(config, progress) or prepared(config, markers, source, progress)
+    learner = learner.with_markers(markers)
+    stream = encoded_stream(learner, source, progress, grow=config.learns_words, expecting=expecting)
+    return limited(learner, stream, config)
+
+
+def peak_memory() -> int | None:
+    """The most memory, in bytes, that this process has held; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _circumstances(family: str, config: DataclassInstance) -> dict[str, Any]:
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    versions = {"chainrule": __version__, "python": platform.python_version(), "numpy": np.__version__}
+    return {"family": family, "settings": asdict(config), "trained": now, "versions": versions, "command": sys.argv}
+
+
+def _data_record(source: Source, stream: Int32[ndarray, " tokens"]) -> dict[str, Any]:
+    documents = int(np.count_nonzero(stream == END))
+    unknown = int(np.count_nonzero(stream == UNKNOWN))
+    return {**source.record, "documents": documents, "tokens": stream.size - documents, "unknown_tokens": unknown}
