@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.ngram.table import Table
+from chainrule.ngram.table import Table, packed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -180,16 +180,13 @@ def table_of(grams: Grams, order: int) -> Table:
     nodes: list[Gram] = [(), *(g for level in levels for g in level)]
     inner = nodes[: len(nodes) - len(levels[-1])]
     children = Counter(g[:-1] for g in nodes[1:])
-    return Table.from_arrays(
-        [len(level) for level in levels],
-        {
-            "words": np.array([g[-1] if g else 0 for g in nodes], np.int32),
-            "log_probs": np.array([grams[g][0] if g else 0 for g in nodes], np.float32),
-            "begin": np.cumsum([1, *(children[g] for g in inner)]).astype(np.int32),
-            "log_backoffs": np.array([grams[g][1] if g else 0 for g in inner], np.float32),
-            "slots": np.zeros(0, np.int32),
-        },
+    records = packed(
+        words=np.array([g[-1] if g else 0 for g in nodes], np.int32),
+        log_probs=np.array([grams[g][0] if g else 0 for g in nodes], np.float32),
+        begin=np.cumsum([1, *(children[g] for g in inner)]).astype(np.int32),
+        log_backoffs=np.array([grams[g][1] if g else 0 for g in inner], np.float32),
     )
+    return Table(tuple(len(level) for level in levels), *records, np.zeros(0, np.int32))
 
 
 def random_backoff_grams(seed: int, vocabulary_size: int, order: int) -> Grams:
@@ -227,13 +224,8 @@ def wild_table(seed: int) -> Table:
     words = chance.choice([-(2**31), -1, 2**31 - 1, *range(sizes[0] + 1)], nodes)
     begin = np.where(chance.random(inner + 1) < 0.5, chance.integers(0, nodes + 1, inner + 1), 0)
     begin = np.where(begin > 0, begin, chance.choice(extremes, inner + 1))
-    return Table.from_arrays(
-        sizes,
-        {
-            "words": words.astype(np.int32),
-            "log_probs": chance.choice(numbers, nodes),
-            "begin": begin.astype(index_type),
-            "log_backoffs": chance.choice(numbers, inner),
-            "slots": chance.choice([*extremes, *range(nodes)], chance.choice([0, 1, 9])).astype(index_type),
-        },
+    slots = chance.choice([*extremes, *range(nodes)], chance.choice([0, 1, 9])).astype(index_type)
+    log_probs, log_backoffs = chance.choice(numbers, nodes), chance.choice(numbers, inner)
+    return Table(
+        tuple(sizes), *packed(words.astype(np.int32), log_probs, begin.astype(index_type), log_backoffs), slots
     )

@@ -277,7 +277,7 @@ def test_impossible_level_sizes_are_an_error_that_names_the_folder(folder: Path,
         chainrule.load(folder)
 
 
-@pytest.mark.parametrize("name", ["words", "begin", "log_backoffs", "vocabulary.text", "vocabulary.offsets"])
+@pytest.mark.parametrize("name", ["nodes", "contexts", "slots", "vocabulary.text", "vocabulary.offsets"])
 def test_a_missing_array_is_an_error_that_names_it(folder: Path, name: str) -> None:
     [data] = folder.glob("*.safetensors")
     arrays = open_tensors(data)

@@ -20,6 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numba
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from chainrule.errors import SettingError
 
@@ -49,6 +53,28 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
         return compiled
     finally:
         numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
+
+
+def _prefetch(_: Any, array: Any, place: Any) -> Any:
+    """What Numba makes of `prefetch`: LLVM's instruction of that name."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array_type = signature.args[0]
+        view = context.make_array(array_type)(context, builder, arguments[0])
+        element = cgutils.get_item_pointer(context, builder, array_type, view, arguments[1:])  # type: ignore[no-untyped-call]
+        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
+        to_read, to_be_kept, data = number(0), number(3), number(1)
+        builder.call(function, [builder.bitcast(element, pointer), to_read, to_be_kept, data])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
+
+
+# In a kernel, prefetch(array, place) asks the memory for array[place], which is to be read soon, and does not wait for
+# it. array: of one dimension. A place outside of it does no harm.
+prefetch: Callable[..., None] = intrinsic(_prefetch)
 
 
 def run(compiled: Callable[..., R], *args: Any) -> R:

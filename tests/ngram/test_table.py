@@ -11,7 +11,7 @@ from chainrule.errors import ModelFormatError
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.counting import count_ngrams
 from chainrule.ngram.smoothing import modified_kneser_ney
-from chainrule.ngram.table import ROOT, Table, table_of
+from chainrule.ngram.table import ROOT, Table, packed, table_of
 
 DOCUMENTS = random_documents(1, 20, 80, 9)
 
@@ -57,7 +57,7 @@ def test_arrays_make_the_same_table_again() -> None:
     assert grams_of(again) == grams_of(table)
 
 
-@pytest.mark.parametrize("name", ["words", "log_probs", "begin", "log_backoffs"])
+@pytest.mark.parametrize("name", ["nodes", "contexts", "slots"])
 def test_a_missing_array_is_named(name: str) -> None:
     table = table_from(random_backoff_grams(1, 6, 3), 3)
     arrays = table.arrays()
@@ -66,17 +66,28 @@ def test_a_missing_array_is_named(name: str) -> None:
         Table.from_arrays(table.level_sizes, arrays)
 
 
-@pytest.mark.parametrize("name", ["words", "log_probs", "begin", "log_backoffs"])
+@pytest.mark.parametrize("name", ["nodes", "contexts"])
 def test_an_array_of_wrong_length_shape_or_type_is_named_with_what_was_expected(name: str) -> None:
     table = table_from(random_backoff_grams(1, 6, 3), 3)
     array = table.arrays()[name]
-    kind, size = ("int32" if name in ("words", "begin") else "float32"), array.size
-    for wrong in (array[:-1], np.append(array, array[-1:]), array.astype(np.float64), array[:, None]):
-        with pytest.raises(ModelFormatError, match=rf"'{name}' is .*{kind}.*\[{size}\]"):
+    for wrong in (array[:-1], np.append(array, array[-1:], 0), array.astype(np.float64), array[:, :1], array[:, 0]):
+        with pytest.raises(ModelFormatError, match=rf"'{name}' is .*int32.*\[{len(array)}, 2\]"):
             Table.from_arrays(table.level_sizes, {**table.arrays(), name: wrong})
 
 
 def test_begin_may_take_64_bits() -> None:
     table = table_from(random_backoff_grams(1, 6, 3), 3)
-    wide = Table.from_arrays(table.level_sizes, {**table.arrays(), "begin": table.begin.astype(np.int64)})
+    records = packed(table.words, table.log_probs, table.begin.astype(np.int64), table.log_backoffs)
+    wide = Table.from_arrays(table.level_sizes, Table(table.level_sizes, *records, table.slots).arrays())
+    assert wide.begin.dtype == np.int64
     assert grams_of(wide) == grams_of(table)
+
+
+def test_a_record_keeps_what_is_read_together_side_by_side() -> None:
+    """The layout on disk: two columns of 32 bits a node (word, log-probability), and a context (begin, back-off)."""
+    table = table_from(random_backoff_grams(1, 6, 3), 3)
+    arrays = table.arrays()
+    assert np.array_equal(arrays["nodes"][:, 0], table.words)
+    assert np.array_equal(arrays["nodes"][:, 1].copy().view(np.float32), table.log_probs)
+    assert np.array_equal(arrays["contexts"][:, 0], table.begin)
+    assert np.array_equal(arrays["contexts"][:-1, 1].copy().view(np.float32), table.log_backoffs)

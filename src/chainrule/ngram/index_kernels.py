@@ -15,7 +15,7 @@ from chainrule.jit import kernel
 
 Array = NDArray[Any]
 
-LONG_RUN = 32  # so many children have to be searched for longer than two cache misses take
+LONG_RUN = 16  # so many children have to be searched for longer than two cache misses take
 MOST_PROBES = 1 << 10  # what may stand between a node's hash and its slot
 
 # The constants of xxHash64, whose low and high halves are well mixed.

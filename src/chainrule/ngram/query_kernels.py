@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.jit import kernel, prefetch
 from chainrule.ngram.index_kernels import LONG_RUN, find_slot, slot_of
 from chainrule.protocol import BEGIN, END
 
@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 NO_NODE = -1
 
-_BLOCK = 1 << 10  # tokens that go through one order before the next, so that the processor overlaps their cache misses
+_BLOCK = 1 << 9  # tokens that go through one order before the next, so that the processor overlaps their cache misses
 _BEGIN_NODE = 1 + BEGIN
 
 
@@ -56,39 +56,45 @@ def find_children(
     scratch: Array,
     nodes: Array,
 ) -> None:
-    """nodes[i] = the node of tokens[i] after contexts[i], or NO_NODE. scratch: four rows, no shorter than contexts.
+    """nodes[i] = the node of tokens[i] after contexts[i], or NO_NODE. scratch: five rows, no shorter than contexts.
 
-    All go through one step before the next, and no step waits for what another one reads, so that the processor
-    overlaps their cache misses. Long runs of children are searched by hash, and short ones in two.
+    All go through one step before the next, and each step asks the memory for what the next one reads, so that no one
+    waits for another's cache misses. Long runs of children are searched by hash, and short ones in two.
     """
     long_run = LONG_RUN if slots.size > 0 else words.size
     last = words.size - 1
-    low, size, slot, place = scratch[0], scratch[1], scratch[2], scratch[3]
+    known, low, size, slot, place = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
+    count = 0
     for i in range(contexts.size):
-        context = contexts[i]
-        is_known = 0 <= context < inner
-        first = max(np.int64(begin[context if is_known else 0]), 0)
-        end = max(min(np.int64(begin[context + 1 if is_known else 0]), words.size), 0)
-        low[i] = min(first, last)
-        size[i] = max(end - first, 0) if is_known else 0
-        slot[i] = slot_of(context, tokens[i], slots.size)  # of all: to ask for the size would be to wait for it
-    for i in range(contexts.size):
-        place[i] = np.int64(slots[slot[i]]) if size[i] > long_run else low[i] + (size[i] >> 1)
-    for i in range(contexts.size):  # what is read here is near at hand below
-        nodes[i] = words[min(max(place[i], 0), last)]
-    for i in range(contexts.size):
-        token = tokens[i]
-        if size[i] <= long_run:
-            found, left = low[i], size[i]
+        nodes[i] = NO_NODE
+        known[count] = i
+        count += 0 <= contexts[i] < inner
+    for j in range(count):
+        context = contexts[known[j]]
+        first = max(np.int64(begin[context]), 0)
+        end = max(min(np.int64(begin[context + 1]), words.size), 0)
+        low[j] = min(first, last)
+        size[j] = max(end - first, 0)
+        slot[j] = slot_of(context, tokens[known[j]], slots.size)  # of all: to ask for the size would be to wait for it
+        prefetch(slots, slot[j])
+    for j in range(count):
+        node = np.int64(slots[slot[j]]) if size[j] > long_run else low[j] + (size[j] >> 1)
+        place[j] = min(max(node, 0), last)
+        prefetch(words, place[j])
+        prefetch(begin, min(place[j], inner))  # which the next order begins with
+    for j in range(count):
+        token = tokens[known[j]]
+        if size[j] <= long_run:
+            found, left = low[j], size[j]
             while left > 1:
                 half = left >> 1
                 found += half * (words[found + half] <= token)
                 left -= half
-            nodes[i] = found if left == 1 and words[found] == token else NO_NODE
-        elif nodes[i] == token and low[i] <= place[i] < low[i] + size[i]:
-            nodes[i] = place[i]
+            nodes[known[j]] = found if left == 1 and words[found] == token else NO_NODE
+        elif low[j] <= place[j] < low[j] + size[j] and words[place[j]] == token:
+            nodes[known[j]] = place[j]
         else:
-            nodes[i] = find_slot(words, low[i], low[i] + size[i], token, slots, slot[i])
+            nodes[known[j]] = find_slot(words, low[j], low[j] + size[j], token, slots, slot[j])
 
 
 @kernel
@@ -114,7 +120,7 @@ def score_stream(
     # By order: the n-grams that end at each token, in column 0 at the one before the block; and the contexts before.
     block = max(min(_BLOCK, stop - start), 1)
     nodes, contexts = np.empty((order + 1, block + 1), np.int64), np.empty((order + 1, block), np.int64)
-    scratch = np.empty((4, block), np.int64)
+    scratch = np.empty((5, block + 1), np.int64)
     nodes[1, 0] = 1 + END
     for first in range(start, stop, block):
         count = min(block, stop - first)

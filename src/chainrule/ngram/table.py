@@ -1,4 +1,4 @@
-"""The packed n-gram model: a trie in four arrays.
+"""The packed n-gram model: a trie in two arrays of records.
 
 Nodes are numbered level by level: 0 is the empty context, 1 .. V are the unigrams by word id, then all bigrams, and so
 on. Within a level they are sorted by (context, last word), so that the children of one node, the n-grams that it is the
@@ -6,14 +6,17 @@ context of, are neighbours:
 
     children of node c:  begin[c] .. begin[c+1]           words of them ascend
 
-Nodes of the highest order have no children, and neither `begin` nor `log_backoffs` reaches them. A search among many
-children would miss the cache often, so those with more than 32 siblings also stand in a hash index, `slots`.
+Nodes of the highest order have no children, and neither `begin` nor `log_backoffs` reaches them. What is read together
+lies together, since a query costs what it misses the cache: a node's word and log-probability, a context's begin and
+back-off. A search among many children would miss it often, too, so those in runs of more than LONG_RUN also stand in a
+hash index, `slots`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,13 +27,29 @@ from chainrule.ngram.index_kernels import count_in_long_runs, fill_slots
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Int, Int32
+    from jaxtyping import Float32, Int, Int32, Shaped
     from numpy import ndarray
+    from numpy.typing import DTypeLike
 
     from chainrule.ngram.counting import Counts
     from chainrule.ngram.smoothing import Estimates
 
 ROOT = 0
+NODE = np.dtype([("word", np.int32), ("log_prob", np.float32)])
+_INDEX_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
+
+
+def context_type(index: DTypeLike) -> np.dtype[Any]:
+    """The record of a context, which numbers its children with `index`."""
+    width = np.dtype(index).itemsize
+    return np.dtype(
+        {
+            "names": ["begin", "log_backoff"],
+            "formats": [index, np.float32],
+            "offsets": [0, width],
+            "itemsize": 2 * width,
+        }
+    )
 
 
 @dataclass(frozen=True)
@@ -40,11 +59,29 @@ class Table:
     """
 
     level_sizes: tuple[int, ...]  # n-grams by order, from unigrams on
-    words: Int32[ndarray, " nodes"]
-    log_probs: Float32[ndarray, " nodes"]
-    begin: Int[ndarray, " inner+1"]
-    log_backoffs: Float32[ndarray, " inner"]
+    nodes: Shaped[ndarray, " nodes"]  # records of type NODE
+    contexts: Shaped[ndarray, " inner+1"]  # records of a `context_type`
     slots: Int[ndarray, " slots"]  # nodes by the hash of (context, word); 0 where empty; no slots at all will do, too
+
+    @cached_property
+    def words(self) -> Int32[ndarray, " nodes"]:
+        """The last word of every n-gram."""
+        return self.nodes["word"]
+
+    @cached_property
+    def log_probs(self) -> Float32[ndarray, " nodes"]:
+        """By node."""
+        return self.nodes["log_prob"]
+
+    @cached_property
+    def begin(self) -> Int[ndarray, " inner+1"]:
+        """The first child of every context, and of the one after the last."""
+        return self.contexts["begin"]
+
+    @cached_property
+    def log_backoffs(self) -> Float32[ndarray, " inner"]:
+        """By context."""
+        return self.contexts["log_backoff"][:-1]
 
     @property
     def order(self) -> int:
@@ -59,12 +96,11 @@ class Table:
         return level_slice(self.level_sizes, order)
 
     def arrays(self) -> dict[str, ndarray]:
-        """The arrays that `from_arrays` takes."""
+        """The arrays that `from_arrays` takes: plain ones, two columns for a record, whose floats are shown as bits."""
+        begin = self.begin.dtype
         return {
-            "words": self.words,
-            "log_probs": self.log_probs,
-            "begin": self.begin,
-            "log_backoffs": self.log_backoffs,
+            "nodes": self.nodes.view(np.int32).reshape(-1, 2),
+            "contexts": self.contexts.view(begin).reshape(-1, 2),
             "slots": self.slots,
         }
 
@@ -75,30 +111,23 @@ class Table:
         Raises ModelFormatError.
         """
         inner = 1 + sum(level_sizes[:-1])
-        expected = {
-            "words": inner + level_sizes[-1],
-            "log_probs": inner + level_sizes[-1],
-            "begin": inner + 1,
-            "log_backoffs": inner,
-            "slots": arrays["slots"].size if "slots" in arrays else 0,
-        }
-        types = {
-            "words": ("int32",),
-            "log_probs": ("float32",),
-            "begin": ("int32", "int64"),
-            "log_backoffs": ("float32",),
-            "slots": ("int32", "int64"),
-        }
-        for name, size in expected.items():
+        for name in ("nodes", "contexts", "slots"):
             if name not in arrays:
                 raise ModelFormatError(f"the n-gram table lacks the array {name!r}")
+        expected = {
+            "nodes": ((inner + level_sizes[-1], 2), _INDEX_TYPES[:1]),
+            "contexts": ((inner + 1, 2), _INDEX_TYPES),
+            "slots": ((arrays["slots"].size,), _INDEX_TYPES),
+        }
+        for name, (shape, types) in expected.items():
             array = arrays[name]
-            if array.shape != (size,) or array.dtype.name not in types[name]:
+            if array.shape != shape or array.dtype not in types:
                 raise ModelFormatError(
-                    f"the n-gram table's array {name!r} is {array.dtype.name}{list(array.shape)}; "
-                    f"level sizes {list(level_sizes)} need {' or '.join(types[name])}[{size}]"
+                    f"the n-gram table's array {name!r} is {array.dtype.name}{list(array.shape)}; level sizes "
+                    f"{list(level_sizes)} need {' or '.join(t.name for t in types)}{list(shape)}"
                 )
-        return cls(tuple(level_sizes), **{name: arrays[name] for name in expected})
+        nodes, contexts = (np.ascontiguousarray(arrays[name]).reshape(-1) for name in ("nodes", "contexts"))
+        return cls(tuple(level_sizes), nodes.view(NODE), contexts.view(context_type(contexts.dtype)), arrays["slots"])
 
 
 def table_of(counts: Counts, estimates: Estimates) -> Table:
@@ -124,13 +153,32 @@ def indexed(
     log_backoffs: Float32[ndarray, " inner"],
 ) -> Table:
     """A table with the index of its long runs."""
+    table = Table(level_sizes, *packed(words, log_probs, begin, log_backoffs), np.zeros(0, begin.dtype))
+    return replace(table, slots=_index(table.words, table.begin))
+
+
+def packed(
+    words: Int32[ndarray, " nodes"],
+    log_probs: Float32[ndarray, " nodes"],
+    begin: Int[ndarray, " inner+1"],
+    log_backoffs: Float32[ndarray, " inner"],
+) -> tuple[Shaped[ndarray, " nodes"], Shaped[ndarray, " inner+1"]]:
+    """The records of nodes and of contexts."""
+    nodes = np.empty(words.size, NODE)
+    contexts = np.zeros(begin.size, context_type(begin.dtype))  # zeros, for the bytes that belong to no field
+    nodes["word"], nodes["log_prob"] = words, log_probs
+    contexts["begin"], contexts["log_backoff"][:-1] = begin, log_backoffs
+    return nodes, contexts
+
+
+def _index(words: Int32[ndarray, " nodes"], begin: Int[ndarray, " inner+1"]) -> Int[ndarray, " slots"]:
     size = 2 * run(count_in_long_runs, begin)
     while size < 2**32:
         slots = np.zeros(size, begin.dtype)
         if run(fill_slots, words, begin, slots):
-            return Table(level_sizes, words, log_probs, begin, log_backoffs, slots)
+            return slots
         size *= 2
-    return Table(level_sizes, words, log_probs, begin, log_backoffs, np.zeros(0, begin.dtype))
+    return np.zeros(0, begin.dtype)
 
 
 def level_slice(level_sizes: Sequence[int], order: int) -> slice:
