@@ -27,8 +27,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "training": {*FLOOR, "text", "neural"},
     "mixture": {*FLOOR, "text"},
     "decoding": {*FLOOR, "text"},
-    "evaluation": {*FLOOR, "text"},
-    "applications": {*FLOOR, "text", "mixture", "decoding", "evaluation"},
+    "evaluation": {*FLOOR, "jit", "text"},
+    "applications": {*FLOOR, "files", "jit", "text", "mixture", "decoding", "evaluation"},
     "families": {*FLOOR, "text", "uniform", "ngram", "neural", "training", "mixture"},
 }
 TOP = {"cli", "serving", "__main__"}  # imported by nothing but one another

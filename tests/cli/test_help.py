@@ -33,6 +33,9 @@ VERBS = {
     "filter": {"TEXTS", "--model", "--keep", "--below", "--difference", "--output", "--tokenizer", "--markers"}
     | {"--overwrite", "--json"}
     | READING,
+    "rescore": {"LISTS", "--model", "--weight", "--weights", "--tune", "--objective", "--restarts", "--seed"}
+    | {"--weights-out", "--references", "--output", "--nbest-out", "--format", "--scores", "--costs", "--spelling"}
+    | {"--bleu", "--tokenizer", "--markers", "--overwrite", "--json"},
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--overwrite"},
     "split": {"TEXTS", "--into", "--overwrite", "--json"} | READING,
     "verify": {"MODEL"},

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from chainrule.evaluation import resampling
-from chainrule.evaluation.resampling import Documents, difference, interval
+from chainrule.evaluation.resampling import Documents, difference, interval, interval_of_sums
 
 
 def documents(nats: list[float], sizes: list[int] | None = None) -> Documents:
@@ -81,3 +81,19 @@ def test_documents_without_a_byte_are_left_out() -> None:
     assert difference(with_empty, other[1]) == difference(some, other[0])
     assert all(map(math.isnan, interval(documents([0.0, 0.0], [0, 0]))))
     assert difference(documents([0.0, 0.0], [0, 0]), documents([0.0, 0.0], [0, 0])).bits_per_byte == 0
+
+
+def test_the_interval_of_a_function_of_sums_is_that_of_bits_per_byte() -> None:
+    rng = np.random.default_rng(5)
+    nats, sizes = rng.gamma(2.0, 10.0, 12_000).round(), rng.integers(1, 9, 12_000)  # more than are drawn one by one
+    rows = np.stack([nats.astype(np.int64), sizes], axis=1)
+    found = interval_of_sums([rows], lambda sums: sums[:, 0] / sums[:, 1] / math.log(2))
+    assert found == pytest.approx(interval(documents(nats.tolist(), sizes.tolist())))
+
+
+def test_the_same_documents_are_drawn_for_all_systems() -> None:
+    ours = np.array([[3, 10], [0, 12], [5, 9], [1, 30]])
+    better = ours - [1, 0]  # by one on every document, so the difference is as sure as the sizes
+    low, high = interval_of_sums([ours, better], lambda a, b: (a[:, 0] - b[:, 0]) / 4)
+    assert low == high == pytest.approx(1)
+    assert all(map(math.isnan, interval_of_sums([ours[:1]], lambda a: a[:, 0])))

@@ -19,6 +19,7 @@ from chainrule.cli.evaluate import evaluate
 from chainrule.cli.filter import filter_texts
 from chainrule.cli.generate import generate
 from chainrule.cli.next import next_tokens
+from chainrule.cli.rescore import rescore
 from chainrule.cli.score import score
 from chainrule.cli.split import split
 from chainrule.cli.train import ngram, uniform
@@ -45,13 +46,22 @@ app.command(generate, name="generate")
 app.command(complete, name="complete")
 app.command(compare, name="compare")
 app.command(filter_texts, name="filter")
+app.command(rescore, name="rescore")
 app.command(split, name="split")
 app.command(convert, name="convert")
 app.command(verify, name="verify")
 app.register_install_completion_command(add_to_startup=False, help="Install completion for your shell.")
 
 
-_TAKE_ALL = ("--prune", "--into", "--mix", "--suffixes")  # options that take all the words that follow them
+_TAKE_ALL = (
+    "--prune",
+    "--into",
+    "--mix",
+    "--suffixes",
+    "--weight",
+    "--scores",
+    "--costs",
+)  # options that take all the words that follow them
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from jaxtyping import Float64, Int64
     from numpy import ndarray
@@ -75,6 +75,27 @@ def difference(ours: Documents, theirs: Documents) -> Difference:
     return Difference(found, _percentiles(np.concatenate(drawn)), (1 + as_large) / (1 + FLIPS))
 
 
+def interval_of_sums(
+    statistics: Sequence[Int64[ndarray, "documents statistics"]],
+    value: Callable[..., Float64[ndarray, " resamples"]],
+) -> tuple[float, float]:
+    """The bootstrap percentile interval of a figure that is a function of sums over documents, such as an error rate.
+
+    statistics: a row a document; of several systems, an array each, and the same documents are drawn for all (Koehn
+    2004). value: of as many arrays of sums, a row a resample. NaN where there are fewer than two documents.
+    """
+    runs = [_units(rows).astype(np.float64) for rows in statistics]
+    size = len(runs[0])
+    if size < 2:
+        return math.nan, math.nan
+    drawn = []
+    for chosen in _draws(size):
+        places = chosen + size * np.arange(len(chosen))[:, None]
+        times = np.bincount(places.ravel(), minlength=size * len(chosen)).reshape(-1, size)
+        drawn.append(value(*(times @ run for run in runs)))
+    return _bounds(np.concatenate(drawn))
+
+
 def _units(values: ndarray) -> ndarray:
     """Sums over runs of neighbouring documents, so that there are at most UNITS of them."""
     run = -(-len(values) // UNITS)
@@ -101,6 +122,10 @@ def _signs(units: int) -> Iterator[Float64[ndarray, "flips units"]]:
 
 
 def _percentiles(nats_per_byte: Float64[ndarray, " resamples"]) -> tuple[float, float]:
+    return _bounds(nats_per_byte / math.log(2))
+
+
+def _bounds(figures: Float64[ndarray, " resamples"]) -> tuple[float, float]:
     tail = (1 - LEVEL) / 2
-    low, high = (np.quantile(nats_per_byte, [tail, 1 - tail]) / math.log(2)).tolist()
+    low, high = np.quantile(figures, [tail, 1 - tail]).tolist()
     return low, high

@@ -1,0 +1,1 @@
+"""Lists of hypotheses with their scores, as recognisers, translators and correctors write them."""

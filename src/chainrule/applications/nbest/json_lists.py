@@ -1,0 +1,109 @@
+"""N-best lists as JSON lines, a list a line:
+
+    {"id": "utt-1", "hypotheses": [{"text": "a text", "score": -3.1}, {"text": "attacks", "score": -4.0}],
+     "reference": "a text"}
+
+A hypothesis has either one `score` or several named `scores`: {"acoustic": -3.1, "language": -9.2}; higher is better.
+`id` (by default the number of the line) and `reference` may be left out; other fields are kept for writing.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from chainrule.applications.nbest.lists import SCORE, Line, NBestList, finite_score, lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from chainrule.progress import Progress
+
+_JSON = json.JSONDecoder(parse_int=float)  # Python's integers refuse numbers of more than 4300 digits
+_WRITTEN = json.JSONEncoder(ensure_ascii=False)
+
+
+def read_json_lists(name: str, progress: Progress) -> Iterator[NBestList]:
+    """Raises TextError, told with file and line."""
+    for line in lines_of(name, progress):
+        if line.text and not line.text.isspace():
+            yield _parsed(line)
+
+
+def write_json_list(
+    file: BinaryIO, found: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]
+) -> None:
+    """One list. scores: by name, one a hypothesis. order: in which the hypotheses are written."""
+    record: dict[str, Any] = {"id": found.id, "hypotheses": [{"text": text} for text in found.texts]}
+    if found.reference is not None:
+        record["reference"] = found.reference
+    if found.line:
+        record |= json.loads(found.line)
+    hypotheses = record["hypotheses"]
+    for i, hypothesis in enumerate(hypotheses):
+        hypothesis["scores"] = {name: float(values[i]) for name, values in scores.items()}
+        hypothesis.pop(SCORE, None)  # it stands among the scores
+    record["hypotheses"] = [hypotheses[i] for i in order]
+    file.write(_WRITTEN.encode(record).encode("utf-8", "surrogatepass") + b"\n")
+
+
+def _parsed(line: Line) -> NBestList:
+    try:
+        record: Any = _JSON.decode(line.text)
+    except json.JSONDecodeError as error:
+        raise line.error(
+            f"is not JSON: {error.msg} at column {error.colno}; expected one list of hypotheses a line"
+        ) from error
+    except RecursionError as error:
+        raise line.error("is JSON nested too deeply to be read; expected a list of hypotheses") from error
+    if not isinstance(record, dict) or not isinstance(record.get("hypotheses"), list):
+        raise line.error('found no list of hypotheses; expected {"hypotheses": [{"text": ..., "score": ...}, ...]}')
+    hypotheses = record["hypotheses"]
+    if not hypotheses:
+        raise line.error("there is no hypothesis in this list; leave it out, or give it one, if only an empty text")
+    reference = record.get("reference")
+    if reference is not None:
+        reference = _text(reference, line, "the reference")
+    texts, rows = [], []
+    for i, hypothesis in enumerate(hypotheses, 1):
+        if not isinstance(hypothesis, dict) or "text" not in hypothesis:
+            raise line.error(f"hypothesis {i} has no text; expected an object with text and score")
+        texts.append(_text(hypothesis["text"], line, f"the text of hypothesis {i}"))
+        rows.append(_scores(hypothesis, line, i))
+        if rows[-1].keys() != rows[0].keys():
+            missing = sorted(rows[0].keys() ^ rows[-1].keys())[0]
+            has, lacks = (1, i) if missing in rows[0] else (i, 1)
+            raise line.error(f"hypothesis {lacks} has no score {missing!r}, which hypothesis {has} has; give it to all")
+    scores = {name: tuple(row[name] for row in rows) for name in rows[0]}
+    return NBestList(_id(record, line), tuple(texts), scores, line.place, reference, line=line.text)
+
+
+def _id(record: dict[str, Any], line: Line) -> str:
+    found = record.get("id", str(line.number))
+    if isinstance(found, float) and found.is_integer():
+        found = str(int(found))
+    if not isinstance(found, str) or not found or any(character.isspace() for character in found):
+        raise line.error(f"the id is {found!r}; expected a text without white space, or a whole number")
+    return found
+
+
+def _text(value: object, line: Line, what: str) -> str:
+    """A text of one line: what is chosen is written a line each."""
+    if not isinstance(value, str):
+        raise line.error(f"{what} is no string")
+    if "\n" in value or "\r" in value:
+        raise line.error(f"{what} holds a line end; expected one line")
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        raise line.error(f"{what} holds half of a surrogate pair, which is no character; correct it")
+    return value
+
+
+def _scores(hypothesis: dict[str, Any], line: Line, i: int) -> dict[str, float]:
+    if "scores" not in hypothesis:
+        if SCORE not in hypothesis:
+            raise line.error(f'hypothesis {i} has no score; expected "score": a number, or "scores": {{name: number}}')
+        return {SCORE: finite_score(hypothesis[SCORE], line, f"the score of hypothesis {i}")}
+    scores = hypothesis["scores"]
+    if not isinstance(scores, dict):
+        raise line.error(f"the scores of hypothesis {i} are no object; expected a number for each name")
+    return {name: finite_score(value, line, f"the score {name!r} of hypothesis {i}") for name, value in scores.items()}

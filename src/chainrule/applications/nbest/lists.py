@@ -1,0 +1,78 @@
+"""What an n-best list is: hypotheses for one input, each with the scores that whatever made it gave it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from chainrule.errors import TextError
+from chainrule.text.plain import line_blocks
+from chainrule.text.streams import file_size, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chainrule.progress import Progress
+
+SCORE = "score"  # the name of a hypothesis' only score, where its format has no name for it
+
+
+@dataclass(frozen=True)
+class NBestList:
+    """The hypotheses for one input, in the order of their file, one at least."""
+
+    id: str
+    texts: tuple[str, ...]
+    scores: dict[str, tuple[float, ...]]  # by name, one a hypothesis; higher is better; all finite
+    place: str  # where it stands, for messages: "nbest.jsonl, line 7"
+    reference: str | None = None
+    kept: tuple[str, ...] = field(default=(), repr=False)  # what else Moses needs to write each hypothesis again
+    line: str = field(default="", repr=False)  # the JSON that it came from
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a file, with its number from 1."""
+
+    text: str
+    source: str
+    number: int
+
+    @property
+    def place(self) -> str:
+        return f"{self.source}, line {self.number}"
+
+    def error(self, what: str) -> TextError:
+        return TextError(f"{self.place}: {what}")
+
+
+def lines_of(name: str, progress: Progress, task: str = "reading") -> Iterator[Line]:
+    """The lines of a file, decompressed as its name says, or of standard input, as they come. Raises TextError."""
+    total = file_size(name) or None
+    with opened(name) as stream:
+        for block in line_blocks(stream, "strict", wait=False):
+            for number, text in enumerate(block.documents(), block.first):
+                yield Line(text, name, number)
+            progress(task, stream.place, total)
+
+
+def finite_score(value: object, line: Line, what: str) -> float:
+    """A number that a hypothesis can be compared by. what: names it, for the message. Raises TextError."""
+    try:
+        number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+    except (ValueError, OverflowError):
+        number = None
+    if number is None:
+        raise line.error(f"{what} is {_shown(value)}; expected a number")
+    if not math.isfinite(number):
+        raise line.error(f"{what} is {number}; expected a finite number, so that hypotheses can be compared")
+    return number
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."

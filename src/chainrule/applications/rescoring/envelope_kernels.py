@@ -1,0 +1,50 @@
+"""The compiled heart of minimum error tuning: which hypothesis of each list is best, as a weight goes from -inf to inf.
+
+Along a line in the space of weights every hypothesis' total is a line itself, so that a list's best hypotheses are the
+upper envelope of its lines (Och 2003, section 4).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chainrule.jit import kernel
+
+Array = NDArray[Any]
+
+
+@kernel
+def upper_envelopes(intercepts: Array, slopes: Array, offsets: Array, winners: Array, begins: Array) -> int:
+    """The rows of all lists' envelopes, list after list, and from where on each is best; how many these are.
+
+    A list's first winner is best from -inf on. Of lines that are equal, the first is kept.
+    """
+    count = 0
+    for i in range(offsets.size - 1):
+        start, stop = offsets[i], offsets[i + 1]
+        bottom = count
+        for place in np.argsort(slopes[start:stop], kind="mergesort"):
+            row = start + place
+            begin = -np.inf
+            is_beaten = False
+            while count > bottom:
+                top = winners[count - 1]
+                if slopes[row] == slopes[top]:
+                    if intercepts[row] <= intercepts[top]:
+                        is_beaten = True
+                        break
+                    count -= 1
+                    continue
+                begin = (intercepts[top] - intercepts[row]) / (slopes[row] - slopes[top])
+                if begin > begins[count - 1] or count == bottom + 1:
+                    break
+                count -= 1
+            if is_beaten:
+                continue
+            winners[count] = row
+            begins[count] = begin if count > bottom else -np.inf
+            count += 1
+    return count

@@ -1,0 +1,79 @@
+"""BLEU (Papineni and others 2002) as sacreBLEU counts it: the library cuts texts and counts, here it is only summed up.
+
+The package sacrebleu is an extra; it is imported when BLEU is first asked for.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float64, Int64
+    from numpy import ndarray
+
+_ORDER = 4
+
+
+def has_bleu() -> bool:
+    """Whether BLEU can be measured here."""
+    return find_spec("sacrebleu") is not None
+
+
+class Bleu:
+    """Corpus BLEU of 0 .. 100 with sacreBLEU's own settings: one reference, 13a tokens, exponential smoothing."""
+
+    name = short = "BLEU"
+    lower_is_better = False
+
+    def __init__(self) -> None:
+        """Raises SettingError where sacrebleu is not installed."""
+        if not has_bleu():
+            raise SettingError("BLEU needs the package sacrebleu: pip install 'chainrule[bleu]'")
+
+    @cached_property
+    def _metric(self) -> Any:
+        from sacrebleu.metrics.bleu import BLEU
+
+        return BLEU(effective_order=True)  # says nothing about the counts; without it, sentences are warned of
+
+    @property
+    def signature(self) -> str:
+        """sacreBLEU's, of a corpus."""
+        from sacrebleu.metrics.bleu import BLEU
+
+        metric = BLEU()
+        metric.corpus_score(["a"], [["a"]])  # which tells it the number of references
+        return str(metric.get_signature())
+
+    def statistics(self, texts: Sequence[str], references: Sequence[str]) -> Int64[ndarray, "texts 10"]:
+        """Matching n-grams of orders 1 .. 4, all n-grams of orders 1 .. 4, and the lengths of text and reference."""
+        rows = np.zeros((len(texts), 2 * _ORDER + 2), np.int64)
+        for row, text, reference in zip(rows, texts, references, strict=True):
+            score = self._metric.sentence_score(text, [reference])
+            row[:] = [*score.counts, *score.totals, score.sys_len, score.ref_len]
+        return rows
+
+    def value(self, sums: Float64[ndarray, "*several 10"]) -> Float64[ndarray, "*several"]:
+        """Brevity penalty times the geometric mean of the precisions (Papineni and others, section 2.3).
+
+        An order without a match counts as 1/2, 1/4, ... of one (smoothing 3 of Chen and Cherry 2014); a corpus without
+        any match, or without n-grams of some order, has 0.
+        """
+        sums = np.asarray(sums, np.float64)
+        matches, totals = sums[..., :_ORDER], sums[..., _ORDER : 2 * _ORDER]
+        length, reference = sums[..., -2], sums[..., -1]
+        missing = np.cumsum(matches == 0, axis=-1)
+        smoothed = np.where(matches == 0, 0.5**missing, matches)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = np.exp(np.log(smoothed / totals).mean(axis=-1))
+            brevity = np.where(length < reference, np.exp(1 - reference / length), 1.0)
+            found = 100 * brevity * mean
+        return np.where((matches[..., 0] > 0) & (totals > 0).all(axis=-1), found, 0.0)

@@ -1,0 +1,44 @@
+"""The compiled edit distance: many pairs of sequences in one call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chainrule.jit import kernel
+
+Array = NDArray[Any]
+
+
+@kernel
+def edit_distances(ours: Array, our_offsets: Array, theirs: Array, their_offsets: Array, distances: Array) -> None:
+    """distances[i] = the fewest insertions, deletions and substitutions that make sequence i of ours that of theirs.
+
+    Two sequences lie between neighbouring offsets of their arrays. What they begin and end with alike is passed over.
+    """
+    longest = 0
+    for i in range(distances.size):
+        longest = max(longest, their_offsets[i + 1] - their_offsets[i])
+    row = np.empty(longest + 1, np.int64)
+    for i in range(distances.size):
+        start, stop = our_offsets[i], our_offsets[i + 1]
+        first, last = their_offsets[i], their_offsets[i + 1]
+        while start < stop and first < last and ours[start] == theirs[first]:
+            start += 1
+            first += 1
+        while start < stop and first < last and ours[stop - 1] == theirs[last - 1]:
+            stop -= 1
+            last -= 1
+        for j in range(last - first + 1):
+            row[j] = j
+        for k in range(start, stop):
+            diagonal = row[0]
+            row[0] += 1
+            for j in range(1, last - first + 1):
+                above = row[j]
+                changed = diagonal + (ours[k] != theirs[first + j - 1])
+                row[j] = min(min(above, row[j - 1]) + 1, changed)
+                diagonal = above
+        distances[i] = row[last - first]
