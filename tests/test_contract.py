@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from oracles import BEGIN, END, UNKNOWN, random_backoff_grams, table_of
+from random_networks import DOCUMENT_NETWORKS, STREAM_NETWORKS, random_model
 
 import chainrule
 from chainrule import NGramConfig, UniformConfig
@@ -49,15 +50,23 @@ MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {
     "6-gram of bytes, most of them never seen": learnt(NGramConfig(order=6), "byte"),
     "4-gram with missing suffixes": with_missing_suffixes,
 }
+for name, config in {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}.items():
+    MODELS[name] = lambda text, config=config: random_model(config)
+STREAMS = set(STREAM_NETWORKS)  # what they remember goes on over the ends of documents
 CLOSE = 1e-4
 
 
 @pytest.fixture(scope="session", params=MODELS)
-def model(request: pytest.FixtureRequest, fixtures: Path) -> LanguageModel[Any]:
-    return MODELS[request.param](fixtures / "train.txt")
+def name(request: pytest.FixtureRequest) -> str:
+    return request.param
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
+def model(name: str, fixtures: Path) -> LanguageModel[Any]:
+    return MODELS[name](fixtures / "train.txt")
+
+
+@pytest.fixture(scope="session")
 def prefixes(model: LanguageModel[Any]) -> list[np.ndarray]:
     """Of unequal lengths; made by drawing likely and unlikely words in turn, so that contexts are seen and unseen."""
     chance = np.random.default_rng(11)
@@ -111,11 +120,14 @@ def test_score_equals_stepping(model, prefixes, end: bool) -> None:
         np.testing.assert_allclose(found, stepped(model, ids(), tokens), rtol=0, atol=CLOSE)
 
 
-def test_a_stream_is_scored_as_its_documents(model, prefixes) -> None:
+def test_a_stream_is_scored_as_its_documents_or_as_one_text(model, prefixes, name: str) -> None:
     stream = np.concatenate([np.append(prefix, ids(END)) for prefix in prefixes])
     found = model.score_stream(stream)
     assert found.dtype == np.float32
-    assert np.array_equal(found, np.concatenate(model.score(prefixes)))
+    if name in STREAMS:
+        np.testing.assert_allclose(found, stepped(model, ids(), stream), rtol=0, atol=CLOSE)
+    else:
+        assert np.array_equal(found, np.concatenate(model.score(prefixes)))
     assert model.score_stream(ids()).size == 0
     with pytest.raises(SettingError, match="there is no token"):
         model.score_stream(ids(model.vocabulary_size))
@@ -237,7 +249,7 @@ def test_a_draw_takes_what_is_not_banned_as_often_as_its_probability_says(model,
     row[banned] = -np.inf
     expected = np.exp(row) / np.exp(row).sum() * draws
     likely = np.append(np.flatnonzero(expected >= 50), model.vocabulary_size)  # the last: all others together
-    expected = np.append(expected[likely[:-1]], draws - expected[likely[:-1]].sum())
+    expected = np.append(expected[likely[:-1]], max(0.0, draws - expected[likely[:-1]].sum()))
     counts = np.bincount(tokens, minlength=model.vocabulary_size)
     counts = np.append(counts[likely[:-1]], draws - counts[likely[:-1]].sum())
     assert not set(tokens.tolist()) & {BEGIN, *banned}
@@ -265,12 +277,13 @@ def test_impossible_draws_are_errors(model, uniforms: list[float], banned: list[
         model.draw(model.start([ids(), ids()]), np.array(uniforms), banned)
 
 
-def test_the_end_starts_the_next_document(model, prefixes) -> None:
+def test_the_end_starts_the_next_document_which_a_stream_reads_after_those_before(model, prefixes, name: str) -> None:
     state = model.advance(model.start(prefixes), ids(*[END] * len(prefixes)))
-    fresh = [ids()] * len(prefixes)
-    np.testing.assert_allclose(model.next_log_probs(state), next_after(model, fresh), rtol=0, atol=CLOSE)
+    before = [np.append(prefix, ids(END)) if name in STREAMS else ids() for prefix in prefixes]
+    np.testing.assert_allclose(model.next_log_probs(state), next_after(model, before), rtol=0, atol=CLOSE)
     state = model.advance(state, ids(*[3] * len(prefixes)))
-    np.testing.assert_allclose(model.next_log_probs(state), next_after(model, [ids(3)] * len(prefixes)), atol=CLOSE)
+    after = [np.append(prefix, ids(3)) for prefix in before]
+    np.testing.assert_allclose(model.next_log_probs(state), next_after(model, after), rtol=0, atol=CLOSE)
 
 
 def test_no_rows_are_fine(model) -> None:

@@ -1,0 +1,73 @@
+"""From a configuration to a network: configurations go no deeper than here and the encoders."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from chainrule.neural.config import NetworkConfig, RecurrentConfig, TransformerConfig
+from chainrule.neural.encoders.recurrent import Recurrent
+from chainrule.neural.encoders.transformer import Transformer
+from chainrule.neural.layers import Embedding, initialise, norm
+from chainrule.neural.network import Network
+from chainrule.neural.output import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
+
+
+def build(config: NetworkConfig, vocabulary_size: int, counts: Tensor | None = None) -> Network:
+    """A network with the weights that training begins with, drawn by torch's random numbers.
+
+    counts: (V,), how often each token is in the training text, for outputs that sort or draw tokens by it.
+    Raises SettingError where the configuration does not suit the vocabulary.
+    """
+    embedding, encoder, output_weight, bias = (
+        _transformer(config, vocabulary_size)
+        if isinstance(config, TransformerConfig)
+        else _recurrent(config, vocabulary_size)
+    )
+    counts = torch.zeros(vocabulary_size, device="cpu") if counts is None else counts
+    if config.output == "adaptive":
+        cutoffs = config.cutoffs or _cutoffs(vocabulary_size)
+        return Network(config, embedding, encoder, AdaptiveSoftmax(encoder.width, counts, cutoffs))
+    full = FullSoftmax(output_weight, bias=bias or config.output == "nce")
+    if config.output == "full":
+        return Network(config, embedding, encoder, full)
+    if config.output == "nce" and full.bias is not None:  # so that the scores of all tokens begin as a distribution
+        nn.init.constant_(full.bias, -math.log(vocabulary_size))
+    sampled = SampledSoftmax(full, config.output, config.noise_samples, counts, config.noise_power)
+    return Network(config, embedding, encoder, sampled)
+
+
+def _transformer(config: TransformerConfig, vocabulary_size: int) -> tuple[Embedding, Transformer, nn.Parameter, bool]:
+    """The output's weight is its last but one, and whether the output has a bias its last."""
+    width = config.width
+    embedding = Embedding(
+        vocabulary_size,
+        width,
+        scale=math.sqrt(width) if config.scaled_embedding else 1.0,
+        norm=norm(config.norm, width, gain=config.norm_gain, bias=config.biases) if config.embedding_norm else None,
+    )
+    spread = 0.02 if config.initialisation == "gpt2" else width**-0.5 if config.tied else 1.0
+    nn.init.normal_(embedding.weight, std=spread)
+    weight = embedding.weight
+    if not config.tied:
+        weight = nn.Parameter(torch.zeros(vocabulary_size, width))
+        if not config.zero_projections:
+            initialise(weight, config.initialisation)
+    return embedding, Transformer(config), weight, False
+
+
+def _recurrent(config: RecurrentConfig, vocabulary_size: int) -> tuple[Embedding, Recurrent, nn.Parameter, bool]:
+    embedding = Embedding(vocabulary_size, config.input_width, token_dropout=config.embedding_dropout)
+    nn.init.normal_(embedding.weight, std=config.input_width**-0.5 if config.tied else 1.0)
+    weight = embedding.weight
+    if not config.tied:
+        weight = nn.Parameter(torch.empty(vocabulary_size, config.output_width))
+        initialise(weight, "fan_in")
+    return embedding, Recurrent(config), weight, True
+
+
+def _cutoffs(vocabulary_size: int) -> tuple[int, ...]:
+    """A tenth of the vocabulary in the head, the next three tenths in a cluster, and the rest in another."""
+    return tuple(sorted({max(1, vocabulary_size // 10), max(1, 4 * vocabulary_size // 10)}))

@@ -1,0 +1,219 @@
+"""A decoder of Transformer blocks, with a cache of keys and values to go on from.
+
+Legend: B batch, T time, D width, H heads, K heads of keys and values, d numbers in a head.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, cast
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from chainrule.neural.attention import Sight, attend, cached_sight, causal_sight
+from chainrule.neural.cache import Cache
+from chainrule.neural.layers import FeedForward, initialise, norm
+from chainrule.neural.positions import ALiBi, Learned, Relative, Rotary, Sinusoidal, Turn, turned
+
+if TYPE_CHECKING:
+    from chainrule.neural.config import TransformerConfig
+    from chainrule.neural.states import State
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention (Vaswani 2017); with fewer heads of keys grouped (Ainslie 2023) or multi-query."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.heads, self.key_heads, self.head_width = config.heads, config.key_heads, config.width // config.heads
+        self.dropout = config.attention_dropout
+        rows = (self.heads + 2 * self.key_heads) * self.head_width
+        self.query_key_value = nn.Linear(config.width, rows, bias=config.biases)
+        self.out = nn.Linear(config.width, config.width, bias=config.biases)
+        self.normed = config.query_key_norm
+        gained = config.query_key_norm and config.norm_gain
+        self.gains = nn.ParameterList(torch.ones(self.head_width) for _ in range(2 * gained))  # of queries, of keys
+
+    def forward(self, x: Tensor, sight: Sight, turn: Turn | None, cache: Cache | None, layer: int) -> Tensor:
+        """(B, T, D) -> (B, T, D). cache: where keys and values of this layer go, and those before them come from."""
+        both = self.heads + self.key_heads
+        query_key, value = self.query_key_value(x).unflatten(-1, (-1, self.head_width)).split([both, self.key_heads], 2)
+        if self.normed:  # (B, T, H+K, d)
+            query_key = F.rms_norm(query_key, (self.head_width,))
+            if self.gains:
+                query_gain, key_gain = self.gains
+                query_key = query_key * torch.cat(
+                    (query_gain.expand(self.heads, -1), key_gain.expand(self.key_heads, -1))
+                )
+        if turn is not None:
+            query_key = turned(query_key, turn)
+        query, key = query_key.transpose(1, 2).split([self.heads, self.key_heads], 1)
+        value = value.transpose(1, 2)
+        if cache is not None:
+            key, value = cache.appended(layer, key, value)
+        found = attend(query, key, value, sight, self.dropout if self.training else 0.0)
+        return cast(Tensor, self.out(found.transpose(1, 2).flatten(2)))
+
+
+class Block(nn.Module):
+    """Attention and a feed-forward layer, each added to what it was given."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.attention = Attention(config)
+        self.feed_forward = FeedForward(config.feed_forward, config.width, config.hidden_width, bias=config.biases)
+        self.post, self.parallel = config.norm_place == "post", config.parallel
+        self.norms = nn.ModuleList(_norm(config) for _ in range(1 if config.parallel else 2))
+        self.dropout = config.dropout
+
+    def forward(self, x: Tensor, sight: Sight, turn: Turn | None, cache: Cache | None, layer: int) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        given = x if self.post else self.norms[0](x)
+        found = self.attention(given, sight, turn, cache, layer)
+        if self.parallel:
+            x = x + self._dropped(found + self.feed_forward(given))
+            return self.norms[0](x) if self.post else x
+        x = x + self._dropped(found)
+        if self.post:
+            x = self.norms[0](x)
+            return cast(Tensor, self.norms[1](x + self._dropped(self.feed_forward(x))))
+        return x + self._dropped(self.feed_forward(self.norms[1](x)))
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.dropout, self.training) if self.dropout else x
+
+
+class Transformer(nn.Module):
+    """Each token sees itself and those before it in its row.
+
+    A state holds at most `context` tokens: before one more is read, the older half is dropped, and the younger half
+    (rounded down) is read again by itself. So the n-th token is read in the window that `window_start` tells, however
+    the text was cut into calls. Where `window` restricts each layer and places are relative, a state never fills.
+    """
+
+    looks_right = False
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.width, self.window, self.layers = config.width, config.window, config.layers
+        self.context = None if config.window is not None and not _is_absolute(config) else config.context
+        self.dropout = config.dropout
+        self.places: Learned | Sinusoidal | None = None
+        self.rotary: Rotary | None = None
+        self.bias: ALiBi | Relative | None = None
+        if config.positions == "learned":
+            self.places = Learned(config.context, config.width)
+        elif config.positions == "sinusoidal":
+            self.places = Sinusoidal(config.width)
+        elif config.positions == "rotary":
+            self.rotary = Rotary(config.width // config.heads, config.rotary_base)
+        elif config.positions == "alibi":
+            self.bias = ALiBi(config.heads)
+        elif config.positions == "relative":
+            self.bias = Relative(config.heads)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.norm = _norm(config) if config.norm_place == "pre" else None
+        self._initialise(config)
+
+    @property
+    def reach(self) -> int | None:
+        """How many tokens a prediction depends on where a state never fills."""
+        return None if self.window is None else self.layers * (self.window - 1) + 1
+
+    @property
+    def kept(self) -> int:
+        """How many tokens a full state reads again."""
+        assert self.context is not None
+        return self.context // 2
+
+    def start(self, rows: int) -> Cache:
+        """The state of rows that have read nothing."""
+        return Cache.empty(rows, self.layers, next(self.parameters()).device)
+
+    def forward(self, x: Tensor, state: State = None, starts: Tensor | None = None) -> tuple[Tensor, State]:
+        """x: (B, T, D). state: what `start` or this gave; without one, rows are read from their beginning and nothing
+        is kept to go on from. starts: (B, T), True where a row forgets what it has read and begins anew.
+        """
+        if state is None:
+            return self._read(x, starts), None
+        assert isinstance(state, Cache)
+        return self._read_on(x, state, starts)
+
+    def _read(self, x: Tensor, starts: Tensor | None) -> Tensor:
+        length = x.shape[1]
+        columns = torch.arange(length, device=x.device)
+        documents = None if starts is None else starts.cumsum(1)
+        places = columns[None]
+        if starts is not None:
+            places = columns - torch.where(starts, columns, 0).cummax(1).values
+        sight = causal_sight(length, x.device, window=self.window, bias=self.bias, documents=documents)
+        return self._through(x, places, sight, None)
+
+    def _read_on(self, x: Tensor, cache: Cache, starts: Tensor | None) -> tuple[Tensor, Cache]:
+        length = x.shape[1]
+        if self.context is not None and length > 1 and cache.longest + length > self.context:
+            parts = []
+            for place in range(length):
+                part, cache = self._read_on(
+                    x[:, place : place + 1], cache, None if starts is None else starts[:, place : place + 1]
+                )
+                parts.append(part)
+            return torch.cat(parts, 1), cache
+        if self.context is not None and cache.longest + length > self.context:
+            cache = self._halved(cache)
+        cache, columns, first = cache.grown(x, starts, self.window, keep_inputs=self.context is not None)
+        places = columns[None] - (cache.first[:1, None] if first is None else first)
+        even = first is None
+        if even and cache.begin == cache.columns - length and self.window is None and self.bias is None:
+            sight = Sight(causal=length > 1)  # nothing was read before
+        elif even and length == 1 and self.bias is None:
+            sight = Sight()  # the cache shows nothing but what is seen
+        else:
+            keys = torch.arange(cache.begin, cache.columns, device=x.device)
+            sight = cached_sight(columns, keys, first, self.window, self.bias)
+        return self._through(x, places, sight, cache), cache
+
+    def _through(self, x: Tensor, places: Tensor, sight: Sight, cache: Cache | None) -> Tensor:
+        if self.places is not None:
+            x = x + self.places(places).to(x.dtype)
+        if self.dropout:
+            x = F.dropout(x, self.dropout, self.training)
+        if sight.mask is not None and sight.mask.is_floating_point():
+            sight = sight._replace(mask=sight.mask.to(x.dtype))
+        turn = None if self.rotary is None else self.rotary(places, x)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, sight, turn, cache, layer)
+        return x if self.norm is None else self.norm(x)
+
+    def _halved(self, cache: Cache) -> Cache:
+        """Rows that are full keep the younger half of what they have read, which they read again by itself."""
+        assert self.context is not None
+        full = cache.rows_of(self.context)
+        fresh = self.start(len(full))
+        if self.kept:
+            _, fresh = self._read_on(cache.last_inputs(full, self.kept), fresh, None)
+        return cache.replaced(full, fresh)
+
+    def _initialise(self, config: TransformerConfig) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                initialise(module.weight, config.initialisation)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+        for name, weight in self.named_parameters():
+            if not name.endswith(("out.weight", "down.weight")):
+                continue
+            if config.zero_projections:
+                nn.init.zeros_(weight)
+            elif config.initialisation == "gpt2":  # so that the sum over all blocks has the variance of one
+                initialise(weight, "gpt2", scale=1 / math.sqrt(2 * config.layers))
+
+
+def _norm(config: TransformerConfig) -> nn.Module:
+    return norm(config.norm, config.width, gain=config.norm_gain, bias=config.biases)
+
+
+def _is_absolute(config: TransformerConfig) -> bool:
+    return config.positions in ("learned", "sinusoidal")

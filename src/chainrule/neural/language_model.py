@@ -1,0 +1,296 @@
+"""A network behind the waist.
+
+Before the first token of a text the network is fed with </s>, as between the documents of a stream. What it remembers
+over the end of a document is its own setting: a stream's memory goes on, a document's begins anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.neural import states
+from chainrule.neural.scoring import WARM_UP, batches_of, padded, pieces_of, stride, window_start
+from chainrule.protocol import (
+    END,
+    NAN_FOUND,
+    NOTHING_TO_DRAW,
+    UNKNOWN,
+    as_tokens,
+    check_draw,
+    check_log_probs,
+    check_prefixes,
+    check_tokens,
+    top_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float32, Float64, Int32
+    from numpy import ndarray
+
+    from chainrule.neural.network import Network
+
+    Tokens = Int32[ndarray, " tokens"]
+
+_READ_AT_ONCE = 2048  # tokens of a row, where a state goes on from one part of it to the next
+
+
+@dataclass
+class _Next:
+    """What is known of the next tokens of some rows; distributions are made once, when they are first asked for."""
+
+    hidden: Tensor  # (rows, D)
+    log_probs: Tensor | None = None  # (rows, V)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Rows of text that were read. Selecting rows copies nothing: only a step does.
+
+    rows: which row of the memory and of the next tokens each row is; None: its own.
+    """
+
+    memory: states.State
+    next: _Next
+    rows: Int32[ndarray, " rows"] | None = field(default=None)
+
+    def __len__(self) -> int:
+        return len(self.next.hidden) if self.rows is None else len(self.rows)
+
+
+class NeuralModel:
+    """P(w | all tokens before it, as far as the network looks back)."""
+
+    end = END
+
+    def __init__(self, network: Network) -> None:
+        """Sets the network to evaluation: nothing is dropped out."""
+        self.network = network.eval()
+        self.vocabulary_size = network.vocabulary_size
+
+    @property
+    def stream_signature(self) -> str:
+        """How much context a token has in `score_stream`."""
+        encoder = self.network.causal
+        parts = [f"context:{self.network.memory}"]
+        if encoder.context is not None:
+            parts += [f"window:{encoder.context}", f"stride:{stride(encoder.context)}"]
+        elif encoder.reach is not None:
+            parts.append(f"reach:{encoder.reach}")
+        elif self.network.memory == "stream":
+            parts.append(f"warm-up:{WARM_UP}")
+        return "|".join(parts)
+
+    def score(
+        self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """As `Scorer.score`: each sequence is a text of its own."""
+        return self._score(sequences, prefixes, end=end, unknown=False)[0]
+
+    def unknown_log_probs(
+        self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """As `LanguageModel.unknown_log_probs`."""
+        return self._score(sequences, prefixes, end=end, unknown=True)[1]
+
+    def score_stream(self, stream: Tokens) -> Float32[ndarray, " tokens"]:
+        """As `Scorer.score_stream`; where the memory is a stream's, documents see those before them."""
+        return self.score_stream_with_unknown(stream, unknown=False)[0]
+
+    def score_stream_with_unknown(
+        self, stream: Tokens, *, unknown: bool = True
+    ) -> tuple[Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]:
+        """The log-probabilities of a stream's tokens, and of <unk> at their places: zeros, if it is not asked for."""
+        stream = as_tokens(stream)
+        check_tokens(stream, self.vocabulary_size)
+        if self.network.memory == "stream":
+            scores, others = self._score_rows([stream], unknown=unknown, warm_up=WARM_UP)
+        else:
+            scores, others = self._score_rows(_documents(stream), unknown=unknown)
+        empty = np.empty(0, np.float32)
+        return np.concatenate([empty, *scores]), np.concatenate([empty, *others])
+
+    @torch.inference_mode()
+    def start(self, prefixes: Sequence[Tokens]) -> Reading:
+        """As `LanguageModel.start`."""
+        if not prefixes:
+            return Reading(self.network.start(0), _Next(torch.zeros(0, self.network.causal.width)))
+        rows = [self._seen_at_the_end(as_tokens(prefix)) for prefix in prefixes]
+        tokens = padded(rows, END, left=True)
+        lengths = np.array([len(row) for row in rows])
+        starts = None
+        if lengths.min() < lengths.max():
+            starts = self._tensor(np.arange(tokens.shape[1]) == (tokens.shape[1] - lengths)[:, None])
+        hidden, memory = self._read(self._tensor(tokens), self.network.start(len(rows)), starts)
+        return Reading(memory, _Next(hidden[:, -1].clone()))
+
+    @torch.inference_mode()
+    def advance(self, state: Reading, tokens: Int32[ndarray, " rows"]) -> Reading:
+        """As `LanguageModel.advance`; the state that is given stays usable."""
+        if len(tokens) != len(state):
+            raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one to each")
+        tokens = as_tokens(tokens)
+        check_tokens(tokens, self.vocabulary_size)
+        if not len(tokens):
+            return state
+        memory = state.memory
+        if state.rows is not None:
+            memory = states.select(memory, self._tensor(state.rows.astype(np.int64)))
+        starts = None
+        if self.network.memory == "document" and (tokens == END).any():
+            starts = self._tensor(tokens == END)[:, None]
+        hidden, memory = self._read(self._tensor(tokens.astype(np.int64))[:, None], memory, starts)
+        return Reading(memory, _Next(hidden[:, -1]))
+
+    def select(self, state: Reading, rows: Int32[ndarray, " new_rows"]) -> Reading:
+        """As `LanguageModel.select`; costs nothing until the next step."""
+        chosen = np.asarray(rows) if state.rows is None else state.rows[rows]
+        if len(chosen) == len(state.next.hidden) and np.array_equal(chosen, np.arange(len(chosen))):
+            return replace(state, rows=None)
+        return replace(state, rows=chosen)
+
+    def next_log_probs(self, state: Reading) -> Float32[ndarray, "rows vocab"]:
+        """As `LanguageModel.next_log_probs`."""
+        found = self._log_probs(state).cpu().numpy()
+        rows = found.copy() if state.rows is None else found[state.rows]
+        check_log_probs(rows)
+        return rows
+
+    @torch.inference_mode()
+    def top(self, state: Reading, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
+        """As `LanguageModel.top`."""
+        if k < 1:
+            raise SettingError(f"k is {k}; expected 1 or more")
+        rows = self._log_probs(state)
+        k = min(k, self.vocabulary_size)
+        log_probs, tokens = rows.topk(k)
+        if not bool((log_probs[:, :1] <= 0).all()):  # NaN is not, either
+            raise ModelFormatError(NAN_FOUND)
+        tokens, order = tokens.sort(1)  # equal ones by lower id: by id first, and then by what they have
+        log_probs, order = log_probs.gather(1, order).sort(dim=1, descending=True, stable=True)
+        best, ids = log_probs.cpu().numpy(), tokens.gather(1, order).to(torch.int32).cpu().numpy()
+        shared = ((rows >= log_probs[:, -1:]).sum(1) > k).cpu().numpy()  # others have as much as the last one
+        for row in np.flatnonzero(shared):
+            _, ids[row : row + 1] = top_of(rows[row : row + 1].cpu().numpy(), k)
+        return (best.copy(), ids) if state.rows is None else (best[state.rows], ids[state.rows])
+
+    @torch.inference_mode()
+    def draw(
+        self, state: Reading, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
+    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
+        """As `LanguageModel.draw`."""
+        forbidden = check_draw(len(state), uniforms, banned, self.vocabulary_size)
+        log_probs = self._log_probs(state)
+        probs = log_probs.double().exp()
+        if len(forbidden):
+            probs[:, self._tensor(forbidden.astype(np.int64))] = 0
+        cumulative = probs.cumsum(1)
+        totals = cumulative[:, -1:]
+        if bool(totals.isnan().any()):
+            raise ModelFormatError(NAN_FOUND)
+        if not bool((totals > 0).all()):
+            raise SettingError(NOTHING_TO_DRAW)
+        wanted = self._tensor(np.asarray(uniforms, np.float64))[:, None]
+        rows = torch.arange(len(wanted), device=totals.device)
+        if state.rows is not None:
+            rows = self._tensor(state.rows.astype(np.int64))
+        if len(totals) == 1:
+            tokens = torch.searchsorted(cumulative[0], wanted[:, 0] * totals[0], right=True)[:, None]
+        else:
+            tokens = torch.searchsorted(cumulative[rows], wanted * totals[rows], right=True)
+        tokens = tokens.clamp(max=self.vocabulary_size - 1)[:, 0]
+        found = log_probs[rows, tokens].cpu().numpy()
+        check_log_probs(found)
+        return found, tokens.to(torch.int32).cpu().numpy()
+
+    def _score(
+        self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool, unknown: bool
+    ) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
+        """The log-probabilities of each sequence's tokens, and of <unk> at their places."""
+        check_prefixes(len(sequences), prefixes)
+        rows: list[Tokens] = []
+        spans: list[slice] = []
+        place = 0
+        for i, sequence in enumerate(sequences):
+            before = as_tokens([] if prefixes is None else prefixes[i])
+            text = np.concatenate([before, as_tokens(sequence), np.full(int(end), END, np.int32)])
+            check_tokens(text, self.vocabulary_size)
+            rows += [text] if self.network.memory == "stream" else _documents(text)
+            spans.append(slice(place + len(before), place + len(text)))
+            place += len(text)
+        scores, others = (
+            np.concatenate([np.empty(0, np.float32), *found]) for found in self._score_rows(rows, unknown=unknown)
+        )
+        return [scores[span] for span in spans], [others[span] for span in spans]
+
+    @torch.inference_mode()
+    def _score_rows(
+        self, rows: Sequence[Tokens], *, unknown: bool, warm_up: int | None = None
+    ) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
+        """For each row, the log-probabilities of its tokens after </s>, and of <unk> at their places."""
+        inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
+        scores, others = ([np.zeros(len(row), np.float32) for row in rows] for _ in range(2))
+        lengths = [len(row) for row in rows]
+        for batch in batches_of(pieces_of(lengths, self.network.causal, warm_up=warm_up)):
+            tokens = self._tensor(padded([inputs[row][begin:end] for row, begin, _, end in batch], END))
+            targets = self._tensor(padded([rows[row][begin:end] for row, begin, _, end in batch], END))
+            found = self._log_probs_of(tokens, targets, unknown=unknown)
+            for i, (row, begin, first, end) in enumerate(batch):
+                scores[row][first:end] = found[0][i, first - begin : end - begin]
+                if unknown:
+                    others[row][first:end] = found[1][i, first - begin : end - begin]
+        for each in (*scores, *others):
+            check_log_probs(each)
+        return scores, others
+
+    def _log_probs_of(self, tokens: Tensor, targets: Tensor, *, unknown: bool) -> list[Float32[ndarray, "rows most"]]:
+        """Of the targets, and of <unk>, after the tokens of each row up to the same place."""
+        encoder, output = self.network.causal, self.network.output
+        can_go_on = encoder.context is None and encoder.reach is None
+        state: states.State = None
+        parts: list[list[Tensor]] = [[], []]
+        for begin in range(0, tokens.shape[1], _READ_AT_ONCE) if can_go_on else [0]:
+            part = slice(begin, begin + _READ_AT_ONCE if can_go_on else None)
+            hidden, state = self._read(tokens[:, part], state, None)
+            parts[0].append(output.log_probs_of(hidden, targets[:, part]))
+            if unknown:
+                parts[1].append(output.log_probs_of(hidden, torch.full_like(targets[:, part], UNKNOWN)))
+        return [torch.cat(part, 1).cpu().numpy() for part in parts if part]
+
+    def _read(self, tokens: Tensor, state: states.State, starts: Tensor | None) -> tuple[Tensor, states.State]:
+        """As `Network.forward`, but that it begins anew only where `starts` says so: rows hold no borders."""
+        return self.network.causal(self.network.embedding(tokens), state, starts)
+
+    @torch.inference_mode()
+    def _log_probs(self, state: Reading) -> Tensor:
+        """Of the rows that the state was made with."""
+        if state.next.log_probs is None:
+            state.next.log_probs = self.network.output.log_probs(state.next.hidden)
+        return state.next.log_probs
+
+    def _seen_at_the_end(self, prefix: Tokens) -> Tokens:
+        """</s> and a prefix, from where it is still seen when its last token is read."""
+        check_tokens(prefix, self.vocabulary_size)
+        inputs = np.concatenate([[END], prefix])
+        encoder = self.network.causal
+        if self.network.memory == "document":
+            inputs = inputs[np.flatnonzero(inputs == END)[-1] :]
+        if encoder.context is not None:
+            return inputs[window_start(len(inputs), encoder.context) :]
+        return inputs if encoder.reach is None else inputs[-encoder.reach :]
+
+    def _tensor(self, array: ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self.network.device)
+
+
+def _documents(stream: Tokens) -> list[Tokens]:
+    """A stream, cut behind each </s>."""
+    parts = np.split(stream, np.flatnonzero(stream == END) + 1)
+    return parts if len(parts[-1]) else parts[:-1]

@@ -1,0 +1,100 @@
+"""The layers that encoders share: the vectors of tokens, norms, feed-forward layers, and how weights begin."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chainrule.neural.config import FeedForward as FeedForwardKind
+    from chainrule.neural.config import Initialisation, Norm
+
+
+class Embedding(nn.Module):
+    """The vector of each token: scaled, normalised and dropped out as asked."""
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        width: int,
+        *,
+        scale: float = 1.0,
+        norm: nn.Module | None = None,
+        token_dropout: float = 0.0,
+    ) -> None:
+        """token_dropout: the share of tokens whose vectors are 0 in all places of a batch (Gal and Ghahramani 2016)."""
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocabulary_size, width))
+        self.scale, self.norm, self.token_dropout = scale, norm, token_dropout
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(B, T) -> (B, T, D)."""
+        x = F.embedding(tokens, self.weight)
+        if self.training and self.token_dropout:
+            kept = F.dropout(x.new_ones(len(self.weight)), self.token_dropout)
+            x = x * kept[tokens].unsqueeze(-1)
+        if self.scale != 1:
+            x = x * self.scale
+        return x if self.norm is None else self.norm(x)
+
+
+def norm(kind: Norm, width: int, *, gain: bool, bias: bool) -> nn.Module:
+    """LayerNorm (Ba 2016) or RMSNorm (Zhang and Sennrich 2019). bias: a LayerNorm with a gain has a shift, too."""
+    if kind == "layer":
+        return nn.LayerNorm(width, elementwise_affine=gain, bias=bias and gain)
+    return nn.RMSNorm(width, elementwise_affine=gain)
+
+
+class FeedForward(nn.Module):
+    """W2 a(W1 x), or gated W2 (a(W1 x) * W3 x) (Shazeer 2020), where W1 and W3 are one matrix."""
+
+    def __init__(self, kind: FeedForwardKind, width: int, hidden: int, *, bias: bool) -> None:
+        super().__init__()
+        self.gated = kind in ("swiglu", "geglu")
+        self.up = nn.Linear(width, 2 * hidden if self.gated else hidden, bias=bias)
+        self.down = nn.Linear(hidden, width, bias=bias)
+        self.activation = _ACTIVATIONS[kind]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        hidden: Tensor = self.up(x)
+        if self.gated:
+            gate, hidden = hidden.chunk(2, -1)
+            return self.down(self.activation(gate) * hidden)
+        return self.down(self.activation(hidden))
+
+
+def relu_squared(x: Tensor) -> Tensor:
+    """So et al. 2021 (Primer)."""
+    return F.relu(x).square()
+
+
+def gelu(x: Tensor) -> Tensor:
+    """Hendrycks and Gimpel 2016, in the form with tanh that GPT-2 uses."""
+    return F.gelu(x, approximate="tanh")
+
+
+_ACTIVATIONS: dict[FeedForwardKind, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": gelu,
+    "relu_squared": relu_squared,
+    "swiglu": F.silu,
+    "geglu": gelu,
+}
+
+
+def initialise(weight: Tensor, kind: Initialisation, *, scale: float = 1.0) -> None:
+    """A matrix, (outputs, inputs). scale: of what gpt2 draws."""
+    if kind == "gpt2":
+        nn.init.normal_(weight, std=0.02 * scale)
+    elif kind == "xavier":
+        nn.init.xavier_uniform_(weight)
+    else:
+        bound = 1 / math.sqrt(weight.shape[1])
+        nn.init.uniform_(weight, -bound, bound)

@@ -1,0 +1,103 @@
+"""A neural model taken apart for a model folder, and put together again: settings, and arrays by name.
+
+Nothing is unpickled. Names, shapes and types are compared with what the settings ask for before a number is touched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.neural.building import build
+from chainrule.neural.config import settings_of
+from chainrule.neural.language_model import NeuralModel
+from chainrule.neural.settings import config_from_json
+from chainrule.protocol import BEGIN
+
+if TYPE_CHECKING:
+    from numpy import ndarray
+
+    from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.network import Network
+
+    Json = dict[str, Any]
+    Arrays = dict[str, ndarray]
+
+
+def take_apart(model: NeuralModel) -> tuple[Json, Arrays]:
+    """The settings of the network, and its numbers by name, float32 (int64 for ranks)."""
+    return {"network": settings_of(model.network.config)}, arrays_of(model.network)
+
+
+def arrays_of(network: Network) -> Arrays:
+    """All that a network has learnt, each once: weights that two layers share have the name of the first."""
+    found = {}
+    for name, tensor in _named(network).items():
+        tensor = tensor.detach().cpu()
+        found[name] = (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+    return found
+
+
+def put_together(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> NeuralModel:
+    """A model from what `take_apart` gave; it uses the arrays as they are, without a copy.
+
+    kind: the family's configuration. Raises ModelFormatError.
+    """
+    if settings.keys() != {"network"}:
+        raise ModelFormatError(f"the settings hold {', '.join(sorted(settings)) or 'nothing'}; expected network")
+    config: NetworkConfig = config_from_json(kind, settings["network"])
+    try:
+        with torch.device("meta"):  # shapes alone
+            network = build(config, vocabulary_size)
+    except SettingError as error:
+        raise ModelFormatError(f"the settings do not suit the vocabulary: {error}") from error
+    expected = _named(network)
+    _check_arrays(expected, arrays)
+    for name, tensor in expected.items():
+        found = torch.from_numpy(np.ascontiguousarray(arrays[name]))
+        _replace(network, tensor, nn.Parameter(found) if isinstance(tensor, nn.Parameter) else found)
+    _check_ranks(network)
+    return NeuralModel(network)
+
+
+def _named(network: Network) -> dict[str, torch.Tensor]:
+    """Parameters, and the buffers that a folder holds."""
+    kept = network.state_dict(keep_vars=True)
+    names = dict(network.named_parameters())
+    return names | {name: tensor for name, tensor in kept.items() if not isinstance(tensor, nn.Parameter)}
+
+
+def _check_arrays(expected: dict[str, torch.Tensor], arrays: Arrays) -> None:
+    if missing := sorted(expected.keys() - arrays.keys()):
+        raise ModelFormatError(f"the array {missing[0]!r} is missing; the network needs {len(expected)}")
+    if unknown := sorted(arrays.keys() - expected.keys()):
+        raise ModelFormatError(f"there is an array {unknown[0]!r}, which a network of these settings does not have")
+    for name, tensor in expected.items():
+        array = arrays[name]
+        wanted = np.dtype("float32" if tensor.is_floating_point() else "int64")
+        if array.dtype != wanted or array.shape != tuple(tensor.shape):
+            raise ModelFormatError(
+                f"the array {name!r} is {array.dtype} {list(array.shape)}; expected {wanted} {list(tensor.shape)}"
+            )
+
+
+def _replace(network: Network, old: torch.Tensor, new: torch.Tensor) -> None:
+    """Wherever a layer has one tensor, it gets the other: layers that share it go on to share it."""
+    for module in network.modules():
+        for own in (module._parameters, module._buffers):
+            for name, tensor in own.items():
+                if tensor is old:
+                    own[name] = new  # type: ignore[assignment]
+
+
+def _check_ranks(network: Network) -> None:
+    """Raises ModelFormatError where what is used as an index is not one."""
+    for name, buffer in network.named_buffers():
+        if name.endswith("ranks"):
+            ranks = buffer.sort().values
+            if not torch.equal(ranks, torch.arange(len(ranks))) or int(buffer[BEGIN]) != 0:
+                raise ModelFormatError(f"the array {name!r} does not number the tokens by rank")

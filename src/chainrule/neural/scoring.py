@@ -1,0 +1,97 @@
+"""Known texts cut into pieces that are read side by side, so that each token sees what it would see step by step.
+
+A row is a text; its inputs are </s> and all its tokens but the last, its targets the tokens. Where a state fills after
+`context` inputs, the n-th input is read in a window that begins at a multiple of the stride: the same windows that
+stepping goes through, so that they can be read at once. Where a state never fills but forgets for sure after `reach`
+inputs, a piece begins so many inputs early; where it never does, a piece is the whole row, unless `warm_up` says how
+many inputs are enough to come close.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from jaxtyping import Int32
+    from numpy import ndarray
+
+    from chainrule.neural.network import Encoder
+
+WARM_UP = 512  # inputs that a recurrent network reads before the piece of a long stream that it scores
+_SCORED = 4096  # the least that it scores then
+_ROWS = 64  # and the most pieces
+_TOGETHER = 1 << 14  # tokens in a batch
+
+
+class Piece(NamedTuple):
+    """Inputs `begin` to `end` of a row, of which those from `first` on give the scores of their targets."""
+
+    row: int
+    begin: int
+    first: int
+    end: int
+
+
+def stride(context: int) -> int:
+    """How far the windows of a state that fills are apart."""
+    return context - context // 2
+
+
+def window_start(inputs: int, context: int) -> int:
+    """Where the window begins in which the last of some inputs is read."""
+    beyond = inputs - context
+    return 0 if beyond <= 0 else -(-beyond // stride(context)) * stride(context)
+
+
+def pieces_of(lengths: Sequence[int], encoder: Encoder, *, warm_up: int | None = None) -> list[Piece]:
+    """Pieces that score each input of each row once. lengths: of the rows, in inputs."""
+    return [piece for row, length in enumerate(lengths) for piece in _row_pieces(row, length, encoder, warm_up)]
+
+
+def _row_pieces(row: int, length: int, encoder: Encoder, warm_up: int | None) -> Iterator[Piece]:
+    if not length:
+        return
+    if encoder.context is not None:
+        context, step = encoder.context, stride(encoder.context)
+        yield Piece(row, 0, 0, min(context, length))
+        for begin in range(step, length - context + step, step):
+            yield Piece(row, begin, begin + context - step, min(begin + context, length))
+        return
+    early, size = 0, length
+    if encoder.reach is not None:
+        early = encoder.reach - 1
+        size = max(encoder.reach, WARM_UP)
+    elif warm_up is not None and length >= 2 * _SCORED:
+        early = warm_up
+        size = -(-length // min(_ROWS, length // _SCORED))
+    for first in range(0, length, size):
+        yield Piece(row, max(0, first - early), first, min(first + size, length))
+
+
+def batches_of(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+    """Pieces of about the same length together, the longest first."""
+    batch: list[Piece] = []
+    longest = 0
+    for piece in sorted(pieces, key=lambda piece: piece.begin - piece.end):
+        longest = longest or piece.end - piece.begin
+        if batch and (len(batch) + 1) * longest > _TOGETHER:
+            yield batch
+            batch, longest = [], piece.end - piece.begin
+        batch.append(piece)
+    if batch:
+        yield batch
+
+
+def padded(
+    rows: Sequence[Int32[ndarray, " tokens"]], filler: int, *, left: bool = False
+) -> Int32[ndarray, "rows most"]:
+    """Rows of unequal lengths in one array, filled up at the right, or at the left."""
+    most = max(map(len, rows), default=0)
+    array = np.full((len(rows), most), filler, np.int64)
+    for line, row in zip(array, rows, strict=True):
+        line[most - len(row) if left else 0 : most if left else len(row)] = row
+    return array

@@ -1,0 +1,62 @@
+"""Small networks with random weights: what a model promises, it promises with any."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from chainrule.neural.building import build
+from chainrule.neural.config import RecurrentConfig, TransformerConfig, gpt2, llama, palm, vaswani
+from chainrule.neural.language_model import NeuralModel
+
+if TYPE_CHECKING:
+    from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.network import Network
+
+VOCABULARY_SIZE = 29
+torch.set_num_threads(1)  # more of them would only wait for one another
+
+
+def small(config: TransformerConfig, **changes: object) -> TransformerConfig:
+    """Of few numbers, and with a context that fills again and again."""
+    return replace(config, **{"layers": 2, "width": 16, "heads": 4, "context": 6, **changes})
+
+
+MODERN = small(TransformerConfig())
+DOCUMENT_NETWORKS: dict[str, NetworkConfig] = {
+    "Transformer, modern, of documents": small(MODERN, memory="document"),
+    "Transformer, learned positions, of documents": small(gpt2(), memory="document", context=5),
+    "Transformer, ALiBi in a window, of documents": small(MODERN, positions="alibi", window=3, memory="document"),
+    "LSTM of documents": RecurrentConfig(width=12, layers=2, memory="document"),
+}
+STREAM_NETWORKS: dict[str, NetworkConfig] = {
+    "Transformer, vaswani": small(vaswani()),
+    "Transformer, gpt2": small(gpt2(), context=1),
+    "Transformer, palm": small(palm()),
+    "Transformer, llama, grouped": small(llama(), key_value_heads=2, context=64),
+    "Transformer, modern, in a window": small(MODERN, window=3),
+    "Transformer, no positions, post-norm, parallel": small(MODERN, positions="none", norm_place="post", parallel=True),
+    "Transformer, relative positions, grouped": small(MODERN, positions="relative", key_value_heads=2, context=7),
+    "Transformer, learned positions in a window": small(gpt2(), window=2, output="adaptive", tied=False),
+    "RNN": RecurrentConfig(cell="rnn_tanh", width=12, layers=1),
+    "RNN with ReLU": RecurrentConfig(cell="rnn_relu", width=12, layers=2, residual=True),
+    "GRU, trained by sampling": RecurrentConfig(cell="gru", width=12, layers=3, residual=True, output="sampled"),
+    "LSTM, tied": RecurrentConfig(width=12, embedding_width=8, tied=True, output="nce"),
+}
+
+
+def random_network(config: NetworkConfig, vocabulary_size: int = VOCABULARY_SIZE, seed: int = 1) -> Network:
+    """Every number of it is random, those too that training begins with at 0 or 1."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = build(config, vocabulary_size)
+        with torch.no_grad():
+            for weight in network.parameters():
+                weight.add_(torch.randn_like(weight) * 0.2)
+    return network
+
+
+def random_model(config: NetworkConfig, vocabulary_size: int = VOCABULARY_SIZE, seed: int = 1) -> NeuralModel:
+    return NeuralModel(random_network(config, vocabulary_size, seed))
