@@ -1,0 +1,60 @@
+"""How likely the contexts of a model are, which entropy pruning weighs n-grams by.
+
+The chain rule gives P(h) = P(h1) P(h2|h1) ..., from unigrams on. That is Stolcke's way, and right where the lower orders
+are made of frequencies. Kneser-Ney's are not: its unigrams say after how many words a word stands, and "Francisco" comes
+out rare. There, relative frequencies in a text do much better: Chelba, Brants, Neveitt and Xu, Study on interaction
+between entropy pruning and Kneser-Ney smoothing (2010).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.jit import run, run_all
+from chainrule.ngram.closure import cut
+from chainrule.ngram.counting import narrowest
+from chainrule.ngram.pruning_kernels import chain, count_occurrences
+from chainrule.protocol import BEGIN, END, check_tokens
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Int, Int32
+    from numpy import ndarray
+
+    from chainrule.ngram.table import Table
+
+
+def by_chain_rule(table: Table) -> Float32[ndarray, " inner"]:
+    """log P(h) of every context as the model itself has it. <s> is as likely as </s>, since each text has both."""
+    return _log_histories(table, np.empty(0, np.int32), 0.0)
+
+
+def by_frequency(table: Table, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " inner"]:
+    """log P(h) of every context, from its frequency in a text: best, the one that the model was trained on.
+
+    stream: documents, each ended by </s>. A context that it lacks is given what the chain rule makes of its beginning.
+    """
+    return _log_histories(table, occurrences(table, stream), math.log(max(stream.size, 1)))
+
+
+def occurrences(table: Table, stream: Int32[ndarray, " tokens"]) -> Int[ndarray, " nodes"]:
+    """How often each n-gram of a table stands in a stream, by node. Raises SettingError where an id is no word's."""
+    check_tokens(stream, table.vocabulary_size)
+    counts = np.zeros(table.words.size, narrowest(stream.size))
+    stream = stream.astype(np.int32, casting="same_kind", copy=False)
+    inner = table.log_backoffs.size
+    run(count_occurrences, table.words, table.begin, table.slots, inner, table.order, stream, counts)
+    return counts
+
+
+def _log_histories(table: Table, counts: Int[ndarray, " nodes"], log_total: float) -> Float32[ndarray, " inner"]:
+    log_histories = np.zeros(table.log_backoffs.size, np.float32)
+    for order in range(1, table.order):
+        contexts = table.level(order - 1)
+        fixed = table.begin, table.log_probs, counts, log_total, log_histories
+        run_all(chain, [(start, stop, *fixed) for start, stop in cut(contexts)])
+        if order == 1:
+            log_histories[1 + BEGIN] = log_histories[1 + END]
+    return log_histories
