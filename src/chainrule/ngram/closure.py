@@ -16,11 +16,12 @@ from chainrule.jit import run, run_all
 from chainrule.ngram.arpa_assembly import Trie, closed
 from chainrule.ngram.arpa_assembly_kernels import find_suffixes
 from chainrule.ngram.closure_kernels import first_disorder
-from chainrule.ngram.table import Table
 
 if TYPE_CHECKING:
     from jaxtyping import Int
     from numpy import ndarray
+
+    from chainrule.ngram.table import Table
 
 CHUNKS = 64  # what the contexts of a level are cut into for threads, at most
 LEAST_CHUNK = 4096  # fewer are not worth a thread

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float32, Int
     from numpy import ndarray
 
-    # What gives log P(h) of every context of a table, by node; see `pruning_histories.py`.
-    Histories = Callable[[Table], Float32[ndarray, " inner"]]
+    # Of a table and the suffixes of its n-grams, log P(h) of every context by node; see `pruning_histories.py`.
+    Histories = Callable[[Table, Int[ndarray, " nodes"]], Float32[ndarray, " inner"]]
 
 TASK = "pruning"
 
 
 @dataclass(frozen=True)
 class Judged:
-    """scores: by how much, as a share, the perplexity rises without each n-gram and all that it is the context of, the
-    most that any of them counts for; infinite for unigrams, which stay.
+    """scores: the relative entropy of each n-gram in nats, or the highest of those that it is the context of, where that
+    is more; infinite for unigrams, which stay.
     """
 
     table: Table
@@ -50,7 +50,7 @@ class Judged:
                 f"the threshold is {threshold}; expected a number from 0 on, such as 1e-8: the share by which the "
                 "perplexity may rise for an n-gram"
             )
-        return without(self.table, self.suffixes, self.scores >= threshold, progress)
+        return without(self.table, self.suffixes, self.scores >= np.log1p(threshold), progress)
 
     def best(self, ngrams: int, progress: Progress = silent) -> Table:
         """The table with so many n-grams, all orders together: those that score best; of equal ones, the first.
@@ -78,13 +78,12 @@ def judged(table: Table, histories: Histories, progress: Progress = silent) -> J
     """
     progress(TASK, 0, None)
     table, suffixes = with_suffixes(table)
-    log_histories = histories(table)
+    log_histories = histories(table, suffixes)
     scores = np.empty(table.words.size, np.float32)
     fixed = table.begin, suffixes, table.log_probs, table.log_backoffs, log_histories
     contexts = slice(1, table.begin.size - 1)
     calls = [(start, stop, *fixed, scores) for start, stop in cut(contexts)]
     run_all(relative_entropies, calls, on_done=lambda done: progress(TASK, done, len(calls)))
-    np.expm1(scores, out=scores)
     scores[: table.level(1).stop] = np.inf
     for order in range(table.order - 1, 1, -1):
         run_all(raise_contexts, [(start, stop, table.begin, scores) for start, stop in cut(table.level(order))])

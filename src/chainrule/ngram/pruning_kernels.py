@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from chainrule.jit import kernel
 from chainrule.ngram.query_kernels import NO_NODE, find_children
-from chainrule.protocol import BEGIN, END
+from chainrule.protocol import BEGIN, END, UNKNOWN
 
 Array = NDArray[Any]
 
@@ -134,7 +134,7 @@ def count_occurrences(
     Every token is below the vocabulary's size. <s> counts as often as documents begin.
     """
     nodes, contexts = np.empty((order + 1, _BLOCK + 1), np.int64), np.empty((order + 1, _BLOCK), np.int64)
-    scratch = np.empty((4, _BLOCK), np.int64)
+    scratch = np.empty((5, _BLOCK + 1), np.int64)
     nodes[1, 0] = 1 + END
     for first in range(0, stream.size, _BLOCK):
         size = min(_BLOCK, stream.size - first)
@@ -154,3 +154,51 @@ def count_occurrences(
                     counts[nodes[n, i + 1]] += 1
         for n in range(1, order + 1):
             nodes[n, 0] = nodes[n, size]
+
+
+@kernel
+def unknown_shares(
+    words: Array,
+    begin: Array,
+    suffixes: Array,
+    log_probs: Array,
+    log_backoffs: Array,
+    staying: Array,
+    kept: Array,
+    shares: Array,
+    gains: Array,
+) -> None:
+    """kept[node]: whether all of its words are among those that stay.
+
+    shares[h] = P(<unk> | h) + the sum of P(v | h) over the words v that go: what the suffix of h has of it, backed off,
+    corrected for what h has been seen with; gains[h]: whether it has been seen with <unk> or one that goes.
+    """
+    for context in range(begin.size - 1):  # a context's suffix, which is shorter, comes before it
+        is_root = context == 0
+        share = 0.0 if is_root else shares[suffixes[context]]
+        backoff = 0.0 if is_root else math.exp(log_backoffs[context])
+        share *= backoff
+        for node in range(begin[context], begin[context + 1]):
+            stays = staying[words[node]]
+            kept[node] = kept[context] and stays
+            if words[node] == UNKNOWN or not stays:
+                gains[context] = True
+                lower = 0.0 if is_root else math.exp(log_probs[suffixes[node]])
+                share += math.exp(log_probs[node]) - backoff * lower
+        shares[context] = max(share, 0.0)
+
+
+@kernel
+def undiscounted(start: int, stop: int, begin: Array, log_backoffs: Array, discount: float, counts: Array) -> None:
+    """Lifts counts[h] to discount * number of words seen after h / gamma(h), and to 1, for contexts start .. stop."""
+    for context in range(start, stop):
+        types = begin[context + 1] - begin[context]
+        found = discount * types / max(math.exp(log_backoffs[context]), 1e-9)
+        counts[context] = max(counts[context], found, 1.0)
+
+
+@kernel
+def add_to_suffixes(start: int, stop: int, suffixes: Array, counts: Array) -> None:
+    """Adds the count of each node start .. stop to that of its suffix."""
+    for node in range(start, stop):
+        counts[suffixes[node]] += counts[node]
