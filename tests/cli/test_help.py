@@ -37,6 +37,9 @@ VERBS = {
     | {"--weights-out", "--references", "--output", "--nbest-out", "--format", "--scores", "--costs", "--spelling"}
     | {"--bleu", "--tokenizer", "--markers", "--overwrite", "--json"},
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--overwrite"},
+    "prune": {"MODEL", "--output", "--entropy", "--to-ngrams", "--vocabulary", "--for-text", "--histories"}
+    | {"--tokenizer", "--markers", "--overwrite", "--json"}
+    | READING,
     "split": {"TEXTS", "--into", "--overwrite", "--json"} | READING,
     "verify": {"MODEL"},
 }

@@ -20,6 +20,7 @@ from chainrule.cli.filter import filter_texts
 from chainrule.cli.generate import generate
 from chainrule.cli.next import next_tokens
 from chainrule.cli.rescore import rescore
+from chainrule.cli.prune import prune
 from chainrule.cli.score import score
 from chainrule.cli.split import split
 from chainrule.cli.train import ngram, uniform
@@ -49,6 +50,7 @@ app.command(filter_texts, name="filter")
 app.command(rescore, name="rescore")
 app.command(split, name="split")
 app.command(convert, name="convert")
+app.command(prune, name="prune")
 app.command(verify, name="verify")
 app.register_install_completion_command(add_to_startup=False, help="Install completion for your shell.")
 

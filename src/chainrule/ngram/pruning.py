@@ -35,8 +35,8 @@ TASK = "pruning"
 
 @dataclass(frozen=True)
 class Judged:
-    """scores: the relative entropy of each n-gram in nats, or the highest of those that it is the context of, where that
-    is more; infinite for unigrams, which stay.
+    """scores: the relative entropy of each n-gram in nats, or the highest of those that it is the context of, where
+    that is more; infinite for unigrams, which stay.
     """
 
     table: Table
@@ -45,11 +45,7 @@ class Judged:
 
     def above(self, threshold: float, progress: Progress = silent) -> Table:
         """The table without what scores below the threshold. Raises SettingError where that is no such number."""
-        if not 0 <= threshold < np.inf:
-            raise SettingError(
-                f"the threshold is {threshold}; expected a number from 0 on, such as 1e-8: the share by which the "
-                "perplexity may rise for an n-gram"
-            )
+        check_threshold(threshold)
         return without(self.table, self.suffixes, self.scores >= np.log1p(threshold), progress)
 
     def best(self, ngrams: int, progress: Progress = silent) -> Table:
@@ -57,18 +53,32 @@ class Judged:
 
         Raises SettingError where there are not so many, or fewer than unigrams.
         """
-        available = self.scores.size - 1
-        if not self.table.vocabulary_size <= ngrams <= available:
-            raise SettingError(
-                f"cannot prune to {ngrams:,} n-grams: the model has {available:,}, of which "
-                f"{self.table.vocabulary_size:,} unigrams stay"
-            )
+        check_ngrams(ngrams, self.table)
         place = self.scores.size - (1 + ngrams)  # of the lowest that is kept; the root is none
         limit = np.partition(self.scores, place)[place]
         kept = self.scores > limit
         # Contexts come before what they are contexts of, and score no lower.
         kept[np.flatnonzero(self.scores == limit)[: 1 + ngrams - np.count_nonzero(kept)]] = True
         return without(self.table, self.suffixes, kept, progress)
+
+
+def check_threshold(threshold: float) -> None:
+    """Raises SettingError."""
+    if not 0 <= threshold < np.inf:
+        raise SettingError(
+            f"the threshold is {threshold}; expected a number from 0 on, such as 1e-8: the share by which the "
+            "perplexity may rise for an n-gram"
+        )
+
+
+def check_ngrams(ngrams: int, table: Table) -> None:
+    """Raises SettingError."""
+    available = sum(table.level_sizes)
+    if not table.vocabulary_size <= ngrams <= available:
+        raise SettingError(
+            f"cannot prune to {ngrams:,} n-grams: the model has {available:,}, of which {table.vocabulary_size:,} "
+            "unigrams stay"
+        )
 
 
 def judged(table: Table, histories: Histories, progress: Progress = silent) -> Judged:

@@ -1,8 +1,8 @@
 """How likely the contexts of a model are, which entropy pruning weighs n-grams by.
 
-The chain rule gives P(h) = P(h1) P(h2|h1) ..., from unigrams on. That is Stolcke's way, and right where lower orders are
-made of frequencies. Kneser-Ney's are not: its unigrams say after how many words a word stands, and "Francisco" comes out
-rare. There, relative frequencies in the training text do much better: Chelba, Brants, Neveitt and Xu, Study on
+The chain rule gives P(h) = P(h1) P(h2|h1) ..., from unigrams on. That is Stolcke's way, and right where lower orders
+are made of frequencies. Kneser-Ney's are not: its unigrams say after how many words a word stands, and "Francisco" is
+rare to them. There, relative frequencies in the training text do much better: Chelba, Brants, Neveitt and Xu, Study on
 interaction between entropy pruning and Kneser-Ney smoothing (2010). A model has no counts, but where it is made by
 discounting, and not pruned yet, it shows what they were.
 """
@@ -75,6 +75,7 @@ def occurrences(table: Table, stream: Int32[ndarray, " tokens"], order: int) -> 
     stream = stream.astype(np.int32, casting="same_kind", copy=False)
     inner = table.log_backoffs.size
     run(count_occurrences, table.words, table.begin, table.slots, inner, order, stream, counts)
+    counts[ROOT] = 0
     return counts
 
 

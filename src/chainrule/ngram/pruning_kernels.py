@@ -131,7 +131,8 @@ def count_occurrences(
 ) -> None:
     """Adds to counts[node] how often each n-gram of 1 .. order tokens stands in a stream of documents.
 
-    Every token is below the vocabulary's size. <s> counts as often as documents begin.
+    Every token is below the vocabulary's size. <s> counts as often as documents begin, and the root stands for what
+    the table lacks.
     """
     nodes, contexts = np.empty((order + 1, _BLOCK + 1), np.int64), np.empty((order + 1, _BLOCK), np.int64)
     scratch = np.empty((5, _BLOCK + 1), np.int64)
@@ -150,8 +151,7 @@ def count_occurrences(
                 contexts[n, i] = after_end if nodes[1, i] == 1 + END else nodes[n - 1, i]
             find_children(words, begin, slots, inner, contexts[n, :size], tokens, scratch, nodes[n, 1:])
             for i in range(size):
-                if nodes[n, i + 1] >= 0:
-                    counts[nodes[n, i + 1]] += 1
+                counts[max(nodes[n, i + 1], 0)] += 1
         for n in range(1, order + 1):
             nodes[n, 0] = nodes[n, size]
 

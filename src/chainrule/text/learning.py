@@ -43,7 +43,7 @@ def prepared(config: TokenizerConfig, markers: Markers, source: Source, progress
     else:
         splitter = splitter_of(kind)
     if config.vocabulary is not None:
-        _listed(config.vocabulary, normaliser)  # what is wrong with the list is told before the work
+        listed_tokens(config.vocabulary, normaliser)  # what is wrong with the list is told before the work
     return Tokenizer(splitter, Vocabulary(splitter.alphabet), markers, normaliser)
 
 
@@ -85,7 +85,7 @@ def limited(tokenizer: Tokenizer, stream: Int32[ndarray, " tokens"], config: Tok
         return Tokenized(tokenizer, stream, ())
     tokens = tokenizer.vocabulary.tokens()
     if config.vocabulary is not None:
-        kept = _listed(config.vocabulary, tokenizer.normaliser)
+        kept = listed_tokens(config.vocabulary, tokenizer.normaliser)
     else:
         counts = np.bincount(stream, minlength=len(tokens))
         kept = [tokens[token] for token in _most_frequent(counts, config.min_count, config.vocabulary_size)]
@@ -127,7 +127,7 @@ def _is_read_once(name: str) -> bool:
     return name == STANDARD_INPUT or (os.path.exists(name) and not os.path.isfile(name) and not os.path.isdir(name))
 
 
-def _listed(path: str | os.PathLike[str], normaliser: Normaliser) -> list[bytes]:
+def listed_tokens(path: str | os.PathLike[str], normaliser: Normaliser) -> list[bytes]:
     """The tokens of a file, one a line; empty lines, our markers and repetitions do not count. Raises TextError."""
     tokens: dict[bytes, None] = {}
     for block in Corpus.of(path).blocks():

@@ -1,0 +1,102 @@
+"""chainrule prune: smaller models, whole and usable; and what cannot be pruned is told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import chainrule as library
+
+
+@pytest.mark.parametrize("target", ["small", "small.arpa.gz"])
+@pytest.mark.parametrize("way", [("--entropy", "1e-4"), ("--to-ngrams", "2000")])
+@pytest.mark.parametrize("histories", ["discounts", "chain", "text"])
+def test_a_pruned_model_is_a_model(target, way, histories, chainrule, model, corpus, heldout, tmp_path) -> None:
+    weighed = corpus if histories == "text" else histories
+    result = chainrule("prune", model, *way, "--histories", weighed, "-o", tmp_path / target)
+    assert (result.status, result.err) == (0, "")
+    assert result.lines[0].split() == ["order", "n-grams", "kept"]
+    small, large = library.load(tmp_path / target), library.load(model)
+    sizes = small.language_model.table.level_sizes
+    assert sum(sizes) < sum(large.language_model.table.level_sizes) * 0.7
+    if way[0] == "--to-ngrams" and target == "small":
+        assert sum(sizes) == 2000
+        assert chainrule("verify", tmp_path / target).status == 0
+    assert 0.9 < small.perplexity(heldout) / large.perplexity(heldout) < 1.5
+
+
+def test_what_was_done_is_in_the_record_and_counts_are_told(chainrule, model, tmp_path) -> None:
+    told = chainrule("prune", model, "--to-ngrams", 3000, "-o", tmp_path / "a", "--json").json
+    assert sum(told["ngrams"]) == 3000
+    second = chainrule("prune", tmp_path / "a", "--entropy", "1e-4", "-o", tmp_path / "b")
+    assert second.status == 0
+    assert second.err.startswith("note: the model was pruned before")
+    first, again = library.load(tmp_path / "b").record["pruned"]
+    assert (first["to_ngrams"], first["ngrams_before"]) == (3000, told["ngrams_before"])
+    assert (again["entropy"], again["ngrams_before"]) == (1e-4, told["ngrams"])
+
+
+def test_an_arpa_file_can_be_pruned(chainrule, fixtures, tmp_path) -> None:
+    result = chainrule("prune", fixtures / "order3.arpa.gz", "--to-ngrams", 1500, "-o", tmp_path / "small")
+    assert result.status == 0
+    assert sum(library.load(tmp_path / "small").language_model.table.level_sizes) == 1500
+
+
+def test_a_text_is_scored_as_before(chainrule, model, heldout, tmp_path) -> None:
+    assert chainrule("prune", model, "--for-text", heldout, "-o", tmp_path / "small").status == 0
+    before, after = (chainrule("evaluate", path, heldout, "--json").json for path in (model, tmp_path / "small"))
+    assert {**before, "seconds": 0} == {**after, "seconds": 0}
+
+
+def test_a_smaller_vocabulary_gives_the_same_probabilities_of_known_words(chainrule, model, heldout, tmp_path) -> None:
+    large = library.load(model)
+    words = large.tokenizer.vocabulary.tokens()[3::2]
+    (tmp_path / "words.txt").write_bytes(b"\n".join([*words, b"not-in-the-model", b""]))
+    assert chainrule("prune", model, "--vocabulary", tmp_path / "words.txt", "-o", tmp_path / "small").status == 0
+    small = library.load(tmp_path / "small")
+    assert small.tokenizer.vocabulary.tokens()[3:] == words
+    text = b" ".join(words[5:9]).decode()
+    np.testing.assert_allclose(small.score([text]), large.score([text]), rtol=1e-5)
+    gone = large.tokenizer.vocabulary.token(4)
+    assert small.unknown_words(gone) == [gone]
+    assert small.speller.unseen_types == 1
+    assert 0 < small.evaluate(heldout).bits_per_byte < 2 * large.evaluate(heldout).bits_per_byte
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "message"),
+    [
+        ([], 2, "Say one of --entropy, --to-ngrams, --vocabulary, --for-text"),
+        (["--entropy", "1e-8", "--to-ngrams", "5"], 2, "Say one of"),
+        (["--entropy", "-1e-8"], 1, "the threshold is -1e-08; expected a number from 0 on"),
+        (["--entropy", "nan"], 1, "the threshold is nan"),
+        (["--entropy", "inf"], 1, "the threshold is inf"),
+        (["--to-ngrams", "5"], 1, "cannot prune to 5 n-grams"),
+        (["--to-ngrams", "-5"], 1, "cannot prune to -5 n-grams"),
+        (["--to-ngrams", "1e9"], 2, "takes whole numbers"),
+        (["--vocabulary", "TMP/none.txt"], 1, "there is no such file"),
+        (["--vocabulary", "TMP/other.txt"], 1, "none of its 2 tokens is in the vocabulary"),
+        (["--for-text", "TMP/other.txt"], 1, "no n-gram of two tokens or more that the model knows stands in it"),
+        (["--entropy", "1e-8", "--histories", "TMP/none.txt"], 1, "there is no such file"),
+        (["--vocabulary", "TMP/other.txt", "--histories", "chain"], 2, "--histories is for"),
+    ],
+)
+def test_what_cannot_be_is_told_and_nothing_is_written(options, status, message, chainrule, model, tmp_path) -> None:
+    (tmp_path / "other.txt").write_text("qqq\nxxx\n")
+    before = sorted(tmp_path.rglob("*"))
+    options = [option.replace("TMP", str(tmp_path)) for option in options]
+    result = chainrule("prune", model, *options, "-o", tmp_path / "small")
+    assert result.status == status
+    assert message in result.error
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_other_families_bytes_and_taken_targets_are_refused(chainrule, model, corpus, tmp_path) -> None:
+    chainrule("train", "uniform", corpus, "-o", tmp_path / "uniform")
+    assert "n-gram models can" in chainrule("prune", tmp_path / "uniform", "--to-ngrams", 9, "-o", tmp_path / "x").error
+    chainrule("train", "ngram", corpus, "-o", tmp_path / "bytes", "--order", 2, "--tokenizer", "byte")
+    (tmp_path / "words.txt").write_text("a\n")
+    refused = chainrule("prune", tmp_path / "bytes", "--vocabulary", tmp_path / "words.txt", "-o", tmp_path / "x")
+    assert "writes every text in its tokens" in refused.error
+    assert "--overwrite" in chainrule("prune", model, "--to-ngrams", 2000, "-o", tmp_path / "bytes").error
+    assert chainrule("prune", model, "--to-ngrams", 2000, "-o", tmp_path / "bytes", "--overwrite").status == 0
