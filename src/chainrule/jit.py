@@ -23,7 +23,7 @@ import numba
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, register_jitable
 
 from chainrule.errors import SettingError
 
@@ -45,11 +45,20 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     A kernel only computes: its caller checks the arguments and allocates. Never mix uint64 with int64 in one: Numba
     makes that float64.
     """
+    return _compiled(function, nogil=True)
+
+
+def tiny_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """As `kernel`, for what takes less time than to give the interpreter's lock away and take it back."""
+    return _compiled(function, nogil=False)
+
+
+def _compiled(function: Callable[P, R], *, nogil: bool) -> Callable[P, R]:
     folder = cache_folder()
     before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     numba.config.CACHE_DIR = str(folder or "")  # type: ignore[attr-defined]
     try:
-        compiled: Callable[P, R] = numba.njit(cache=folder is not None, nogil=True, error_model="numpy")(function)
+        compiled: Callable[P, R] = numba.njit(cache=folder is not None, nogil=nogil, error_model="numpy")(function)
         return compiled
     finally:
         numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
@@ -75,6 +84,33 @@ def _prefetch(_: Any, array: Any, place: Any) -> Any:
 # In a kernel, prefetch(array, place) asks the memory for array[place], which is to be read soon, and does not wait for
 # it. array: of one dimension. A place outside of it does no harm.
 prefetch: Callable[..., None] = intrinsic(_prefetch)
+
+
+def _pointer_of(_: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
+
+    return types.voidptr(types.int64), generate
+
+
+_pointer: Callable[[int], Any] = intrinsic(_pointer_of)
+
+
+@register_jitable
+def array_at(address: int, size: int, dtype: Any) -> Any:
+    """In a kernel: the array of `size` elements at an address, which the caller answers for."""
+    return numba.carray(_pointer(address), size, dtype)
+
+
+def direct(compiled: Callable[..., R], *examples: Any) -> Callable[..., R]:
+    """A kernel for arguments of the examples' types alone, which it is called with at half the cost: 0.1 microseconds.
+
+    Positional arguments only; those that cannot become such types raise TypeError.
+    """
+    signature = tuple(map(numba.typeof, examples))
+    compiled.compile(signature)  # type: ignore[attr-defined]
+    entry: Callable[..., R] = compiled.overloads[signature].entry_point  # type: ignore[attr-defined]
+    return entry
 
 
 def run(compiled: Callable[..., R], *args: Any) -> R:

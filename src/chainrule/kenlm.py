@@ -1,0 +1,280 @@
+"""A stand-in for the `kenlm` module: its classes and their methods, over models of ours, ARPA files and its binaries.
+
+    import chainrule.kenlm
+    chainrule.kenlm.install()
+    import kenlm                                  # finds this module, in libraries that know of no other, too
+    kenlm.Model("lm/").score("a sentence")        # log10
+
+Log-probabilities are log10 here, as there. What there prints to standard error, here is silent.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from functools import partial
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from chainrule.errors import ChainruleError
+from chainrule.jit import in_order
+from chainrule.ngram.incremental import Record, queries
+from chainrule.ngram.kenlm_probing_kernels import STATE_SIZE
+from chainrule.protocol import BEGIN, END, UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from jaxtyping import Float64
+    from numpy import ndarray
+
+    from chainrule.protocol import Scorer
+    from chainrule.text.vocabulary import Vocabulary
+
+__all__ = ["ARPALoadComplain", "Config", "FullScoreReturn", "LanguageModel", "LoadMethod", "Model", "State", "install"]
+
+_WORDS_KEPT = 1 << 20  # whose ids are remembered
+_SCORED_TOGETHER = 1 << 10  # sentences, by one thread
+_LOG10_OF_E = float(np.log10(np.e))
+
+
+def install() -> None:
+    """Lets `import kenlm` find this module, everywhere in this process."""
+    sys.modules["kenlm"] = sys.modules[__name__]
+
+
+class FullScoreReturn(NamedTuple):
+    """What is said of a word: log10 P, the length of the n-gram found, and whether the vocabulary lacks the word."""
+
+    log_prob: float
+    ngram_length: int
+    oov: bool
+
+    def __repr__(self) -> str:
+        return f"FullScoreReturn({self.log_prob!r}, {self.ngram_length!r}, {self.oov!r})"
+
+
+_full_score: Callable[[tuple[float, int, bool]], FullScoreReturn] = partial(tuple.__new__, FullScoreReturn)
+
+
+class State(ctypes.c_int64 * STATE_SIZE):  # type: ignore[misc]  # memory with an address is what a query needs
+    """What a model needs to know of the words so far. A new one is the empty context.
+
+    States are equal where they say the same of all words to come, as far as the model can know.
+    """
+
+    __slots__ = ()
+
+    def _known(self) -> tuple[int, ...]:
+        return tuple(self[: 1 + min(max(self[0], 0), STATE_SIZE - 1)])
+
+    def __eq__(self, other: object) -> bool:
+        return self._known() == other._known() if isinstance(other, State) else NotImplemented
+
+    def __lt__(self, other: State) -> bool:
+        return self._known() < other._known() if isinstance(other, State) else NotImplemented
+
+    def __le__(self, other: State) -> bool:
+        return self._known() <= other._known() if isinstance(other, State) else NotImplemented
+
+    def __gt__(self, other: State) -> bool:
+        return self._known() > other._known() if isinstance(other, State) else NotImplemented
+
+    def __ge__(self, other: State) -> bool:
+        return self._known() >= other._known() if isinstance(other, State) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._known())
+
+    def __copy__(self) -> State:
+        return type(self).from_buffer_copy(self)
+
+    def __deepcopy__(self, memo: object = None) -> State:
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_buffer_copy, (bytes(self),)
+
+    def __repr__(self) -> str:
+        return f"<State of {len(self._known()) - 1} words>"
+
+
+class LoadMethod:
+    """How KenLM reads a file. Here pages of files are always mapped, and read when they are needed."""
+
+    LAZY, POPULATE_OR_LAZY, POPULATE_OR_READ, READ, PARALLEL_READ = range(5)
+
+
+class ARPALoadComplain:
+    """When KenLM complains that reading ARPA is slow. Here it is not."""
+
+    ALL, EXPENSIVE, NONE = range(3)
+
+
+class Config:
+    """What KenLM can be told for loading; it is taken and changes nothing."""
+
+    def __init__(self) -> None:
+        self.load_method = LoadMethod.POPULATE_OR_READ
+        self.show_progress = True
+        self.arpa_complain = ARPALoadComplain.ALL
+
+
+class _Ids(dict[str, int]):
+    """The ids of the words that were asked for."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self._vocabulary = vocabulary
+
+    def __missing__(self, word: str) -> int:
+        if not isinstance(word, str):
+            raise TypeError(f"Argument 'word' has incorrect type (expected str, got {type(word).__name__})")
+        if len(self) >= _WORDS_KEPT:  # so that endless new words fill no memory
+            self.clear()
+        word_id = self[word] = self._vocabulary.id_of(word.encode().decode().partition("\0")[0])
+        return word_id
+
+
+class Model:
+    """A language model. Raises OSError where it cannot be read, TypeError where `path` is neither str nor bytes."""
+
+    __slots__ = ("__weakref__", "_address", "_ids", "_record", "_scorer", "path")
+
+    def __init__(self, path: str | bytes, config: Config | None = None) -> None:
+        """path: a model folder, an ARPA file, or a binary of KenLM's build_binary."""
+        if config is not None and not isinstance(config, Config):
+            raise TypeError(f"Argument 'config' has incorrect type (expected Config, got {type(config).__name__})")
+        self.path = os.path.abspath(_as_bytes(path))
+        try:
+            self._scorer, vocabulary, self._record = _opened(os.fsdecode(self.path))
+        except (ChainruleError, OSError) as error:
+            raise OSError(f"Cannot read model '{os.fsdecode(path)}' ({error})") from error
+        self._ids = _Ids(vocabulary)
+        self._address = self._record.address
+
+    @property
+    def order(self) -> int:
+        return self._record.order
+
+    def BaseScore(self, in_state: State, word: str, out_state: State) -> float:  # noqa: N802
+        """log10 P(word | in_state), and writes out_state."""
+        if in_state.__class__ is not State or out_state.__class__ is not State:
+            _check_states(in_state, out_state)
+        return _score_word(self._address, self._ids[word], _addressof(in_state), _addressof(out_state))
+
+    def BaseFullScore(self, in_state: State, word: str, out_state: State) -> FullScoreReturn:  # noqa: N802
+        """As BaseScore, with the length of the n-gram found, and whether the word is unknown."""
+        if in_state.__class__ is not State or out_state.__class__ is not State:
+            _check_states(in_state, out_state)
+        return _full_score(
+            _fully_score_word(self._address, self._ids[word], _addressof(in_state), _addressof(out_state))
+        )
+
+    def BeginSentenceWrite(self, state: State) -> None:  # noqa: N802
+        """Makes a state that of the beginning of a sentence."""
+        _check_states(state)
+        ctypes.memset(state, 0, ctypes.sizeof(state))
+        _score_word(self._address, BEGIN, _addressof(state), _addressof(state))
+
+    def NullContextWrite(self, state: State) -> None:  # noqa: N802
+        """Makes a state that of no context."""
+        _check_states(state)
+        ctypes.memset(state, 0, ctypes.sizeof(state))
+
+    def score(self, sentence: str | bytes, bos: bool = True, eos: bool = True) -> float:
+        """log10 P of a sentence; bos: after <s>. eos: with </s>.
+
+        good:  model.score("a sentence .")
+        bad:   model.score("<s> a sentence .")       # <s> is never predicted
+        """
+        text = sentence.encode() if sentence.__class__ is str else _as_bytes(sentence)
+        state = State()
+        return _score_text(self._address, text, bos, eos, _addressof(state))
+
+    def scores(self, sentences: Iterable[str | bytes], bos: bool = True, eos: bool = True) -> Float64[ndarray, " n"]:
+        """What `score` gives, for many sentences at once, many times as fast. KenLM's module has nothing like it."""
+        texts = [_as_bytes(sentence) for sentence in sentences]
+        parts = (texts[first : first + _SCORED_TOGETHER] for first in range(0, len(texts), _SCORED_TOGETHER))
+        found = in_order(lambda part: self._scores_of(part, bool(bos), bool(eos)), parts)
+        return np.concatenate([np.empty(0), *found])
+
+    def _scores_of(self, texts: Sequence[bytes], bos: bool, eos: bool) -> Float64[ndarray, " n"]:
+        ids = self._record.encoded(texts, is_whole=eos) if bos else None
+        if ids is None:
+            return np.fromiter(map(self.score, texts, repeat(bos), repeat(eos)), np.float64, len(texts))
+        log_probs = self._scorer.score_stream(ids).astype(np.float64)
+        ends = ids == END
+        if not eos:
+            log_probs[ends] = 0
+        stops = np.flatnonzero(ends) + 1
+        return np.add.reduceat(log_probs, np.concatenate([[0], stops[:-1]])) * _LOG10_OF_E
+
+    def full_scores(
+        self, sentence: str | bytes, bos: bool = True, eos: bool = True
+    ) -> Iterator[tuple[float, int, bool]]:
+        """log10 P of each word, the length of the n-gram found, and whether the word is unknown."""
+        scores, lengths = self._record.scored_words(_as_bytes(sentence), begins=bool(bos), ends=bool(eos))
+        for score, length in zip(scores, lengths, strict=True):
+            yield score, abs(length), length < 0
+
+    def perplexity(self, sentence: str | bytes) -> float:
+        """Of a sentence with its </s>, per word."""
+        words = len(_as_bytes(sentence).split()) + 1
+        return 10.0 ** (-self.score(sentence) / words)
+
+    def __contains__(self, word: str | bytes) -> bool:
+        return self._ids[_as_bytes(word).decode("utf-8", "surrogateescape")] != UNKNOWN
+
+    def __repr__(self) -> str:
+        return f"<Model from {os.path.basename(self.path)!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path,)
+
+
+class LanguageModel(Model):
+    """What Model was called once."""
+
+    __slots__ = ()
+
+
+def _opened(path: str) -> tuple[Scorer, Vocabulary, Record]:
+    """Raises ChainruleError."""
+    from chainrule.errors import ModelFormatError
+    from chainrule.model import load
+    from chainrule.ngram.arpa import read_arpa
+    from chainrule.ngram.incremental import record_of_table
+    from chainrule.ngram.model import NGramModel
+
+    if os.path.isdir(path):
+        model = load(path)
+        language_model, vocabulary = model.language_model, model.tokenizer.vocabulary
+        if not isinstance(language_model, NGramModel):
+            raise ModelFormatError(f"{path}: a model of family {model.family!r}; expected n-grams")
+    else:
+        table, vocabulary = read_arpa(path)
+        language_model = NGramModel(table)
+    return language_model, vocabulary, record_of_table(language_model.table, vocabulary)
+
+
+def _check_states(*states: object) -> None:
+    for state in states:
+        if not isinstance(state, State):
+            raise TypeError(f"Argument 'state' has incorrect type (expected State, got {type(state).__name__})")
+
+
+def _as_bytes(text: str | bytes) -> bytes:
+    if isinstance(text, str):
+        return text.encode()
+    if isinstance(text, bytes):
+        return text
+    raise TypeError(f"Cannot convert {type(text)} to string")
+
+
+_addressof = ctypes.addressof
+_score_word, _fully_score_word = queries().score_word, queries().fully_score_word
+_score_text = queries().score_text
