@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from chainrule.errors import ChainruleError
+from chainrule.errors import ChainruleError, ModelFormatError
 from chainrule.jit import in_order
 from chainrule.ngram.incremental import Record, queries
 from chainrule.ngram.kenlm_probing_kernels import STATE_SIZE
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
     from numpy import ndarray
 
+    from chainrule.protocol import LanguageModel as Waist
     from chainrule.protocol import Scorer
     from chainrule.text.vocabulary import Vocabulary
 
@@ -243,21 +244,28 @@ class LanguageModel(Model):
 
 
 def _opened(path: str) -> tuple[Scorer, Vocabulary, Record]:
-    """Raises ChainruleError."""
-    from chainrule.errors import ModelFormatError
+    """Raises ChainruleError, OSError."""
     from chainrule.model import load
     from chainrule.ngram.arpa import read_arpa
     from chainrule.ngram.incremental import record_of_table
+    from chainrule.ngram.kenlm_binary import is_binary
+    from chainrule.ngram.kenlm_probing import HashedModel
+    from chainrule.ngram.kenlm_reading import read_binary
     from chainrule.ngram.model import NGramModel
 
+    language_model: Waist[Any]
     if os.path.isdir(path):
         model = load(path)
         language_model, vocabulary = model.language_model, model.tokenizer.vocabulary
-        if not isinstance(language_model, NGramModel):
-            raise ModelFormatError(f"{path}: a model of family {model.family!r}; expected n-grams")
-    else:
+    elif is_binary(path):
+        language_model, vocabulary = read_binary(path)
+    else:  # whatever its name
         table, vocabulary = read_arpa(path)
         language_model = NGramModel(table)
+    if isinstance(language_model, HashedModel):
+        return language_model, vocabulary, language_model.record
+    if not isinstance(language_model, NGramModel):
+        raise ModelFormatError(f"{path}: a model of family {model.family!r}; expected one of n-grams")
     return language_model, vocabulary, record_of_table(language_model.table, vocabulary)
 
 

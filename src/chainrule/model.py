@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from chainrule.decoding.beam import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
+    from chainrule.ngram.kenlm_probing import HashedModel
+    from chainrule.ngram.model import NGramModel
     from chainrule.ngram.speller import Speller
     from chainrule.protocol import LanguageModel
     from chainrule.tensors import MappedFile
@@ -136,10 +138,11 @@ class Model:
 
         Raises TextError.
         """
+        from chainrule.ngram.kenlm_probing import HashedModel
         from chainrule.ngram.model import NGramModel
 
         model = self.language_model
-        lengths = model.score_with_lengths if isinstance(model, NGramModel) else None
+        lengths = model.score_with_lengths if isinstance(model, NGramModel | HashedModel) else None
         source = as_source(source)
         return measure(model, self.tokenizer, self.speller, source, progress, with_lengths=lengths, ends=ends)
 
@@ -283,9 +286,10 @@ class Model:
                 f"{path}: exists already; say --overwrite (overwrite=True) to replace it, or choose another"
             )
         from chainrule.ngram.arpa import write_arpa
+        from chainrule.ngram.kenlm_probing import HashedModel
         from chainrule.ngram.model import NGramModel
 
-        assert isinstance(self.language_model, NGramModel)
+        assert isinstance(self.language_model, NGramModel | HashedModel)
         write_arpa(path, self.language_model.table, self.tokenizer.vocabulary, progress)
 
     def _prompt(self, prompt: str) -> Int32[ndarray, " tokens"]:
@@ -312,9 +316,9 @@ def load(
     copy: bool = False,
     progress: Progress = silent,
 ) -> Model:
-    """Opens a model folder, or reads an ARPA file.
+    """Opens a model folder, or reads an ARPA file or a binary of KenLM's.
 
-    tokenizer: how text is cut for an ARPA file, which does not say; by default as the marks in its tokens show. Pieces
+    tokenizer: how text is cut for such a file, which does not say; by default as the marks in its tokens show. Pieces
     of a subword tokenizer need the path of its tokenizer.json, or of a model folder that has it. A model folder has its
     own tokenizer. markers: the rule for literal <s>, </s> and <unk>; by default the model's own, or error.
     copy: whether to read a model folder's numbers into memory; without it they are the file's pages, which all
@@ -323,7 +327,7 @@ def load(
     """
     path = Path(path)
     wanted = None if tokenizer is None else as_config(tokenizer)
-    model = _load_arpa(path, wanted, progress) if path.is_file() else _load_folder(path, copy=copy)
+    model = _load_file(path, wanted, progress) if path.is_file() else _load_folder(path, copy=copy)
     if path.is_dir() and wanted not in (None, TokenizerConfig(kind=model.tokenizer.name)):
         raise SettingError(
             f"{path}: was trained with the {model.tokenizer.name} tokenizer; it cannot use {wanted.kind!r}"
@@ -384,14 +388,26 @@ def as_config(tokenizer: TokenizerConfig | str) -> TokenizerConfig:
     return tokenizer if isinstance(tokenizer, TokenizerConfig) else TokenizerConfig(kind=tokenizer)
 
 
-def _load_arpa(path: Path, config: TokenizerConfig | None, progress: Progress) -> Model:
-    if not path.name.endswith(ARPA_SUFFIXES):
-        raise ModelFormatError(f"{path}: a model is a folder, or a file whose name ends in {', '.join(ARPA_SUFFIXES)}")
-    from chainrule.ngram.arpa import read_arpa
+def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -> Model:
+    from chainrule.ngram.kenlm_binary import is_binary
     from chainrule.ngram.model import NGramModel
 
     warnings: list[str] = []
-    table, vocabulary = read_arpa(path, progress, warnings.append)
+    language_model: NGramModel | HashedModel
+    if is_binary(path):
+        from chainrule.ngram.kenlm_reading import read_binary
+
+        language_model, vocabulary = read_binary(path, progress)
+        level_sizes = language_model.level_sizes
+    elif path.name.endswith(ARPA_SUFFIXES):
+        from chainrule.ngram.arpa import read_arpa
+
+        table, vocabulary = read_arpa(path, progress, warnings.append)
+        language_model, level_sizes = NGramModel(table), table.level_sizes
+    else:
+        raise ModelFormatError(
+            f"{path}: a model is a folder, a file whose name ends in {', '.join(ARPA_SUFFIXES)}, or a binary of KenLM's"
+        )
     if config is None:
         tokenizer = Tokenizer(splitter_marked_in(vocabulary.tokens()), vocabulary)
         if tokenizer.name != "whitespace":
@@ -405,8 +421,8 @@ def _load_arpa(path: Path, config: TokenizerConfig | None, progress: Progress) -
         splitter = splitter_of(os.fspath(config.kind)) if saved is None else saved.splitter
         normaliser = Normaliser(config.normalise) if saved is None else saved.normaliser
         tokenizer = Tokenizer(splitter, vocabulary, normaliser=normaliser)
-    record = {"read_from": str(path), "ngrams": list(table.level_sizes), "warnings": warnings, "chainrule": __version__}
-    return Model("ngram", NGramModel(table), tokenizer, record)
+    record = {"read_from": str(path), "ngrams": list(level_sizes), "warnings": warnings, "chainrule": __version__}
+    return Model("ngram", language_model, tokenizer, record)
 
 
 def as_source(source: Source | Paths) -> Source:

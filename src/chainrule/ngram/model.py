@@ -54,6 +54,11 @@ class NGramModel:
     def order(self) -> int:
         return self.table.order
 
+    @property
+    def level_sizes(self) -> tuple[int, ...]:
+        """n-grams by order, from unigrams on."""
+        return self.table.level_sizes
+
     def score(
         self,
         sequences: Sequence[Int32[ndarray, " tokens"]],
@@ -82,7 +87,7 @@ class NGramModel:
         end: bool = True,
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Int[ndarray, " tokens"]]]:
         """What `score` and `match_lengths` give, in one go."""
-        stream, spans = _in_one_stream(sequences, prefixes, end=end)
+        stream, spans = in_one_stream(sequences, prefixes, end=end)
         scores, lengths = self.score_stream_with_lengths(stream)
         return [scores[span] for span in spans], [lengths[span] for span in spans]
 
@@ -94,7 +99,7 @@ class NGramModel:
         end: bool = True,
     ) -> list[Float32[ndarray, " tokens"]]:
         """As `LanguageModel.unknown_log_probs`."""
-        stream, spans = _in_one_stream(sequences, prefixes, end=end)
+        stream, spans = in_one_stream(sequences, prefixes, end=end)
         check_tokens(stream, self.vocabulary_size)
         stream = stream.astype(np.int32, casting="same_kind", copy=False)
         scores = np.empty(stream.size, np.float32)
@@ -191,7 +196,7 @@ class NGramModel:
         return self.table.words, self.table.log_probs, self.table.begin, self.table.log_backoffs
 
 
-def _in_one_stream(
+def in_one_stream(
     sequences: Sequence[Int32[ndarray, " tokens"]],
     prefixes: Sequence[Int32[ndarray, " prefix"]] | None,
     *,
@@ -215,7 +220,7 @@ def _in_one_stream(
 
 def _run_pieces(kernel: Callable[..., None], before: tuple[Any, ...], after: tuple[ndarray, ...]) -> None:
     """Runs a kernel that takes `before`, whose last is the stream, then a range of it, then `after`."""
-    pieces = [(*before, start, stop, *after) for start, stop in _pieces(before[-1])]
+    pieces = [(*before, start, stop, *after) for start, stop in pieces_of(before[-1])]
     if len(pieces) > 1:
         run_all(kernel, pieces)
     else:
@@ -223,7 +228,7 @@ def _run_pieces(kernel: Callable[..., None], before: tuple[Any, ...], after: tup
             kernel(*piece)
 
 
-def _pieces(stream: Int32[ndarray, " tokens"]) -> list[tuple[int, int]]:
+def pieces_of(stream: Int32[ndarray, " tokens"]) -> list[tuple[int, int]]:
     """Parts of a stream that begin where documents do, each of at least PARALLEL_TOKENS but the last."""
     cuts = [0]
     while stream.size - cuts[-1] > 2 * PARALLEL_TOKENS:

@@ -1,0 +1,64 @@
+"""The compiled side of a hashed model behind the waist; states are those of `incremental_kernels.py`, a row each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chainrule.jit import array_at, kernel
+from chainrule.ngram.incremental_kernels import LOG10_OF_E, extend
+from chainrule.ngram.kenlm_probing_kernels import STATE_SIZE
+from chainrule.protocol import BEGIN, END
+
+Array = NDArray[Any]
+
+_LOG_10 = 1 / LOG10_OF_E
+_BYTES = 8  # of each number in a state
+
+
+@kernel
+def score_stream(
+    model_address: int, stream: Array, start: int, stop: int, begun: Array, state: int, scores: Array, lengths: Array
+) -> None:
+    """scores[i] = log P(stream[i] | the tokens of its document before it) for i in start .. stop.
+
+    A document begins at `start`. begun: the state after <s>. state: the address of one to write to.
+    """
+    _copy(begun, state)
+    for i in range(start, stop):
+        score, length = extend(model_address, np.int64(stream[i]), state, state)
+        scores[i], lengths[i] = (score if stream[i] != BEGIN else -np.inf) * _LOG_10, length
+        if stream[i] == END:
+            _copy(begun, state)
+
+
+@kernel
+def _copy(numbers: Array, address: int) -> None:
+    state = array_at(address, STATE_SIZE, np.int64)
+    for i in range(STATE_SIZE):
+        state[i] = numbers[i]
+
+
+@kernel
+def advance(model_address: int, states: Array, address: int, tokens: Array, begun: Array) -> None:
+    """Each row of states, which are at this address, becomes the state after one more token."""
+    for row in range(states.shape[0]):
+        if tokens[row] == END:
+            states[row] = begun
+        else:
+            state = address + row * states.shape[1] * _BYTES
+            extend(model_address, np.int64(tokens[row]), state, state)
+
+
+@kernel
+def distributions(
+    model_address: int, states: Array, address: int, scratch: int, first: int, stop: int, rows: Array
+) -> None:
+    """rows[row, word] = log P(word | states[row]) for first <= word < stop. scratch: a state to write to."""
+    for row in range(states.shape[0]):
+        state = address + row * states.shape[1] * _BYTES
+        for word in range(first, stop):
+            score = extend(model_address, word, state, scratch)[0]
+            rows[row, word] = (score if word != BEGIN else -np.inf) * _LOG_10

@@ -1,0 +1,220 @@
+"""KenLM's hash tables ("probing", and with rest costs), asked in their own pages, behind the waist.
+
+Such a file holds a 64-bit hash for each n-gram and not its words.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.errors import SettingError
+from chainrule.jit import run_all
+from chainrule.ngram import hashed_model_kernels as kernels
+from chainrule.ngram.incremental import Record, queries, record_of_vocabulary
+from chainrule.ngram.kenlm_binary import REST_PROBING, Binary, words_at
+from chainrule.ngram.kenlm_probing_kernels import (
+    HASHED,
+    KIND,
+    LONGEST_WIDTH,
+    MIDDLE_WIDTH,
+    NUMBERS,
+    ORDER,
+    STATE_SIZE,
+    TABLES,
+    UNIGRAM_COUNT,
+    UNIGRAM_WIDTH,
+    UNIGRAMS,
+    VOCABULARY_SIZE,
+)
+from chainrule.ngram.model import in_one_stream, pieces_of
+from chainrule.protocol import (
+    BEGIN,
+    END,
+    as_tokens,
+    check_log_probs,
+    check_tokens,
+    draw_of,
+    top_of,
+    unknown_log_probs_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float32, Float64, Int, Int32, Int64
+    from numpy import ndarray
+
+    from chainrule.ngram.table import Table
+    from chainrule.text.vocabulary import Vocabulary
+
+    States = Int64[ndarray, "rows state"]
+
+_LAYOUT, _VOCABULARY_LAYOUT = 0, 0  # the versions that are known
+_VOCABULARY_ROW = 12  # bytes: a hash and a number
+_PLAIN_WIDTHS, _REST_WIDTHS = (2, 4), (3, 5)  # in 32-bit numbers: of unigrams, and of the orders up to the highest
+
+
+class HashedModel:
+    """P(w | the last N-1 tokens), from a hash table; `</s>` starts the next document."""
+
+    end = END
+
+    def __init__(self, record: Record, vocabulary_size: int, level_sizes: tuple[int, ...]) -> None:
+        self.record, self.vocabulary_size, self.level_sizes = record, vocabulary_size, level_sizes
+
+    @property
+    def order(self) -> int:
+        return self.record.order
+
+    def score(
+        self,
+        sequences: Sequence[Int32[ndarray, " tokens"]],
+        *,
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
+        end: bool = True,
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """As `Scorer.score`."""
+        return self.score_with_lengths(sequences, prefixes=prefixes, end=end)[0]
+
+    def score_with_lengths(
+        self,
+        sequences: Sequence[Int32[ndarray, " tokens"]],
+        *,
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
+        end: bool = True,
+    ) -> tuple[list[Float32[ndarray, " tokens"]], list[Int[ndarray, " tokens"]]]:
+        """As `NGramModel.score_with_lengths`."""
+        stream, spans = in_one_stream(sequences, prefixes, end=end)
+        scores, lengths = self.score_stream_with_lengths(stream)
+        return [scores[span] for span in spans], [lengths[span] for span in spans]
+
+    def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
+        """As `Scorer.score_stream`."""
+        return self.score_stream_with_lengths(stream)[0]
+
+    def score_stream_with_lengths(
+        self, stream: Int32[ndarray, " tokens"]
+    ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
+        """As `NGramModel.score_stream_with_lengths`."""
+        check_tokens(stream, self.vocabulary_size)
+        stream = stream.astype(np.int32, casting="same_kind", copy=False)
+        scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
+        pieces = pieces_of(stream)
+        states = np.zeros((len(pieces), STATE_SIZE), np.int64)
+        calls = [
+            (self.record.address, stream, *piece, self._begun, state.ctypes.data, scores, lengths)
+            for piece, state in zip(pieces, states, strict=True)
+        ]
+        run_all(kernels.score_stream, calls)
+        check_log_probs(scores)
+        return scores, lengths
+
+    def unknown_log_probs(
+        self,
+        sequences: Sequence[Int32[ndarray, " tokens"]],
+        *,
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
+        end: bool = True,
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """As `LanguageModel.unknown_log_probs`."""
+        return unknown_log_probs_of(self, sequences, prefixes=prefixes, end=end)
+
+    def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> States:
+        """As `LanguageModel.start`."""
+        states = np.tile(self._begun, (len(prefixes), 1))
+        for i in range(max(map(len, prefixes), default=0)):
+            rows = np.array([row for row, prefix in enumerate(prefixes) if i < len(prefix)])
+            states[rows] = self.advance(states[rows], np.array([prefixes[row][i] for row in rows]))
+        return states
+
+    def next_log_probs(self, state: States) -> Float32[ndarray, "rows vocab"]:
+        """As `LanguageModel.next_log_probs`."""
+        rows = np.empty((len(state), self.vocabulary_size), np.float32)
+        scratch = np.zeros(STATE_SIZE, np.int64)
+        state = np.ascontiguousarray(state)
+        where = state, state.ctypes.data, scratch.ctypes.data
+        kernels.distributions(self.record.address, *where, 0, self.vocabulary_size, rows)
+        check_log_probs(rows)
+        return rows
+
+    def top(self, state: States, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
+        """As `LanguageModel.top`."""
+        return top_of(self.next_log_probs(state), k)
+
+    def draw(
+        self, state: States, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
+    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
+        """As `LanguageModel.draw`."""
+        return draw_of(self.next_log_probs(state), uniforms, banned)
+
+    def advance(self, state: States, tokens: Int32[ndarray, " rows"]) -> States:
+        """As `LanguageModel.advance`."""
+        if len(tokens) != len(state):
+            raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one to each")
+        tokens = as_tokens(tokens)
+        check_tokens(tokens, self.vocabulary_size)
+        after = np.ascontiguousarray(state).copy()
+        tokens = np.ascontiguousarray(tokens, np.int32)
+        kernels.advance(self.record.address, after, after.ctypes.data, tokens, self._begun)
+        return after
+
+    def select(self, state: States, rows: Int32[ndarray, " new_rows"]) -> States:
+        """As `LanguageModel.select`."""
+        return state[rows]
+
+    @property
+    def table(self) -> Table:
+        """What a model folder or an ARPA file would be made of. Raises SettingError: there is no knowing the words."""
+        raise SettingError(
+            "this binary of KenLM's holds hashes of n-grams and not their words, so that it can be asked but not be "
+            "converted; convert its ARPA file, or a binary of type trie"
+        )
+
+    @cached_property
+    def _begun(self) -> Int64[ndarray, " state"]:
+        """The state after <s>."""
+        state = np.zeros(STATE_SIZE, np.int64)
+        queries().score_word(self.record.address, BEGIN, state.ctypes.data, state.ctypes.data)
+        return state
+
+
+def read_probing(binary: Binary) -> tuple[HashedModel, Vocabulary]:
+    """Raises ModelFormatError."""
+    binary.check_version(_LAYOUT)
+    binary.check_size(binary.body + 8)
+    version, bound = binary.data[binary.body : binary.body + 8].view("<u4").tolist()
+    if version != _VOCABULARY_LAYOUT:
+        binary.fail(f"version {version} of the hashed vocabulary", f"version {_VOCABULARY_LAYOUT}")
+    if bound not in (binary.counts[0], binary.counts[0] + 1):  # one more where the ARPA file had no <unk>
+        binary.fail(f"a vocabulary of {bound:,}", f"{binary.counts[0]:,}, as there are 1-grams")
+    unigram_width, middle_width = _REST_WIDTHS if binary.kind == REST_PROBING else _PLAIN_WIDTHS
+    unigrams = binary.body + 8 + _VOCABULARY_ROW * _rows(binary, 1)
+    places = [unigrams, unigrams + 4 * unigram_width * (binary.counts[0] + 1)]
+    widths = [unigram_width]
+    for order in range(2, binary.order + 1):
+        widths.append(LONGEST_WIDTH if order == binary.order else middle_width)
+        places.append(places[-1] + 4 * widths[-1] * _rows(binary, order))
+    binary.check_size(places[-1])
+    vocabulary, ours = words_at(binary, places[-1], bound)
+    tables = [binary.data[start:stop] for start, stop in zip(places, places[1:], strict=False)]
+    numbers, spelled = record_of_vocabulary(vocabulary)
+    theirs = np.argsort(ours).astype(np.int32)
+    numbers[KIND], numbers[ORDER] = HASHED, binary.order
+    numbers[NUMBERS], numbers[VOCABULARY_SIZE] = theirs.ctypes.data, bound
+    numbers[UNIGRAMS], numbers[UNIGRAM_COUNT] = tables[0].ctypes.data, binary.counts[0] + 1
+    numbers[UNIGRAM_WIDTH], numbers[MIDDLE_WIDTH] = unigram_width, middle_width
+    for order in range(2, binary.order + 1):
+        numbers[TABLES + 2 * (order - 2)] = tables[order - 1].ctypes.data
+        numbers[TABLES + 2 * (order - 2) + 1] = _rows(binary, order)
+    record = Record(numbers, (*spelled, theirs, binary.data), binary.order)
+    return HashedModel(record, bound, (bound, *binary.counts[1:])), vocabulary
+
+
+def _rows(binary: Binary, order: int) -> int:
+    """How long the table of an order is: KenLM multiplies in single precision."""
+    count = binary.counts[order - 1]
+    return max(count + 1, int(np.float32(binary.multiplier) * np.float32(count)))
+
