@@ -49,6 +49,7 @@ MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {
     "6-gram of characters": learnt(NGramConfig(order=6), "character"),
     "6-gram of bytes, most of them never seen": learnt(NGramConfig(order=6), "byte"),
     "4-gram with missing suffixes": with_missing_suffixes,
+    "trigram in KenLM's hash tables": lambda text: chainrule.load(text.parent / "kenlm/rest.binary").language_model,
 }
 for name, config in {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}.items():
     MODELS[name] = lambda text, config=config: random_model(config)

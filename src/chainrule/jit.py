@@ -93,13 +93,13 @@ def _pointer_of(_: Any, address: Any) -> Any:
     return types.voidptr(types.int64), generate
 
 
-_pointer: Callable[[int], Any] = intrinsic(_pointer_of)
+_pointer: Callable[..., Any] = intrinsic(_pointer_of)
 
 
 @register_jitable
 def array_at(address: int, size: int, dtype: Any) -> Any:
     """In a kernel: the array of `size` elements at an address, which the caller answers for."""
-    return numba.carray(_pointer(address), size, dtype)
+    return numba.carray(_pointer(address), size, dtype)  # type: ignore[attr-defined]
 
 
 def direct(compiled: Callable[..., R], *examples: Any) -> Callable[..., R]:

@@ -15,7 +15,7 @@ import os
 import sys
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -66,8 +66,6 @@ class State(ctypes.c_int64 * STATE_SIZE):  # type: ignore[misc]  # memory with a
 
     States are equal where they say the same of all words to come, as far as the model can know.
     """
-
-    __slots__ = ()
 
     def _known(self) -> tuple[int, ...]:
         return tuple(self[: 1 + min(max(self[0], 0), STATE_SIZE - 1)])
@@ -134,9 +132,10 @@ class _Ids(dict[str, int]):
     def __missing__(self, word: str) -> int:
         if not isinstance(word, str):
             raise TypeError(f"Argument 'word' has incorrect type (expected str, got {type(word).__name__})")
+        word.encode()  # what is no Unicode is told, as there
         if len(self) >= _WORDS_KEPT:  # so that endless new words fill no memory
             self.clear()
-        word_id = self[word] = self._vocabulary.id_of(word.encode().decode().partition("\0")[0])
+        word_id = self[word] = self._vocabulary.id_of(word.partition("\0")[0])
         return word_id
 
 
@@ -228,7 +227,10 @@ class Model:
         return 10.0 ** (-self.score(sentence) / words)
 
     def __contains__(self, word: str | bytes) -> bool:
-        return self._ids[_as_bytes(word).decode("utf-8", "surrogateescape")] != UNKNOWN
+        try:
+            return self._ids[_as_bytes(word).decode()] != UNKNOWN
+        except UnicodeDecodeError:
+            return False
 
     def __repr__(self) -> str:
         return f"<Model from {os.path.basename(self.path)!r}>"

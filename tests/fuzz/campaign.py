@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from mutations import broken_arpa, broken_folder
+from mutations import broken_arpa, broken_binary, broken_folder
 
 import chainrule
 
@@ -97,10 +97,13 @@ class Cases:
             (folder / "trigram.arpa").read_bytes(),
             gzip.decompress((FIXTURES / "order1.arpa.gz").read_bytes()),
         ]
+        self.binaries = [path.read_bytes() for path in sorted((FIXTURES / "kenlm").glob("*.binary"))]
 
     def case(self, number: int) -> Path:
         random = np.random.default_rng(number)
         if random.integers(3) == 0:
+            if random.integers(3) == 0:
+                return broken_binary(random, self.binaries[random.integers(len(self.binaries))], self.folder)
             return broken_arpa(random, self.arpas[0 if random.integers(4) else 1], self.folder)
         return broken_folder(random, self.models[random.choice(5, p=[0.4, 0.2, 0.1, 0.05, 0.25])], self.folder)
 

@@ -155,6 +155,19 @@ def broken_arpa(random: Random, arpa: bytes, folder: Path) -> Path:
     return path
 
 
+def broken_binary(random: Random, binary: bytes, folder: Path) -> Path:
+    """A broken binary of KenLM's: bytes anywhere, numbers in the header, or numbers in what follows."""
+    path = folder / "broken.binary"
+    if random.integers(3) == 0:
+        path.write_bytes(some_bytes(random, binary))
+        return path
+    changed = bytearray(binary)
+    start, stop = (88, 144) if random.integers(3) == 0 else (144, len(binary) - len(binary) % 8)
+    some_numbers(random, np.frombuffer(memoryview(changed)[start:stop], random.choice(["<f4", "<u4", "<u8", "|u1"])))
+    path.write_bytes(changed)
+    return path
+
+
 def broken_folder(random: Random, model: Path, folder: Path) -> Path:
     """A copy of a model folder in which one file is broken. config.json is made to fit, so that it is opened."""
     target = folder / "broken"

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import chainrule
+from chainrule import kenlm
 from chainrule.errors import ChainruleError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ TEXTS = ["a b", "", "b a c x", "the a b c d e f g h i j a b a b a b", "￭ a", "
 
 def use(path: Path, workplace: Path) -> None:
     """Raises ChainruleError, or AssertionError where a number is none."""
+    use_word_by_word(path)
     model = chainrule.load(path)
     scores = model.score(TEXTS)
     assert not np.isnan(scores).any(), "a score is NaN"
@@ -47,6 +49,20 @@ def use(path: Path, workplace: Path) -> None:
     if model.family == "ngram":
         model.save(workplace / "again.arpa", overwrite=True)
     assert np.array_equal(chainrule.load(workplace / "again").score(TEXTS), scores), "a copy scores otherwise"
+
+
+def use_word_by_word(path: Path) -> None:
+    """What KenLM's module offers; of its numbers no more is promised than that there are some."""
+    try:
+        model = kenlm.Model(str(path))
+    except OSError:
+        return
+    model.perplexity("a b")
+    state = kenlm.State()
+    model.BeginSentenceWrite(state)
+    for word in ["the", "a", "b", "c", "ka", "vi", "nin", "</s>", "ÿ", "x"]:
+        assert 1 <= model.BaseFullScore(state, word, state).ngram_length <= model.order
+    assert len(list(model.full_scores(" ".join(TEXTS)))) == len(" ".join(TEXTS).split()) + 1
 
 
 def answer(path: Path, workplace: Path) -> str:

@@ -207,7 +207,7 @@ def _next_word(model_address: int, text: Array, position: int, stop: int, is_who
         hashed = (hashed ^ np.uint64(text[position])) * HASH_FACTOR
         position += 1
     end = position
-    while position < stop and (is_whole and text[end] == 0 or not _is_white(text[position])):
+    while position < stop and ((is_whole and text[end] == 0) or not _is_white(text[position])):
         position += 1
     model = array_at(model_address, RECORD_SIZE, np.int64)
     pool = array_at(model[POOL], model[POOL_SIZE], np.uint8)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from chainrule.errors import ModelFormatError
-from chainrule.ngram.config import MAX_ORDER
 from chainrule.ngram.arpa_reading_kernels import LARGEST_BACKOFF, LEAST_BACKOFF
+from chainrule.ngram.config import MAX_ORDER
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.block import byte_array
 from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 PROBING, REST_PROBING, TRIE, QUANTISED_TRIE, ARRAY_TRIE, QUANTISED_ARRAY_TRIE = range(6)
-KINDS = ("probing", "rest probing", "trie", "quantised trie", "array-compressed trie", "quantised array-compressed trie")
+KINDS = (
+    "probing",
+    "rest probing",
+    "trie",
+    "quantised trie",
+    "array-compressed trie",
+    "quantised array-compressed trie",
+)
 LOG_10 = float(np.log(10))
 
 _ANY_MAGIC = b"mmap lm http://kheafield.com/code"
@@ -124,14 +131,16 @@ def _check_magic(name: str, head: bytes) -> None:
         raise ModelFormatError(f"{name}: found {head[:60]!r}, expected the first line of a KenLM binary; {_AGAIN}")
     if int(magic[1]) != _VERSION_KNOWN:
         raise ModelFormatError(
-            f"{name}: found format version {int(magic[1])} of KenLM's binaries, expected {_VERSION_KNOWN}; {_BY_ANOTHER}"
+            f"{name}: found format version {int(magic[1])} of KenLM's binaries, expected {_VERSION_KNOWN}; "
+            f"{_BY_ANOTHER}"
         )
     found = head[_MAGIC_BYTES : _MAGIC_BYTES + len(_TEST_VALUES)]
     if found == _TEST_VALUES:
         return
     if found == struct.pack(">3f3IQ", *struct.unpack("<3f3IQ", _TEST_VALUES)):
         raise ModelFormatError(
-            f"{name}: found a binary of a machine with the other byte order, expected a little-endian one; {_BY_ANOTHER}"
+            f"{name}: found a binary of a machine with the other byte order, expected a little-endian one; "
+            f"{_BY_ANOTHER}"
         )
     raise ModelFormatError(
         f"{name}: found test values that no 64-bit machine writes, expected those of format {_VERSION_KNOWN}; {_AGAIN}"
@@ -184,4 +193,3 @@ def check_numbers(binary: Binary, log10_probs: Float32[ndarray, " n"], log10_bac
     ):
         if values.size and not (values.min() >= low and values.max() <= high):  # NaN is not, either
             binary.fail(f"a log10 {name} of {values.min()} or {values.max()}", f"from {low:g} to {high:g}")
-

@@ -5,6 +5,7 @@ Such a file holds a 64-bit hash for each n-gram and not its words.
 
 from __future__ import annotations
 
+import itertools
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -199,7 +200,7 @@ def read_probing(binary: Binary) -> tuple[HashedModel, Vocabulary]:
         places.append(places[-1] + 4 * widths[-1] * _rows(binary, order))
     binary.check_size(places[-1])
     vocabulary, ours = words_at(binary, places[-1], bound)
-    tables = [binary.data[start:stop] for start, stop in zip(places, places[1:], strict=False)]
+    tables = [binary.data[start:stop] for start, stop in itertools.pairwise(places)]
     numbers, spelled = record_of_vocabulary(vocabulary)
     theirs = np.argsort(ours).astype(np.int32)
     numbers[KIND], numbers[ORDER] = HASHED, binary.order
@@ -217,4 +218,3 @@ def _rows(binary: Binary, order: int) -> int:
     """How long the table of an order is: KenLM multiplies in single precision."""
     count = binary.counts[order - 1]
     return max(count + 1, int(np.float32(binary.multiplier) * np.float32(count)))
-

@@ -6,6 +6,7 @@ of an order are read with all their words, and sorted the other way round, as th
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -119,7 +120,9 @@ def _rows(
     return rows, after
 
 
-def _added(binary: Binary, level: _Level, bins: _Bins | None, rows: Int32[ndarray, "ngrams order"], trie: Trie) -> Extra:
+def _added(
+    binary: Binary, level: _Level, bins: _Bins | None, rows: Int32[ndarray, "ngrams order"], trie: Trie
+) -> Extra:
     """Adds an order to the trie; returns the n-grams whose contexts are not in it. Raises TwiceError."""
     log10_probs, log10_backoffs = _values(binary, level, bins)
     check_numbers(binary, log10_probs, log10_backoffs)
@@ -149,7 +152,9 @@ def _values(
     first = level.word_bits
     if bins is None:
         log10_probs = -_unpacked(binary, level, first, 31, np.uint32).view(np.float32)
-        return log10_probs, nothing if is_highest else _unpacked(binary, level, first + 31, 32, np.uint32).view(np.float32)
+        return log10_probs, nothing if is_highest else _unpacked(binary, level, first + 31, 32, np.uint32).view(
+            np.float32
+        )
     backoff_bits = 0 if is_highest else bins.backoff_bits
     chosen = _unpacked(binary, level, first + backoff_bits, bins.prob_bits, np.int32)
     log10_probs = bins.log10_probs[level.order - 2][chosen]
@@ -167,7 +172,7 @@ def _unpacked(
     out = np.empty(level.size + one_more, dtype)
     edges = np.linspace(0, out.size, min(_PIECES, out.size // 4096 + 1) + 1).astype(np.int64).tolist()
     fixed = binary.data, level.base, first, stride, width
-    run_all(unpack, [(*fixed, start, stop, out) for start, stop in zip(edges, edges[1:], strict=False)])
+    run_all(unpack, [(*fixed, start, stop, out) for start, stop in itertools.pairwise(edges)])
     return out
 
 
@@ -216,7 +221,8 @@ def _bins(binary: Binary, place: int) -> tuple[_Bins | None, int]:
     if not (1 <= prob_bits <= _MOST_BITS and 1 <= backoff_bits <= _MOST_BITS):
         binary.fail(f"numbers of {prob_bits} and {backoff_bits} bits", f"1 to {_MOST_BITS}")
     place += 8
-    log10_probs, log10_backoffs = [], []
+    log10_probs: list[ndarray] = []
+    log10_backoffs: list[ndarray] = []
     for order in range(2, binary.order + 1):
         for bits, tables in ((prob_bits, log10_probs), (backoff_bits, log10_backoffs)):
             if tables is log10_backoffs and order == binary.order:
