@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-    from chainrule.ngram.model import NGramModel
+    from chainrule.ngram.kinds import AnyNGram
     from chainrule.progress import Progress
     from chainrule.protocol import LanguageModel
 
@@ -52,18 +52,20 @@ def _put_together_uniform(settings: Json, arrays: Arrays, vocabulary_size: int) 
 
 def _train_ngram(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NGramConfig, progress: Progress
-) -> tuple[NGramModel, Json]:
+) -> tuple[AnyNGram, Json]:
     from chainrule.ngram.training import train_ngram
 
     return train_ngram(stream, vocabulary_size, config, progress)
 
 
-def _take_apart_ngram(model: NGramModel) -> tuple[Json, Arrays]:
-    return {"ngrams": list(model.table.level_sizes)}, model.table.arrays()
+def _take_apart_ngram(model: AnyNGram) -> tuple[Json, Arrays]:
+    from chainrule.ngram.kinds import kind_of
+
+    return {"ngrams": list(model.table.level_sizes), **kind_of(model)}, model.table.arrays()
 
 
-def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) -> NGramModel:
-    from chainrule.ngram.model import NGramModel
+def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) -> AnyNGram:
+    from chainrule.ngram.kinds import model_from
     from chainrule.ngram.table import Table
 
     sizes = settings.get("ngrams")
@@ -79,7 +81,7 @@ def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) ->
         raise ModelFormatError(
             f"the n-gram table has {sizes[0]} unigrams and the vocabulary {vocabulary_size} tokens; they must agree"
         )
-    return NGramModel(Table.from_arrays(sizes, arrays))
+    return model_from(settings, Table.from_arrays(sizes, arrays))
 
 
 FAMILIES: dict[str, Family] = {

@@ -138,13 +138,11 @@ class Model:
 
         Raises TextError.
         """
-        from chainrule.ngram.kenlm_probing import HashedModel
-        from chainrule.ngram.model import NGramModel
+        from chainrule.ngram.kinds import measured_as
 
-        model = self.language_model
-        lengths = model.score_with_lengths if isinstance(model, NGramModel | HashedModel) else None
         source = as_source(source)
-        return measure(model, self.tokenizer, self.speller, source, progress, with_lengths=lengths, ends=ends)
+        kind = measured_as(self.language_model)
+        return measure(self.language_model, self.tokenizer, self.speller, source, progress, ends=ends, **kind)
 
     def perplexity(self, source: Source | Paths) -> float:
         """Per token, </s> predicted, unknown words as <unk>."""
@@ -289,7 +287,11 @@ class Model:
         from chainrule.ngram.kenlm_probing import HashedModel
         from chainrule.ngram.model import NGramModel
 
-        assert isinstance(self.language_model, NGramModel | HashedModel)
+        if not isinstance(self.language_model, NGramModel | HashedModel):
+            raise SettingError(
+                "a model of stupid backoff, or of documents that begin with several <s>, cannot be written as ARPA: "
+                "other programs would take it for a distribution that begins with one; save it as a folder"
+            )
         write_arpa(path, self.language_model.table, self.tokenizer.vocabulary, progress)
 
     def _prompt(self, prompt: str) -> Int32[ndarray, " tokens"]:

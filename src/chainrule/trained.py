@@ -15,7 +15,7 @@ from chainrule import __version__
 from chainrule.families import FAMILIES, family_of
 from chainrule.jit import started
 from chainrule.model import Model, as_config, as_source, saved_tokenizer
-from chainrule.ngram.config import NGramConfig
+from chainrule.ngram.config import NGramConfig, check_tunable
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.learning import Tokenized, limited, prepared
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from chainrule.model import Paths
     from chainrule.ngram.speller import Speller
+    from chainrule.protocol import LanguageModel
     from chainrule.text.corpus import Source
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Markers
@@ -47,12 +48,14 @@ def train(
     tokenizer: TokenizerConfig | str = "word",
     markers: Markers = "error",
     progress: Progress = silent,
+    tune: Source | Paths | None = None,
 ) -> Model:
     """Trains a model on a text, a line a document.
 
     config: its type says which family; by default an n-gram model of order 5. tokenizer: a TokenizerConfig, or only the
     kind: word, whitespace, character, byte, bpe, unigram, wordpiece, the path of a tokenizer.json or of a model folder.
-    markers: what a literal <s>, </s> or <unk> in the text does: error, skip, keep.
+    markers: what a literal <s>, </s> or <unk> in the text does: error, skip, keep. tune: a held-out text, to be made as
+    likely as may be by an n-gram model's weights, discounts or constant, where its smoothing has some.
     Raises TextError, EstimationError, SettingError.
 
     good:  chainrule.train(["a.txt", "b.txt.gz"], chainrule.NGramConfig(order=3))
@@ -64,6 +67,9 @@ def train(
 
     config = NGramConfig() if config is None else config
     family = family_of(config)
+    if tune is not None:
+        check_tunable(config)
+        tune = as_source(tune)
     source = as_source(source)
     began = time.perf_counter()
     tokenizer = as_config(tokenizer)
@@ -71,7 +77,11 @@ def train(
         source, tokenizer, markers, progress, lambda tokens: check_text_fits(tokens, FAMILIES[family].token_bytes)
     )
     speller_learnt = started(lambda: learnt_speller(learner, stream, config, left_out))
-    language_model, learnt = FAMILIES[family].train(stream, learner.vocabulary_size, config, progress)
+    if tune is None:
+        language_model, learnt = FAMILIES[family].train(stream, learner.vocabulary_size, config, progress)
+    else:
+        assert isinstance(config, NGramConfig)
+        language_model, learnt = _tuned(learner, stream, config, tune, progress)
     speller = speller_learnt()
     record = {
         **_circumstances(family, config),
@@ -82,6 +92,16 @@ def train(
         **learnt,
     }
     return Model(family, language_model, learner, record, speller)
+
+
+def _tuned(
+    tokenizer: Tokenizer, stream: Int32[ndarray, " tokens"], config: NGramConfig, tune: Source, progress: Progress
+) -> tuple[LanguageModel[Any], dict[str, Any]]:
+    from chainrule.ngram.training import train_ngram
+
+    heldout = encoded_stream(tokenizer, tune, progress)
+    model, learnt = train_ngram(stream, tokenizer.vocabulary_size, config, progress, heldout)
+    return model, {**learnt, "tuned_on": tune.record["data"]}
 
 
 def learnt_speller(
@@ -101,7 +121,7 @@ def learnt_speller(
     counts = np.zeros(tokenizer.vocabulary_size, np.int64)
     for start in range(0, stream.size, _COUNTED_AT_ONCE):  # np.bincount copies what it counts
         counts += np.bincount(stream[start : start + _COUNTED_AT_ONCE], minlength=counts.size)
-    has_whole_mass = counts[UNKNOWN] > 0 or (isinstance(config, NGramConfig) and not config.interpolate_unigrams)
+    has_whole_mass = counts[UNKNOWN] > 0 or (isinstance(config, NGramConfig) and config.unknown_has_whole_mass)
     counts[[UNKNOWN, BEGIN, END]] = 0
     spellings = left_out[:: max(1, len(left_out) // (2 * ENOUGH))]
     if len(spellings) < ENOUGH:

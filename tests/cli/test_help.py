@@ -16,7 +16,8 @@ MIXING = {"--mix", "--mix-seed"}
 READING = {"--document", "--field", "--encoding-errors", "--suffixes"}  # of all verbs that take texts
 TOKENIZER = {"--tokenizer", "--normalise", "--vocabulary", "--vocabulary-size", "--vocabulary-min-count", "--markers"}
 VERBS = {
-    "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams"}
+    "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams", "--smoothing"}
+    | {"--tune", "--discount", "--pseudocount", "--weights-by", "--backoff-weight", "--open-vocabulary", "--begins"}
     | {"--strict-discounts", "--kenlm-compatible", "--overwrite", "--json"}
     | READING
     | MIXING,

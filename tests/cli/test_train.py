@@ -51,7 +51,14 @@ def test_every_setting_reaches_the_model(chainrule, corpus: Path, tmp_path: Path
     model = library.load(tmp_path / "lm")
     assert model.record["settings"] == {
         "order": 4,
+        "smoothing": "modified-kneser-ney",
         "prune": [0, 1, 2],
+        "discount": [],
+        "pseudocount": 0.5,
+        "weights_by": "count",
+        "backoff_weight": 0.4,
+        "open_vocabulary": True,
+        "begins": "one",
         "interpolate_unigrams": False,
         "strict_discounts": False,
         "kenlm_compatible": True,

@@ -13,8 +13,8 @@ from chainrule.errors import EstimationError
 from chainrule.ngram import smoothing
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.counting import count_ngrams
+from chainrule.ngram.kneser_ney import FALLBACK, estimated_discounts, modified_kneser_ney
 from chainrule.ngram.query_kernels import distributions
-from chainrule.ngram.smoothing import FALLBACK, estimated_discounts, modified_kneser_ney
 from chainrule.ngram.training import train_ngram
 
 A, B, C = 3, 4, 5

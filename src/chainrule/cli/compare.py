@@ -21,6 +21,7 @@ from chainrule.cli.arguments import (
     WholeNumber,
     file_or_dash,
 )
+from chainrule.cli.evaluate import NO_DISTRIBUTION
 from chainrule.cli.models import opened
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, check_read_once, note_repairs
@@ -157,6 +158,8 @@ def _footer(comparison: Comparison) -> str:
         best = comparison.best_on(text)
         where = f"[{n}] " if several else ""
         lines += [f"{where}best by bits per byte: {best.name}", f"{where}signature  {best.measurement.signature}"]
+    if not all(contender.measurement.is_distribution for contender in comparison.contenders):
+        lines.append(f"* {NO_DISTRIBUTION}")
     if several:
         lines.append("The tokenizers normalise this text differently, so their figures cannot share a column.")
     lines += [

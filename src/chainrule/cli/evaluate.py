@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from chainrule.evaluation.likelihood import Measurement
 
 
+NO_DISTRIBUTION = "of scores that do not sum to one: no perplexity, and not to be compared with other models"
+
+
 def evaluate(
     model: ModelPath,
     /,
@@ -49,12 +52,13 @@ def described(measurement: Measurement) -> str:
     per_token = "a token, </s> counted" if "</s>" in measurement.text_signature else "a token, </s> left out"
     oov_rate = measurement.oov / max(measurement.tokens, 1)
     plural = "s" * (measurement.documents != 1)
+    mark = "" if measurement.is_distribution else "*"
     figures = [
-        ("perplexity", _figure(measurement.perplexity), per_token),
-        ("  without unknown tokens", _figure(measurement.perplexity_without_oov), ""),
-        ("bits per byte", f"{measurement.bits_per_byte:.4f}", "with spelling" + sure),
-        ("  perplexity per word", _figure(measurement.word_perplexity), "with spelling"),
-        ("  per character", _figure(measurement.character_perplexity), "with spelling"),
+        (f"perplexity{mark}", _figure(measurement.perplexity), per_token),
+        (f"  without unknown tokens{mark}", _figure(measurement.perplexity_without_oov), ""),
+        (f"bits per byte{mark}", f"{measurement.bits_per_byte:.4f}", "with spelling" + sure),
+        (f"  perplexity per word{mark}", _figure(measurement.word_perplexity), "with spelling"),
+        (f"  per character{mark}", _figure(measurement.character_perplexity), "with spelling"),
         (
             "tokens",
             f"{measurement.tokens:,}",
@@ -63,10 +67,14 @@ def described(measurement: Measurement) -> str:
         ("unknown tokens", f"{measurement.oov:,}", f"{oov_rate:.2%}"),
         ("log-probability", f"{measurement.log_prob:,.2f}", "nats"),
     ]
+    if measurement.impossible:
+        figures.append(("impossible tokens", f"{measurement.impossible:,}", "no probability: the text has none"))
     if measurement.matched:
         shares = ", ".join(f"{n}: {count / measurement.tokens:.1%}" for n, count in enumerate(measurement.matched, 1))
         figures.append(("matched", f"{_mean_length(measurement.matched):.2f}", f"tokens on average; {shares}"))
     lines = [f"{name:<26}{value:>16}  {remark}".rstrip() for name, value, remark in figures]
+    if not measurement.is_distribution:
+        lines.append(f"* {NO_DISTRIBUTION}")
     return "\n".join([*lines, f"signature  {measurement.signature}"])
 
 

@@ -19,8 +19,8 @@ from chainrule.cli.evaluate import evaluate
 from chainrule.cli.filter import filter_texts
 from chainrule.cli.generate import generate
 from chainrule.cli.next import next_tokens
-from chainrule.cli.rescore import rescore
 from chainrule.cli.prune import prune
+from chainrule.cli.rescore import rescore
 from chainrule.cli.score import score
 from chainrule.cli.split import split
 from chainrule.cli.train import ngram, uniform
@@ -57,6 +57,8 @@ app.register_install_completion_command(add_to_startup=False, help="Install comp
 
 _TAKE_ALL = (
     "--prune",
+    "--discount",
+    "--counts",
     "--into",
     "--mix",
     "--suffixes",

@@ -25,13 +25,19 @@ def opened(path: Path, tokenizer: TokenizerConfig | str | None, markers: Markers
     return model
 
 
+def is_arpa(path: Path) -> bool:
+    """Whether a name is that of an ARPA file."""
+    from chainrule.model import ARPA_SUFFIXES
+
+    return path.name.endswith(ARPA_SUFFIXES)
+
+
 def check_model_target(target: Path, *, overwrite: bool) -> None:
     """Asked before the work: whether a model folder or an ARPA file may be written. Raises OutputError."""
     from chainrule.files import check_writable
-    from chainrule.model import ARPA_SUFFIXES
     from chainrule.store import check_target
 
-    if not target.name.endswith(ARPA_SUFFIXES):
+    if not is_arpa(target):
         check_target(target, overwrite=overwrite)
         return
     if target.is_dir():

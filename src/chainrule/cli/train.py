@@ -14,15 +14,24 @@ from chainrule.cli.arguments import (
     ModelOutput,
     Output,
     Overwrite,
+    TextFile,
     TextFiles,
     TokenizerOptions,
     WholeNumber,
 )
-from chainrule.cli.models import check_model_target
+from chainrule.cli.models import check_model_target, is_arpa
 from chainrule.cli.screen import note, print_json, progress
-from chainrule.cli.texts import AS_USUAL, NOT_MIXED, MixOptions, TextOptions, note_mix, note_repairs
-from chainrule.ngram.config import NGramConfig
-from chainrule.report.tables import text_table
+from chainrule.cli.smoothing_options import AS_KENLM, SmoothingOptions, estimates_table, tuned_line
+from chainrule.cli.texts import (
+    AS_USUAL,
+    NOT_MIXED,
+    MixOptions,
+    TextOptions,
+    check_read_once,
+    note_mix,
+    note_repairs,
+)
+from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,43 +46,30 @@ def ngram(
     output: ModelOutput,
     order: Annotated[int, WholeNumber, Parameter(help="Contexts are order - 1 tokens long.")] = 5,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
-    prune: Annotated[
-        tuple[int, ...],
-        WholeNumber,
-        Parameter(
-            help="Drop n-grams seen at most this often, by order from unigrams (0) on; the last number repeats: 0 0 1. "
-            "Texts stand before it.",
-            consume_multiple=True,
-            negative=(),
-        ),
-    ] = (0,),
-    interpolate_unigrams: Annotated[
-        bool, Parameter(help="Let all unigrams share in the uniform distribution, not <unk> alone.")
-    ] = True,
-    strict_discounts: Annotated[
-        bool, Parameter(negative=(), help="Fail where discounts cannot be estimated, and do not fall back.")
-    ] = False,
-    kenlm_compatible: Annotated[
-        bool, Parameter(negative=(), help="Repeat a slip of lmplz that shows only on tiny texts.")
-    ] = False,
+    smoothing: SmoothingOptions = AS_KENLM,
+    tune: Annotated[
+        TextFile | None, Parameter(help="Choose weights, discounts or the constant so that this text is likeliest.")
+    ] = None,
     markers: MarkerRule = "error",
     reading: TextOptions = AS_USUAL,
     mixing: MixOptions = NOT_MIXED,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """An n-gram model, modified Kneser-Ney smoothing.
+    """An n-gram model, by default with modified Kneser-Ney smoothing.
 
-    Interpolated, as KenLM's lmplz.
+    Interpolated, as KenLM's lmplz; --smoothing names the others.
     """
-    config = NGramConfig(
-        order=order,
-        prune=tuple(prune),
-        interpolate_unigrams=interpolate_unigrams,
-        strict_discounts=strict_discounts,
-        kenlm_compatible=kenlm_compatible,
-    )
-    _train(mixing.source(texts, reading), config, output, tokenizer, markers, overwrite=overwrite, json=json)
+    source, heldout = mixing.source(texts, reading), None
+    if tune is not None:
+        check_read_once(*texts, tune)
+        if tune in texts:
+            note(f"{tune}: tuned on what is trained on, so nothing is kept for the unseen")
+        heldout = reading.corpus(tune)
+    config = smoothing.config(order)
+    if config.folder_only and is_arpa(output):
+        raise SettingError(f"{output}: {config.folder_only} cannot be written as ARPA; name a folder")
+    _train(source, config, output, tokenizer, markers, overwrite=overwrite, json=json, tune=heldout)
 
 
 def uniform(
@@ -104,15 +100,16 @@ def _train(
     *,
     overwrite: bool,
     json: bool,
+    tune: Source | None = None,
 ) -> None:
     from chainrule.trained import peak_memory, train
 
     check_model_target(output, overwrite=overwrite)
     began = time.perf_counter()
     with progress() as told:
-        model = train(source, config, tokenizer=tokenizer.config(), markers=markers, progress=told)
+        model = train(source, config, tokenizer=tokenizer.config(), markers=markers, progress=told, tune=tune)
         model.save(output, overwrite=overwrite, progress=told)
-    note_repairs(source)
+    note_repairs(source, *([] if tune is None else [tune]))
     note_mix(source)
     summary = {
         "model": str(output),
@@ -135,12 +132,12 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
         f"in {record['documents']:,} documents, vocabulary {summary['vocabulary']:,}{share}"
     )
     if "discounts" in record:
-        rows = []
-        for size, discounts in zip(record["ngrams"], record["discounts"], strict=True):
-            values = [f"{value:.4f}" for value in discounts["values"]]
-            rows.append([str(discounts["order"]), f"{size:,}", *values, "" if discounts["estimated"] else "fallback"])
-        print(text_table(["order", "n-grams", "D1", "D2", "D3+", ""], rows))
+        print(estimates_table(record))
         _note_fallback([discounts for discounts in record["discounts"] if not discounts["estimated"]])
+    if tuned := tuned_line(record):
+        print(tuned)
+    if record.get("settings", {}).get("smoothing") == "stupid-backoff":
+        note("stupid-backoff scores do not sum to one: no perplexity, and nothing to predict or draw from")
     memory = summary["peak_memory_bytes"]
     told_memory = f", {memory / 1e9:.2f} GB of memory at most" if memory else ""
     print(f"{summary['bytes'] / 1e6:,.1f} MB, {summary['total_seconds']:.1f} s{told_memory}")

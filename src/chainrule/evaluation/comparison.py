@@ -58,9 +58,12 @@ class Comparison:
         return list(dict.fromkeys(contender.measurement.text_signature for contender in self.contenders))
 
     def best_on(self, text: str) -> Contender:
-        """The one with the fewest bits per byte of those that were measured on a text; of equals the first."""
+        """The one with the fewest bits per byte of those that were measured on a text; of equals the first.
+
+        One that is no distribution is only the best where all are such.
+        """
         same = [contender for contender in self.contenders if contender.measurement.text_signature == text]
-        return min(same, key=lambda contender: contender.measurement.bits_per_byte)
+        return min(same, key=lambda one: (not one.measurement.is_distribution, one.measurement.bits_per_byte))
 
     @property
     def best(self) -> Contender:
@@ -69,12 +72,13 @@ class Comparison:
 
     @cached_property
     def differences(self) -> list[Difference | None]:
-        """Of each contender to the best one on its text; None for the best itself."""
+        """Of each contender to the best one on its text; None for the best itself, and for what is no distribution."""
         found = []
         for contender in self.contenders:
             best = self.best_on(contender.measurement.text_signature)
             ours, theirs = contender.measurement.per_document, best.measurement.per_document
-            found.append(None if contender is best else difference(ours, theirs))
+            comparable = contender.measurement.is_distribution
+            found.append(difference(ours, theirs) if comparable and contender is not best else None)
         return found
 
     def spreads(self) -> list[Spread]:
@@ -101,10 +105,12 @@ class Comparison:
         for contender, gap in zip(self.contenders, self.differences, strict=True):
             found = contender.measurement
             low, high = found.interval
-            p_value = "best" if gap is None else _shown(gap.p_value, ".4f")
-            bits = [f"{found.bits_per_byte:.4f}", _shown((high - low) / 2, ".4f"), p_value]
+            is_best = contender is self.best_on(found.text_signature)
+            p_value = "best" if is_best else "" if gap is None else _shown(gap.p_value, ".4f")
+            mark = "" if found.is_distribution else "*"
+            bits = [f"{found.bits_per_byte:.4f}{mark}", _shown((high - low) / 2, ".4f"), p_value]
             columns = [cell for text in self.texts for cell in (bits if text == found.text_signature else [""] * 3)]
-            perplexities = [cell(found) for cell in self._perplexities().values()]
+            perplexities = [cell(found) + mark * (name != "OOV") for name, cell in self._perplexities().items()]
             cost = [_shown(contender.parameters, ","), _shown(contender.train_seconds, ".2f"), f"{found.seconds:.2f}"]
             rows.append([contender.name, *columns, *perplexities, *cost])
         return rows

@@ -50,6 +50,7 @@ class Measurement:
     documents: int
     tokens: int
     oov: int
+    impossible: int = 0  # tokens that have no probability: one is enough to make the text's zero
     words: int  # of the normalised text, cut at white space
     characters: int  # code points of the normalised text
     bytes: int
@@ -58,6 +59,7 @@ class Measurement:
     spelling_log_prob: float  # of the unknown tokens' spellings
     text_log_prob: float  # of the text as a string
     matched: tuple[int, ...] | None
+    is_distribution: bool = True  # without it, no figure may be compared with others'
     seconds: float
     text_signature: str  # what was measured: must be equal before bits per byte may be compared
     token_signature: str  # the tokens it was cut into: must be equal, too, before perplexities per token may be
@@ -104,6 +106,8 @@ class Measurement:
             "documents": self.documents,
             "tokens": self.tokens,
             "oov": self.oov,
+            "impossible": self.impossible,
+            "is_distribution": self.is_distribution,
             "oov_rate": self.oov / self.tokens if self.tokens else 0.0,
             "words": self.words,
             "characters": self.characters,
@@ -134,16 +138,20 @@ def measure(
     *,
     with_lengths: ScoreWithLengths | None = None,
     ends: bool = True,
+    context: str = "line",
+    is_distribution: bool = True,
 ) -> Measurement:
     """The likelihood of a source's documents.
 
     with_lengths: an n-gram model's `score_with_lengths`, for how long its matches are. ends: whether the end of each
-    document is predicted and counted. Raises TextError where the source cannot be read or has no text.
+    document is predicted and counted. context: what the model knows before a token, for the signature.
+    is_distribution: whether the model's probabilities sum to one.
+    Raises TextError where the source cannot be read or has no text.
     """
     began = time.perf_counter()
     digest = hashlib.sha256()
     sums: list[_Sums] = []
-    words = characters = tokens = oov = 0
+    words = characters = tokens = oov = impossible = 0
     matched = np.zeros(0, np.int64)
     for block in source.blocks(progress, "evaluating"):
         encoded = tokenizer.encode_block(block)
@@ -156,6 +164,7 @@ def measure(
         sums.append(_sums(prices, aligned, is_end, counted))
         tokens += int(np.count_nonzero(counted))
         oov += int(np.count_nonzero(prices.unknown))
+        impossible += int(np.count_nonzero(np.isneginf(prices.closed) & counted))
         words += _words(aligned.text)
         characters += int(np.count_nonzero((aligned.text & 0xC0) != 0x80))
         digest.update(aligned.text.data)
@@ -167,6 +176,7 @@ def measure(
         documents=documents,
         tokens=tokens,
         oov=oov,
+        impossible=impossible,
         words=words + ends * documents,
         characters=characters - (not ends) * documents,
         bytes=int(sizes.sum()),
@@ -175,10 +185,12 @@ def measure(
         spelling_log_prob=math.fsum(spelling.tolist()),
         text_log_prob=math.fsum(text.tolist()),
         matched=tuple(matched.tolist()) if with_lengths else None,
+        is_distribution=is_distribution,
         seconds=time.perf_counter() - began,
         text_signature=(f"text:{digest.hexdigest()[:8]}|oov:spelled|predict:tokens{',</s>' * ends}|v:{__version__}"),
         token_signature=f"tok:{tokenizer.name}|loses:{tokenizer.loses}|vocab:{_vocabulary(tokenizer)}",
-        model_signature=f"spell:{speller.name}|unseen:{speller.unseen_types}|context:line",
+        model_signature=f"spell:{speller.name}|unseen:{speller.unseen_types}|context:{context}"
+        f"{'' if is_distribution else '|scores:no distribution'}",
         per_document=Documents(-text, sizes),
     )
 

@@ -3,19 +3,62 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from chainrule.errors import SettingError
 
 MAX_ORDER = 24
 
+Smoothing = Literal[
+    "maximum-likelihood",
+    "laplace",
+    "lidstone",
+    "jelinek-mercer",
+    "witten-bell",
+    "absolute",
+    "good-turing",
+    "kneser-ney",
+    "kneser-ney-backoff",
+    "modified-kneser-ney",
+    "modified-kneser-ney-backoff",
+    "stupid-backoff",
+]
+WeightsBy = Literal["count", "level"]
+Begins = Literal["one", "all"]
+
+SMOOTHINGS: tuple[str, ...] = get_args(Smoothing)
+BACKING_OFF = ("good-turing", "kneser-ney-backoff", "modified-kneser-ney-backoff")  # not interpolated
+ONE_DISCOUNT = ("absolute", "kneser-ney", "kneser-ney-backoff")
+DISCOUNTING = (*ONE_DISCOUNT, "modified-kneser-ney", "modified-kneser-ney-backoff", "good-turing")
+TUNABLE = ("lidstone", "jelinek-mercer", "absolute", "kneser-ney", "modified-kneser-ney")
+_NOT_PRUNED = ("maximum-likelihood", "laplace", "lidstone")  # which have no lower order to take what is pruned
+# The settings that only some smoothings have.
+_ONLY_FOR = {
+    "discount": ONE_DISCOUNT,
+    "pseudocount": ("lidstone",),
+    "weights_by": ("jelinek-mercer",),
+    "backoff_weight": ("stupid-backoff",),
+    "interpolate_unigrams": ("jelinek-mercer", "witten-bell", "absolute", "kneser-ney", "modified-kneser-ney"),
+    "strict_discounts": DISCOUNTING,
+    "kenlm_compatible": ("modified-kneser-ney",),
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class NGramConfig:
-    """Interpolated modified Kneser-Ney (Chen and Goodman 1998), with KenLM's conventions.
+    """An n-gram model: by default interpolated modified Kneser-Ney (Chen and Goodman 1998), with KenLM's conventions.
 
     order: of the model; contexts are order - 1 tokens long.
+    smoothing: how counts become probabilities; `estimators.py` has the formulas.
     prune: drops n-grams seen at most this often: one number for each order from the unigrams' (always 0) on, the last
     one repeats.
+    discount: for absolute and Kneser-Ney, a constant for each order, from the unigrams' on, the last one repeats;
+    without it, it is estimated.
+    pseudocount: what Lidstone adds to each count; 0.5 unless said.
+    weights_by: whether Jelinek-Mercer has a weight for each order, or for each order and size of the context's count.
+    backoff_weight: the factor of stupid backoff.
+    open_vocabulary: whether <unk> shares in what is kept for unseen words; without it, only if the text has it.
+    begins: whether a document begins with one <s>, or with order - 1 of them, so that every context is full.
     interpolate_unigrams: whether unigrams share in the uniform distribution; without it, <unk> gets all of that mass,
     in equal parts with the types of the vocabulary that the text lacks, if there are any (lmplz calls it so).
     strict_discounts: an order whose discounts cannot be estimated is an error, and does not fall back to 0.5, 1, 1.5.
@@ -25,7 +68,14 @@ class NGramConfig:
     """
 
     order: int = 5
+    smoothing: Smoothing = "modified-kneser-ney"
     prune: tuple[int, ...] = (0,)
+    discount: tuple[float, ...] = ()
+    pseudocount: float = 0.5
+    weights_by: WeightsBy = "count"
+    backoff_weight: float = 0.4
+    open_vocabulary: bool = True
+    begins: Begins = "one"
     interpolate_unigrams: bool = True
     strict_discounts: bool = False
     kenlm_compatible: bool = False
@@ -35,11 +85,22 @@ class NGramConfig:
             raise SettingError(f"order is {self.order!r}; expected a whole number")
         if not isinstance(self.prune, tuple) or not all(map(_is_whole, self.prune)):
             raise SettingError(f"prune is {self.prune!r}; expected a tuple of whole numbers, such as (0, 0, 1)")
-        for name in ("interpolate_unigrams", "strict_discounts", "kenlm_compatible"):
+        for name in ("open_vocabulary", "interpolate_unigrams", "strict_discounts", "kenlm_compatible"):
             if not isinstance(getattr(self, name), bool):
                 raise SettingError(f"{name} is {getattr(self, name)!r}; expected True or False")
+        for name, choices in (
+            ("smoothing", SMOOTHINGS),
+            ("weights_by", ("count", "level")),
+            ("begins", ("one", "all")),
+        ):
+            if getattr(self, name) not in choices:
+                raise SettingError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(choices)}")
         if not 1 <= self.order <= MAX_ORDER:
             raise SettingError(f"order {self.order} is not possible: an n-gram model has an order of 1 to {MAX_ORDER}")
+        self._check_prune()
+        self._check_parameters()
+
+    def _check_prune(self) -> None:
         if not self.prune or self.prune[0] != 0:
             raise SettingError(
                 f"prune {self.prune} must begin with 0: unigrams are the vocabulary and are not pruned by count"
@@ -52,11 +113,71 @@ class NGramConfig:
             raise SettingError(
                 f"prune {self.prune} must not fall from one order to the next, or contexts would go missing"
             )
+        if self.prune[-1] > 0 and self.smoothing in _NOT_PRUNED:
+            raise SettingError(
+                f"{self.smoothing} cannot be pruned: no lower order would take what the pruned n-grams had; choose "
+                "another smoothing, or prune nothing"
+            )
+
+    def _check_parameters(self) -> None:
+        for name, smoothings in _ONLY_FOR.items():
+            if self.smoothing not in smoothings and getattr(self, name) != getattr(NGramConfig, name):
+                raise SettingError(f"{self.smoothing} has no {name}; it is for {', '.join(smoothings)}")
+        if not isinstance(self.discount, tuple) or not all(_is_between(value, 0, 1) for value in self.discount):
+            raise SettingError(
+                f"discount is {self.discount!r}; expected a tuple of numbers from 0 to 1, such as (0.75,)"
+            )
+        if len(self.discount) > self.order:
+            raise SettingError(
+                f"discount has {len(self.discount)} numbers for a model of order {self.order}; at most one each"
+            )
+        if not _is_between(self.pseudocount, 0, 1e6) or self.pseudocount == 0:
+            raise SettingError(f"pseudocount is {self.pseudocount!r}; expected a number above 0 and up to a million")
+        if not _is_between(self.backoff_weight, 0, 1) or self.backoff_weight == 0:
+            raise SettingError(f"backoff_weight is {self.backoff_weight!r}; expected a number above 0 and up to 1")
+        if not self.open_vocabulary and not self.interpolate_unigrams:
+            raise SettingError(
+                "interpolate_unigrams=False gives <unk> all unseen mass, and open_vocabulary=False gives it none; "
+                "choose one of the two"
+            )
+
+    @property
+    def unknown_has_whole_mass(self) -> bool:
+        """Whether P(<unk>) is that of all unseen words together, and not of a single one."""
+        return not self.interpolate_unigrams or self.smoothing in BACKING_OFF
+
+    @property
+    def folder_only(self) -> str:
+        """What of this model an ARPA file cannot say, or nothing."""
+        if self.smoothing == "stupid-backoff":
+            return "stupid-backoff, whose scores do not sum to one,"
+        return "a model of documents that begin with several <s>" if self.begins == "all" else ""
 
     def threshold(self, order: int) -> int:
         """n-grams of this order are kept if seen more often than this."""
         return self.prune[min(order, len(self.prune)) - 1]
 
+    def given_discount(self, order: int) -> float | None:
+        """The constant that was given for an order, if one was."""
+        return self.discount[min(order, len(self.discount)) - 1] if self.discount else None
+
+
+def check_tunable(config: object) -> None:
+    """Raises SettingError where a held-out text has nothing to choose."""
+    if not isinstance(config, NGramConfig):
+        raise SettingError("only n-gram models are tuned on a held-out text")
+    if config.smoothing not in TUNABLE:
+        raise SettingError(
+            f"{config.smoothing} has nothing to tune; {', '.join(TUNABLE)} have weights, discounts or a constant"
+        )
+    if config.discount:
+        raise SettingError("a discount is given, and a text to tune it on; choose one of the two")
+
 
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_between(value: object, low: float, high: float) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and low <= float(value) <= high  # type: ignore[arg-type]

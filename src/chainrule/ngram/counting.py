@@ -50,6 +50,13 @@ class Counts:
         """The nodes of one order; order 0 is the root."""
         return level_slice(self.level_sizes, order)
 
+    def up_to(self, order: int) -> Counts:
+        """Those of the lower orders alone."""
+        sizes = self.level_sizes[:order]
+        nodes = 1 + sum(sizes)
+        inner = nodes - sizes[-1]
+        return Counts(sizes, self.words[:nodes], self.begin[: inner + 1], self.suffixes[:nodes], self.counts[:nodes])
+
 
 class Shard(NamedTuple):
     """Neighbouring contexts; what follows them stands in the arrays of occurrences from `at` on."""
@@ -167,12 +174,14 @@ def _first_occurrences(stream: Int32[ndarray, " tokens"], vocabulary_size: int, 
     counts = run_all(count_contexts, [(stream, start, stop, vocabulary_size) for start, stop in parts])
     trie.counts[unigrams] = sum(counts)  # the </s> before the first place stands for that at the end
     sizes = trie.counts[: unigrams.stop].copy()
-    sizes[1 + BEGIN], sizes[1 + END] = sizes[1 + END], 0
+    sizes[1 + BEGIN] += sizes[1 + END]  # of its own it has some where documents are padded
+    sizes[1 + END] = 0
     cursor = np.cumsum(sizes[unigrams]) - sizes[unigrams]  # where the next occurrence after each word goes
     calls = []
     for (start, stop), own in zip(parts, counts, strict=True):
         calls.append((stream, start, stop, cursor.copy(), places, following, ends))
-        own[BEGIN], own[END] = own[END], 0
+        own[BEGIN] += own[END]
+        own[END] = 0
         cursor += own
     run_all(group_by_context, calls)
     return _Occurrences(places, following, ends, sizes, _shards(sizes, unigrams.start))

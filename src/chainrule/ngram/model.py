@@ -45,6 +45,7 @@ class NGramModel:
     """P(w | the last N-1 tokens), from a table; `</s>` starts the next document."""
 
     end = END
+    begins = 1  # how many <s> a document begins with
 
     def __init__(self, table: Table) -> None:
         self.table = table

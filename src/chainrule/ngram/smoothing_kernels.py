@@ -21,11 +21,11 @@ def count_suffixes(suffixes: Array, first: int, counts: Array) -> None:
 
 
 @kernel
-def counts_of_counts(counts: Array) -> Array:
-    """How many counts are 0, 1, 2, 3, 4, and more."""
-    n = np.zeros(6, np.int64)
+def counts_of_counts(counts: Array, largest: int) -> Array:
+    """How many counts are 0, 1, ..., largest, and more."""
+    n = np.zeros(largest + 2, np.int64)
     for count in counts:
-        n[min(count, 5)] += 1
+        n[min(count, largest + 1)] += 1
     return n
 
 

@@ -1,41 +1,89 @@
-"""From a stream of token ids to an n-gram model, with the record of how it came about."""
+"""From a stream of token ids, or from counts, to an n-gram model, with the record of how it came about."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from chainrule.errors import SettingError
+from chainrule.ngram.config import check_tunable
 from chainrule.ngram.counting import count_ngrams
+from chainrule.ngram.estimators import estimated
+from chainrule.ngram.kinds import model_of
 from chainrule.ngram.memory import check_memory
-from chainrule.ngram.model import NGramModel
-from chainrule.ngram.smoothing import modified_kneser_ney
+from chainrule.ngram.padding import padded
+from chainrule.ngram.smoothing import begin_nodes
 from chainrule.ngram.table import table_of
 from chainrule.progress import Progress, silent
+from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
+    from chainrule.ngram.counting import Counts
+    from chainrule.ngram.kinds import AnyNGram
     from chainrule.ngram.smoothing import Discounts
 
 
 def train_ngram(
-    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NGramConfig, progress: Progress = silent
-) -> tuple[NGramModel, dict[str, Any]]:
-    """Counts and estimates. stream: documents, each ended by </s>.
+    stream: Int32[ndarray, " tokens"],
+    vocabulary_size: int,
+    config: NGramConfig,
+    progress: Progress = silent,
+    heldout: Int32[ndarray, " tokens"] | None = None,
+) -> tuple[AnyNGram, dict[str, Any]]:
+    """Counts and estimates. stream: documents, each ended by </s>. heldout: another such stream, to tune on.
 
-    Raises EstimationError where the memory will not do, and under config.strict_discounts.
+    Raises EstimationError where the memory will not do, where the held-out text has no word in common with the
+    vocabulary, and under config.strict_discounts; SettingError where there is nothing to tune.
     """
+    if heldout is not None:
+        check_tunable(config)
+    return model_of_counts(counted(stream, vocabulary_size, config, progress), config, progress, heldout)
+
+
+def counted(
+    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NGramConfig, progress: Progress = silent
+) -> Counts:
+    """The n-grams of a stream, documents padded as the configuration says. Raises EstimationError."""
+    stream, _ = padded(stream, _more_begins(config))
     check_memory(stream, vocabulary_size, config.order)
     counts = count_ngrams(stream, vocabulary_size, config.order, progress)
-    estimates = modified_kneser_ney(counts, config, progress)
+    counts.counts[begin_nodes(counts)] = 0  # contexts, which are never predicted
+    return counts
+
+
+def model_of_counts(
+    counts: Counts,
+    config: NGramConfig,
+    progress: Progress = silent,
+    heldout: Int32[ndarray, " tokens"] | None = None,
+) -> tuple[AnyNGram, dict[str, Any]]:
+    """Estimates. counts: padded as the configuration says. Raises as `train_ngram` does."""
+    if config.begins == "all" and config.order > 2 and len(begin_nodes(counts)) != config.order - 1:
+        raise SettingError("these counts begin with one <s>; a model that begins with all needs the text itself")
+    if heldout is not None:
+        heldout, _ = padded(heldout, _more_begins(config))
+    estimates = estimated(counts, config, progress, heldout)
     table = table_of(counts, estimates)
     record = {
         "ngrams": list(table.level_sizes),
         "ngrams_counted": list(counts.level_sizes),
         "discounts": [_discount_record(discounts) for discounts in estimates.discounts],
+        **estimates.record,
     }
-    return NGramModel(table), record
+    if heldout is not None:
+        record["tuned_on_tokens"] = int(np.count_nonzero(heldout != BEGIN))
+    weight = config.backoff_weight if config.smoothing == "stupid-backoff" else None
+    return model_of(table, begins=config.begins, backoff_weight=weight), record
+
+
+def _more_begins(config: NGramConfig) -> int:
+    """How many <s> stand before a document beside the one that the engine knows."""
+    return max(0, config.order - 2) if config.begins == "all" else 0
 
 
 def _discount_record(discounts: Discounts) -> dict[str, Any]:

@@ -1,0 +1,121 @@
+"""The options that say how an n-gram model makes probabilities of counts, and what the summary tells of that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from chainrule.cli.arguments import WholeNumber
+from chainrule.ngram.config import Begins, NGramConfig, Smoothing, WeightsBy
+from chainrule.report.tables import text_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_USUAL = NGramConfig()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class SmoothingOptions:
+    """How counts become probabilities."""
+
+    smoothing: Annotated[Smoothing, Parameter(help="How counts become probabilities.")] = _USUAL.smoothing
+    prune: Annotated[
+        tuple[int, ...],
+        WholeNumber,
+        Parameter(
+            help="Drop n-grams seen at most this often, by order from unigrams (0) on; the last number repeats: 0 0 1. "
+            "Texts stand before it.",
+            consume_multiple=True,
+            negative=(),
+        ),
+    ] = _USUAL.prune
+    discount: Annotated[
+        tuple[float, ...],
+        Parameter(
+            help="For absolute and kneser-ney: the constants to take from counts, by order from unigrams on; the last "
+            "repeats. Without it, they are estimated.",
+            show_default=False,
+            consume_multiple=True,
+            negative=(),
+        ),
+    ] = _USUAL.discount
+    pseudocount: Annotated[float, Parameter(help="For lidstone: what is added to each count.")] = _USUAL.pseudocount
+    weights_by: Annotated[
+        WeightsBy, Parameter(help="For jelinek-mercer: a weight for each order, or each order and size of count.")
+    ] = _USUAL.weights_by
+    backoff_weight: Annotated[
+        float, Parameter(help="For stupid-backoff: the factor for each word of context given up.")
+    ] = _USUAL.backoff_weight
+    open_vocabulary: Annotated[bool, Parameter(help="Keep probability for <unk>, even if the text has none.")] = (
+        _USUAL.open_vocabulary
+    )
+    begins: Annotated[Begins, Parameter(help="Documents begin with one <s>, or with order - 1 of them.")] = (
+        _USUAL.begins
+    )
+    interpolate_unigrams: Annotated[
+        bool, Parameter(help="Let all unigrams share in the uniform distribution, not <unk> alone.")
+    ] = _USUAL.interpolate_unigrams
+    strict_discounts: Annotated[
+        bool, Parameter(negative=(), help="Fail where discounts cannot be estimated, and do not fall back.")
+    ] = _USUAL.strict_discounts
+    kenlm_compatible: Annotated[
+        bool, Parameter(negative=(), help="Repeat a slip of lmplz that shows only on tiny texts.")
+    ] = _USUAL.kenlm_compatible
+
+    def config(self, order: int) -> NGramConfig:
+        """Raises SettingError."""
+        return NGramConfig(
+            order=order,
+            smoothing=self.smoothing,
+            prune=tuple(self.prune),
+            discount=tuple(self.discount),
+            pseudocount=self.pseudocount,
+            weights_by=self.weights_by,
+            backoff_weight=self.backoff_weight,
+            open_vocabulary=self.open_vocabulary,
+            begins=self.begins,
+            interpolate_unigrams=self.interpolate_unigrams,
+            strict_discounts=self.strict_discounts,
+            kenlm_compatible=self.kenlm_compatible,
+        )
+
+
+AS_KENLM = SmoothingOptions()
+
+
+def estimates_table(record: dict[str, Any]) -> str:
+    """What was counted and estimated, order by order, and below it what else was found."""
+    sizes, discounts = record["ngrams"], record["discounts"] or [{}] * len(record["ngrams"])
+    width = max((len(row.get("values", ())) for row in discounts), default=0)
+    weights = record.get("weights", [[]] * len(sizes))
+    rows = []
+    for order, (size, row, own) in enumerate(zip(sizes, discounts, weights, strict=True), start=1):
+        values = [f"{value:.4f}" for value in row.get("values", ())]
+        values += [""] * (width - len(values))
+        fallback = "" if row.get("estimated", True) else "fallback"
+        rows.append([str(order), f"{size:,}", *values, *([_shown(own)] if own else []), fallback])
+    header = ["order", "n-grams", *_discount_names(width), *(["weight of the order"] if any(weights) else []), ""]
+    return text_table(header, rows)
+
+
+def tuned_line(record: dict[str, Any]) -> str | None:
+    """What was chosen on a held-out text, in words; None where nothing was."""
+    if "tuned_on_tokens" not in record:
+        return None
+    found = f"the constant {record['pseudocount']:.6g}" if "pseudocount" in record else "the numbers above"
+    return f"tuned on {record['tuned_on_tokens']:,} tokens of {', '.join(record['tuned_on'])}: {found}"
+
+
+def _discount_names(width: int) -> list[str]:
+    return ["D"] if width == 1 else [f"D{n}{'+' * (n == width)}" for n in range(1, width + 1)]
+
+
+def _shown(weights: Sequence[float]) -> str:
+    """The weight, or those of the rarest and of the most frequent contexts."""
+    if len(weights) == 1:
+        return f"{weights[0]:.4f}"
+    return f"{weights[0]:.4f} to {weights[-1]:.4f}"

@@ -1,0 +1,121 @@
+"""train ngram --smoothing, --tune and their neighbours; what is no distribution, and what has no probability."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+
+import chainrule as library
+from chainrule.ngram.config import SMOOTHINGS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("name", [name for name in SMOOTHINGS if name != "stupid-backoff"])
+def test_every_smoothing_is_trained_saved_and_measured(chainrule, corpus, heldout, tmp_path: Path, name: str) -> None:
+    target = tmp_path / "lm"
+    options = ["--order", 3, "--smoothing", name, "--tokenizer", "whitespace"]
+    result = chainrule("train", "ngram", corpus, "-o", target, *options)
+    assert result.status == 0
+    assert result.lines[1].split()[:2] == ["order", "n-grams"]
+    model = library.load(target)
+    assert model.record["settings"]["smoothing"] == name
+    perplexity = model.evaluate(heldout).perplexity
+    if name == "maximum-likelihood":
+        assert math.isinf(perplexity)  # and an ARPA file has -99 for the logarithm of zero
+        return
+    assert 20 < perplexity < 338
+    model.save(tmp_path / "lm.arpa")
+    assert library.load(tmp_path / "lm.arpa").evaluate(heldout).perplexity == pytest.approx(perplexity, rel=1e-5)
+
+
+def test_what_was_tuned_is_told_and_recorded(chainrule, corpus, heldout, tmp_path: Path) -> None:
+    train = ("train", "ngram", corpus, "-o", tmp_path / "lm", "--overwrite", "--order", 2)
+    told = chainrule(*train, "--smoothing", "lidstone", "--tune", heldout)
+    assert (told.status, told.err) == (0, "")
+    record = library.load(tmp_path / "lm").record
+    assert list(record["tuned_on"]) == [str(heldout)]
+    assert f"tuned on 1,174 tokens of {heldout}: the constant {record['pseudocount']:.6g}" in told.lines
+    weights = chainrule(*train, "--smoothing", "jelinek-mercer", "--weights-by", "level", "--json").json["weights"]
+    assert [len(row) for row in weights] == [1, 1]
+    table = chainrule(*train, "--smoothing", "jelinek-mercer", "--tune", heldout).lines
+    assert "weight of the order" in table[1]
+    tuned = chainrule(*train, "--tune", heldout, "--json").json
+    assert all(row["estimated"] for row in tuned["discounts"])
+    assert "so nothing is kept for the unseen" in chainrule(*train, "--tune", corpus).err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--smoothing", "witten-bell", "--tune", "HELDOUT"], "witten-bell has nothing to tune"),
+        (["--smoothing", "witten-bell", "--pseudocount", "2"], "witten-bell has no pseudocount; it is for lidstone"),
+        (["--smoothing", "laplace", "--prune", "0", "1"], "laplace cannot be pruned"),
+        (["--smoothing", "absolute", "--discount", "2"], "expected a tuple of numbers from 0 to 1"),
+        (["--no-open-vocabulary", "--no-interpolate-unigrams"], "choose one of the two"),
+        (["--smoothing", "absolute", "--discount", "0.5", "--tune", "HELDOUT"], "choose one of the two"),
+        (["--tune", "STRANGE", "--smoothing", "absolute"], "not one word in common with the vocabulary"),
+    ],
+)
+def test_what_cannot_be_is_told_and_nothing_is_written(
+    chainrule, corpus, heldout, tmp_path: Path, options: list[str], message: str
+) -> None:
+    (tmp_path / "strange.txt").write_text("XX YY\n")
+    places = {"HELDOUT": str(heldout), "STRANGE": str(tmp_path / "strange.txt")}
+    options = [places.get(option, option) for option in options]
+    result = chainrule("train", "ngram", corpus, "-o", tmp_path / "lm", "--order", 2, *options)
+    assert message in result.error
+    assert not (tmp_path / "lm").exists()
+
+
+def test_stupid_backoff_scores_and_is_marked_as_no_distribution(chainrule, corpus, heldout, tmp_path: Path) -> None:
+    lm, other = tmp_path / "lm", tmp_path / "other"
+    train = ("train", "ngram", corpus, "--order", 3)
+    result = chainrule(*train, "-o", lm, "--smoothing", "stupid-backoff", "--backoff-weight", 0.5)
+    assert result.status == 0
+    assert "do not sum to one" in result.err
+    assert chainrule("score", lm, heldout).status == 0
+    told = chainrule("evaluate", lm, heldout)
+    for name in ("perplexity*", "bits per byte*", "per character*"):
+        assert name in told.out
+    assert "of scores that do not sum to one" in told.out
+    assert "scores:no distribution" in told.lines[-1]
+    assert chainrule("evaluate", lm, heldout, "--json").json["is_distribution"] is False
+    assert chainrule(*train, "-o", other).status == 0
+    table = chainrule("compare", lm, other, "--text", heldout)
+    row = next(line for line in table.lines if line.startswith(f"{lm} "))
+    assert row.split()[1].endswith("*")
+    assert "best" not in row
+    assert f"best by bits per byte: {other}" in table.lines
+    for verb in (("next", lm, "a"), ("generate", lm, "-n", 1)):
+        assert "do not sum to one, so nothing can be predicted or drawn" in chainrule(*verb).error
+    assert "cannot be written as ARPA" in chainrule("convert", lm, tmp_path / "x.arpa").error
+    message = chainrule(*train, "-o", tmp_path / "x.arpa", "--smoothing", "stupid-backoff").error
+    assert "cannot be written as ARPA; name a folder" in message
+
+
+def test_what_has_no_probability_is_told(chainrule, corpus, heldout, tmp_path: Path) -> None:
+    chainrule("train", "ngram", corpus, "-o", tmp_path / "lm", "--order", 2, "--smoothing", "maximum-likelihood")
+    told = chainrule("evaluate", tmp_path / "lm", heldout)
+    assert "perplexity                             inf" in told.out
+    assert "impossible tokens" in told.out
+    found = chainrule("evaluate", tmp_path / "lm", heldout, "--json").json
+    assert found["impossible"] > 0
+    assert found["perplexity"] is None
+
+
+def test_the_number_of_begins_belongs_to_the_model_and_its_signature(
+    chainrule, corpus, heldout, tmp_path: Path
+) -> None:
+    options = ["--order", 4, "--smoothing", "witten-bell", "--begins", "all"]
+    assert chainrule("train", "ngram", corpus, "-o", tmp_path / "lm", *options).status == 0
+    trained = library.train(corpus, library.NGramConfig(order=4, smoothing="witten-bell", begins="all"))
+    loaded = library.load(tmp_path / "lm")
+    assert loaded.perplexity(heldout) == trained.perplexity(heldout)
+    assert loaded.evaluate(heldout).signature.endswith("|context:line after 3 <s>")
+    one = library.train(corpus, library.NGramConfig(order=4, smoothing="witten-bell"))
+    assert one.perplexity(heldout) != loaded.perplexity(heldout)
+    assert "cannot be written as ARPA" in chainrule("convert", tmp_path / "lm", tmp_path / "x.arpa").error
