@@ -35,9 +35,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory, fixtures: Path) -> Path:
     (folder / "corpus.txt").write_bytes((fixtures / "train.txt").read_bytes())
     (folder / "heldout.txt").write_bytes(heldout)
     (folder / "sentences.txt").write_bytes(b"".join(heldout.splitlines(keepends=True)[-5:]))
-    hypotheses = [{"text": "so it goes", "score": -2}, {"text": "so it is", "score": -1}]
-    for name in ("dev.jsonl", "nbest.jsonl"):
-        (folder / name).write_text(json.dumps({"hypotheses": hypotheses, "reference": "so it goes"}) + "\n")
     return folder
 
 

@@ -37,6 +37,8 @@ VERBS = {
     "rescore": {"LISTS", "--model", "--weight", "--weights", "--tune", "--objective", "--restarts", "--seed"}
     | {"--weights-out", "--references", "--output", "--nbest-out", "--format", "--scores", "--costs", "--spelling"}
     | {"--bleu", "--tokenizer", "--markers", "--overwrite", "--json"},
+    "noise": {"TEXTS", "--channel", "--rate", "--seed", "--model", "--best", "--output", "--tokenizer", "--overwrite"}
+    | READING,
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--overwrite"},
     "prune": {"MODEL", "--output", "--entropy", "--to-ngrams", "--vocabulary", "--for-text", "--histories"}
     | {"--tokenizer", "--markers", "--overwrite", "--json"}

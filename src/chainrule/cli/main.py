@@ -19,6 +19,7 @@ from chainrule.cli.evaluate import evaluate
 from chainrule.cli.filter import filter_texts
 from chainrule.cli.generate import generate
 from chainrule.cli.next import next_tokens
+from chainrule.cli.noise import noise
 from chainrule.cli.prune import prune
 from chainrule.cli.rescore import rescore
 from chainrule.cli.score import score
@@ -48,6 +49,7 @@ app.command(complete, name="complete")
 app.command(compare, name="compare")
 app.command(filter_texts, name="filter")
 app.command(rescore, name="rescore")
+app.command(noise, name="noise")
 app.command(split, name="split")
 app.command(convert, name="convert")
 app.command(prune, name="prune")

@@ -1,0 +1,148 @@
+"""A channel from what was meant to what is read: at every character either that is copied, or a rule rewrites some.
+
+    P(observed | source) = sum over all ways to rewrite source as observed, of the product of their steps
+
+A step at a place of the source takes one of the rules whose left side stands there, with its probability, or copies the
+character with what these leave. So the probabilities of all observed texts sum to one. Kernighan, Church and Gale, A
+spelling correction program based on a noisy channel model, 1990; Brill and Moore, An improved error model for noisy
+channel spelling correction, 2000, for rules of several characters.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.applications.channel.channel_kernels import SIDE, log_probs
+from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float64, Int32, Int64
+    from numpy import ndarray
+
+_CODES = 1 << 10  # first characters of rules are below
+_MOST = 0.95  # of what happens at a place may be errors
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`source` becomes `observed` with some probability wherever it stands; at most two characters, and maybe none."""
+
+    source: str
+    observed: str
+    prob: float
+
+
+@dataclass(frozen=True)
+class RuleArrays:
+    """The rules in the order of the characters that they begin with: those of code c lie at begin[c] .. begin[c+1]."""
+
+    begin: Int64[ndarray, " codes+1"]
+    sides: Int32[ndarray, "rules 2 side"]  # source and observed as code points, 0 where there is none
+    probs: Float64[ndarray, " rules"]
+
+
+class Channel:
+    """A channel of some rules."""
+
+    def __init__(self, name: str, rules: Sequence[Rule]) -> None:
+        """Raises SettingError where a rule is none, or rules leave nothing to copying."""
+        self.name, self.rules = name, tuple(rules)
+        for rule in self.rules:
+            _check(rule)
+        self._by_first: dict[str, list[Rule]] = {}
+        for rule in self.rules:
+            self._by_first.setdefault(rule.source[0], []).append(rule)
+        self._largest = max((_largest_sum(rules) for rules in self._by_first.values()), default=0.0)
+        if self._largest > _MOST:
+            raise SettingError(f"the rules of a character have {self._largest:.3f} together; expected at most {_MOST}")
+
+    def corrupted(self, text: str, rng: np.random.Generator) -> str:
+        """A text as it may come out."""
+        draws = rng.random(len(text))
+        pieces, done = [], 0
+        for place in np.flatnonzero(draws < self._largest).tolist():
+            if place < done:
+                continue  # a rule took this character already
+            rest = draws[place]
+            for rule in self._by_first.get(text[place], ()):
+                if text.startswith(rule.source, place):
+                    rest -= rule.prob
+                    if rest < 0:
+                        pieces += [text[done:place], rule.observed]
+                        done = place + len(rule.source)
+                        break
+        return "".join([*pieces, text[done:]])
+
+    def log_probs(self, observed: Sequence[str], sources: Sequence[str]) -> Float64[ndarray, " pairs"]:
+        """log P(observed | source) of pairs, in nats; -inf where no way leads from one to the other."""
+        found = np.empty(len(observed))
+        log_probs(*joined(observed), *joined(sources), *self.arrays_by_source, found)
+        return found
+
+    def log_prob(self, observed: str, source: str) -> float:
+        return float(self.log_probs([observed], [source])[0])
+
+    @property
+    def arrays_by_source(self) -> tuple[ndarray, ndarray, ndarray]:
+        arrays = self._by_source
+        return arrays.begin, arrays.sides, arrays.probs
+
+    @property
+    def arrays_by_observed(self) -> tuple[ndarray, ndarray, ndarray]:
+        """Rules by the character that is seen first; those by which nothing is seen have the code 0."""
+        arrays = self._by_observed
+        return arrays.begin, arrays.sides, arrays.probs
+
+    @cached_property
+    def _by_source(self) -> RuleArrays:
+        return _arrays(self.rules, [rule.source for rule in self.rules])
+
+    @cached_property
+    def _by_observed(self) -> RuleArrays:
+        return _arrays(self.rules, [rule.observed for rule in self.rules])
+
+
+def joined(texts: Sequence[str]) -> tuple[Int32[ndarray, " characters"], Int64[ndarray, " texts+1"]]:
+    """Texts as code points, one after the other, and where each begins, and the last one ends."""
+    offsets = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=offsets[1:])
+    data = bytearray("".join(texts).encode("utf-32-le", "surrogatepass"))
+    return np.frombuffer(data, np.int32), offsets
+
+
+def _arrays(rules: Sequence[Rule], keys: Sequence[str]) -> RuleArrays:
+    codes = np.array([ord(key[0]) if key else 0 for key in keys], np.int64)
+    order = np.argsort(codes, kind="stable")
+    sides = np.zeros((len(rules), 2, SIDE), np.int32)
+    for row, place in zip(sides, order.tolist(), strict=True):
+        for side, text in zip(row, (rules[place].source, rules[place].observed), strict=True):
+            side[: len(text)] = list(map(ord, text))
+    probs = np.array([rules[place].prob for place in order.tolist()], np.float64)
+    return RuleArrays(np.searchsorted(codes[order], np.arange(_CODES + 1)), sides, probs)
+
+
+def _check(rule: Rule) -> None:
+    """Raises SettingError."""
+    if not 1 <= len(rule.source) <= SIDE or len(rule.observed) > SIDE or rule.source == rule.observed:
+        raise SettingError(f"{rule} is no rule; expected 1 or 2 characters that become others, at most 2 or none")
+    if not all(0 < ord(character) < _CODES for character in rule.source[0] + rule.observed[:1]):
+        raise SettingError(f"{rule} begins with a character above U+{_CODES - 1:04X}, which rules do not")
+    if not (math.isfinite(rule.prob) and 0 < rule.prob < 1):
+        raise SettingError(f"{rule} has no probability; expected more than 0 and less than 1")
+
+
+def _largest_sum(rules: Sequence[Rule]) -> float:
+    """The most that the rules of one first character can have together, whatever follows it."""
+    alone = sum(rule.prob for rule in rules if len(rule.source) == 1)
+    by_next: dict[str, float] = {}
+    for rule in rules:
+        if len(rule.source) == 2:
+            by_next[rule.source[1]] = by_next.get(rule.source[1], 0.0) + rule.prob
+    return alone + max(by_next.values(), default=0.0)

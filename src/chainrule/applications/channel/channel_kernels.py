@@ -1,0 +1,123 @@
+"""The compiled channel: the probability of what is seen, and the search for the words that may have been meant.
+
+Rules lie by their first character, code c at begin[c] .. begin[c+1]; sides[r, 0] is what rule r replaces, sides[r, 1]
+what it puts there, as code points with 0 behind. Every code is compared with the table's size before it is an index.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chainrule.jit import kernel
+
+Array = NDArray[Any]
+
+SIDE = 2  # characters that a side of a rule has at most
+NO_WORD = -1
+
+
+@kernel
+def log_probs(
+    observed: Array,
+    observed_offsets: Array,
+    sources: Array,
+    source_offsets: Array,
+    begin: Array,
+    sides: Array,
+    probs: Array,
+    found: Array,
+) -> None:
+    """found[i] = log P(observed text i | source text i), by the forward algorithm over both texts' places."""
+    for i in range(found.size):
+        source = sources[source_offsets[i] : source_offsets[i + 1]]
+        seen = observed[observed_offsets[i] : observed_offsets[i + 1]]
+        forward = np.zeros((source.size + 1, seen.size + 1))
+        forward[0, 0] = 1.0
+        for s in range(source.size):
+            code = source[s]
+            is_known = code < begin.size - 1
+            first, last = (begin[code], begin[code + 1]) if is_known else (0, 0)
+            copied = 1.0
+            for rule in range(first, last):
+                if sides[rule, 0, 1] == 0 or (s + 1 < source.size and source[s + 1] == sides[rule, 0, 1]):
+                    copied -= probs[rule]
+                    step = 1 + (sides[rule, 0, 1] != 0)
+                    put = (sides[rule, 1, 0] != 0) + (sides[rule, 1, 1] != 0)
+                    for o in range(seen.size + 1 - put):
+                        fits = (put < 1 or seen[o] == sides[rule, 1, 0]) and (
+                            put < 2 or seen[o + 1] == sides[rule, 1, 1]
+                        )
+                        if fits and forward[s, o] > 0:
+                            forward[s + step, o + put] += forward[s, o] * probs[rule]
+            for o in range(seen.size):
+                if seen[o] == code:
+                    forward[s + 1, o + 1] += forward[s, o] * copied
+        found[i] = np.log(forward[source.size, seen.size])
+
+
+@kernel
+def child_of(characters: Array, children: Array, node: int, code: int) -> int:
+    """The node behind `node` whose character this is, or NO_WORD."""
+    low, end = children[node], children[node + 1]
+    high = end
+    while low < high:
+        middle = (low + high) >> 1
+        if characters[middle] < code:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and characters[low] == code else NO_WORD
+
+
+@kernel
+def meant_words(
+    observed: Array,
+    offsets: Array,
+    most_errors: Array,
+    begin: Array,
+    sides: Array,
+    characters: Array,
+    children: Array,
+    words: Array,
+    found: Array,
+    counts: Array,
+) -> None:
+    """found[i, :counts[i]]: the words from which at most most_errors[i] rules lead to the observed text i.
+
+    A trie is walked along the text, rules being undone: those of the character that is seen, and those by which one
+    was lost (begin, sides: by what is seen). Words may come several times, and no more than there is room for.
+    """
+    nodes, places, errors = np.empty(1 << 14, np.int64), np.empty(1 << 14, np.int64), np.empty(1 << 14, np.int64)
+    for i in range(counts.size):
+        seen = observed[offsets[i] : offsets[i + 1]]
+        counts[i] = 0
+        nodes[0], places[0], errors[0] = 0, 0, 0
+        height = 1
+        while height > 0:
+            height -= 1
+            node, place, made = nodes[height], places[height], errors[height]
+            if place == seen.size and words[node] != NO_WORD and counts[i] < found.shape[1]:
+                found[i, counts[i]] = words[node]
+                counts[i] += 1
+            for kind in range(2 if made < most_errors[i] else 0):  # what nothing is seen of; what begins as seen here
+                code = 0 if kind == 0 or place == seen.size else seen[place]
+                if (kind == 1 and code == 0) or code >= begin.size - 1:
+                    continue
+                for rule in range(begin[code], begin[code + 1]):
+                    put = (sides[rule, 1, 0] != 0) + (sides[rule, 1, 1] != 0)
+                    if place + put > seen.size or (put == 2 and seen[place + 1] != sides[rule, 1, 1]):
+                        continue
+                    below = child_of(characters, children, node, sides[rule, 0, 0])
+                    if below != NO_WORD and sides[rule, 0, 1] != 0:
+                        below = child_of(characters, children, below, sides[rule, 0, 1])
+                    if below != NO_WORD and height < nodes.size:
+                        nodes[height], places[height], errors[height] = below, place + put, made + 1
+                        height += 1
+            if place < seen.size:
+                below = child_of(characters, children, node, seen[place])
+                if below != NO_WORD and height < nodes.size:
+                    nodes[height], places[height], errors[height] = below, place + 1, made
+                    height += 1
