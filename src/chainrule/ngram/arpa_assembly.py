@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.jit import run, run_all
+from chainrule.jit import run, run_all, threads_in_use
 from chainrule.ngram.arpa_assembly_kernels import (
     count_children,
     find_nodes,
@@ -25,7 +25,7 @@ from chainrule.ngram.arpa_assembly_kernels import (
 from chainrule.ngram.counting import narrowest
 from chainrule.ngram.counting_kernels import PLACE_BITS
 from chainrule.ngram.query_kernels import NO_NODE
-from chainrule.ngram.table import Table, indexed
+from chainrule.ngram.table import Table, index_of, packed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,6 +86,7 @@ class Trie:
         self.log_probs = np.concatenate([[0], log_probs], dtype=np.float32, casting="same_kind")
         self.log_backoffs = np.concatenate([[0], log_backoffs], dtype=np.float32, casting="same_kind")
         self.begin = np.array([1, 1 + size], self.index)
+        self.slots = np.empty(0, self.index)  # see `index_of`
         self.suffixes: Int[ndarray, " ngrams"] = np.zeros(size, self.index)  # nodes, for the last level
         self.missing: dict[int, Int32[ndarray, "ngrams order"]] = {}  # by order, suffixes that there are not
 
@@ -95,12 +96,13 @@ class Trie:
 
     def table(self) -> Table:
         inner = self.words.size - self.level_sizes[-1]
-        return indexed(tuple(self.level_sizes), self.words, self.log_probs, self.begin, self.log_backoffs[:inner])
+        records = packed(self.words, self.log_probs, self.begin, self.log_backoffs[:inner])
+        return Table(tuple(self.level_sizes), *records, self.slots)
 
     def nodes_of(self, rows: Int32[ndarray, "ngrams order"], length: int) -> Int[ndarray, " ngrams"]:
         """The nodes of the first `length` words of each row, or NO_NODE. Words are of the vocabulary."""
         nodes = np.empty(len(rows), self.index)
-        find_nodes(self.words, self.begin, rows, length, nodes)
+        find_nodes(self.words, self.begin, self.slots, rows, length, nodes)
         return nodes
 
     def add_level(
@@ -117,14 +119,21 @@ class Trie:
         """
         first_node = self.words.size
         first_context = first_node - self.level_sizes[-1]
-        begin = np.empty(self.level_sizes[-1] + 1, self.index)
-        run(count_children, contexts, first_context, first_node, begin)
+        parts = _cut(words.size, threads_in_use())
+        counts = run_all(count_children, [(contexts, *part, first_context, self.level_sizes[-1]) for part in parts])
+        begin = np.full(self.level_sizes[-1] + 1, first_node, self.index)
+        begin[1:] += np.cumsum(sum(counts, start=np.zeros(begin.size - 1, np.int64)), dtype=self.index)
         places = None
         if not run(is_ascending, contexts, words):
             keys = np.empty(words.size, np.int64)
-            run(group, contexts, words, first_context, first_node, begin, keys)
-            calls = [(keys, begin, first_node, start, stop) for start, stop in _cut(begin.size - 1)]
-            twin = max(run_all(sort_groups, calls), default=-1)
+            cursor = begin[:-1] - first_node  # where the next key of each context goes
+            calls = []
+            for part, own in zip(parts, counts, strict=True):
+                calls.append((contexts, words, *part, first_context, cursor.copy(), keys))
+                cursor += own
+            run_all(group, calls)
+            contexts_cut = [(keys, begin, first_node, *part) for part in _cut(begin.size - 1)]
+            twin = max(run_all(sort_groups, contexts_cut), default=-1)
             if twin >= 0:
                 place = keys[twin] & ((1 << PLACE_BITS) - 1)
                 raise TwiceError([*self.ngram(int(contexts[place])), int(words[place])])
@@ -139,6 +148,7 @@ class Trie:
         self.log_probs = np.concatenate([self.log_probs, log_probs])
         self.log_backoffs = np.concatenate([self.log_backoffs, log_backoffs])
         self.begin = np.concatenate([self.begin[:-1], begin])
+        self.slots = index_of(self.words, self.begin)
         self._find_suffixes(first_context)
         return places
 
@@ -240,8 +250,8 @@ def _backed_off(trie: Trie, extra: Extra, contexts: Int[ndarray, " ngrams"]) -> 
     return np.where(np.isnan(extra.log_probs), by_backing_off, extra.log_probs)
 
 
-def _cut(size: int) -> list[tuple[int, int]]:
-    """At most CHUNKS ranges that make up 0 .. size."""
-    chunks = min(CHUNKS, size // LEAST_CHUNK + 1)
+def _cut(size: int, most: int = CHUNKS) -> list[tuple[int, int]]:
+    """At most so many ranges that make up 0 .. size."""
+    chunks = min(most, size // LEAST_CHUNK + 1)
     edges = np.unique(np.linspace(0, size, chunks + 1).astype(np.int64)).tolist()
     return list(itertools.pairwise(edges))

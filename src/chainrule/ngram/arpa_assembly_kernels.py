@@ -7,30 +7,48 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.jit import kernel, prefetch
 from chainrule.ngram.counting_kernels import PLACE_BITS, sort_keys
-from chainrule.ngram.query_kernels import NO_NODE, child
+from chainrule.ngram.query_kernels import NO_NODE, find_children
 
 Array = NDArray[Any]
 
 _PLACE = (1 << PLACE_BITS) - 1
+_BLOCK = 512  # n-grams whose memory is asked for before the first one is read
 
 
 @kernel
-def find_nodes(words: Array, begin: Array, rows: Array, length: int, nodes: Array) -> None:
-    """nodes[i] = the node of the first `length` words of row i, or NO_NODE. Words are of the vocabulary."""
-    for i in range(rows.shape[0]):
-        nodes[i] = 1 + rows[i, 0]
-    for k in range(1, length):  # all rows go through one order before the next, so that cache misses overlap
-        context_before = NO_NODE
-        for i in range(rows.shape[0]):
-            context = nodes[i]
-            if context >= 0:
-                if context == context_before and rows[i, k] == rows[i - 1, k]:
-                    nodes[i] = nodes[i - 1]
-                else:
-                    nodes[i] = child(words, begin, context, rows[i, k])
-            context_before = context
+def find_nodes(words: Array, begin: Array, slots: Array, rows: Array, length: int, nodes: Array) -> None:
+    """nodes[i] = the node of the first `length` words of row i, or NO_NODE. Words are of the vocabulary.
+
+    In sorted files rows begin as the ones before them do, and what they have in common is looked up once.
+    """
+    contexts, found, scratch = (
+        np.empty(_BLOCK, np.int64),
+        np.empty(_BLOCK, np.int64),
+        np.empty((5, _BLOCK + 1), np.int64),
+    )
+    tokens, which, is_same = np.empty(_BLOCK, np.int32), np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.bool_)
+    for first in range(0, rows.shape[0], _BLOCK):
+        block = rows[first : first + _BLOCK]
+        distinct = 0
+        for i in range(block.shape[0]):
+            is_same[i] = i > 0 and block[i, 0] == block[i - 1, 0]
+            distinct += not is_same[i]
+            which[i] = distinct - 1
+            found[distinct - 1] = 1 + block[i, 0]
+        for k in range(1, length):
+            distinct = 0
+            for i in range(block.shape[0]):
+                is_same[i] = is_same[i] and block[i, k] == block[i - 1, k]
+                distinct += not is_same[i]
+                contexts[distinct - 1], tokens[distinct - 1] = found[which[i]], block[i, k]
+                which[i] = distinct - 1
+            find_children(
+                words, begin, slots, begin.size - 1, contexts[:distinct], tokens[:distinct], scratch, found[:distinct]
+            )
+        for i in range(block.shape[0]):
+            nodes[first + i] = found[which[i]]
 
 
 @kernel
@@ -43,27 +61,30 @@ def is_ascending(contexts: Array, words: Array) -> bool:
 
 
 @kernel
-def count_children(contexts: Array, first_context: int, first_node: int, begin: Array) -> None:
-    """Writes where the children of each context begin, and after the last one where they end; the first at first_node.
-
-    Every context is among the begin.size - 1 from first_context on.
-    """
-    begin[:] = 0
-    for context in contexts:
-        begin[context - first_context + 1] += 1
-    begin[0] = first_node
-    for i in range(1, begin.size):
-        begin[i] += begin[i - 1]
+def count_children(contexts: Array, start: int, stop: int, first_context: int, number: int) -> Array:
+    """How many of the n-grams start .. stop follow each of the contexts, a `number` of them from first_context on."""
+    counts = np.zeros(number, np.int64)
+    for i in range(start, stop):
+        counts[contexts[i] - first_context] += 1
+    return counts
 
 
 @kernel
-def group(contexts: Array, words: Array, first_context: int, first_node: int, begin: Array, keys: Array) -> None:
-    """Writes the keys of n-grams grouped by context, places ascending."""
-    cursor = begin.copy()
-    for place in range(contexts.size):
-        context = contexts[place] - first_context
-        keys[cursor[context] - first_node] = np.int64(words[place]) << PLACE_BITS | place
-        cursor[context] += 1
+def group(contexts: Array, words: Array, start: int, stop: int, first_context: int, cursor: Array, keys: Array) -> None:
+    """Writes the keys of the n-grams start .. stop where its cursor is for the context; places ascend.
+
+    cursor: by context from first_context on, moved on.
+    """
+    for first in range(start, stop, _BLOCK):
+        last = min(first + _BLOCK, stop)
+        for place in range(first, last):
+            prefetch(cursor, contexts[place] - first_context)
+        for place in range(first, last):
+            prefetch(keys, np.int64(cursor[contexts[place] - first_context]))
+        for place in range(first, last):
+            context = contexts[place] - first_context
+            keys[cursor[context]] = np.int64(words[place]) << PLACE_BITS | place
+            cursor[context] += 1
 
 
 @kernel

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.jit import kernel, prefetch
 
 Array = NDArray[Any]
 
 LONG_RUN = 16  # so many children have to be searched for longer than two cache misses take
 MOST_PROBES = 1 << 10  # what may stand between a node's hash and its slot
+_BLOCK = 256  # nodes whose slots are asked for before the first one is read
 
 # The constants of xxHash64, whose low and high halves are well mixed.
 _FIRST, _SECOND = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F)
@@ -44,17 +45,24 @@ def count_in_long_runs(begin: Array) -> int:
 @kernel
 def fill_slots(words: Array, begin: Array, slots: Array) -> bool:
     """Puts the children in long runs into empty slots; False where one would be further than MOST_PROBES away."""
+    first_slots = np.empty(_BLOCK, np.int64)
     for context in range(1, begin.size - 1):
-        if begin[context + 1] - begin[context] > LONG_RUN:
-            for node in range(begin[context], begin[context + 1]):
-                slot = slot_of(context, words[node], slots.size)
+        if begin[context + 1] - begin[context] <= LONG_RUN:
+            continue
+        for first in range(begin[context], begin[context + 1], _BLOCK):
+            count = min(_BLOCK, begin[context + 1] - first)
+            for i in range(count):
+                first_slots[i] = slot_of(context, words[first + i], slots.size)
+                prefetch(slots, first_slots[i])
+            for i in range(count):
+                slot = first_slots[i]
                 probes = 0
                 while slots[slot] != 0:
                     slot = slot + 1 if slot + 1 < slots.size else 0
                     probes += 1
                     if probes == MOST_PROBES:
                         return False
-                slots[slot] = node
+                slots[slot] = first + i
     return True
 
 

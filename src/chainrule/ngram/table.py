@@ -154,7 +154,7 @@ def indexed(
 ) -> Table:
     """A table with the index of its long runs."""
     table = Table(level_sizes, *packed(words, log_probs, begin, log_backoffs), np.zeros(0, begin.dtype))
-    return replace(table, slots=_index(table.words, table.begin))
+    return replace(table, slots=index_of(table.words, table.begin))
 
 
 def packed(
@@ -171,7 +171,8 @@ def packed(
     return nodes, contexts
 
 
-def _index(words: Int32[ndarray, " nodes"], begin: Int[ndarray, " inner+1"]) -> Int[ndarray, " slots"]:
+def index_of(words: Int32[ndarray, " nodes"], begin: Int[ndarray, " inner+1"]) -> Int[ndarray, " slots"]:
+    """The hash index of long runs; empty where it cannot be made, since a table can do without."""
     size = 2 * run(count_in_long_runs, begin)
     while size < 2**32:
         slots = np.zeros(size, begin.dtype)
