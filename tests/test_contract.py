@@ -13,7 +13,7 @@ from oracles import BEGIN, END, UNKNOWN, random_backoff_grams, table_of
 from random_networks import DOCUMENT_NETWORKS, STREAM_NETWORKS, random_model
 
 import chainrule
-from chainrule import NGramConfig, UniformConfig
+from chainrule import CacheConfig, NGramConfig, UniformConfig
 from chainrule.decoding.beam import BeamConfig, search
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling import GREEDY, SamplingConfig, sample
@@ -37,6 +37,19 @@ def with_missing_suffixes(text: Path) -> LanguageModel[Any]:
     return NGramModel(table_of(random_backoff_grams(2, 13, 4), 4))
 
 
+def mixed(
+    *configs: Any, kind: str = "linear", classes: bool = False, again: bool = False
+) -> Callable[[Path], LanguageModel[Any]]:
+    def make(text: Path) -> LanguageModel[Any]:
+        models = [chainrule.train(text, config, tokenizer="whitespace") for config in configs]
+        config = chainrule.MixtureConfig(kind=kind, buckets=5 if classes else 1)  # type: ignore[arg-type]
+        heldout = text.with_name("heldout.txt") if classes or kind == "linear" else None
+        mixture = chainrule.mix(models, config, heldout=heldout)
+        return (chainrule.mix([models[0], mixture]) if again else mixture).language_model
+
+    return make
+
+
 MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {
     "uniform": learnt(UniformConfig()),
     "unigram": learnt(NGramConfig(order=1)),
@@ -58,6 +71,13 @@ MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {
     "Kneser-Ney trigram, backing off": learnt(NGramConfig(order=3, smoothing="kneser-ney-backoff")),
     "absolute discounting, closed": learnt(NGramConfig(order=3, smoothing="absolute", open_vocabulary=False)),
     "5-gram after four <s>": learnt(NGramConfig(order=5, begins="all")),
+    "cache": learnt(CacheConfig(words=6)),
+    "linear mixture": mixed(NGramConfig(order=3), NGramConfig(order=2), UniformConfig()),
+    "linear mixture by the token before, with a cache": mixed(
+        NGramConfig(order=3), CacheConfig(words=20), classes=True
+    ),
+    "log-linear mixture": mixed(NGramConfig(order=3), NGramConfig(order=1), kind="log-linear"),
+    "mixture of mixtures": mixed(NGramConfig(order=2), UniformConfig(), kind="log-linear", again=True),
 }
 for name, config in {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}.items():
     MODELS[name] = lambda text, config=config: random_model(config)

@@ -15,7 +15,7 @@ from chainrule.uniform import UniformConfig
 STREAM = stream_of(random_documents(1, 9, 20, 7))
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name != "mixture"])
 def test_a_family_puts_together_what_it_took_apart(name: str) -> None:
     family = FAMILIES[name]
     assert is_dataclass(family.config)
@@ -40,7 +40,7 @@ class Stranger(NGramConfig):
 
 @pytest.mark.parametrize("config", [Stranger(), 5, "ngram", None, NGramConfig])
 def test_what_is_no_configuration_is_an_error_that_names_those_there_are(config: object) -> None:
-    with pytest.raises(TypeError, match=r"expected one of UniformConfig, NGramConfig"):
+    with pytest.raises(TypeError, match=r"expected one of UniformConfig, .*NGramConfig"):
         family_of(config)
 
 

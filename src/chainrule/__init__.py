@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from chainrule.evaluation.likelihood import Measurement
     from chainrule.frequencies import Frequencies
     from chainrule.jit import set_threads
+    from chainrule.mixed import mix
+    from chainrule.mixture.config import CacheConfig, MixtureConfig
     from chainrule.model import Model, load
     from chainrule.ngram.config import NGramConfig
     from chainrule.protocol import LanguageModel, Scorer
+    from chainrule.pruned import prune_by_entropy, prune_to_text, prune_to_vocabulary
     from chainrule.text.corpus import Corpus, Lines
     from chainrule.text.mix import Mix
     from chainrule.text.reading import Reading
@@ -40,6 +43,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "BeamConfig": "decoding.beam",
+    "CacheConfig": "mixture.config",
     "ChainruleError": "errors",
     "Corpus": "text.corpus",
     "EstimationError": "errors",
@@ -49,6 +53,7 @@ _HOMES = {
     "Lines": "text.corpus",
     "Measurement": "evaluation.likelihood",
     "Mix": "text.mix",
+    "MixtureConfig": "mixture.config",
     "Model": "model",
     "ModelFormatError": "errors",
     "NGramConfig": "ngram.config",
@@ -61,6 +66,10 @@ _HOMES = {
     "TokenizerConfig": "text.tokenizer_config",
     "UniformConfig": "uniform",
     "load": "model",
+    "mix": "mixed",
+    "prune_by_entropy": "pruned",
+    "prune_to_text": "pruned",
+    "prune_to_vocabulary": "pruned",
     "sample_lines": "text.sample",
     "set_threads": "jit",
     "split": "text.splits",
@@ -69,6 +78,7 @@ _HOMES = {
 
 __all__ = [
     "BeamConfig",
+    "CacheConfig",
     "ChainruleError",
     "Corpus",
     "EstimationError",
@@ -78,6 +88,7 @@ __all__ = [
     "Lines",
     "Measurement",
     "Mix",
+    "MixtureConfig",
     "Model",
     "ModelFormatError",
     "NGramConfig",
@@ -90,6 +101,10 @@ __all__ = [
     "TokenizerConfig",
     "UniformConfig",
     "load",
+    "mix",
+    "prune_by_entropy",
+    "prune_to_text",
+    "prune_to_vocabulary",
     "sample_lines",
     "set_threads",
     "split",

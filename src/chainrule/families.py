@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chainrule.errors import ModelFormatError
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.mixture.config import CacheConfig, MixtureConfig
 from chainrule.ngram.config import MAX_ORDER, NGramConfig
 from chainrule.uniform import UniformConfig, UniformModel
 
@@ -84,8 +85,71 @@ def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) ->
     return model_from(settings, Table.from_arrays(sizes, arrays))
 
 
+def _train_cache(
+    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: CacheConfig, progress: Progress
+) -> tuple[LanguageModel[Any], Json]:
+    from chainrule.mixture.cache import UnigramCache
+
+    return UnigramCache(vocabulary_size, config.words), {}
+
+
+def _put_together_cache(settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
+    from chainrule.mixture.cache import UnigramCache
+
+    words = settings.get("words")
+    return UnigramCache(vocabulary_size, words)  # type: ignore[arg-type]  # it says what is wrong
+
+
+def _train_mixture(
+    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: MixtureConfig, progress: Progress
+) -> tuple[LanguageModel[Any], Json]:
+    raise SettingError("a mixture is made of models, not trained on a text: chainrule mix, or chainrule.mix(models)")
+
+
+def _take_apart_mixture(model: Any) -> tuple[Json, Arrays]:
+    """The arrays of each component, its number and a dot before their names; its settings within those of all."""
+    settings: Json = {"kind": model.kind, "weights": model.weights.tolist(), "components": []}
+    arrays: Arrays = {}
+    for i, (name, component) in enumerate(zip(model.components.families, model.components.models, strict=True)):
+        own, own_arrays = FAMILIES[name].take_apart(component)
+        settings["components"].append({"family": name, "settings": own})
+        arrays |= {f"{i}.{key}": array for key, array in own_arrays.items()}
+    classes = getattr(model, "classes", None)
+    return settings, arrays if classes is None else {**arrays, "classes": classes}
+
+
+def _put_together_mixture(settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
+    import numpy as np
+
+    from chainrule.mixture.components import Components
+    from chainrule.mixture.linear import LinearMixture
+    from chainrule.mixture.log_linear import LogLinearMixture
+
+    listed, kind, weights = settings.get("components"), settings.get("kind"), settings.get("weights")
+    known = isinstance(listed, list) and all(
+        isinstance(each, dict) and each.get("family") in FAMILIES and isinstance(each.get("settings"), dict)
+        for each in listed
+    )
+    if not known or not listed or kind not in ("linear", "log-linear") or not isinstance(weights, list):
+        raise ModelFormatError("the mixture's settings hold no components, kind and weights that this version knows")
+    models = []
+    for i, each in enumerate(listed):
+        own = {key.removeprefix(f"{i}."): array for key, array in arrays.items() if key.startswith(f"{i}.")}
+        models.append(FAMILIES[each["family"]].put_together(each["settings"], own, vocabulary_size))
+    components = Components(tuple(each["family"] for each in listed), tuple(models))
+    try:
+        numbers = np.array(weights, np.float64)
+    except (TypeError, ValueError):
+        raise ModelFormatError("the weights of the mixture are no numbers") from None
+    if kind == "log-linear":
+        return LogLinearMixture(components, numbers)
+    return LinearMixture(components, numbers, arrays.get("classes"))
+
+
 FAMILIES: dict[str, Family] = {
     "uniform": Family(UniformConfig, 4, _train_uniform, lambda model: ({}, {}), _put_together_uniform),
+    "cache": Family(CacheConfig, 4, _train_cache, lambda model: ({"words": model.words}, {}), _put_together_cache),
+    "mixture": Family(MixtureConfig, 4, _train_mixture, _take_apart_mixture, _put_together_mixture),
     "ngram": Family(NGramConfig, 20, _train_ngram, _take_apart_ngram, _put_together_ngram),
 }
 

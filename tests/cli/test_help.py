@@ -40,6 +40,9 @@ VERBS = {
     "noise": {"TEXTS", "--channel", "--rate", "--seed", "--model", "--best", "--output", "--tokenizer", "--overwrite"}
     | READING,
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--overwrite"},
+    "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache"}
+    | {"--tokenizer", "--markers", "--overwrite", "--json"}
+    | READING,
     "prune": {"MODEL", "--output", "--entropy", "--to-ngrams", "--vocabulary", "--for-text", "--histories"}
     | {"--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,

@@ -18,6 +18,7 @@ from chainrule.cli.convert import convert
 from chainrule.cli.evaluate import evaluate
 from chainrule.cli.filter import filter_texts
 from chainrule.cli.generate import generate
+from chainrule.cli.mix import mix
 from chainrule.cli.next import next_tokens
 from chainrule.cli.noise import noise
 from chainrule.cli.prune import prune
@@ -53,6 +54,7 @@ app.command(noise, name="noise")
 app.command(split, name="split")
 app.command(convert, name="convert")
 app.command(prune, name="prune")
+app.command(mix, name="mix")
 app.command(verify, name="verify")
 app.register_install_completion_command(add_to_startup=False, help="Install completion for your shell.")
 
@@ -61,6 +63,7 @@ _TAKE_ALL = (
     "--prune",
     "--discount",
     "--counts",
+    "--weights",
     "--into",
     "--mix",
     "--suffixes",

@@ -1,0 +1,99 @@
+"""chainrule mix MODELS -o MIX: several models as one."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.cli.arguments import (
+    Json,
+    ModelMarkerRule,
+    ModelOutput,
+    ModelTokenizerName,
+    Overwrite,
+    TextFile,
+    WholeNumber,
+)
+from chainrule.cli.models import check_model_target, opened
+from chainrule.cli.screen import note, print_json, progress
+from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
+from chainrule.mixture.config import CacheConfig, Kind, MixtureConfig
+from chainrule.report.tables import text_table
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def mix(
+    *models: Annotated[Path, Parameter(help="Model folders, or ARPA files.", required=True)],
+    output: ModelOutput,
+    tune: Annotated[
+        TextFile | None, Parameter(help="Choose the weights that make this held-out text likeliest.")
+    ] = None,
+    weights: Annotated[
+        tuple[float, ...],
+        Parameter(help="A weight for each model, the cache last: 0.7 0.3.", consume_multiple=True, negative=()),
+    ] = (),
+    kind: Annotated[
+        Kind, Parameter(help="A weighted sum of probabilities, or their weighted product, normalised.")
+    ] = "linear",
+    buckets: Annotated[
+        int, WholeNumber, Parameter(help="Weights for so many classes of the token before, by frequency.")
+    ] = 1,
+    cache: Annotated[
+        int | None, WholeNumber, Parameter(help="Add a cache of the last so many tokens of the document, such as 500.")
+    ] = None,
+    tokenizer: ModelTokenizerName = None,
+    markers: ModelMarkerRule = None,
+    reading: TextOptions = AS_USUAL,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Mix models of one tokenizer and vocabulary into one.
+
+    Models of any families, mixtures too. The result is a model as any other:
+    a folder that holds all of them. Without --tune and --weights, all weigh
+    alike. To train a model on the tokens of another, say --tokenizer OTHER/.
+
+    A log-linear mixture is normalised over the whole vocabulary at each token:
+    it is slow, and its weights are tuned on a part of the text.
+    """
+    from chainrule.mixed import mix as mixed
+
+    if tune is not None and weights:
+        raise CycloptsError(msg="Say either --tune or --weights.")
+    if tune is None and not weights and buckets == 1:
+        note("all models weigh alike; say --tune and a held-out text to choose their weights")
+    config = MixtureConfig(kind=kind, weights=tuple(weights) or None, buckets=buckets)
+    cached = None if cache is None else CacheConfig(words=cache)
+    heldout = None if tune is None else reading.corpus(tune)
+    check_model_target(output, overwrite=overwrite)
+    began = time.perf_counter()
+    with progress() as told:
+        parts = [
+            opened(path, tokenizer if path.is_file() or len(models) == 1 else None, markers, told) for path in models
+        ]
+        names = [str(path) for path in models]
+        model = mixed(parts, config, heldout=heldout, cache=cached, names=names, progress=told)
+        model.save(output, overwrite=overwrite, progress=told)
+    if heldout is not None:
+        note_repairs(heldout)
+    summary = {"model": str(output), "kind": kind, "seconds": time.perf_counter() - began}
+    if json:
+        print_json({**summary, "models": model.record["models"], "weights": model.record["weights"]})
+    else:
+        print(_described(model.record))
+        print(f"{output}: {summary['seconds']:.1f} s")
+
+
+def _described(record: dict[str, Any]) -> str:
+    """A line a model, with its weight; with buckets, a column for each class of the token before."""
+    rows = record["weights"] if record["settings"]["kind"] == "linear" else [record["weights"]]
+    columns = [f"{i}" for i in range(1, len(rows))] + ["begin"] if len(rows) > 1 else ["weight"]
+    lines = [
+        [model["name"], model["family"], *(f"{row[i]:.4f}" for row in rows)] for i, model in enumerate(record["models"])
+    ]
+    return text_table(["model", "family", *columns], lines)

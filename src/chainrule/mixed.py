@@ -1,0 +1,153 @@
+"""From models to a mixture of them, with the record of how it came about."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule import __version__
+from chainrule.errors import EstimationError, SettingError
+from chainrule.mixture.cache import UnigramCache
+from chainrule.mixture.components import Components
+from chainrule.mixture.config import MixtureConfig
+from chainrule.mixture.linear import LinearMixture
+from chainrule.mixture.log_linear import LogLinearMixture
+from chainrule.mixture.tuning import AT_ONCE, classes_of_tokens, linear_weights, log_linear_weights
+from chainrule.model import Model, as_source
+from chainrule.progress import Progress, silent
+from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.text.tokenizer import documents_of, encoded_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Int32
+    from numpy import ndarray
+
+    from chainrule.mixture.config import CacheConfig
+    from chainrule.model import Paths
+    from chainrule.text.corpus import Source
+    from chainrule.text.tokenizer import Tokenizer
+
+
+def mix(
+    models: Sequence[Model],
+    config: MixtureConfig | None = None,
+    *,
+    heldout: Source | Paths | None = None,
+    cache: CacheConfig | None = None,
+    names: Sequence[str] | None = None,
+    progress: Progress = silent,
+) -> Model:
+    """Models of one tokenizer and one vocabulary as one, of any families.
+
+    heldout: a text to tune the weights on, where the configuration gives none. cache: a cache of recent words as one
+    more model. names: of the models, for errors and the record. The speller is that of the first.
+    Raises SettingError, TextError, EstimationError.
+
+    good:  chainrule.mix([chainrule.load("a/"), chainrule.load("b/")], heldout="valid.txt").save("mix/")
+    """
+    config = MixtureConfig() if config is None else config
+    names = [f"model {i}" for i in range(1, len(models) + 1)] if names is None else list(names)
+    components = _components(models, names, cache)
+    names = [*names, *(["cache"] if cache is not None else [])]
+    if config.weights is not None and len(config.weights) != len(names):
+        told = ", ".join(names)
+        raise SettingError(f"{len(config.weights)} weights for {len(names)} models ({told}); give one to each")
+    if config.weights is not None and heldout is not None:
+        raise SettingError("weights are given, and a text to tune them on, too; say one of both")
+    if config.buckets > 1 and heldout is None:
+        raise SettingError("weights by the token before are tuned on a text; give one")
+    tokenizer = models[0].tokenizer
+    stream = None if heldout is None else _heldout(as_source(heldout), tokenizer, progress)
+    record: dict[str, Any] = {
+        "family": "mixture",
+        "settings": asdict(config),
+        "mixed": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "chainrule": __version__,
+        "models": [{"name": name, "family": family} for name, family in zip(names, components.families, strict=True)],
+    }
+    if stream is not None and heldout is not None:
+        record["tuned_on"] = {**as_source(heldout).record, "tokens": int(stream.size)}
+    mixture = _mixture(components, config, stream, progress)
+    record["weights"] = mixture.weights.tolist()
+    return Model("mixture", mixture, tokenizer, record, models[0].speller)
+
+
+def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfig | None) -> Components:
+    """Raises SettingError where there are too few, or they differ in what they are about."""
+    if len(models) + (cache is not None) < 2:
+        raise SettingError("a mixture needs two models, or one and a cache")
+    first = models[0].tokenizer
+    for name, model in zip(names[1:], models[1:], strict=True):
+        difference = difference_of(first, model.tokenizer)
+        if difference:
+            raise SettingError(f"{names[0]} and {name} cannot be mixed: {difference}")
+    families, parts = [model.family for model in models], [model.language_model for model in models]
+    if cache is not None:
+        families.append("cache")
+        parts.append(UnigramCache(first.vocabulary_size, cache.words))
+    return Components(tuple(families), tuple(parts))
+
+
+def difference_of(one: Tokenizer, other: Tokenizer) -> str | None:
+    """What two tokenizers differ in, in words, if they do."""
+    if one.name != other.name or one.splitter.definition != other.splitter.definition:
+        detail = f"{one.name} and {other.name}" if one.name != other.name else f"two {one.name} tokenizers"
+        return f"their texts are cut by {detail}; train both with one, such as --tokenizer FIRST/"
+    if one.normaliser.steps != other.normaliser.steps:
+        steps = [",".join(tokenizer.normaliser.steps) or "nothing" for tokenizer in (one, other)]
+        return f"their texts are normalised by {steps[0]} and by {steps[1]}"
+    if any(not np.array_equal(a, other.vocabulary.arrays()[name]) for name, a in one.vocabulary.arrays().items()):
+        ours, theirs = (set(tokenizer.vocabulary.tokens()) for tokenizer in (one, other))
+        sizes = f"{len(ours):,} and {len(theirs):,} tokens, {len(ours & theirs):,} of them in both"
+        advice = "train the second with --tokenizer FIRST/, or merge n-gram models with --static"
+        return (
+            f"their vocabularies have {sizes}; {advice}"
+            if ours != theirs
+            else (f"their vocabularies number the same {len(ours):,} tokens otherwise; {advice}")
+        )
+    return None
+
+
+def _heldout(source: Source, tokenizer: Tokenizer, progress: Progress) -> Int32[ndarray, " tokens"]:
+    """A text to tune on. Raises TextError, and EstimationError where the models know none of its tokens."""
+    stream = encoded_stream(tokenizer, source, progress)
+    if np.all((stream == UNKNOWN) | (stream == END)):
+        raise EstimationError(
+            f"{', '.join(source.sources)}: the models know none of its tokens, so no weights can be tuned on it"
+        )
+    return stream
+
+
+def _mixture(
+    components: Components, config: MixtureConfig, stream: Int32[ndarray, " tokens"] | None, progress: Progress
+) -> LinearMixture | LogLinearMixture:
+    number = len(components.models)
+    given = config.weights if config.weights is not None else (1 / number,) * number
+    if config.kind == "log-linear":
+        weights = np.array(given)
+        if stream is not None:
+            weights = log_linear_weights(components, _some_documents(stream, components.vocabulary_size), progress)
+        return LogLinearMixture(components, weights)
+    if stream is None:
+        return LinearMixture(components, np.array([given]) / sum(given))
+    progress("scoring", 0, None)
+    scores = np.stack([model.score_stream(stream) for model in components.models])
+    if config.buckets == 1:
+        return LinearMixture(components, linear_weights(scores, progress=progress))
+    classes = classes_of_tokens(stream, components.vocabulary_size, config.buckets)
+    previous = np.concatenate([np.array([BEGIN], np.int32), stream[:-1]])
+    weights = linear_weights(scores, classes[previous], config.buckets + 1, progress)
+    return LinearMixture(components, weights, classes)
+
+
+def _some_documents(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> list[Int32[ndarray, " tokens"]]:
+    """As many as may be looked at as whole distributions, evenly from all of a text."""
+    documents = documents_of(stream)
+    most = max(200, AT_ONCE // vocabulary_size)
+    every = max(1, -(-stream.size // most))
+    return documents[::every] if every > 1 else documents

@@ -1,0 +1,87 @@
+"""What mixtures have in common: components that step together, and what each place of a text comes after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from chainrule.protocol import BEGIN, as_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float32, Int32
+    from numpy import ndarray
+
+    from chainrule.protocol import LanguageModel
+
+
+class MixtureState(NamedTuple):
+    """parts: the state of each component. previous: the last token of each row."""
+
+    parts: tuple[Any, ...]
+    previous: Int32[ndarray, " rows"]
+
+
+@dataclass(frozen=True)
+class Components:
+    """Language models over one vocabulary, each with the name of its family."""
+
+    families: tuple[str, ...]
+    models: tuple[LanguageModel[Any], ...]
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.models[0].vocabulary_size
+
+    def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> MixtureState:
+        """As `LanguageModel.start`."""
+        parts = tuple(model.start(prefixes) for model in self.models)
+        return MixtureState(parts, _last(prefixes))
+
+    def rows(self, state: MixtureState) -> list[Float32[ndarray, "rows vocab"]]:
+        """The distribution of each component."""
+        return [model.next_log_probs(part) for model, part in zip(self.models, state.parts, strict=True)]
+
+    def advance(self, state: MixtureState, tokens: Int32[ndarray, " rows"]) -> MixtureState:
+        """As `LanguageModel.advance`: after </s>, each component does as it does."""
+        parts = tuple(model.advance(part, tokens) for model, part in zip(self.models, state.parts, strict=True))
+        return MixtureState(parts, as_tokens(tokens).astype(np.int32))
+
+    def select(self, state: MixtureState, rows: Int32[ndarray, " new_rows"]) -> MixtureState:
+        """As `LanguageModel.select`."""
+        parts = tuple(model.select(part, rows) for model, part in zip(self.models, state.parts, strict=True))
+        return MixtureState(parts, state.previous[rows])
+
+
+def previous_tokens(
+    sequences: Sequence[Int32[ndarray, " tokens"]],
+    prefixes: Sequence[Int32[ndarray, " prefix"]] | None,
+    *,
+    end: bool,
+) -> Int32[ndarray, " places"]:
+    """The token before each that is scored, of all sequences; <s> where there is none."""
+    first = np.full(len(sequences), BEGIN, np.int32) if prefixes is None else _last(prefixes)
+    parts: list[Int32[ndarray, " tokens"]] = []
+    for before, sequence in zip(first, sequences, strict=True):
+        parts += [np.array([before]), as_tokens(sequence)] if end else [np.array([before]), as_tokens(sequence)[:-1]]
+        if not end and not len(sequence):
+            parts[-2:] = []
+    return np.concatenate([np.empty(0, np.int32), *parts], dtype=np.int32, casting="same_kind")
+
+
+def split_as(
+    places: Float32[ndarray, " places"], rows: Sequence[Float32[ndarray, " tokens"]]
+) -> list[Float32[ndarray, " tokens"]]:
+    """One array cut into pieces as long as those of `rows`."""
+    return np.split(places, np.cumsum([row.size for row in rows])[:-1]) if rows else []
+
+
+def joined(rows: Sequence[Float32[ndarray, " tokens"]]) -> Float32[ndarray, " places"]:
+    return np.concatenate(rows) if rows else np.empty(0, np.float32)
+
+
+def _last(prefixes: Sequence[Int32[ndarray, " prefix"]]) -> Int32[ndarray, " rows"]:
+    return np.array([as_tokens(prefix)[-1] if len(prefix) else BEGIN for prefix in prefixes], np.int32)

@@ -1,0 +1,122 @@
+"""Log-linear interpolation: P(w | h) = product of P_i(w | h)^weight_i / Z(h).
+
+Klakow, Log-linear interpolation of language models (1998). Z(h) is a sum over the whole vocabulary, so that scoring a
+token costs as much as its whole distribution.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.protocol import END, UNKNOWN, as_tokens, check_prefixes, check_tokens, draw_of, top_of
+from chainrule.text.tokenizer import documents_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float32, Float64, Int32
+    from numpy import ndarray
+
+    from chainrule.mixture.components import Components, MixtureState
+
+    Sequences = Sequence[Int32[ndarray, " tokens"]]
+
+AT_ONCE = 1 << 22  # probabilities held, of each component
+
+
+class LogLinearMixture:
+    """A normalised product of language models. Its state is theirs."""
+
+    end = END
+    kind = "log-linear"
+
+    def __init__(self, components: Components, weights: Float64[ndarray, " models"]) -> None:
+        """Raises ModelFormatError where the weights are none."""
+        self.components, self.weights = components, weights
+        self.vocabulary_size = components.vocabulary_size
+        if weights.shape != (len(components.models),) or not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
+            raise ModelFormatError(f"a log-linear mixture of {len(components.models)} models has weights {weights}")
+
+    def score(self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True) -> list[ndarray]:
+        """As `Scorer.score`."""
+        return self._stepped(sequences, prefixes, end=end, token=None)
+
+    def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
+        """As `Scorer.score_stream`."""
+        check_tokens(stream, self.vocabulary_size)
+        return np.concatenate([np.empty(0, np.float32), *self.score(documents_of(stream))])
+
+    def unknown_log_probs(
+        self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True
+    ) -> list[ndarray]:
+        """As `LanguageModel.unknown_log_probs`."""
+        return self._stepped(sequences, prefixes, end=end, token=UNKNOWN)
+
+    def start(self, prefixes: Sequences) -> MixtureState:
+        """As `LanguageModel.start`."""
+        return self.components.start(prefixes)
+
+    def next_log_probs(self, state: MixtureState) -> Float32[ndarray, "rows vocab"]:
+        """As `LanguageModel.next_log_probs`. Raises SettingError where no token has a probability in all components."""
+        rows = self.components.rows(state)
+        pairs = [(row, weight) for row, weight in zip(rows, self.weights.tolist(), strict=True) if weight > 0]
+        product = pairs[0][0] * np.float32(pairs[0][1])
+        for row, weight in pairs[1:]:
+            product += row * np.float32(weight)
+        best = product.max(axis=1, keepdims=True, initial=-np.inf)
+        if np.any(best == -np.inf):
+            raise SettingError(
+                "after some context, no token has a probability in all models of the mixture; mix them linearly"
+            )
+        product -= best
+        product -= np.log(np.exp(product).sum(axis=1, keepdims=True, dtype=np.float64)).astype(np.float32)
+        return product
+
+    def top(self, state: MixtureState, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
+        """As `LanguageModel.top`."""
+        return top_of(self.next_log_probs(state), k)
+
+    def draw(
+        self, state: MixtureState, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
+    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
+        """As `LanguageModel.draw`."""
+        return draw_of(self.next_log_probs(state), uniforms, banned)
+
+    def advance(self, state: MixtureState, tokens: Int32[ndarray, " rows"]) -> MixtureState:
+        """As `LanguageModel.advance`."""
+        return self.components.advance(state, tokens)
+
+    def select(self, state: MixtureState, rows: Int32[ndarray, " new_rows"]) -> MixtureState:
+        """As `LanguageModel.select`."""
+        return self.components.select(state, rows)
+
+    def _stepped(
+        self, sequences: Sequences, prefixes: Sequences | None, *, end: bool, token: int | None
+    ) -> list[ndarray]:
+        """By stepping: what each token, or always the same one, has at every place."""
+        check_prefixes(len(sequences), prefixes)
+        sequences = [as_tokens(sequence) for sequence in sequences]
+        for sequence in sequences:
+            check_tokens(sequence, self.vocabulary_size)
+        found = [np.empty(len(sequence) + end, np.float32) for sequence in sequences]
+        together = max(1, AT_ONCE // self.vocabulary_size)
+        for first in range(0, len(sequences), together):
+            rows = np.arange(first, min(first + together, len(sequences)))
+            state = self.start([np.empty(0, np.int32) if prefixes is None else prefixes[int(row)] for row in rows])
+            step = 0
+            while True:
+                going_on = np.flatnonzero([found[row].size > step for row in rows]).astype(np.int32)
+                rows, state = rows[going_on], self.select(state, going_on)
+                if not rows.size:
+                    break
+                asked = np.array([sequences[r][step] if step < len(sequences[r]) else END for r in rows], np.int32)
+                chosen = asked if token is None else np.full(rows.size, token)
+                log_probs = self.next_log_probs(state)[np.arange(rows.size), chosen]
+                for row, log_prob in zip(rows.tolist(), log_probs, strict=True):
+                    found[row][step] = log_prob
+                state = self.advance(state, asked)
+                step += 1
+        return found
