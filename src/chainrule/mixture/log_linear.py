@@ -47,7 +47,9 @@ class LogLinearMixture:
     def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
         """As `Scorer.score_stream`."""
         check_tokens(stream, self.vocabulary_size)
-        return np.concatenate([np.empty(0, np.float32), *self.score(documents_of(stream))])
+        documents = documents_of(stream)
+        rest = stream[sum(map(len, documents)) + len(documents) :]  # of a document that goes on
+        return np.concatenate([np.empty(0, np.float32), *self.score(documents), *self.score([rest], end=False)])
 
     def unknown_log_probs(
         self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True

@@ -1,0 +1,81 @@
+"""chainrule mix: a mixture is a model as any other, and what cannot be mixed is told."""
+
+from __future__ import annotations
+
+import pytest
+
+import chainrule as library
+
+
+@pytest.fixture
+def bigram(chainrule, corpus, model, tmp_path):
+    """Another model of the same tokens."""
+    assert (
+        chainrule("train", "ngram", corpus, "--order", 2, "--tokenizer", model, "-o", tmp_path / "bigram").status == 0
+    )
+    return tmp_path / "bigram"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--tune", "HELDOUT"),
+        ("--weights", "0.9", "0.1"),
+        ("--tune", "HELDOUT", "--buckets", "3"),
+        ("--tune", "HELDOUT", "--cache", "50"),
+        ("--weights", "0.8", "0.3", "--kind", "log-linear"),
+    ],
+)
+def test_a_mixture_is_a_model(options, chainrule, model, bigram, heldout, tmp_path) -> None:
+    given = [heldout if option == "HELDOUT" else option for option in options]
+    result = chainrule("mix", model, bigram, *given, "-o", tmp_path / "mix")
+    assert (result.status, result.err) == (0, "")
+    assert result.lines[0].split()[:2] == ["model", "family"]
+    assert str(bigram) in result.lines[2]
+    for verb in (["verify"], ["next"], ["generate"], ["evaluate", heldout], ["score", heldout]):
+        done = chainrule(verb[0], tmp_path / "mix", *verb[1:])
+        assert done.status == 0, done.err
+    perplexities = [library.load(path).perplexity(heldout) for path in (tmp_path / "mix", model, bigram)]
+    if "HELDOUT" in options:
+        assert perplexities[0] < min(perplexities[1:])
+
+
+def test_json_tells_the_weights_and_equal_ones_are_noted(chainrule, model, bigram, tmp_path) -> None:
+    result = chainrule("mix", model, bigram, "-o", tmp_path / "mix", "--json")
+    assert result.err.startswith("note: all models weigh alike")
+    assert result.json["weights"] == [[0.5, 0.5]]
+    assert [part["family"] for part in result.json["models"]] == ["ngram", "ngram"]
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "message"),
+    [
+        (["--weights", "0.5"], 1, "the weights 0.5 sum to 0.5"),
+        (["--weights", "0.5", "-0.5"], 1, "expected one a model"),
+        (["--weights", "0.5", "0.3", "0.2"], 1, "3 weights for 2 models"),
+        (["--weights", "0.5", "0.5", "--tune", "HELDOUT"], 2, "Say either --tune or --weights"),
+        (["--tune", "TMP/none.txt"], 1, "there is no such file"),
+        (["--tune", "TMP/other.txt"], 1, "the models know none of its tokens"),
+        (["--buckets", "3"], 1, "tuned on a text"),
+        (["--cache", "0"], 1, "a cache of 0 words"),
+        (["--kind", "cubic"], 2, "--kind"),
+    ],
+)
+def test_what_cannot_be_is_told_and_nothing_is_written(
+    options, status, message, chainrule, model, bigram, heldout, tmp_path
+) -> None:
+    (tmp_path / "other.txt").write_text("qqq\nxxx\n")
+    before = sorted(tmp_path.rglob("*"))
+    options = [str(heldout) if option == "HELDOUT" else option.replace("TMP", str(tmp_path)) for option in options]
+    result = chainrule("mix", model, bigram, "-o", tmp_path / "mix", *options)
+    assert result.status == status
+    assert message in result.err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_other_tokens_and_taken_targets_are_told(chainrule, model, bigram, corpus, tmp_path) -> None:
+    chainrule("train", "uniform", corpus, "-o", tmp_path / "characters", "--tokenizer", "character")
+    refused = chainrule("mix", model, tmp_path / "characters", "--weights", "0.5", "0.5", "-o", tmp_path / "mix")
+    assert "cut by whitespace and character" in refused.error
+    assert "--overwrite" in chainrule("mix", model, bigram, "--weights", "0.5", "0.5", "-o", bigram).error
+    assert "needs two models" in chainrule("mix", model, "--weights", "1", "-o", tmp_path / "mix").error
