@@ -70,5 +70,5 @@ def test_a_vocabulary_of_another_size_is_an_error_that_names_both() -> None:
 
 def test_level_sizes_that_the_arrays_do_not_have_are_an_error() -> None:
     settings, arrays = taken_apart_ngram()
-    with pytest.raises(ModelFormatError, match=r"the n-gram table's array 'words' is int32"):
+    with pytest.raises(ModelFormatError, match=r"the n-gram table's array 'nodes' is int32"):
         FAMILIES["ngram"].put_together({"ngrams": [*settings["ngrams"][:-1], 10**15]}, arrays, 9)
