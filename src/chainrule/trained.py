@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from _typeshed import DataclassInstance
-    from jaxtyping import Int32
+    from jaxtyping import Int32, Int64
     from numpy import ndarray
 
     from chainrule.model import Paths
@@ -84,7 +84,7 @@ def train(
         language_model, learnt = _tuned(learner, stream, config, tune, progress)
     speller = speller_learnt()
     record = {
-        **_circumstances(family, config),
+        **circumstances(family, config),
         "seconds": time.perf_counter() - began,
         "tokenizer": {name: value for name, value in asdict(tokenizer).items() if value != getattr(_DEFAULT, name)},
         **_data_record(source, stream),
@@ -110,7 +110,17 @@ def learnt_speller(
     config: DataclassInstance,
     left_out: Sequence[bytes] = (),
 ) -> Speller:
-    """Learns from the types that a limited vocabulary left out of a stream, and where there are few, from the rarest.
+    """As `speller_of_counts`, for the tokens of a stream."""
+    counts = np.zeros(tokenizer.vocabulary_size, np.int64)
+    for start in range(0, stream.size, _COUNTED_AT_ONCE):  # np.bincount copies what it counts
+        counts += np.bincount(stream[start : start + _COUNTED_AT_ONCE], minlength=counts.size)
+    return speller_of_counts(tokenizer, counts, config, left_out)
+
+
+def speller_of_counts(
+    tokenizer: Tokenizer, counts: Int64[ndarray, " vocab"], config: DataclassInstance, left_out: Sequence[bytes] = ()
+) -> Speller:
+    """Learns from the types that a limited vocabulary left out, and where there are few, from the rarest by `counts`.
 
     How many unseen types to expect: none of a tokenizer that spells everything; one, so that P(<unk>) stays as it is,
     where the model gives <unk> the mass of all of them: where it has seen <unk> as a token, or its unigrams are not
@@ -118,10 +128,8 @@ def learnt_speller(
     """
     from chainrule.ngram.speller import ENOUGH, Speller, rare_spellings, unseen_types
 
-    counts = np.zeros(tokenizer.vocabulary_size, np.int64)
-    for start in range(0, stream.size, _COUNTED_AT_ONCE):  # np.bincount copies what it counts
-        counts += np.bincount(stream[start : start + _COUNTED_AT_ONCE], minlength=counts.size)
     has_whole_mass = counts[UNKNOWN] > 0 or (isinstance(config, NGramConfig) and config.unknown_has_whole_mass)
+    counts = counts.astype(np.int64)  # a copy
     counts[[UNKNOWN, BEGIN, END]] = 0
     spellings = left_out[:: max(1, len(left_out) // (2 * ENOUGH))]
     if len(spellings) < ENOUGH:
@@ -160,7 +168,8 @@ def peak_memory() -> int | None:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def _circumstances(family: str, config: DataclassInstance) -> dict[str, Any]:
+def circumstances(family: str, config: DataclassInstance) -> dict[str, Any]:
+    """What a record begins with."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     versions = {"chainrule": __version__, "python": platform.python_version(), "numpy": np.__version__}
     return {"family": family, "settings": asdict(config), "trained": now, "versions": versions, "command": sys.argv}

@@ -17,7 +17,16 @@ READING = {"--document", "--field", "--encoding-errors", "--suffixes"}  # of all
 TOKENIZER = {"--tokenizer", "--normalise", "--vocabulary", "--vocabulary-size", "--vocabulary-min-count", "--markers"}
 VERBS = {
     "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams", "--smoothing"}
-    | {"--tune", "--discount", "--pseudocount", "--weights-by", "--backoff-weight", "--open-vocabulary", "--begins"}
+    | {
+        "--counts",
+        "--tune",
+        "--discount",
+        "--pseudocount",
+        "--weights-by",
+        "--backoff-weight",
+        "--open-vocabulary",
+        "--begins",
+    }
     | {"--strict-discounts", "--kenlm-compatible", "--overwrite", "--json"}
     | READING
     | MIXING,
@@ -30,7 +39,18 @@ VERBS = {
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
     | {"--beam", "--rank-by", "--alpha", "--groups", "--diversity", "--must-end"},
     "complete": {"MODEL", "--number", "--tokenizer", "--markers", "--json"},
-    "compare": {"TEXTS", "--text", "--output", "--heldout", "--order", *TOKENIZER, "--overwrite", "--json"} | READING,
+    "compare": {
+        "TEXTS",
+        "--text",
+        "--output",
+        "--heldout",
+        "--order",
+        "--smoothing",
+        *TOKENIZER,
+        "--overwrite",
+        "--json",
+    }
+    | READING,
     "filter": {"TEXTS", "--model", "--keep", "--below", "--difference", "--output", "--tokenizer", "--markers"}
     | {"--overwrite", "--json"}
     | READING,
@@ -46,6 +66,7 @@ VERBS = {
     "prune": {"MODEL", "--output", "--entropy", "--to-ngrams", "--vocabulary", "--for-text", "--histories"}
     | {"--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,
+    "count": {"TEXTS", "--output", "--order", *TOKENIZER, "--overwrite", "--json"} | READING,
     "split": {"TEXTS", "--into", "--overwrite", "--json"} | READING,
     "verify": {"MODEL"},
 }

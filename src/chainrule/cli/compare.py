@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json as json_library
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
@@ -24,11 +24,14 @@ from chainrule.cli.arguments import (
 from chainrule.cli.evaluate import NO_DISTRIBUTION
 from chainrule.cli.models import opened
 from chainrule.cli.screen import note, print_json, progress
+from chainrule.cli.smoothing_table import page_of, smoothing_table_of, text_of
 from chainrule.cli.texts import AS_USUAL, TextOptions, check_read_once, note_repairs
 from chainrule.errors import OutputError
 from chainrule.report.tables import markdown_code, markdown_table, text_table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from chainrule.evaluation.comparison import Comparison
     from chainrule.progress import Progress
     from chainrule.text.corpus import Source
@@ -52,6 +55,14 @@ def compare(
         TextFile | None, Parameter(help="Measure on this text; by default on every tenth part of the others.")
     ] = None,
     order: Annotated[int | None, WholeNumber, Parameter(help="The highest n-gram order; 5 unless said.")] = None,
+    smoothing: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="Compare n-gram models of these smoothings, order by order; all: of every one. Texts stand before it.",
+            consume_multiple=True,
+            negative=(),
+        ),
+    ] = (),
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     markers: ModelMarkerRule = None,
     reading: TextOptions = AS_USUAL,
@@ -63,7 +74,8 @@ def compare(
     With --text, models that are there already. Without it, every model is
     trained on the texts, or on Python's own documentation where none is given,
     and measured on what is held out of it. With -o, the table is written there
-    too, as table.md and table.json.
+    too, as table.md and table.json. With --smoothing all, the table has a row
+    for each smoothing of n-gram models and a column for each order.
 
     p is of a paired test against the best model: approximate randomisation on
     the documents' bits, 10,000 times. ±95 % is half the bootstrap interval.
@@ -71,20 +83,34 @@ def compare(
     if output is not None:
         _check_report_folder(output, overwrite=overwrite)
     if text is not None:
-        for name, given in (("--heldout", heldout), ("--order", order)):
+        for name, given in (("--heldout", heldout), ("--order", order), ("--smoothing", smoothing or None)):
             if given is not None:
                 raise CycloptsError(msg=f"{name} is for training models; with --text, they are there already.")
         comparison, about = _contest(texts, text, tokenizer, markers, reading)
+    elif smoothing:
+        with _trained_on(texts, heldout, reading) as (train, measured, told):
+            table = smoothing_table_of(
+                train, measured, smoothing, 5 if order is None else order, tokenizer, markers or "error", told
+            )
+        about = _about(train, measured)
+        _show(output, about, table.as_json(), text_of(table), page_of(table, about), json=json)
+        return
     else:
         comparison, about = _ladder(
             texts, heldout, 5 if order is None else order, tokenizer, markers or "error", reading
         )
+    shown = f"{text_table(comparison.header(), comparison.rows())}\n\n{_footer(comparison)}"
+    _show(output, about, comparison.as_json(), shown, _page(comparison, about), json=json)
+
+
+def _show(output: Path | None, about: str, figures: list[dict[str, Any]], shown: str, page: str, *, json: bool) -> None:
+    """Writes a table where it is wanted, and prints it. Raises OutputError."""
     if output is not None:
-        _write(output, comparison, about)
+        _write(output, page, figures)
     if json:
-        print_json(comparison.as_json())
+        print_json(figures)
     else:
-        print(f"{about}\n\n{text_table(comparison.header(), comparison.rows())}\n\n{_footer(comparison)}")
+        print(f"{about}\n\n{shown}")
 
 
 def _contest(
@@ -117,7 +143,7 @@ def _contest(
 def _ladder(
     texts: tuple[str, ...],
     heldout: str | None,
-    order: int | None,
+    order: int,
     tokenizer: TokenizerOptions,
     markers: Markers,
     reading: TextOptions,
@@ -125,6 +151,20 @@ def _ladder(
     """Every model trained on the texts, and what the table is about."""
     from chainrule.ladder import climb
 
+    with _trained_on(texts, heldout, reading) as (train, measured, told):
+        comparison = climb(train, measured, order=order, tokenizer=tokenizer.config(), markers=markers, progress=told)
+    return comparison, _about(train, measured)
+
+
+def _about(train: Source, measured: Source) -> str:
+    return f"trained on {', '.join(train.sources)}; measured on {', '.join(measured.sources)}"
+
+
+@contextmanager
+def _trained_on(
+    texts: tuple[str, ...], heldout: str | None, reading: TextOptions
+) -> Iterator[tuple[Source, Source, Progress]]:
+    """The text to train on and the one to measure on, with what shows progress; notes afterwards what was repaired."""
     check_read_once(*texts, heldout)
     folders = [name for name in texts if (Path(name) / "config.json").is_file()]
     if folders:
@@ -133,10 +173,8 @@ def _ladder(
         note(f"{heldout}: measured on what was trained on, so the figures will be too good")
     with progress() as told:
         train, measured = _parts(texts, heldout, reading, told)
-        highest = 5 if order is None else order
-        comparison = climb(train, measured, order=highest, tokenizer=tokenizer.config(), markers=markers, progress=told)
+        yield train, measured, told
     note_repairs(train, measured)
-    return comparison, f"trained on {', '.join(train.sources)}; measured on {', '.join(measured.sources)}"
 
 
 def _parts(texts: tuple[str, ...], heldout: str | None, reading: TextOptions, told: Progress) -> tuple[Source, Source]:
@@ -184,17 +222,16 @@ def _check_report_folder(folder: Path, *, overwrite: bool) -> None:
     check_writable(folder)
 
 
-def _write(folder: Path, comparison: Comparison, about: str) -> None:
+def _write(folder: Path, page: str, figures: list[dict[str, Any]]) -> None:
     """Raises OutputError."""
     from chainrule.files import replaced
 
-    figures = json_library.dumps(comparison.as_json(), indent=2) + "\n"
     is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with replaced(folder / TABLE) as table, replaced(folder / FIGURES) as file:
-            table.write(_page(comparison, about).encode())
-            file.write(figures.encode())
+            table.write(page.encode())
+            file.write((json_library.dumps(figures, indent=2) + "\n").encode())
     except BaseException as error:
         if is_new:
             with suppress(OSError):

@@ -15,6 +15,7 @@ from chainrule import __version__
 from chainrule.cli.compare import compare
 from chainrule.cli.complete import complete
 from chainrule.cli.convert import convert
+from chainrule.cli.count import count
 from chainrule.cli.evaluate import evaluate
 from chainrule.cli.filter import filter_texts
 from chainrule.cli.generate import generate
@@ -52,6 +53,7 @@ app.command(filter_texts, name="filter")
 app.command(rescore, name="rescore")
 app.command(noise, name="noise")
 app.command(split, name="split")
+app.command(count, name="count")
 app.command(convert, name="convert")
 app.command(prune, name="prune")
 app.command(mix, name="mix")
@@ -62,6 +64,7 @@ app.register_install_completion_command(add_to_startup=False, help="Install comp
 _TAKE_ALL = (
     "--prune",
     "--discount",
+    "--smoothing",
     "--counts",
     "--weights",
     "--into",

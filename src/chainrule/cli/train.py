@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import (
     DEFAULT_TOKENIZER,
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
+    from chainrule.model import Model
+    from chainrule.ngram.config import NGramConfig
     from chainrule.text.corpus import Source
 
 
@@ -46,6 +48,14 @@ def ngram(
     output: ModelOutput,
     order: Annotated[int, WholeNumber, Parameter(help="Contexts are order - 1 tokens long.")] = 5,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    counts: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="Files of counts, as chainrule count, SRILM and Google write them, to train on; several are added up.",
+            consume_multiple=True,
+            negative=(),
+        ),
+    ] = (),
     smoothing: SmoothingOptions = AS_KENLM,
     tune: Annotated[
         TextFile | None, Parameter(help="Choose weights, discounts or the constant so that this text is likeliest.")
@@ -60,15 +70,22 @@ def ngram(
 
     Interpolated, as KenLM's lmplz; --smoothing names the others.
     """
-    source, heldout = mixing.source(texts, reading), None
+    heldout = None
     if tune is not None:
-        check_read_once(*texts, tune)
+        check_read_once(*texts, *counts, tune)
         if tune in texts:
             note(f"{tune}: tuned on what is trained on, so nothing is kept for the unseen")
         heldout = reading.corpus(tune)
     config = smoothing.config(order)
     if config.folder_only and is_arpa(output):
         raise SettingError(f"{output}: {config.folder_only} cannot be written as ARPA; name a folder")
+    if counts:
+        if texts or mixing != NOT_MIXED:
+            raise CycloptsError(msg="TEXTS and --counts are both given; a model is made of one or the other.")
+        check_read_once(*counts)
+        _train_counts(counts, config, output, tokenizer, overwrite=overwrite, json=json, tune=heldout)
+        return
+    source = mixing.source(texts, reading)
     _train(source, config, output, tokenizer, markers, overwrite=overwrite, json=json, tune=heldout)
 
 
@@ -102,7 +119,7 @@ def _train(
     json: bool,
     tune: Source | None = None,
 ) -> None:
-    from chainrule.trained import peak_memory, train
+    from chainrule.trained import train
 
     check_model_target(output, overwrite=overwrite)
     began = time.perf_counter()
@@ -111,6 +128,36 @@ def _train(
         model.save(output, overwrite=overwrite, progress=told)
     note_repairs(source, *([] if tune is None else [tune]))
     note_mix(source)
+    _tell(model, output, began, json=json)
+
+
+def _train_counts(
+    counts: tuple[str, ...],
+    config: NGramConfig,
+    output: Path,
+    tokenizer: TokenizerOptions,
+    *,
+    overwrite: bool,
+    json: bool,
+    tune: Source | None,
+) -> None:
+    from chainrule.files import named_twice
+    from chainrule.from_counts import train_counts
+
+    if twice := named_twice(counts):
+        raise CycloptsError(msg=f"--counts names {twice}; its counts would be doubled.")
+    check_model_target(output, overwrite=overwrite)
+    began = time.perf_counter()
+    chosen = None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config()
+    with progress() as told:
+        model = train_counts(counts, config, tokenizer=chosen, progress=told, tune=tune)
+        model.save(output, overwrite=overwrite, progress=told)
+    _tell(model, output, began, json=json)
+
+
+def _tell(model: Model, output: Path, began: float, *, json: bool) -> None:
+    from chainrule.trained import peak_memory
+
     summary = {
         "model": str(output),
         "vocabulary": model.vocabulary_size,

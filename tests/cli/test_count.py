@@ -1,0 +1,36 @@
+"""chainrule count, and train ngram --counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import chainrule as library
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_text_is_counted_and_a_model_is_made_of_the_counts(chainrule, corpus, tmp_path: Path) -> None:
+    counts = tmp_path / "counts.txt.gz"
+    result = chainrule("count", corpus, "-o", counts, "--order", 3, "--tokenizer", "whitespace")
+    assert (result.status, result.err) == (0, "")
+    assert result.lines[0].startswith(f"{counts}: 14,224 n-grams of ")
+    assert result.lines[1] == "by order 1: 338, 2: 4,259, 3: 9,628"
+    assert "exists already" in chainrule("count", corpus, "-o", counts).error
+    again = chainrule("count", corpus, "-o", counts, "--order", 3, "--tokenizer", "whitespace", "--overwrite", "--json")
+    assert again.json["ngrams"] == [338, 4259, 9628]
+    trained = chainrule("train", "ngram", "--counts", counts, "-o", tmp_path / "lm", "--order", 3)
+    assert trained.status == 0
+    assert "12,143 tokens in 1,200 documents" in trained.lines[0]
+    assert library.load(tmp_path / "lm").tokenizer.name == "whitespace"
+
+
+def test_texts_and_counts_exclude_each_other_and_a_file_is_not_summed_twice(chainrule, corpus, tmp_path: Path) -> None:
+    counts = tmp_path / "counts.txt"
+    chainrule("count", corpus, "-o", counts, "--order", 2)
+    train = ("train", "ngram", "-o", tmp_path / "lm", "--order", 2)
+    assert "TEXTS and --counts are both given" in chainrule(*train, corpus, "--counts", counts).error
+    assert f"--counts names {counts} twice" in chainrule(*train, "--counts", counts, counts).error
+    assert "there are no 4-grams in it" in chainrule(*train[:4], "--counts", counts, "--order", 4).error
+    assert "cannot be read" in chainrule(*train, "--counts", tmp_path / "none").error
+    assert not (tmp_path / "lm").exists()
