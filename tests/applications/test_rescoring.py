@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from random_networks import DOCUMENT_NETWORKS, random_model
 
 from chainrule.applications.nbest.lists import NBestList
 from chainrule.applications.rescoring.features import (
@@ -21,6 +23,7 @@ from chainrule.applications.rescoring.features import (
 )
 from chainrule.applications.rescoring.likelihood import VARIANCE, log_posteriors, most_likely
 from chainrule.applications.rescoring.rescoring import Chooser, Judge, TuningData, scored
+from chainrule.applications.rescoring.sharing import shared_log_probs
 from chainrule.applications.rescoring.tuning import TuningConfig, _Search, least_errors
 from chainrule.applications.rescoring.weights import Weights
 from chainrule.errors import SettingError
@@ -29,6 +32,7 @@ from chainrule.evaluation.sentences import sentence_scores
 from chainrule.ngram.config import NGramConfig
 from chainrule.text.corpus import Lines
 from chainrule.trained import train
+from chainrule.uniform import UniformModel
 
 
 class Lengths:
@@ -102,6 +106,27 @@ def test_an_unknown_word_costs_its_spelling() -> None:
         0,
         1,
     ]
+
+
+@pytest.mark.parametrize("network", [None, *DOCUMENT_NETWORKS])
+def test_what_texts_begin_with_alike_can_be_read_once(network: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chainrule.applications.rescoring.sharing._NUMBERS_AT_ONCE", 100)
+    model: Any = UniformModel(29) if network is None else random_model(DOCUMENT_NETWORKS[network])
+    rng = np.random.default_rng(1)
+    sequences = [rng.integers(3, 6, length).astype(np.int32) for length in (0, 3, 1, 4, 4, 2, 0, 3, 9)]
+    expected = [row.sum() for row in model.score(sequences)]
+    assert shared_log_probs(model, sequences).tolist() == pytest.approx(expected, abs=1e-4)
+    assert shared_log_probs(model, []).tolist() == []
+
+
+def test_scorers_may_share_beginnings() -> None:
+    model = train(Lines(["a b", "b a", "a a"]), NGramConfig(order=2), tokenizer="whitespace")
+    texts = ["a b", "a zebra", "", "a b a", "a b"]
+    found = [
+        SpelledScorer(model.language_model, model.tokenizer, model.speller, shares).log_probs(texts)
+        for shares in (True, False)
+    ]
+    assert found[0].tolist() == pytest.approx(found[1].tolist(), rel=1e-5)
 
 
 def loss(features: Features, errors, weights) -> float:

@@ -55,7 +55,17 @@ VERBS = {
     | {"--overwrite", "--json"}
     | READING,
     "rescore": {"LISTS", "--model", "--weight", "--weights", "--tune", "--objective", "--restarts", "--seed"}
-    | {"--weights-out", "--references", "--output", "--nbest-out", "--format", "--scores", "--costs", "--spelling"}
+    | {
+        "--weights-out",
+        "--references",
+        "--output",
+        "--nbest-out",
+        "--format",
+        "--scores",
+        "--costs",
+        "--spelling",
+        "--share",
+    }
     | {"--bleu", "--tokenizer", "--markers", "--overwrite", "--json"},
     "noise": {"TEXTS", "--channel", "--rate", "--seed", "--model", "--best", "--output", "--tokenizer", "--overwrite"}
     | READING,

@@ -116,6 +116,10 @@ def rescore(
     ] = None,
     reading: ListOptions = _AS_SHOWN,
     spelling: Annotated[bool, Parameter(help="An unknown word costs its spelling, too.")] = True,
+    share: Annotated[
+        bool | None,
+        Parameter(help="Read what hypotheses begin with alike once; by default for all but n-gram models."),
+    ] = None,
     bleu: Annotated[bool, Parameter(help="Measure BLEU as well, where sacrebleu is installed.")] = True,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
@@ -142,7 +146,7 @@ def rescore(
     _check(inputs, weighing, output, nbest_out, json=json, overwrite=overwrite)
     source = _Source(lists, reading.format or format_of(lists, reading.files), reading.files, references)
     with progress() as told:
-        scorers = _scorers(model, tokenizer, markers, told, spelled=spelling)
+        scorers = _scorers(model, tokenizer, markers, told, spelled=spelling, share=share)
         source, weights, data = _weighed(source, weighing, scorers, told)
         given = source.lists(told)
         blocks = iter(scored(given, scorers) if data is None else data.replayed(given))
@@ -236,7 +240,13 @@ def _said(weighing: WeightOptions) -> Weights:
 
 
 def _scorers(
-    models: Sequence[str], tokenizer: str | None, markers: Markers | None, told: Progress, *, spelled: bool
+    models: Sequence[str],
+    tokenizer: str | None,
+    markers: Markers | None,
+    told: Progress,
+    *,
+    spelled: bool,
+    share: bool | None,
 ) -> dict[str, TextScorer]:
     """The models by their names. Raises ModelFormatError, SettingError."""
     from chainrule.applications.rescoring.features import SpelledScorer
@@ -252,7 +262,9 @@ def _scorers(
         if name in found:
             raise SettingError(f"two models are called {name!r}; name one of them anew with --model NAME=PATH")
         model = opened(path, tokenizer, markers, told)
-        found[name] = SpelledScorer(model.language_model, model.tokenizer, model.speller if spelled else None)
+        speller = model.speller if spelled else None
+        shares = model.family not in _READ_QUICKLY if share is None else share
+        found[name] = SpelledScorer(model.language_model, model.tokenizer, speller, shares)
     return found
 
 
@@ -316,6 +328,7 @@ def _named_values(option: str, values: Sequence[str]) -> dict[str, str]:
     return found
 
 
+_READ_QUICKLY = ("ngram", "uniform", "mixture")  # families for which whole distributions cost more than beginnings
 _EXAMPLES = {"--weight": "lm=0.8", "--scores": "acoustic=scores.txt", "--costs": "acoustic=costs.txt"}
 
 

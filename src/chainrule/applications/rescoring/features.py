@@ -6,13 +6,14 @@ The features of many lists are one matrix, a row a hypothesis, so that a choice 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
+from chainrule.applications.rescoring.sharing import shared_log_probs
 from chainrule.errors import SettingError
-from chainrule.evaluation.sentences import sentence_scores
-from chainrule.protocol import UNKNOWN
+from chainrule.protocol import END, UNKNOWN
+from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from chainrule.applications.nbest.lists import NBestList
     from chainrule.evaluation.pricing import Speller
-    from chainrule.protocol import Scorer
+    from chainrule.protocol import LanguageModel, Scorer
     from chainrule.text.tokenizer import Tokenizer
 
 WORDS = "words"  # the name of the feature that counts them
@@ -50,11 +51,15 @@ class SpelledScorer:
     model: Scorer
     tokenizer: Tokenizer
     speller: Speller | None = None  # without one, an unknown token costs P(<unk> | context) alone
+    shares: bool = False  # whether what texts begin with alike is read once: quicker where reading is dear
 
     def log_probs(self, texts: Sequence[str]) -> Float64[ndarray, " texts"]:
         encoded = self.tokenizer.encode_texts(texts)
-        scores = sentence_scores(self.model, encoded.ids)
-        log_probs = scores.log_probs.copy()
+        sequences = documents_of(encoded.ids)
+        if self.shares:
+            log_probs = shared_log_probs(cast("LanguageModel[Any]", self.model), sequences)
+        else:  # not as a stream, whose memory would go from text to text
+            log_probs = np.array([row.sum(dtype=np.float64) for row in self.model.score(sequences)])
         if self.speller is not None:
             places = np.flatnonzero(encoded.ids == UNKNOWN)
             surfaces = [encoded.surface(place) for place in places.tolist()]
@@ -62,8 +67,8 @@ class SpelledScorer:
             price = dict(zip(kinds, self.speller.log_probs(kinds).tolist(), strict=True))
             spelled = np.array([price[surface] for surface in surfaces], np.float64)
             types = np.log(max(self.speller.unseen_types, 1))
-            rows = np.repeat(np.arange(len(texts)), scores.unknown)
-            log_probs += np.bincount(rows, spelled + types, len(texts))
+            owners = np.cumsum(encoded.ids == END)[places]  # as many texts have ended before
+            log_probs += np.bincount(owners, spelled + types, len(texts))
         return log_probs
 
 
