@@ -24,12 +24,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "uniform": FLOOR,
     "ngram": {*FLOOR, "files", "jit", "text"},
     "neural": {*FLOOR, "jit", "text"},
-    "training": {*FLOOR, "text", "neural"},
+    "training": {*FLOOR, "files", "jit", "neural", "tensors", "text"},
     "mixture": {*FLOOR, "text"},
     "decoding": {*FLOOR, "text"},
     "evaluation": {*FLOOR, "jit", "text"},
     "applications": {*FLOOR, "files", "jit", "text", "mixture", "decoding", "evaluation"},
-    "families": {*FLOOR, "text", "uniform", "ngram", "neural", "training", "mixture"},
+    "families": {*FLOOR, "text", "uniform", "ngram", "neural", "training", "mixture", "evaluation"},
 }
 TOP = {"cli", "serving", "__main__"}  # imported by nothing but one another
 MAY_PRINT = {"cli"}

@@ -8,18 +8,27 @@ from oracles import random_documents, stream_of
 
 from chainrule.errors import ModelFormatError
 from chainrule.families import FAMILIES, family_of
+from chainrule.neural.config import RecurrentConfig, TransformerConfig
 from chainrule.ngram.config import NGramConfig
 from chainrule.progress import silent
+from chainrule.training.config import Run, TrainingConfig
 from chainrule.uniform import UniformConfig
 
 STREAM = stream_of(random_documents(1, 9, 20, 7))
+
+
+ONE_STEP = Run(training=TrainingConfig(steps=1, batch=2))
+SMALL = {  # what is trained in steps
+    "recurrent": (RecurrentConfig(layers=1, width=8, context=4), silent, ONE_STEP),
+    "transformer": (TransformerConfig(layers=1, width=8, heads=2, context=4), silent, ONE_STEP),
+}
 
 
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name != "mixture"])
 def test_a_family_puts_together_what_it_took_apart(name: str) -> None:
     family = FAMILIES[name]
     assert is_dataclass(family.config)
-    model, _ = family.train(STREAM, 9, family.config(), silent)
+    model, _ = family.train(STREAM, 9, *SMALL.get(name, (family.config(), silent)))
     again = family.put_together(*family.take_apart(model), 9)
     assert type(again) is type(model)
     prefixes = [np.array(words, np.int32) for words in ([], [3], [3, 4, 0])]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from chainrule.mixed import mix
     from chainrule.mixture.config import CacheConfig, MixtureConfig
     from chainrule.model import Model, load
+    from chainrule.neural.config import RecurrentConfig, TransformerConfig
     from chainrule.ngram.config import NGramConfig
     from chainrule.protocol import LanguageModel, Scorer
     from chainrule.pruned import prune_by_entropy, prune_to_text, prune_to_vocabulary
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from chainrule.text.splits import split
     from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.trained import train
+    from chainrule.training.config import TrainingConfig
     from chainrule.uniform import UniformConfig
 
 __version__ = "0.1.0"
@@ -60,10 +62,13 @@ _HOMES = {
     "OutputError": "errors",
     "SamplingConfig": "decoding.sampling",
     "Reading": "text.reading",
+    "RecurrentConfig": "neural.config",
     "Scorer": "protocol",
     "SettingError": "errors",
     "TextError": "errors",
     "TokenizerConfig": "text.tokenizer_config",
+    "TrainingConfig": "training.config",
+    "TransformerConfig": "neural.config",
     "UniformConfig": "uniform",
     "load": "model",
     "mix": "mixed",
@@ -94,11 +99,14 @@ __all__ = [
     "NGramConfig",
     "OutputError",
     "Reading",
+    "RecurrentConfig",
     "SamplingConfig",
     "Scorer",
     "SettingError",
     "TextError",
     "TokenizerConfig",
+    "TrainingConfig",
+    "TransformerConfig",
     "UniformConfig",
     "load",
     "mix",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.mixture.config import CacheConfig, MixtureConfig
+from chainrule.neural.config import RecurrentConfig, TransformerConfig
 from chainrule.ngram.config import MAX_ORDER, NGramConfig
 from chainrule.uniform import UniformConfig, UniformModel
 
@@ -19,9 +20,13 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
+    from chainrule.evaluation.likelihood import Running
+    from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.language_model import NeuralModel
     from chainrule.ngram.kinds import AnyNGram
     from chainrule.progress import Progress
     from chainrule.protocol import LanguageModel
+    from chainrule.training.config import Run
 
     Arrays = dict[str, ndarray]
     Json = dict[str, Any]
@@ -29,16 +34,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Family:
-    """train: stream of ids, vocabulary size, configuration, progress -> model and training record.
+    """train: stream of ids, vocabulary size, configuration, progress -> model and training record. A family that trains
+    in steps takes a Run besides: its budget, a text to validate on, where its checkpoints are.
     take_apart: model -> settings and arrays; put_together: settings, arrays, vocabulary size -> model, or
     ModelFormatError.
     """
 
     config: type
-    token_bytes: int  # what training holds in memory for each token of the text, at least
-    train: Callable[[Int32[ndarray, " tokens"], int, Any, Progress], tuple[LanguageModel[Any], Json]]
+    token_bytes: int  # what training holds in memory for each token of the text, at least; 0: it may lie on a disk
+    train: Callable[..., tuple[LanguageModel[Any], Json]]
     take_apart: Callable[[Any], tuple[Json, Arrays]]
     put_together: Callable[[Json, Arrays, int], LanguageModel[Any]]
+    in_steps: bool = False
+    running: Callable[[Any], Running | None] = lambda model: None  # how a text is scored in one stream, if it is
 
 
 def _train_uniform(
@@ -146,11 +154,53 @@ def _put_together_mixture(settings: Json, arrays: Arrays, vocabulary_size: int) 
     return LinearMixture(components, numbers, arrays.get("classes"))
 
 
+def _train_network(
+    stream: Int32[ndarray, " tokens"],
+    vocabulary_size: int,
+    config: NetworkConfig,
+    progress: Progress,
+    run: Run | None = None,
+) -> tuple[NeuralModel, Json]:
+    from chainrule.neural.language_model import NeuralModel
+    from chainrule.training.config import Run
+    from chainrule.training.run import train_network
+
+    network, record = train_network(stream, vocabulary_size, config, run or Run())
+    return NeuralModel(network), record
+
+
+def _take_apart_network(model: NeuralModel) -> tuple[Json, Arrays]:
+    from chainrule.neural.saving import take_apart
+
+    return take_apart(model)
+
+
+def _put_together_network(kind: type[NetworkConfig]) -> Callable[[Json, Arrays, int], NeuralModel]:
+    def put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> NeuralModel:
+        from chainrule.neural import saving
+
+        return saving.put_together(settings, arrays, vocabulary_size, kind)
+
+    return put_together
+
+
+def _network_running(model: NeuralModel) -> Running:
+    from chainrule.evaluation.likelihood import Running
+
+    return Running(model.score_stream_with_unknown, model.stream_signature)
+
+
+def _network_family(config: type[NetworkConfig]) -> Family:
+    return Family(config, 0, _train_network, _take_apart_network, _put_together_network(config), True, _network_running)
+
+
 FAMILIES: dict[str, Family] = {
     "uniform": Family(UniformConfig, 4, _train_uniform, lambda model: ({}, {}), _put_together_uniform),
     "cache": Family(CacheConfig, 4, _train_cache, lambda model: ({"words": model.words}, {}), _put_together_cache),
     "mixture": Family(MixtureConfig, 4, _train_mixture, _take_apart_mixture, _put_together_mixture),
     "ngram": Family(NGramConfig, 20, _train_ngram, _take_apart_ngram, _put_together_ngram),
+    "recurrent": _network_family(RecurrentConfig),
+    "transformer": _network_family(TransformerConfig),
 }
 
 

@@ -141,8 +141,10 @@ class Model:
         from chainrule.ngram.kinds import measured_as
 
         source = as_source(source)
-        kind = measured_as(self.language_model)
-        return measure(self.language_model, self.tokenizer, self.speller, source, progress, ends=ends, **kind)
+        model = self.language_model
+        kind = measured_as(model)
+        running = FAMILIES[self.family].running(model)
+        return measure(model, self.tokenizer, self.speller, source, progress, running=running, ends=ends, **kind)
 
     def perplexity(self, source: Source | Paths) -> float:
         """Per token, </s> predicted, unknown words as <unk>."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 CARD, ARRAYS, TOKENIZER = "README.md", "arrays.safetensors", "tokenizer.json"
 _DATA = (ARRAYS, TOKENIZER)  # the data files that there are
+RUN = ("checkpoints", "log.jsonl", "tensorboard")  # what training that is not over, or was killed, leaves
 _TEMPORARY = ".tmp"
 _SEAL = b"\n<!-- SHA-256 of the above: "
 _NAMED_BY_CONTENT = re.compile("|".join(rf"{Path(n).stem}-[0-9a-f]{{16}}\{Path(n).suffix}" for n in _DATA))
@@ -58,7 +59,7 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
                         f"{folder}: there is a model already; say --overwrite (overwrite=True) to replace it, "
                         "or choose another folder"
                     )
-            elif not all(map(_is_ours, folder.iterdir())):
+            elif not all(path.name in RUN or _is_ours(path) for path in folder.iterdir()):
                 raise OutputError(f"{folder}: this folder has other things in it and is no model; choose a new one")
         elif folder.exists():
             raise OutputError(f"{folder}: a file is in the way; a model is a folder, so choose another name")

@@ -6,13 +6,18 @@ import datetime
 import platform
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import asdict
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chainrule import __version__
+from chainrule.errors import SettingError
 from chainrule.families import FAMILIES, family_of
+from chainrule.heldout import ids_file, kept_for_validation, validated_on
 from chainrule.jit import started
 from chainrule.model import Model, as_config, as_source, saved_tokenizer
 from chainrule.ngram.config import NGramConfig, check_tunable
@@ -22,9 +27,13 @@ from chainrule.text.learning import Tokenized, limited, prepared
 from chainrule.text.splitters import SEPARATORS
 from chainrule.text.tokenizer import encoded_stream
 from chainrule.text.tokenizer_config import TokenizerConfig
+from chainrule.training.config import Run, TrainingConfig
+from chainrule.training.reports import Told, nobody
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Sequence
+    from typing import BinaryIO
 
     from _typeshed import DataclassInstance
     from jaxtyping import Int32, Int64
@@ -47,6 +56,12 @@ def train(
     *,
     tokenizer: TokenizerConfig | str = "word",
     markers: Markers = "error",
+    training: TrainingConfig | None = None,
+    validation: Source | Paths | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    told: Told = nobody,
     progress: Progress = silent,
     tune: Source | Paths | None = None,
 ) -> Model:
@@ -56,11 +71,17 @@ def train(
     kind: word, whitespace, character, byte, bpe, unigram, wordpiece, the path of a tokenizer.json or of a model folder.
     markers: what a literal <s>, </s> or <unk> in the text does: error, skip, keep. tune: a held-out text, to be made as
     likely as may be by an n-gram model's weights, discounts or constant, where its smoothing has some.
-    Raises TextError, EstimationError, SettingError.
+
+    The rest is for networks. training: for how long, and how. validation: a text to choose the best weights by; by
+    default the end of the first one. folder: where checkpoints and log.jsonl go. resume: go on from the checkpoint in
+    it. overwrite: begin anew where there is one. told: is given a Report now and then.
+    Raises TextError, EstimationError, SettingError, OutputError, ModelFormatError; KeyboardInterrupt, with what to do
+    to go on, where the training of a network is interrupted.
 
     good:  chainrule.train(["a.txt", "b.txt.gz"], chainrule.NGramConfig(order=3))
     good:  chainrule.train("a.txt", tokenizer=chainrule.TokenizerConfig(kind="bpe", vocabulary_size=4000))
     good:  chainrule.train(chainrule.Lines(["a text", "another"]))
+    good:  chainrule.train("a.txt", chainrule.TransformerConfig(), training=TrainingConfig(minutes=5), folder="lm/")
     bad:   chainrule.train("a text")                    # a string names a file
     """
     from chainrule.ngram.memory import check_text_fits
@@ -73,12 +94,38 @@ def train(
     source = as_source(source)
     began = time.perf_counter()
     tokenizer = as_config(tokenizer)
-    learner, stream, left_out = tokenized(
-        source, tokenizer, markers, progress, lambda tokens: check_text_fits(tokens, FAMILIES[family].token_bytes)
-    )
+    in_steps = FAMILIES[family].in_steps
+    if not in_steps and (training, validation, folder, resume) != (None, None, None, False):
+        raise SettingError(f"a model of family {family} is counted; training, validation and folder are for networks")
+    folder = None if folder is None else Path(folder)
+    with ids_file(folder) if in_steps else nullcontext() as file:
+        learner, stream, left_out = tokenized(
+            source, tokenizer, markers, progress, lambda n: check_text_fits(n, FAMILIES[family].token_bytes), file
+        )
     speller_learnt = started(lambda: learnt_speller(learner, stream, config, left_out))
+    learnt_from, kept = stream, None
+    if in_steps:
+        training = training or TrainingConfig()
+        if validation is None:
+            learnt_from, kept = kept_for_validation(learner, stream, training, left_out, speller_learnt)
+        else:
+            kept = validated_on(as_source(validation), learner, training, speller_learnt, progress)
+        learn = partial(
+            FAMILIES[family].train,
+            run=Run(
+                training=training,
+                validation=kept,
+                folder=folder,
+                resume=resume,
+                overwrite=overwrite,
+                origin={"family": family, "tokenizer": learner.name, "normalise": list(learner.normaliser.steps)},
+                told=told,
+            ),
+        )
+    else:
+        learn = partial(FAMILIES[family].train)
     if tune is None:
-        language_model, learnt = FAMILIES[family].train(stream, learner.vocabulary_size, config, progress)
+        language_model, learnt = learn(learnt_from, learner.vocabulary_size, config, progress)
     else:
         assert isinstance(config, NGramConfig)
         language_model, learnt = _tuned(learner, stream, config, tune, progress)
@@ -144,17 +191,18 @@ def tokenized(
     markers: Markers = "error",
     progress: Progress = silent,
     expecting: Callable[[int], None] | None = None,
+    file: BinaryIO | None = None,
 ) -> Tokenized:
     """A tokenizer, learnt from a source where it has to be, and the source as one stream of ids.
 
-    expecting: as `encoded_stream` has it.
+    expecting, file: as `encoded_stream` has them.
 
     Raises TextError, EstimationError, SettingError, ModelFormatError.
     """
     config = as_config(tokenizer)
     learner = saved_tokenizer(config, progress) or prepared(config, markers, source, progress)
     learner = learner.with_markers(markers)
-    stream = encoded_stream(learner, source, progress, grow=config.learns_words, expecting=expecting)
+    stream = encoded_stream(learner, source, progress, grow=config.learns_words, expecting=expecting, file=file)
     return limited(learner, stream, config)
 
 
@@ -176,6 +224,6 @@ def circumstances(family: str, config: DataclassInstance) -> dict[str, Any]:
 
 
 def _data_record(source: Source, stream: Int32[ndarray, " tokens"]) -> dict[str, Any]:
-    documents = int(np.count_nonzero(stream == END))
-    unknown = int(np.count_nonzero(stream == UNKNOWN))
+    parts = [stream[start : start + _COUNTED_AT_ONCE] for start in range(0, stream.size, _COUNTED_AT_ONCE)]
+    documents, unknown = (sum(int(np.count_nonzero(part == token)) for part in parts) for token in (END, UNKNOWN))
     return {**source.record, "documents": documents, "tokens": stream.size - documents, "unknown_tokens": unknown}

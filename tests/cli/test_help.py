@@ -7,15 +7,29 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
 
 from chainrule.cli.main import app, train
+from chainrule.neural.config import RecurrentConfig, TransformerConfig
+from chainrule.training.config import TrainingConfig
+
+
+def flag(name: str) -> str:
+    """Of a field of a configuration."""
+    return "--output-layer" if name == "output" else "--" + name.replace("_", "-")
+
 
 MIXING = {"--mix", "--mix-seed"}
 READING = {"--document", "--field", "--encoding-errors", "--suffixes"}  # of all verbs that take texts
 TOKENIZER = {"--tokenizer", "--normalise", "--vocabulary", "--vocabulary-size", "--vocabulary-min-count", "--markers"}
+NETWORK = {"--output", "--valid", "--resume", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING
+TRAINING = {flag(each.name) for each in fields(TrainingConfig)}
 VERBS = {
+    "train recurrent": {"TEXTS", *NETWORK, *TRAINING, *(flag(each.name) for each in fields(RecurrentConfig))},
+    "train transformer": {"TEXTS", "--preset", *NETWORK, *TRAINING}
+    | {flag(each.name) for each in fields(TransformerConfig)},
     "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams", "--smoothing"}
     | {
         "--counts",
@@ -154,7 +168,7 @@ def test_the_command_alone_lists_every_verb_with_a_line(arguments: list[str], ch
 def test_the_verb_train_alone_lists_every_family(chainrule) -> None:
     result = chainrule("train")
     assert (result.status, result.err) == (0, "")
-    assert re.findall(r"^│ ([a-z]+) +\S", result.out, re.M) == ["ngram", "uniform"]
+    assert re.findall(r"^│ ([a-z]+) +\S", result.out, re.M) == ["ngram", "recurrent", "transformer", "uniform"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -27,6 +27,7 @@ from chainrule.cli.rescore import rescore
 from chainrule.cli.score import score
 from chainrule.cli.split import split
 from chainrule.cli.train import ngram, uniform
+from chainrule.cli.train_neural import recurrent, transformer
 from chainrule.cli.verify import verify
 from chainrule.errors import ChainruleError
 from chainrule.report.tables import printable
@@ -41,6 +42,8 @@ app = App(
 )
 train = App(name="train", help="Train a model on text.")
 train.command(ngram, name="ngram")
+train.command(recurrent, name="recurrent")
+train.command(transformer, name="transformer")
 train.command(uniform, name="uniform")
 app.command(train)
 app.command(evaluate, name="evaluate")
@@ -70,6 +73,7 @@ _TAKE_ALL = (
     "--into",
     "--mix",
     "--suffixes",
+    "--cutoffs",
     "--weight",
     "--scores",
     "--costs",
@@ -108,8 +112,8 @@ def run(arguments: list[str]) -> int:
     except OSError as error:
         failed = f"{error.filename}: cannot be read or written" if error.filename else "reading or writing failed"
         return _told(f"{failed}: {error.strerror or error}", 1, debug)
-    except KeyboardInterrupt:
-        return _told("interrupted; nothing half-written is left", 130, debug)
+    except KeyboardInterrupt as interrupt:
+        return _told(str(interrupt) or "interrupted; nothing half-written is left", 130, debug)
     return 0
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
-    from chainrule.progress import Progress
-
 PATIENCE = 2.0  # seconds without a word
 
 
@@ -42,17 +40,19 @@ def finite(number: float) -> float | None:
 
 
 @contextmanager
-def progress() -> Iterator[Progress]:
+def progress() -> Iterator[Bar]:
     """A progress bar with the time left, from PATIENCE seconds on, where standard error is a terminal."""
     _announce_compilation()
-    bar = _Bar()
+    bar = Bar()
     try:
         yield bar
     finally:
         bar.close()
 
 
-class _Bar:
+class Bar:
+    """A Progress; once it is closed, it begins anew when it is told of more."""
+
     def __init__(self) -> None:
         self.began = time.monotonic()
         self.task = ""
@@ -72,6 +72,7 @@ class _Bar:
     def close(self) -> None:
         if self.rich is not None:
             self.rich.stop()
+            self.rich, self.task = None, ""
 
 
 def _rich_progress() -> RichProgress:

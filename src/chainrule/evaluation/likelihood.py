@@ -13,12 +13,12 @@ import math
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from chainrule import __version__
-from chainrule.evaluation.pricing import priced
+from chainrule.evaluation.pricing import priced, priced_stream
 from chainrule.evaluation.resampling import Documents, interval
 from chainrule.evaluation.surprisal import is_white
 from chainrule.progress import Progress, silent
@@ -137,14 +137,16 @@ def measure(
     progress: Progress = silent,
     *,
     with_lengths: ScoreWithLengths | None = None,
+    running: Running | None = None,
     ends: bool = True,
     context: str = "line",
     is_distribution: bool = True,
 ) -> Measurement:
     """The likelihood of a source's documents.
 
-    with_lengths: an n-gram model's `score_with_lengths`, for how long its matches are. ends: whether the end of each
-    document is predicted and counted. context: what the model knows before a token, for the signature.
+    with_lengths: an n-gram model's `score_with_lengths`, for how long its matches are. running: what scores a text in
+    one stream, for a model that sees more than the line. ends: whether the end of each document is predicted and
+    counted. context: what the model knows before a token, for the signature, where nothing runs.
     is_distribution: whether the model's probabilities sum to one.
     Raises TextError where the source cannot be read or has no text.
     """
@@ -156,8 +158,12 @@ def measure(
     for block in source.blocks(progress, "evaluating"):
         encoded = tokenizer.encode_block(block)
         sequences = documents_of(encoded.ids)
-        scores, lengths = with_lengths(sequences) if with_lengths else (model.score(sequences), None)
-        prices = priced(model, speller, encoded, scores)
+        if running is None:
+            scores, lengths = with_lengths(sequences) if with_lengths else (model.score(sequences), None)
+            prices = priced(model, speller, encoded, scores)
+        else:
+            lengths = None
+            prices = priced_stream(encoded, speller, *running.score(encoded.ids))
         aligned = tokenizer.align(encoded)
         is_end = encoded.ids == END
         counted = np.ones(is_end.size, np.bool_) if ends else ~is_end
@@ -189,10 +195,20 @@ def measure(
         seconds=time.perf_counter() - began,
         text_signature=(f"text:{digest.hexdigest()[:8]}|oov:spelled|predict:tokens{',</s>' * ends}|v:{__version__}"),
         token_signature=f"tok:{tokenizer.name}|loses:{tokenizer.loses}|vocab:{_vocabulary(tokenizer)}",
-        model_signature=f"spell:{speller.name}|unseen:{speller.unseen_types}|context:{context}"
+        model_signature=f"spell:{speller.name}|unseen:{speller.unseen_types}|"
+        f"{f'context:{context}' if running is None else running.signature}"
         f"{'' if is_distribution else '|scores:no distribution'}",
         per_document=Documents(-text, sizes),
     )
+
+
+class Running(NamedTuple):
+    """How a text is scored in one stream."""
+
+    score: Callable[
+        [Int32[ndarray, " tokens"]], tuple[Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]
+    ]  # of a stream's tokens, and of <unk> at their places
+    signature: str  # how much context a token has
 
 
 _Sums = tuple[

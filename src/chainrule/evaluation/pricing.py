@@ -70,8 +70,19 @@ def priced(
     """The prices of encoded documents. scores: what the model gives them, where that is known already."""
     sequences = documents_of(encoded.ids)
     closed = _joined(model.score(sequences) if scores is None else scores)
+    return priced_stream(encoded, speller, closed, _joined(model.unknown_log_probs(sequences)))
+
+
+def priced_stream(
+    encoded: Encoded,
+    speller: Speller,
+    closed: Float64[ndarray, " tokens"] | Float32[ndarray, " tokens"],
+    log_share: Float64[ndarray, " tokens"] | Float32[ndarray, " tokens"],
+) -> Prices:
+    """The prices of a stream, from the log-probabilities of its tokens, and of <unk> at their places."""
+    closed, log_share = closed.astype(np.float64), log_share.astype(np.float64)
     unknown = encoded.ids == UNKNOWN
-    unseen = _unseen(_joined(model.unknown_log_probs(sequences)), unknown, speller.unseen_types)
+    unseen = _unseen(log_share, unknown, speller.unseen_types)
     spelling = np.zeros(closed.size)
     places = np.flatnonzero(unknown)
     spelling[places] = _spelled(speller, [encoded.surface(place) for place in places.tolist()])

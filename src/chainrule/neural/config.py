@@ -44,7 +44,7 @@ _NOISE_POWER = "sampled and nce: they are drawn by their counts to this power; 0
 class TransformerConfig:
     """A decoder of Transformer blocks; each choice of the field's history is a field. Raises SettingError."""
 
-    layers: int = setting(4, "blocks", least=1, below=MAX_LAYERS)
+    layers: int = setting(4, "blocks, one on the other", least=1, below=MAX_LAYERS)
     width: int = setting(256, "numbers in the vector of a token", least=1, below=MAX_WIDTH)
     heads: int = setting(4, "heads of attention", least=1, below=MAX_WIDTH)
     context: int = setting(256, _CONTEXT + ", and the most that a prediction looks back", least=1, below=MAX_CONTEXT)
@@ -121,7 +121,7 @@ class RecurrentConfig:
     """
 
     cell: Cell = setting("lstm", "rnn_tanh, rnn_relu: Elman's; gru; lstm")
-    layers: int = setting(2, "layers", least=1, below=MAX_LAYERS)
+    layers: int = setting(2, "layers, one on the other", least=1, below=MAX_LAYERS)
     width: int = setting(512, "numbers in the state of a layer", least=1, below=MAX_WIDTH)
     embedding_width: int | None = setting(
         None, "numbers in the vector of a token; nothing: as the width", least=1, below=MAX_WIDTH

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from chainrule.text.vocabulary import Markers
 
 
+_AT_ONCE = 1 << 20  # tokens
+
+
 def prepared(config: TokenizerConfig, markers: Markers, source: Source, progress: Progress = silent) -> Tokenizer:
     """The tokenizer of a configuration, as far as it is known before `source` is encoded; subword pieces are learnt.
 
@@ -80,21 +83,28 @@ class Tokenized(NamedTuple):
 
 
 def limited(tokenizer: Tokenizer, stream: Int32[ndarray, " tokens"], config: TokenizerConfig) -> Tokenized:
-    """A tokenizer that knows only the tokens that a configuration keeps, and the stream with <unk> for the others."""
+    """A tokenizer that knows only the tokens that a configuration keeps, and the stream with <unk> for the others.
+
+    The stream is changed in place, since it may be larger than memory.
+    """
     if not config.is_limited:
         return Tokenized(tokenizer, stream, ())
     tokens = tokenizer.vocabulary.tokens()
     if config.vocabulary is not None:
         kept = listed_tokens(config.vocabulary, tokenizer.normaliser)
     else:
-        counts = np.bincount(stream, minlength=len(tokens))
+        counts = np.zeros(len(tokens), np.int64)
+        for start in range(0, stream.size, _AT_ONCE):  # np.bincount copies what it counts
+            counts += np.bincount(stream[start : start + _AT_ONCE], minlength=len(tokens))
         kept = [tokens[token] for token in _most_frequent(counts, config.min_count, config.vocabulary_size)]
     vocabulary = Vocabulary(kept)
     first = len(MARKER_TOKENS)
     numbers = np.arange(len(tokens), dtype=np.int32)  # the new id of each token
     numbers[first:] = vocabulary.encode(byte_array(b" ".join(tokens[first:]) + b"\n")).ids[:-1]
     left_out = [tokens[token] for token in np.flatnonzero(numbers == UNKNOWN).tolist() if token != UNKNOWN]
-    return Tokenized(tokenizer.with_vocabulary(vocabulary), numbers[stream], left_out)
+    for start in range(0, stream.size, _AT_ONCE):
+        stream[start : start + _AT_ONCE] = numbers[stream[start : start + _AT_ONCE]]
+    return Tokenized(tokenizer.with_vocabulary(vocabulary), stream, left_out)
 
 
 def _most_frequent(counts: Int64[ndarray, " vocab"], min_count: int, size: int | None) -> list[int]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.errors import SettingError
+from chainrule.errors import OutputError, SettingError
 from chainrule.jit import in_order
 from chainrule.progress import Progress, silent
 from chainrule.protocol import END
@@ -17,6 +17,7 @@ from chainrule.text.vocabulary import DROPPED, Encoded, MarkerError, Markers, Vo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import BinaryIO
 
     from jaxtyping import Int32, UInt8
     from numpy import ndarray
@@ -114,12 +115,14 @@ def encoded_stream(
     *,
     grow: bool = False,
     expecting: Callable[[int], None] | None = None,
+    file: BinaryIO | None = None,
 ) -> Int32[ndarray, " tokens"]:
     """A whole source as one stream of ids, </s> after each document, encoded on threads.
 
     grow: whether the tokenizer's vocabulary learns new tokens; their ids follow by first appearance. expecting: told
-    once, after the first block, how many tokens there will be in all, where the source knows its size. Raises
-    TextError, told with file and line.
+    once, after the first block, how many tokens there will be in all, where the source knows its size. file: where the
+    ids go, so that the stream is mapped from there and may be larger than memory; without one, they stay in memory.
+    Raises TextError, told with file and line; OutputError where the file cannot be written.
     """
     shares: list[float] = []  # of the source that has been read, block by block
 
@@ -137,8 +140,23 @@ def encoded_stream(
     for ids, vocabulary in in_order(encoded, source.blocks(told)):
         if not parts and expecting is not None and shares and shares[0] > 0:
             expecting(int(ids.size / shares[0]))
-        parts.append(tokenizer.vocabulary.absorb(vocabulary)[ids] if grow else ids)
-    return np.concatenate(parts)
+        part = tokenizer.vocabulary.absorb(vocabulary)[ids] if grow else ids
+        if file is None or not parts:
+            parts.append(part)
+        if file is not None:
+            _append(file, part)
+    return np.concatenate(parts) if file is None else np.asarray(np.memmap(file, np.int32, "r+"))
+
+
+def _append(file: BinaryIO, ids: Int32[ndarray, " tokens"]) -> None:
+    """Raises OutputError."""
+    try:
+        file.write(np.ascontiguousarray(ids, np.int32).data)
+        file.flush()
+    except OSError as error:
+        raise OutputError(
+            f"the ids of the text, 4 bytes a token, cannot be kept on the disk: {error.strerror}; make room"
+        ) from error
 
 
 def documents_of(stream: Int32[ndarray, " tokens"]) -> list[Int32[ndarray, " tokens"]]:

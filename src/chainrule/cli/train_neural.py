@@ -1,0 +1,259 @@
+"""chainrule train transformer|recurrent: a network is trained, and tells how it goes.
+
+The flags are the fields of the configurations, with their help; nothing here imports torch before the work begins.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import MISSING, field, fields, make_dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+
+from cyclopts import Parameter
+
+from chainrule.cli.arguments import (
+    DEFAULT_TOKENIZER,
+    Json,
+    MarkerRule,
+    Output,
+    Overwrite,
+    TextFiles,
+    TokenizerOptions,
+    WholeNumber,
+    file_or_dash,
+)
+from chainrule.cli.models import check_model_target
+from chainrule.cli.screen import print_json, progress
+from chainrule.cli.texts import AS_USUAL, NOT_MIXED, MixOptions, TextOptions, check_read_once, note_mix, note_repairs
+from chainrule.cli.training_screen import TrainingScreen
+from chainrule.neural.config import PRESETS, RecurrentConfig, TransformerConfig
+from chainrule.training.config import TrainingConfig
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from _typeshed import DataclassInstance
+
+
+_FLAGS = {"output": "--output-layer"}  # where the name of a field is that of another flag
+
+
+def flags_of(config: type[DataclassInstance]) -> Any:
+    """A class of flags for cyclopts: the fields of a configuration, each with its help, all left out by default."""
+    hints = get_type_hints(config)
+    made = []
+    for each in fields(config):
+        default = None if each.default is MISSING else each.default
+        kind = hints[each.name]
+        is_several = get_origin(kind) is tuple
+        parameter = Parameter(
+            name=_FLAGS.get(each.name),
+            help=_sentence(each.metadata["help"]),
+            show_default=False if default is None or is_several else partial(_shown, default),
+            consume_multiple=is_several or None,
+            negative=() if is_several else None,
+        )
+        is_whole = int in (kind, *get_args(kind)) and float not in get_args(kind)
+        marks = (parameter, WholeNumber) if is_whole else (parameter,)
+        optional = kind if is_several else kind | None
+        made.append((each.name, Annotated[optional, *marks], field(default=() if is_several else None)))
+    name = config.__name__.removesuffix("Config") + "Flags"
+    made_class = make_dataclass(name, made, frozen=True, kw_only=True)
+    made_class.__module__ = __name__
+    return Parameter(name="*")(made_class)
+
+
+def _sentence(text: str) -> str:
+    """Of a help text; a value that it begins with stays as it is written."""
+    return f"{text if ':' in text.split(' ')[0] else text[0].upper() + text[1:]}."
+
+
+def _shown(default: Any, _: object) -> str:
+    return {True: "yes", False: "no"}[default] if isinstance(default, bool) else str(default)
+
+
+if TYPE_CHECKING:
+    TransformerFlags: TypeAlias = Any
+    RecurrentFlags: TypeAlias = Any
+    TrainingFlags: TypeAlias = Any
+else:
+    TransformerFlags = flags_of(TransformerConfig)
+    RecurrentFlags = flags_of(RecurrentConfig)
+    TrainingFlags = flags_of(TrainingConfig)
+
+Preset = Annotated[
+    Literal["vaswani", "gpt2", "palm", "llama", "modern"],
+    Parameter(help="The choices of a known architecture; flags change single ones."),
+]
+ValidationFile = Annotated[
+    str | None,
+    Parameter(
+        help="A text to choose the best weights by, and to show how it goes; by default the end of the training text.",
+        allow_leading_hyphen=True,
+        validator=file_or_dash,
+    ),
+]
+Resume = Annotated[
+    bool,
+    Parameter(
+        negative=(), help="Go on from the checkpoint in the folder, with the same settings; begin if it has none."
+    ),
+]
+
+
+def transformer(
+    *texts: Annotated[TextFiles, Parameter(required=False)],
+    output: Output,
+    preset: Preset = "modern",
+    valid: ValidationFile = None,
+    resume: Resume = False,
+    training: TrainingFlags = None,
+    network: TransformerFlags = None,
+    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    markers: MarkerRule = "error",
+    reading: TextOptions = AS_USUAL,
+    mixing: MixOptions = NOT_MIXED,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """A Transformer: a network that looks back by attention.
+
+    Checkpoints and log.jsonl are kept in the folder while it is trained;
+    Ctrl-C keeps all, and --resume goes on, also after the process was killed.
+    """
+    config = replace(PRESETS[preset](), **_given(network))
+    _train(
+        texts,
+        config,
+        output,
+        valid,
+        tokenizer,
+        markers,
+        reading,
+        mixing,
+        _given(training),
+        resume,
+        overwrite,
+        json=json,
+    )
+
+
+def recurrent(
+    *texts: Annotated[TextFiles, Parameter(required=False)],
+    output: Output,
+    valid: ValidationFile = None,
+    resume: Resume = False,
+    training: TrainingFlags = None,
+    network: RecurrentFlags = None,
+    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    markers: MarkerRule = "error",
+    reading: TextOptions = AS_USUAL,
+    mixing: MixOptions = NOT_MIXED,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """An LSTM, GRU or simple recurrent network.
+
+    Its state is carried along the text. Checkpoints and log.jsonl are kept
+    in the folder while it is trained; Ctrl-C keeps all, and --resume goes on.
+    """
+    config = RecurrentConfig(**_given(network))
+    _train(
+        texts,
+        config,
+        output,
+        valid,
+        tokenizer,
+        markers,
+        reading,
+        mixing,
+        _given(training),
+        resume,
+        overwrite,
+        json=json,
+    )
+
+
+def _given(flags: Any) -> dict[str, Any]:
+    """What was said of a configuration's fields."""
+    values = {} if flags is None else {each.name: getattr(flags, each.name) for each in fields(flags)}
+    return {name: value for name, value in values.items() if value not in (None, ())}
+
+
+def _train(
+    texts: tuple[str, ...],
+    config: TransformerConfig | RecurrentConfig,
+    output: Path,
+    valid: str | None,
+    tokenizer: TokenizerOptions,
+    markers: Any,
+    reading: TextOptions,
+    mixing: MixOptions,
+    training: dict[str, Any],
+    resume: bool,
+    overwrite: bool,
+    *,
+    json: bool,
+) -> None:
+    from chainrule.trained import peak_memory, train
+    from chainrule.training.folder import is_first_process, remove_checkpoints
+
+    check_read_once(*texts, valid)
+    source = mixing.source(texts, reading)
+    check_model_target(output, overwrite=overwrite)
+    began = time.perf_counter()
+    with progress() as told:
+        screen = TrainingScreen(told.close)
+        model = train(
+            source,
+            config,
+            tokenizer=tokenizer.config(),
+            markers=markers,
+            training=TrainingConfig(**training),
+            validation=None if valid is None else reading.corpus(valid),
+            folder=output,
+            resume=resume,
+            overwrite=overwrite,
+            told=screen,
+            progress=told,
+        )
+        screen.close()
+        if not is_first_process():
+            return
+        model.save(output, overwrite=overwrite, progress=told)
+    remove_checkpoints(output)
+    note_repairs(source)
+    note_mix(source)
+    summary = {
+        "model": str(output),
+        "vocabulary": model.vocabulary_size,
+        "bytes": sum(path.stat().st_size for path in output.iterdir()),
+        "total_seconds": time.perf_counter() - began,
+        "peak_memory_bytes": peak_memory(),
+    }
+    if json:
+        print_json({**model.record, **summary})
+    else:
+        _print_summary(model.record, summary)
+
+
+def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
+    print(
+        f"{summary['model']}: {record['family']} model of {record['parameters']:,} parameters, "
+        f"vocabulary {summary['vocabulary']:,}"
+    )
+    speed = record["tokens_seen"] / max(record["training_seconds"], 1e-9)
+    print(
+        f"{record['steps']:,} steps, {record['tokens_seen']:,} tokens of a text of {record['tokens']:,}, "
+        f"in {record['training_seconds']:.1f} s of training: {speed:,.0f} tokens/s"
+    )
+    if "validation" in record:
+        found = record["validation"]
+        print(
+            f"validation: {found['loss']:.4f} nats a token, {found['bits_per_byte']:.4f} bits per byte "
+            f"on {found['tokens']:,} tokens, best after step {found['step']:,}"
+        )
+    memory = summary["peak_memory_bytes"]
+    told_memory = f", {memory / 1e9:.2f} GB of memory at most" if memory else ""
+    print(f"{summary['bytes'] / 1e6:,.1f} MB, {summary['total_seconds']:.1f} s{told_memory}")

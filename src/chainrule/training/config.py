@@ -1,0 +1,136 @@
+"""How a network is trained. Free of torch, so that help and completion are quick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from chainrule.errors import SettingError
+from chainrule.neural.settings import check_settings, setting
+from chainrule.training.reports import Told, nobody
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chainrule.training.validation import Validation
+
+Optimiser = Literal["muon", "adamw", "sgd", "asgd"]
+Schedule = Literal["cosine", "linear", "constant", "plateau"]
+Precision = Literal["auto", "float32", "bfloat16"]
+Compile = Literal["auto", "yes", "no"]
+Forcing = Literal["teacher", "student", "scheduled"]
+
+DEFAULT_MINUTES = 5.0
+_BUDGETS = ("steps", "epochs", "tokens", "minutes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How a network is trained; a field that is None stands for what its family does best with. Raises SettingError.
+
+    good:  TrainingConfig(minutes=5)
+    good:  TrainingConfig(steps=2000, optimiser="adamw", schedule="cosine", learning_rate=1e-3)
+    """
+
+    steps: int | None = setting(None, "end after so many steps", least=1)
+    epochs: float | None = setting(None, "end when the text has been seen so often", least=0)
+    tokens: int | None = setting(None, "end after so many tokens", least=1)
+    minutes: float | None = setting(
+        None,
+        "end after so many minutes of training alone: after the warm-up, the measured speed fixes the number of steps; "
+        "without any budget, 5",
+        least=0,
+    )
+    batch: int | None = setting(None, "rows in a step, of all processes together; nothing: by the family", least=1)
+    accumulate: int = setting(1, "a step goes through its rows in so many parts, to save memory", least=1)
+    optimiser: Optimiser = setting(
+        "muon",
+        "muon: for matrices, and AdamW for the rest; sgd: with momentum; asgd: sgd, averaged once it stands still",
+    )
+    learning_rate: float | None = setting(
+        None, "the highest of AdamW, or of SGD; nothing: by the optimiser and the family", least=0
+    )
+    matrix_learning_rate: float | None = setting(None, "the highest of Muon; nothing: by the family", least=0)
+    schedule: Schedule = setting(
+        "constant", "after the warm-up: cosine; linear; constant, then linear; plateau: halved when it stands still"
+    )
+    warm_up: int | None = setting(None, "steps in which the learning rate rises; nothing: by the optimiser", least=0)
+    decay_share: float = setting(0.6, "constant: the last share of the steps, which is linear", least=0, below=1.01)
+    final_share: float = setting(0.0, "the learning rate at the end, as a share of the highest", least=0, below=1.01)
+    beta1: float = setting(0.9, "AdamW: decay of the mean of gradients", least=0, below=1)
+    beta2: float = setting(0.95, "AdamW: decay of the mean of their squares", least=0, below=1)
+    momentum: float = setting(0.95, "Muon and SGD", least=0, below=1)
+    weight_decay: float = setting(0.0, "decoupled, on matrices alone", least=0)
+    clip: float = setting(1.0, "the largest norm of a step's gradient; 0: any", least=0)
+    label_smoothing: float = setting(
+        0.0, "share of a target that is spread over the whole vocabulary", least=0, below=1
+    )
+    ema: float = setting(
+        0.0, "the model is an average of the weights with this decay; 0: the last weights", least=0, below=1
+    )
+    forcing: Forcing = setting(
+        "teacher", "what a recurrent network reads: the text; its own guesses; or more and more of these"
+    )
+    valid_share: float = setting(
+        0.05, "the last share of the text is kept to validate on, where no other text is given", least=0, below=0.51
+    )
+    valid_tokens: int = setting(1 << 20, "at most so many tokens are validated on", least=1)
+    validate_every: int | None = setting(None, "steps between validations; nothing: a tenth of all", least=1)
+    early_stopping: int = setting(0, "end after so many validations without a better one; 0: never", least=0)
+    patience: int = setting(
+        2, "plateau and asgd: validations without a better one before the rate is halved, or averaging begins", least=1
+    )
+    save_every: int | None = setting(
+        None, "steps between checkpoints; nothing: at each validation, and each minute", least=1
+    )
+    precision: Precision = setting("auto", "of matrix products; auto: bfloat16 where this machine gains by it")
+    compile: Compile = setting("auto", "torch.compile; auto: where it pays back within the budget")
+    device: str = setting("auto", "auto: a GPU where there is one; or cpu, cuda, cuda:1, mps")
+    seed: int = setting(0, "another seed, another model", least=0, below=1 << 63)
+    tensorboard: bool = setting(False, "write TensorBoard's files beside log.jsonl")
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        given = [name for name in _BUDGETS if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise SettingError(f"{' and '.join(given)} are both given; one of them says when training ends")
+        for name in (*given, "learning_rate", "matrix_learning_rate"):
+            if getattr(self, name) == 0:
+                raise SettingError(f"{name} is 0; expected more")
+        if self.batch is not None and self.batch % self.accumulate:
+            raise SettingError(f"a batch of {self.batch} cannot be gone through in {self.accumulate} equal parts")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What a run needs besides a text and a network's configuration.
+
+    folder: where checkpoints and log.jsonl go; without one there are none. resume: go on from the checkpoint there, or
+    begin where there is none. overwrite: begin anew where there is one. origin: what the ids came from, which must be
+    the same for a run to go on.
+    """
+
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    validation: Validation | None = None
+    folder: Path | None = None
+    resume: bool = False
+    overwrite: bool = False
+    origin: dict[str, Any] = field(default_factory=dict)
+    told: Told = nobody
+
+
+# No number of the model depends on these, so that a run may go on with others.
+WITHOUT_EFFECT = frozenset({"save_every", "tensorboard"})
+
+
+def differences(before: dict[str, object], now: dict[str, object]) -> list[str]:
+    """What two runs' settings differ in, in words, but for what has no effect."""
+    names = [name for name in {**before, **now} if name not in WITHOUT_EFFECT]
+    return [
+        f"{name} was {before.get(name)} and is {now.get(name)}" for name in names if before.get(name) != now.get(name)
+    ]
+
+
+def settings_of(config: TrainingConfig) -> dict[str, object]:
+    """Field by field, for a file of JSON."""
+    return {each.name: getattr(config, each.name) for each in fields(config)}

@@ -1,0 +1,164 @@
+"""From gradients to new weights: Muon for matrices, AdamW or SGD for the rest, each with its own highest rate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from chainrule.training.config import TrainingConfig
+
+_A, _B, _C = 3.4445, -4.7750, 2.0315  # of the quintic iteration: Jordan 2024, https://kellerjordan.github.io/posts/muon
+_ITERATIONS = 5
+
+
+def orthogonalised(matrices: Float[Tensor, "matrices rows columns"]) -> Float[Tensor, "matrices rows columns"]:
+    """Roughly the nearest matrices whose singular values are all one, by Newton and Schulz's iteration."""
+    is_tall = matrices.size(-2) > matrices.size(-1)
+    x = matrices.mT if is_tall else matrices
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    for _ in range(_ITERATIONS):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=_B, alpha=_C), x, beta=_A)
+    return x.mT if is_tall else x
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum, orthogonalised (Jordan 2024), with Nesterov's step; matrices of one shape are worked on at once."""
+
+    def __init__(
+        self, parameters: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float, in_bfloat16: bool
+    ) -> None:
+        """in_bfloat16: the iteration needs few digits, so it may have no more where that is quicker."""
+        super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        self._in_bfloat16 = in_bfloat16
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            shapes: dict[torch.Size, list[Tensor]] = {}
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    shapes.setdefault(parameter.shape, []).append(parameter)
+            for parameters in shapes.values():
+                self._step_all(parameters, group)
+
+    def _step_all(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        means = [self._mean_of(parameter) for parameter in parameters]
+        torch._foreach_lerp_(means, gradients, 1 - group["momentum"])
+        ahead = torch._foreach_lerp(gradients, means, group["momentum"])
+        stacked = torch.stack(ahead)
+        rows, columns = stacked.shape[-2:]
+        updates = orthogonalised(stacked.bfloat16() if self._in_bfloat16 else stacked).to(stacked.dtype)
+        if group["weight_decay"]:
+            torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+        torch._foreach_add_(parameters, list(updates.unbind()), alpha=-group["lr"] * max(1.0, rows / columns) ** 0.5)
+
+    def _mean_of(self, parameter: Tensor) -> Tensor:
+        state = self.state[parameter]
+        if "mean" not in state:
+            state["mean"] = torch.zeros_like(parameter)
+        mean: Tensor = state["mean"]
+        return mean
+
+
+class Optimisers:
+    """What takes a step: one optimiser, or Muon and AdamW side by side; their rates rise and fall together."""
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        network: torch.nn.Module,
+        matrices: Sequence[Tensor],
+        rates: tuple[float, float],
+        in_bfloat16: bool,
+    ) -> None:
+        """rates: the highest of AdamW or SGD, and of Muon."""
+        rate, matrix_rate = rates
+        own = {id(matrix) for matrix in matrices}
+        rest = [parameter for parameter in network.parameters() if id(parameter) not in own]
+        decay = config.weight_decay
+        self._each: list[torch.optim.Optimizer] = []
+        if config.optimiser == "muon":
+            if matrices:
+                self._each.append(
+                    Muon(
+                        matrices, lr=matrix_rate, momentum=config.momentum, weight_decay=decay, in_bfloat16=in_bfloat16
+                    )
+                )
+            groups = [{"params": rest, "weight_decay": 0.0}]
+        else:
+            both = [*matrices, *rest]
+            groups = [
+                {"params": [p for p in both if p.dim() >= 2], "weight_decay": decay},
+                {"params": [p for p in both if p.dim() < 2], "weight_decay": 0.0},
+            ]
+        groups = [group for group in groups if group["params"]]
+        if config.optimiser in ("muon", "adamw"):
+            betas = (config.beta1, config.beta2)
+            self._each.append(torch.optim.AdamW(groups, lr=rate, betas=betas, fused=True))
+        else:
+            self._each.append(torch.optim.SGD(groups, lr=rate, momentum=config.momentum, fused=True))
+        for group in self._groups():
+            group["highest"] = group["lr"]
+
+    def step(self, share: float) -> None:
+        """One step at a share of the highest rates."""
+        for group in self._groups():
+            group["lr"] = group["highest"] * share
+        for optimiser in self._each:
+            optimiser.step()
+
+    def _groups(self) -> list[dict[str, Any]]:
+        return [group for optimiser in self._each for group in optimiser.param_groups]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that a step depends on besides the weights, by name."""
+        found = {}
+        for i, optimiser in enumerate(self._each):
+            for number, state in optimiser.state_dict()["state"].items():
+                for name, value in state.items():
+                    if isinstance(value, torch.Tensor):
+                        found[f"{i}.{number}.{name}"] = value
+        return found
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Takes what `tensors` gave."""
+        for i, optimiser in enumerate(self._each):
+            state: dict[int, dict[str, Tensor]] = {}
+            for key, value in tensors.items():
+                which, number, name = key.split(".", 2)
+                if int(which) == i:
+                    state.setdefault(int(number), {})[name] = value.clone()
+            optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+
+
+class Average:
+    """A running average of weights: exponential, or, with a decay of None, of all that it was told alike."""
+
+    def __init__(self, parameters: Sequence[Tensor], decay: float | None) -> None:
+        self._parameters, self._decay = parameters, decay
+        self.weights = [parameter.detach().clone() for parameter in parameters]
+        self.told = 0
+
+    @torch.no_grad()
+    def tell(self) -> None:
+        """Takes the weights as they are now. The first of them do not weigh more than the later ones."""
+        self.told += 1
+        share = 1 / self.told if self._decay is None else max(1 - self._decay, 9 / (9 + self.told))
+        torch._foreach_lerp_(self.weights, list(self._parameters), share)
+
+    @torch.no_grad()
+    def swap(self) -> None:
+        """Exchanges the weights with their average; done twice, nothing has changed."""
+        for parameter, mean in zip(self._parameters, self.weights, strict=True):
+            kept = parameter.clone()
+            parameter.copy_(mean)
+            mean.copy_(kept)

@@ -1,0 +1,47 @@
+"""What a family is trained with where nothing else is said. Measured: see docs/decisions.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from chainrule.neural.config import RecurrentConfig
+
+if TYPE_CHECKING:
+    from chainrule.neural.config import NetworkConfig
+    from chainrule.training.config import TrainingConfig
+
+T = TypeVar("T")
+
+_ROWS_OF = 2048  # tokens in a step, about
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The settings that a configuration leaves open."""
+
+    batch: int
+    rate: float  # the highest of AdamW, or of SGD
+    matrix_rate: float  # the highest of Muon
+    warm_up: int  # steps
+
+
+def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
+    """A smaller step for wider networks; the same tokens in a step whatever the context."""
+    is_recurrent = isinstance(config, RecurrentConfig)
+    if training.optimiser == "muon":
+        rate, warm_up = (2e-3, 100) if is_recurrent else (1e-2, 20)
+    elif training.optimiser == "adamw":
+        rate, warm_up = (2e-3, 100) if is_recurrent else (1e-3, 100)
+    else:
+        rate, warm_up = (0.3, 0) if is_recurrent else (0.03, 100)
+    return Recipe(
+        batch=_or(training.batch, max(8, _ROWS_OF // config.context)),
+        rate=_or(training.learning_rate, rate),
+        matrix_rate=_or(training.matrix_learning_rate, 0.02),
+        warm_up=_or(training.warm_up, warm_up),
+    )
+
+
+def _or(given: T | None, otherwise: T) -> T:
+    return otherwise if given is None else given

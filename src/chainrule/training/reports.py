@@ -1,0 +1,106 @@
+"""What a run tells while it goes on: to whoever calls, to log.jsonl, and to TensorBoard where that is asked for."""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from chainrule.errors import OutputError, SettingError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOG = "log.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """How a run stands. Losses are nats a token."""
+
+    step: int
+    steps: int | None  # None while the speed is not known
+    tokens: int
+    epoch: float
+    loss: float  # the mean since the report before
+    gradient: float  # the norm of the last step's, before it was clipped
+    rate: float  # the learning rate, as a share of its highest
+    seconds: float  # of training alone
+    tokens_per_second: float
+    peak_share: float  # of the floating-point operations that this machine can do
+    memory: int | None  # bytes
+    seconds_left: float | None
+    valid_loss: float | None = None
+    bits_per_byte: float | None = None
+    is_best: bool = False
+    saved: bool = False
+
+
+class Told(Protocol):
+    """Who is told."""
+
+    def __call__(self, report: Report) -> None: ...
+
+
+def nobody(report: Report) -> None:
+    """Is told, and does nothing."""
+
+
+class Log:
+    """log.jsonl, a report a line, and a line for anything else worth knowing; and TensorBoard's files."""
+
+    def __init__(self, folder: Path | None, *, tensorboard: bool, keep: int = 0) -> None:
+        """keep: bytes of a log that is there already. Raises OutputError, SettingError."""
+        self.path = None if folder is None else folder / LOG
+        self.bytes = keep
+        self._board = _tensorboard(folder) if tensorboard and folder is not None else None
+        if self.path is not None:
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                with open(self.path, "ab") as file:
+                    file.truncate(keep)
+            except OSError as error:
+                raise OutputError(f"{self.path}: cannot be written: {error.strerror}") from error
+
+    def report(self, report: Report) -> None:
+        self.line({name: value for name, value in asdict(report).items() if value is not None})
+        if self._board is not None:
+            for name in ("loss", "valid_loss", "bits_per_byte", "rate", "gradient", "tokens_per_second"):
+                value = getattr(report, name)
+                if value is not None:
+                    self._board.add_scalar(name, value, report.step)
+
+    def line(self, values: dict[str, Any]) -> None:
+        """Raises OutputError."""
+        if self.path is None:
+            return
+        finite = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in values.items()
+        }
+        data = json.dumps(finite).encode() + b"\n"
+        try:
+            with open(self.path, "ab") as file:
+                file.write(data)
+        except OSError as error:
+            raise OutputError(
+                f"{self.path}: cannot be written: {error.strerror}; make room, and go on with --resume"
+            ) from error
+        self.bytes += len(data)
+
+    def close(self) -> None:
+        if self._board is not None:
+            with suppress(OSError):
+                self._board.close()
+
+
+def _tensorboard(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise SettingError(
+            f"tensorboard is not installed ({error}); pip install tensorboard, or leave it out"
+        ) from None
+    return SummaryWriter(str(folder / "tensorboard"))

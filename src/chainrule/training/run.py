@@ -1,0 +1,367 @@
+"""A whole run: from ids and settings to a trained network, with checkpoints in a folder, from the start or resumed."""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from chainrule.errors import EstimationError, OutputError, SettingError, TextError
+from chainrule.neural.building import build
+from chainrule.neural.config import RecurrentConfig, TransformerConfig
+from chainrule.neural.config import settings_of as network_settings
+from chainrule.training.checkpoint import FOLDER, Checkpoints
+from chainrule.training.config import DEFAULT_MINUTES, Run, differences
+from chainrule.training.config import settings_of as training_settings
+from chainrule.training.machine import Machine, machine_for, peak
+from chainrule.training.processes import Processes, ended, started_here
+from chainrule.training.recipe import recipe_for
+from chainrule.training.reports import Log, Report
+from chainrule.training.trainer import Task, Trainer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtyping import Int32
+    from numpy import ndarray
+
+    from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.network import Network
+
+_VALIDATIONS = 10  # in a run, by default
+_SECONDS_BETWEEN_CHECKPOINTS, _SECONDS_BETWEEN_REPORTS = 60.0, 2.0
+_COUNTED_AT_ONCE = 1 << 22  # tokens
+
+
+def train_network(
+    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, run: Run
+) -> tuple[Network, dict[str, Any]]:
+    """A trained network in evaluation mode, on the CPU, with its record; its weights are the best that were validated.
+
+    Raises TextError, SettingError, EstimationError, OutputError, ModelFormatError; KeyboardInterrupt where it was
+    interrupted, after a checkpoint.
+    """
+    processes = started_here()
+    try:
+        return _Running(stream, vocabulary_size, config, run, processes).trained()
+    except torch.OutOfMemoryError as error:
+        raise SettingError(_does_not_fit("the GPU", config, run)) from error
+    except RuntimeError as error:
+        if "can't allocate memory" not in str(error):
+            raise
+        raise SettingError(_does_not_fit("the processor", config, run)) from error
+    finally:
+        ended()
+
+
+class _Running:
+    """One run."""
+
+    def __init__(
+        self,
+        stream: Int32[ndarray, " tokens"],
+        vocabulary_size: int,
+        config: NetworkConfig,
+        run: Run,
+        processes: Processes,
+    ) -> None:
+        training = run.training
+        if all(getattr(training, name) is None for name in ("steps", "epochs", "tokens", "minutes")):
+            training = replace(training, minutes=DEFAULT_MINUTES)
+        if training.forcing != "teacher" and not isinstance(config, RecurrentConfig):
+            raise SettingError(
+                f"forcing is {training.forcing}, which is for recurrent networks; a Transformer has none"
+            )
+        if run.validation is not None and not run.validation.stream.size:
+            raise TextError("the text to validate on is empty; give another, or leave it out")
+        self.config, self.run, self.training, self.processes = config, run, training, processes
+        self.checkpoints = None if run.folder is None else Checkpoints(run.folder / FOLDER)
+        resumed = self._opened()
+        machine = machine_for(training)
+        if resumed is not None:
+            machine = _kept(machine, resumed[0].machine)
+        recipe = recipe_for(config, training)
+        torch.manual_seed(training.seed)
+        counts = torch.from_numpy(_counts(stream, vocabulary_size)) if config.output != "full" else None
+        network = build(config, vocabulary_size, counts).to(machine.device)
+        task = Task(
+            training=training,
+            recipe=recipe,
+            machine=machine,
+            processes=processes,
+            stream=stream,
+            validation=run.validation,
+            length=config.context,
+            carries=isinstance(config, RecurrentConfig),
+        )
+        self.settings = {
+            "network": network_settings(config),
+            "training": training_settings(training),
+            "text": {
+                **run.origin,
+                "tokens": stream.size,
+                "ids": _digest(stream),
+                "validation": None if run.validation is None else _digest(run.validation.stream),
+                "vocabulary": vocabulary_size,
+            },
+        }
+        self.trainer = Trainer(network, task, flops_per_token(network), peak(machine))
+        if processes.number > 1 and resumed is None:  # the same weights everywhere; other random numbers in each
+            torch.manual_seed(training.seed + processes.rank)
+        self.resumed_at = 0
+        log_bytes = 0
+        if resumed is not None:
+            entry, last, best = resumed
+            self._check_same(entry.run)
+            self.trainer.load(entry.progress, last, best)
+            self.resumed_at, log_bytes = entry.progress.step, entry.progress.log_bytes
+        folder = run.folder if processes.is_first else None
+        self.log = Log(folder, tensorboard=training.tensorboard, keep=log_bytes)
+        self.saved_at, self.saved_time = self.trainer.step, time.monotonic()
+        self.reported_time = 0.0
+
+    def _opened(self) -> tuple[Any, dict[str, ndarray], dict[str, ndarray] | None] | None:
+        if self.checkpoints is None or not self.checkpoints.exist():
+            return None
+        if self.run.resume:
+            return self.checkpoints.open()
+        if not self.run.overwrite:
+            raise OutputError(
+                f"{self.run.folder}: there is an unfinished run; say --resume to go on with it, or --overwrite to "
+                "begin anew"
+            )
+        return None
+
+    def _check_same(self, before: dict[str, Any]) -> None:
+        """Raises SettingError that names what differs."""
+        if before.get("text", {}).get("family") != self.settings["text"].get("family"):
+            raise SettingError(
+                f"{self.run.folder}: the checkpoint is of family {before.get('text', {}).get('family')}, "
+                f"not {self.settings['text'].get('family')}; choose another folder"
+            )
+        found = [each for part, now in self.settings.items() for each in differences(before.get(part, {}), now)]
+        if found:
+            raise SettingError(
+                f"{self.run.folder}: cannot go on with other settings: {'; '.join(found)}. Say them as before, or "
+                "begin anew without --resume"
+            )
+
+    def trained(self) -> tuple[Network, dict[str, Any]]:
+        trainer, machine = self.trainer, self.trainer.task.machine
+        self.log.line({"event": "resumed" if self.resumed_at else "begun", "step": trainer.step, **machine.as_json()})
+        if machine.compiled:
+            self._compile()
+        try:
+            with _interruptions() as interrupted:
+                while not trainer.is_over:
+                    trainer.run(1)
+                    self._between(trainer.step)
+                    if (
+                        self.processes.agreed(float(interrupted.is_set()))
+                        if self.processes.number > 1
+                        else (interrupted.is_set())
+                    ):
+                        self._stop()
+        except EstimationError as error:
+            raise EstimationError(f"{error}{self._whole_checkpoint()}") from error
+        finally:
+            self.log.close()
+        return self._finished()
+
+    def _between(self, step: int) -> None:
+        """What is due after a step: validation, a checkpoint, a report."""
+        trainer, training = self.trainer, self.training
+        trainer_is_over = trainer.is_over
+        every = training.validate_every or max(1, (trainer.steps or 0) // _VALIDATIONS)
+        is_due = (
+            trainer_is_over
+            or (step % every == 0 and trainer.steps is not None)
+            or (training.validate_every is not None and step % every == 0)
+        )
+        more: dict[str, Any] = {}
+        if is_due and self.run.validation is not None:
+            loss, is_best = trainer.validate()
+            more = {"valid_loss": loss, "bits_per_byte": self.run.validation.bits_per_byte(loss), "is_best": is_best}
+        now = time.monotonic()
+        log_every = 1 if (trainer.steps or 0) <= 200 and self.training.minutes is None else 10
+        wants_report = bool(more) or trainer_is_over or step % log_every == 0
+        saves = self.checkpoints is not None and (
+            step % training.save_every == 0
+            if training.save_every
+            else bool(self.processes.agreed(bool(more) or now - self.saved_time > _SECONDS_BETWEEN_CHECKPOINTS))
+        )
+        if wants_report:
+            trainer.look()
+            self._tell(trainer.report(**more, saved=saves), now, bool(more) or trainer_is_over)
+        if saves:
+            self._save(is_new_best=bool(more.get("is_best")))
+
+    def _tell(self, report: Report, now: float, is_important: bool) -> None:
+        self.log.report(report)
+        if self.processes.is_first and (is_important or now - self.reported_time > _SECONDS_BETWEEN_REPORTS):
+            self.reported_time = now
+            self.run.told(report)
+
+    def _save(self, *, is_new_best: bool = False) -> None:
+        trainer = self.trainer
+        if self.checkpoints is None:
+            return
+        trainer.look()
+        arrays = trainer.arrays()
+        if self.processes.is_first:
+            best = trainer.best_weights
+            is_best_known = not is_new_best and self.checkpoints.has_best(trainer.best_step)
+            self.checkpoints.save(
+                self.settings,
+                trainer.task.machine.as_json(),
+                trainer.progress(self.log.bytes),
+                arrays,
+                None if best is None or is_best_known else {n: each.cpu().numpy() for n, each in best.items()},
+            )
+        self.saved_at, self.saved_time = trainer.step, time.monotonic()
+
+    def _stop(self) -> None:
+        """Raises KeyboardInterrupt, with what to do to go on."""
+        step = self.trainer.step
+        if self.checkpoints is None:
+            raise KeyboardInterrupt(f"interrupted after step {step:,}; nothing was kept, since no folder was given")
+        if self.saved_at != step:
+            self._save()
+        self.log.line({"event": "interrupted", "step": step})
+        raise KeyboardInterrupt(
+            f"interrupted after step {step:,}; all is kept in {self.run.folder}: "
+            "go on with the same command and --resume"
+        )
+
+    def _whole_checkpoint(self) -> str:
+        if self.checkpoints is None or not self.checkpoints.exist():
+            return ""
+        return f". The checkpoint of step {self.saved_at:,} in {self.run.folder} is whole"
+
+    def _compile(self) -> None:
+        """The first step is tried compiled; where that fails, all go on as they are, and the log says so."""
+        trainer = self.trainer
+        compiled = torch.compile(trainer.network)
+
+        def forward(*given: Any) -> Any:
+            try:
+                return compiled(*given)
+            except (RuntimeError, ImportError, OSError) as error:
+                self.log.line({"event": "not compiled", "because": str(error).splitlines()[0][:200]})
+                trainer.forward = trainer.network
+                return trainer.network(*given)
+
+        trainer.forward = forward
+
+    def _finished(self) -> tuple[Network, dict[str, Any]]:
+        trainer = self.trainer
+        network = trainer.network
+        validation = self.run.validation
+        if trainer.best_weights is not None:
+            network.load_state_dict(trainer.best_weights)
+        elif trainer.average is not None:
+            trainer.average.swap()
+        network.cpu().eval()
+        recipe = trainer.task.recipe
+        record: dict[str, Any] = {
+            "parameters": sum(parameter.numel() for parameter in network.parameters()),
+            "training": {
+                **training_settings(self.training),
+                "batch": recipe.batch,
+                "learning_rate": recipe.rate,
+                "matrix_learning_rate": recipe.matrix_rate,
+                "warm_up": recipe.warm_up,
+                **trainer.task.machine.as_json(),
+                "processes": self.processes.number,
+                "torch": torch.__version__,
+            },
+            "steps": trainer.step,
+            "tokens_seen": trainer.tokens,
+            "training_seconds": trainer.seconds,
+        }
+        if validation is not None and trainer.best_weights is not None:
+            record["validation"] = {
+                "loss": trainer.best,
+                "bits_per_byte": validation.bits_per_byte(trainer.best),
+                "step": trainer.best_step,
+                "tokens": validation.stream.size,
+                "bytes": validation.bytes,
+            }
+        return network, record
+
+
+def flops_per_token(network: Network) -> float:
+    """Of one step, forward and back: six for each weight that multiplies, and those of attention."""
+    weights = sum(parameter.numel() for parameter in network.parameters() if parameter.dim() >= 2)
+    config = network.config
+    if config.output == "full" and not config.tied:
+        weights -= network.embedding.weight.numel()  # looked up, not multiplied
+    attention = 0.0
+    if isinstance(config, TransformerConfig):
+        attention = 6.0 * config.layers * config.width * min(config.context, 2 * (config.window or config.context))
+    return 6.0 * weights + attention
+
+
+def _counts(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> ndarray:
+    counts = np.zeros(vocabulary_size, np.int64)
+    for start in range(0, stream.size, _COUNTED_AT_ONCE):
+        counts += np.bincount(stream[start : start + _COUNTED_AT_ONCE], minlength=vocabulary_size)
+    return counts
+
+
+def _digest(stream: Int32[ndarray, " tokens"]) -> str:
+    digest = hashlib.sha256()
+    for start in range(0, stream.size, _COUNTED_AT_ONCE):
+        digest.update(np.ascontiguousarray(stream[start : start + _COUNTED_AT_ONCE], np.int32).data)
+    return digest.hexdigest()[:16]
+
+
+def _kept(machine: Machine, before: dict[str, Any]) -> Machine:
+    """A machine that computes as one did before, as far as it can."""
+    if machine.device.type != before.get("device"):
+        return machine
+    return replace(
+        machine,
+        bfloat16=bool(before.get("bfloat16")),
+        quick_bfloat16=bool(before.get("quick_bfloat16")),
+        compiled=bool(before.get("compiled")),
+    )
+
+
+def _does_not_fit(where: str, config: NetworkConfig, run: Run) -> str:
+    batch = recipe_for(config, run.training).batch
+    kept = " The last checkpoint is whole." if run.folder is not None else ""
+    return (
+        f"the memory of {where} does not hold a step of {batch} rows of {config.context} tokens; raise --accumulate "
+        f"(now {run.training.accumulate}), or lower --batch, --context or --width.{kept}"
+    )
+
+
+@contextmanager
+def _interruptions() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set, so that a step is never cut in two; a second Ctrl-C ends at once."""
+    interrupted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def noticed(number: int, frame: object) -> None:
+        interrupted.set()
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+    for number in before:
+        signal.signal(number, noticed)
+    try:
+        yield interrupted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

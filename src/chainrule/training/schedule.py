@@ -1,0 +1,40 @@
+"""The learning rate as a share of its highest, and the number of steps that a budget gives."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chainrule.training.config import Schedule, TrainingConfig
+
+
+def rate_share(
+    schedule: Schedule, step: int, steps: int | None, *, warm_up: int, decay_share: float, final_share: float
+) -> float:
+    """The learning rate of a step (from 0), as a share of the highest; where the number of steps is not fixed, that."""
+    if step < warm_up:
+        return (step + 1) / (warm_up + 1)
+    if steps is None or schedule == "plateau":
+        return 1.0
+    if schedule == "constant":
+        left = (steps - step) / max(1.0, decay_share * steps)
+        return final_share + (1 - final_share) * min(1.0, left)
+    done = min(1.0, (step - warm_up) / max(1, steps - warm_up))
+    falling = 0.5 * (1 + math.cos(math.pi * done)) if schedule == "cosine" else 1 - done
+    return final_share + (1 - final_share) * falling
+
+
+def steps_of(config: TrainingConfig, tokens_in_text: int, tokens_in_step: int) -> int | None:
+    """How many steps a budget gives; None where only the speed will tell."""
+    if config.steps is not None:
+        return config.steps
+    tokens = config.tokens
+    if config.epochs is not None:
+        tokens = math.ceil(config.epochs * tokens_in_text)
+    return None if tokens is None else max(1, -(-tokens // tokens_in_step))
+
+
+def steps_in(seconds: float, done: int, elapsed: float, step_seconds: float) -> int:
+    """How many steps a budget of seconds gives, when `done` took `elapsed` seconds, and more take so long each."""
+    return max(done + 1, done + int((seconds - elapsed) / step_seconds))

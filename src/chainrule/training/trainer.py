@@ -1,0 +1,350 @@
+"""The loop: batches, gradients, steps; validation, checkpoints and reports in between.
+
+All that the next step depends on is in `Trainer.arrays` and `Progressed`, so that a run can go on from a checkpoint as
+if nothing had happened, bit for bit on a CPU.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from chainrule.errors import EstimationError, SettingError
+from chainrule.neural.states import detach
+from chainrule.training.batches import Lanes, Windows, check_long_enough
+from chainrule.training.checkpoint import Progressed
+from chainrule.training.forcing import own_guesses
+from chainrule.training.machine import memory_in_use
+from chainrule.training.optimisers import Average, Optimisers
+from chainrule.training.reports import Report
+from chainrule.training.schedule import rate_share, steps_in, steps_of
+from chainrule.training.states import joined, leaves, parted
+from chainrule.training.validation import validation_loss
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtyping import Int32
+    from numpy import ndarray
+    from torch import Tensor
+
+    from chainrule.neural.network import Network
+    from chainrule.training.config import TrainingConfig
+    from chainrule.training.machine import Machine
+    from chainrule.training.processes import Processes
+    from chainrule.training.recipe import Recipe
+    from chainrule.training.validation import Validation
+
+_SPEED_STEPS, _SPEED_SECONDS = 10, 3.0  # after the warm-up and at least so much, the speed is known
+_LOOKED_AT = {"cpu": 1, "cuda": 16}  # steps after which losses are fetched: a GPU should not wait for each
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is trained on what, and how."""
+
+    training: TrainingConfig
+    recipe: Recipe
+    machine: Machine
+    processes: Processes
+    stream: Int32[ndarray, " tokens"]
+    validation: Validation | None
+    length: int  # tokens of a row
+    carries: bool  # whether rows go on where they ended, with the network's state
+
+
+class Trainer:
+    """A network that is being trained."""
+
+    def __init__(self, network: Network, task: Task, flops_per_token: float, peak: float) -> None:
+        """Raises TextError, SettingError."""
+        check_long_enough(task.stream, task.length)
+        training, recipe = task.training, task.recipe
+        task.processes.check_batch(recipe.batch, training.accumulate)
+        self.network, self.task = network, task
+        self.batches = (
+            Lanes(task.stream, recipe.batch, task.length)
+            if task.carries
+            else Windows(task.stream, recipe.batch, task.length, training.seed)
+        )
+        self.parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
+        self.optimisers = Optimisers(
+            training, network, network.matrices(), (recipe.rate, recipe.matrix_rate), task.machine.quick_bfloat16
+        )
+        self.average = Average(self.parameters, training.ema) if training.ema else None
+        self.states: list[Any] = [None] * training.accumulate  # of the rows of each part of a step
+        self.forward: Callable[..., Any] = network
+        self.step, self.seconds = 0, 0.0
+        self.steps = steps_of(training, task.stream.size, recipe.batch * task.length)
+        self.best, self.best_step, self.since_best, self.halved = math.inf, 0, 0, 0
+        self.best_weights: dict[str, Tensor] | None = None
+        self._flops_per_token, self._peak = flops_per_token, peak
+        self._speed_from = (0, 0.0)  # the step and the seconds from which the speed is measured
+        self._pending: list[tuple[int, Tensor, Tensor]] = []  # steps whose loss and norm have not been looked at
+        self._losses: list[float] = []  # since the last report
+        self._norm = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        patience = self.task.training.early_stopping
+        return (self.steps is not None and self.step >= self.steps) or (0 < patience <= self.since_best)
+
+    @property
+    def tokens(self) -> int:
+        return self.step * self.task.recipe.batch * self.task.length
+
+    def run(self, steps: int) -> None:
+        """So many steps, at most as many as there are to do. Raises EstimationError where the loss is no number."""
+        self.network.train()
+        for _ in range(steps):
+            if self.is_over:
+                break
+            began = time.perf_counter()
+            self._step()
+            if len(self._pending) >= _LOOKED_AT.get(self.task.machine.device.type, 1):
+                self.look()
+            self.seconds += time.perf_counter() - began
+            if self.steps is None:
+                self._fix_steps()
+
+    def _step(self) -> None:
+        training = self.task.training
+        share = self._rate_share()
+        first, last = self.task.processes.rows(self.task.recipe.batch)
+        rows = self.batches.rows(self.step, first, last)
+        inputs, targets = (
+            torch.from_numpy(ids).to(self.task.machine.device, non_blocking=True).chunk(training.accumulate)
+            for ids in rows
+        )
+        total = torch.zeros((), device=self.task.machine.device)
+        for part, (read, wanted) in enumerate(zip(inputs, targets, strict=True)):
+            total += self._backward(part, read, wanted)
+        gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+        self.task.processes.add([*gradients, total])
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, training.clip or math.inf)
+        self._pending.append((self.step, total, norm))
+        if self.task.machine.device.type == "cpu":
+            self.look()  # before the weights are changed
+        self.optimisers.step(share)
+        for parameter in self.parameters:
+            parameter.grad = None
+        if self.average is not None:
+            self.average.tell()
+        self.step += 1
+
+    def _backward(self, part: int, inputs: Tensor, targets: Tensor) -> Tensor:
+        """The gradient of some rows of a step, added to those there are; their share of the step's loss a token."""
+        task = self.task
+        if task.carries and self.states[part] is None:
+            self.states[part] = self.network.start(len(inputs))
+        state = self.states[part] if task.carries else None
+        with task.machine.precision():
+            if task.training.forcing != "teacher":
+                inputs = own_guesses(self.network, inputs, state, self._guessed_share())
+            hidden, state = self.forward(inputs, state)
+            nats = self.network.output.loss(hidden, targets, label_smoothing=task.training.label_smoothing)
+        loss = nats / (task.recipe.batch * task.length)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.states[part] = detach(state) if task.carries else None
+        return loss.detach()
+
+    def _rate_share(self) -> float:
+        training = self.task.training
+        share = rate_share(
+            training.schedule,
+            self.step,
+            self.steps,
+            warm_up=self.task.recipe.warm_up,
+            decay_share=training.decay_share,
+            final_share=training.final_share,
+        )
+        return share * 0.5**self.halved if training.schedule == "plateau" else share
+
+    def _guessed_share(self) -> float:
+        """Of places where a network reads its own guess: all, or, by the schedule, more and more of them."""
+        if self.task.training.forcing == "student":
+            return 1.0
+        return 0.0 if self.steps is None else self.step / self.steps
+
+    def look(self) -> None:
+        """At the losses of the steps that have not been looked at. Raises EstimationError where one is no number."""
+        pending, self._pending = self._pending, []
+        for step, loss, norm in pending:
+            value, self._norm = float(loss), float(norm)
+            if not (math.isfinite(value) and math.isfinite(self._norm)):
+                what = f"loss is {value}" if not math.isfinite(value) else f"norm of the gradient is {self._norm}"
+                raise EstimationError(
+                    f"the {what} at step {step + 1:,}, after {step * self.task.recipe.batch * self.task.length:,} "
+                    "tokens; try a lower --learning-rate and --matrix-learning-rate, a longer --warm-up, or --clip 0.5"
+                )
+            self._losses.append(value)
+
+    def _fix_steps(self) -> None:
+        """Once the speed is known, a budget of minutes is one of steps."""
+        minutes = self.task.training.minutes
+        assert minutes is not None
+        budget, warm_up = 60 * minutes, self.task.recipe.warm_up
+        if self.step == min(3, warm_up):  # the first steps are slow
+            self._speed_from = self.step, self.seconds
+        since_step, since = self._speed_from
+        steps, seconds = self.step - since_step, self.seconds - since
+        is_known = steps >= _SPEED_STEPS and self.step >= warm_up and seconds >= min(_SPEED_SECONDS, 0.05 * budget)
+        is_known = bool(self.task.processes.agreed(is_known or self.seconds >= budget))
+        if is_known:
+            fixed = steps_in(budget, self.step, self.seconds, seconds / max(1, steps))
+            self.steps = self.step if self.seconds >= budget else fixed
+            self.steps = int(self.task.processes.agreed(self.steps))
+
+    def validate(self) -> tuple[float, bool]:
+        """The loss on the text for that, nats a token, and whether it is the best so far."""
+        task = self.task
+        assert task.validation is not None
+        with self.averaged():
+            self.network.eval()
+            loss = validation_loss(
+                self.network,
+                task.validation.stream,
+                task.length,
+                task.machine,
+                task.processes,
+                carried=task.carries,
+            )
+            self.network.train()
+            if not math.isfinite(loss):
+                raise EstimationError(
+                    f"the loss in validation is {loss} after step {self.step:,}; try a lower --learning-rate"
+                )
+            is_best = loss < self.best
+            if is_best:
+                self.best, self.best_step, self.since_best = loss, self.step, 0
+                self.best_weights = {name: each.detach().clone() for name, each in self.network.state_dict().items()}
+            else:
+                self._told_no_better()
+        return loss, is_best
+
+    def _told_no_better(self) -> None:
+        training = self.task.training
+        self.since_best += 1
+        if self.since_best % training.patience == 0:
+            self.halved += 1
+            if training.optimiser == "asgd" and self.average is None:
+                self.average = Average(self.parameters, None)
+
+    def averaged(self) -> Averaged:
+        """While it lasts, the network has the average of its weights, if one is kept."""
+        return Averaged(self.average)
+
+    def report(self, **more: Any) -> Report:
+        """How the run stands."""
+        losses, self._losses = self._losses, []
+        since_step, since = self._speed_from
+        steps, seconds = self.step - since_step, self.seconds - since
+        if steps < _SPEED_STEPS:
+            steps, seconds = self.step, self.seconds
+        tokens = self.task.recipe.batch * self.task.length
+        speed = steps * tokens / seconds if seconds else 0.0
+        return Report(
+            step=self.step,
+            steps=self.steps,
+            tokens=self.tokens,
+            epoch=self.tokens / self.task.stream.size,
+            loss=math.fsum(losses) / len(losses) if losses else math.nan,
+            gradient=self._norm,
+            rate=self._rate_share(),
+            seconds=self.seconds,
+            tokens_per_second=speed,
+            peak_share=speed * self._flops_per_token / (self._peak * self.task.processes.number),
+            memory=memory_in_use(self.task.machine.device),
+            seconds_left=None if self.steps is None else (self.steps - self.step) * tokens / max(speed, 1e-9),
+            **more,
+        )
+
+    def arrays(self) -> dict[str, ndarray]:
+        """All that the next step depends on, but for `progress`, as arrays. All processes must call it."""
+        tensors: dict[str, Tensor] = {f"network.{name}": each for name, each in self.network.state_dict().items()}
+        tensors |= {f"optimiser.{name}": each for name, each in self.optimisers.tensors().items()}
+        if self.average is not None:
+            tensors |= {f"average.{i}": each for i, each in enumerate(self.average.weights)}
+        if self.task.carries and self.step:
+            whole = joined(self.states)
+            tensors |= {f"state.{i}": self.task.processes.joined(leaf) for i, leaf in enumerate(leaves(whole))}
+        tensors["random.cpu"] = self.task.processes.joined(torch.get_rng_state()[None])
+        if self.task.machine.device.type == "cuda":
+            state = torch.cuda.get_rng_state(self.task.machine.device)
+            tensors["random.cuda"] = self.task.processes.joined(state[None].to(self.task.machine.device))
+        return {name: each.detach().cpu().contiguous().numpy() for name, each in tensors.items()}
+
+    def progress(self, log_bytes: int) -> Progressed:
+        return Progressed(
+            step=self.step,
+            steps=self.steps,
+            seconds=self.seconds,
+            best=None if math.isinf(self.best) else self.best,
+            best_step=self.best_step,
+            since_best=self.since_best,
+            halved=self.halved,
+            averaged=0 if self.average is None else self.average.told,
+            log_bytes=log_bytes,
+        )
+
+    def load(self, progress: Progressed, arrays: dict[str, ndarray], best: dict[str, ndarray] | None) -> None:
+        """Goes on from what `progress` and `arrays` gave. Raises SettingError where they are of another network."""
+        tensors = {name: torch.tensor(array) for name, array in arrays.items()}
+
+        def those(kind: str) -> dict[str, Tensor]:
+            prefix = kind + "."
+            return {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}
+
+        try:
+            self.network.load_state_dict(those("network"))
+            self.optimisers.load(those("optimiser"))
+            averages = those("average")
+            if averages:
+                if self.average is None:
+                    self.average = Average(self.parameters, None)
+                for i, mean in enumerate(self.average.weights):
+                    mean.copy_(averages[str(i)])
+                self.average.told = progress.averaged
+            self._load_states(those("state"))
+            self._load_random_states(those("random"))
+        except (RuntimeError, KeyError, ValueError, IndexError) as error:
+            raise SettingError(f"the checkpoint does not fit this network: {error}") from error
+        self.step, self.steps, self.seconds = progress.step, progress.steps, progress.seconds
+        self.best = math.inf if progress.best is None else progress.best
+        self.best_step, self.since_best, self.halved = progress.best_step, progress.since_best, progress.halved
+        self._speed_from = self.step, self.seconds
+        if best is not None:
+            self.best_weights = {name: torch.tensor(array) for name, array in best.items()}
+
+    def _load_states(self, found: dict[str, Tensor]) -> None:
+        if not found:
+            return
+        first, last = self.task.processes.rows(self.task.recipe.batch)
+        own = [found[str(i)][first:last].to(self.task.machine.device) for i in range(len(found))]
+        self.states = parted(self.network.start(last - first), own, self.task.training.accumulate)
+
+    def _load_random_states(self, found: dict[str, Tensor]) -> None:
+        """Of other numbers of processes, too: then dropout goes on otherwise."""
+        rank = self.task.processes.rank
+        torch.set_rng_state(found["cpu"][rank % len(found["cpu"])])
+        if "cuda" in found and self.task.machine.device.type == "cuda":
+            torch.cuda.set_rng_state(found["cuda"][rank % len(found["cuda"])], self.task.machine.device)
+
+
+class Averaged:
+    """Holds the average of the weights in place of them."""
+
+    def __init__(self, average: Average | None) -> None:
+        self._average = average if average is not None and average.told else None
+
+    def __enter__(self) -> None:
+        if self._average is not None:
+            self._average.swap()
+
+    def __exit__(self, *_: object) -> None:
+        if self._average is not None:
+            self._average.swap()

@@ -1,0 +1,196 @@
+"""A run that was killed or interrupted goes on as if nothing had happened, bit for bit."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from training_runs import QUICK, RECURRENT, TRANSFORMER, killed_at, numbers, text, trained, validation
+
+from chainrule.errors import ModelFormatError, OutputError, SettingError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chainrule.neural.config import NetworkConfig
+    from chainrule.training.config import TrainingConfig
+    from chainrule.training.reports import Report
+
+RUNS = {
+    "recurrent": (RECURRENT, replace(QUICK, ema=0.9)),
+    "transformer": (TRANSFORMER, QUICK),
+    "in parts": (RECURRENT, replace(QUICK, accumulate=2, optimiser="sgd", schedule="plateau", patience=1)),
+    "averaged": (RECURRENT, replace(QUICK, optimiser="asgd", validate_every=2, patience=1, forcing="scheduled")),
+}
+
+
+def in_a_process(event: int, config: NetworkConfig, training: TrainingConfig, folder: Path) -> int | None:
+    """How a process ended that was to be killed at an event, or went on to its end."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["chainrule.training.run", "torch._dynamo", "pytest"])
+    process = context.Process(target=killed_at, args=(event, config, training, folder))
+    process.start()
+    process.join()
+    return process.exitcode
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_that_is_killed_anywhere_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
+    config, training = RUNS[name]
+    whole, _, _ = trained(config, training, folder=tmp_path / "whole")
+    kills = 0
+    for event in range(1, 200, 7 if name == "recurrent" else 31):
+        folder = tmp_path / str(event)
+        ended = in_a_process(event, config, training, folder)
+        if ended == 0:
+            break
+        assert ended == -signal.SIGKILL
+        kills += 1
+        resumed, record, _ = trained(config, training, folder=folder, resume=True)
+        assert numbers(resumed) == numbers(whole), event
+        assert record["steps"] == 12
+    assert kills >= (10 if name == "recurrent" else 2)
+
+
+def test_one_run_that_is_killed_again_and_again(tmp_path: Path) -> None:
+    config, training = RUNS["recurrent"]
+    whole, _, _ = trained(config, training)
+    ends = [in_a_process(event, config, training, tmp_path) for event in (9, 30, 3, 41, 22, 10_000)]
+    assert ends[-1] == 0
+    assert (tmp_path / "weights").read_bytes() == numbers(whole)
+    steps = [json.loads(line)["step"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert steps == sorted(steps)
+
+
+class Stop:
+    """Is told, and asks for an end after so many steps, as Ctrl-C does."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def __call__(self, report: Report) -> None:
+        if report.step == self.step:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("config", [RECURRENT, TRANSFORMER], ids=["recurrent", "transformer"])
+def test_an_interrupted_run_says_how_to_go_on_and_does(config: NetworkConfig, tmp_path: Path) -> None:
+    whole, _, _ = trained(config)
+    with pytest.raises(KeyboardInterrupt, match=r"interrupted after step 5; all is kept in .*and --resume"):
+        trained(config, folder=tmp_path, told=Stop(5))
+    resumed, _, told = trained(config, folder=tmp_path, resume=True)
+    assert numbers(resumed) == numbers(whole)
+    assert told[0].step > 5
+
+
+def test_an_interrupted_run_without_a_folder_says_that_nothing_is_kept() -> None:
+    with pytest.raises(KeyboardInterrupt, match="nothing was kept, since no folder was given"):
+        trained(RECURRENT, told=Stop(5))
+
+
+def test_a_budget_of_minutes_is_fixed_once_and_kept(tmp_path: Path) -> None:
+    training = replace(QUICK, steps=None, minutes=0.02, validate_every=None, save_every=1, warm_up=3)
+    with pytest.raises(KeyboardInterrupt):
+        trained(TRANSFORMER, training, folder=tmp_path, told=StopOnceFixed())
+    kept = json.loads((tmp_path / "checkpoints" / "checkpoint.json").read_text())["progress"]
+    assert kept["steps"] > kept["step"]
+    _, record, _ = trained(TRANSFORMER, training, folder=tmp_path, resume=True)
+    assert record["steps"] == kept["steps"]
+
+
+class StopOnceFixed:
+    def __call__(self, report: Report) -> None:
+        if report.steps is not None and report.step < report.steps:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.fixture
+def interrupted(tmp_path: Path) -> Path:
+    """The folder of a recurrent run that ended after 5 of its 12 steps."""
+    with pytest.raises(KeyboardInterrupt):
+        trained(RECURRENT, folder=tmp_path, told=Stop(5))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("config", "training", "more", "message"),
+    [
+        (replace(RECURRENT, width=14), QUICK, {}, "width was 12 and is 14"),
+        (RECURRENT, replace(QUICK, steps=13, seed=4), {}, "steps was 12 and is 13; seed was 0 and is 4"),
+        (RECURRENT, QUICK, {"stream": text(390)}, "tokens was 400 and is 390"),
+        (RECURRENT, QUICK, {"validation": validation(90)}, "validation was"),
+        (RECURRENT, QUICK, {"origin": {"tokenizer": "word"}}, "tokenizer was None and is word"),
+        (RECURRENT, QUICK, {"origin": {"family": "transformer"}}, "is of family None, not transformer"),
+    ],
+)
+def test_other_settings_are_an_error_that_names_the_difference(
+    interrupted: Path, config: NetworkConfig, training: TrainingConfig, more: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SettingError, match=message):
+        trained(config, training, folder=interrupted, resume=True, **more)
+
+
+def test_what_has_no_effect_may_be_said_otherwise(interrupted: Path) -> None:
+    trained(RECURRENT, replace(QUICK, save_every=100), folder=interrupted, resume=True)
+
+
+def test_an_unfinished_run_is_not_lost_by_mistake(interrupted: Path) -> None:
+    with pytest.raises(OutputError, match="unfinished run; say --resume to go on with it, or --overwrite"):
+        trained(RECURRENT, folder=interrupted)
+    trained(RECURRENT, folder=interrupted, overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [('"format": 1', '"format": 2'), ('"steps": 12', '"stairs": 12'), ("{", "")]
+)
+def test_a_checkpoint_of_another_version_is_an_error(interrupted: Path, before: str, after: str) -> None:
+    index = interrupted / "checkpoints" / "checkpoint.json"
+    index.write_text(index.read_text().replace(before, after, 1).replace(before, after))
+    with pytest.raises(ModelFormatError, match=r"checkpoint.json: .*another version: begin again without --resume"):
+        trained(RECURRENT, folder=interrupted, resume=True)
+
+
+@pytest.mark.parametrize("kind", ["last", "best"])
+def test_a_damaged_checkpoint_is_an_error_that_names_the_file(interrupted: Path, kind: str) -> None:
+    [path] = (interrupted / "checkpoints").glob(f"{kind}-*.safetensors")
+    data = bytearray(path.read_bytes())
+    data[-9] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ModelFormatError, match=rf"{kind}-.*SHA-256"):
+        trained(RECURRENT, folder=interrupted, resume=True)
+    path.unlink()
+    with pytest.raises(ModelFormatError, match=rf"{kind}-.*the checkpoint is incomplete"):
+        trained(RECURRENT, folder=interrupted, resume=True)
+
+
+def test_resuming_where_there_is_nothing_begins(tmp_path: Path) -> None:
+    network, _, _ = trained(RECURRENT, folder=tmp_path / "new", resume=True)
+    assert numbers(network) == numbers(trained(RECURRENT)[0])
+
+
+def test_no_space_left_keeps_the_checkpoint_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from chainrule.training import checkpoint
+
+    write = checkpoint.write_tensors
+    calls = []
+
+    def full(path: Path, arrays: Any) -> str:
+        calls.append(path)
+        if len(calls) > 2:
+            path.write_bytes(b"half")
+            raise OSError(28, "No space left on device")
+        return write(path, arrays)
+
+    monkeypatch.setattr(checkpoint, "write_tensors", full)
+    with pytest.raises(
+        OutputError, match=r"checkpoint of step \d+ cannot be written: No space left on device; .*--resume"
+    ):
+        trained(RECURRENT, folder=tmp_path)
+    monkeypatch.undo()
+    assert not list((tmp_path / "checkpoints").glob(".*"))
+    assert numbers(trained(RECURRENT, folder=tmp_path, resume=True)[0]) == numbers(trained(RECURRENT)[0])

@@ -1,0 +1,245 @@
+"""Whole runs on a text with something to learn: every optimiser, schedule, output and budget, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from training_runs import QUICK, RECURRENT, TRANSFORMER, VOCABULARY, numbers, text, trained, validation
+
+from chainrule.errors import EstimationError, SettingError, TextError
+from chainrule.neural.building import build
+from chainrule.neural.language_model import NeuralModel
+from chainrule.training import machine
+from chainrule.training.config import TrainingConfig
+from chainrule.training.trainer import Trainer
+from chainrule.training.validation import Validation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chainrule.neural.config import NetworkConfig
+
+UNIFORM = math.log(VOCABULARY - 1)
+LEARNING = replace(QUICK, steps=60, validate_every=30, save_every=None, learning_rate=0.02, warm_up=5)
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        LEARNING,
+        replace(LEARNING, optimiser="adamw", schedule="cosine"),
+        replace(LEARNING, optimiser="sgd", schedule="linear", learning_rate=0.3, momentum=0.9),
+        replace(LEARNING, optimiser="asgd", schedule="plateau", learning_rate=0.3, validate_every=10, patience=1),
+        replace(LEARNING, ema=0.9, weight_decay=0.1, accumulate=2),
+        replace(LEARNING, precision="bfloat16"),
+        replace(LEARNING, forcing="scheduled"),
+    ],
+    ids=["muon", "adamw", "sgd", "asgd", "average", "bfloat16", "scheduled"],
+)
+def test_a_network_learns(training: TrainingConfig) -> None:
+    _, record, told = trained(RECURRENT, training)
+    assert record["validation"]["loss"] < 0.75 * UNIFORM
+    assert told[-1].valid_loss is not None
+    assert record["tokens_seen"] == 60 * 4 * RECURRENT.context
+
+
+@pytest.mark.parametrize("output", ["adaptive", "sampled", "nce"])
+def test_outputs_for_large_vocabularies_learn_and_are_validated_in_full(output: Any) -> None:
+    config = replace(TRANSFORMER, output=output, noise_samples=6, cutoffs=(5,) if output == "adaptive" else ())
+    network, record, _ = trained(config, replace(LEARNING, steps=120))
+    found = np.mean([-row for row in NeuralModel(network).score([validation().stream])[0]])
+    assert record["validation"]["loss"] < 0.85 * UNIFORM
+    assert found < 0.85 * UNIFORM
+
+
+def test_student_forcing_is_for_recurrent_networks() -> None:
+    _, record, _ = trained(RECURRENT, replace(QUICK, forcing="student"))
+    assert record["validation"]["loss"] < UNIFORM
+    with pytest.raises(SettingError, match="forcing is student, which is for recurrent networks"):
+        trained(TRANSFORMER, replace(QUICK, forcing="student"))
+
+
+def losses(config: NetworkConfig, training: TrainingConfig) -> list[float]:
+    return [report.loss for report in every_report(config, training)]
+
+
+def every_report(config: NetworkConfig, training: TrainingConfig) -> list[Any]:
+    return trained(config, replace(training, validate_every=1))[2]
+
+
+@pytest.mark.parametrize("config", [RECURRENT, TRANSFORMER], ids=["recurrent", "transformer"])
+def test_a_step_in_parts_is_the_same_step(config: NetworkConfig) -> None:
+    config = replace(
+        config, dropout=0.0, **({"output_dropout": 0.0} if config.__class__ is RECURRENT.__class__ else {})
+    )
+    np.testing.assert_allclose(losses(config, QUICK), losses(config, replace(QUICK, accumulate=4)), rtol=0, atol=1e-5)
+
+
+def test_the_first_loss_is_that_of_the_network_on_the_first_rows() -> None:
+    """Of a network that is made anew with the same seed, on rows that are cut out by hand."""
+    config = replace(RECURRENT, dropout=0.0, output_dropout=0.0)
+    [first, *_] = losses(config, QUICK)
+    torch.manual_seed(0)
+    network = build(config, VOCABULARY)
+    stream = torch.from_numpy(text()).long()
+    rows = torch.stack([stream[place : place + 6] for place in (0, 100, 200, 300)])
+    before = torch.stack([stream[[place - 1]] for place in (0, 100, 200, 300)])
+    hidden, _ = network(torch.cat([before, rows[:, :-1]], 1))
+    assert first == pytest.approx(float(network.output.loss(hidden, rows)) / 24, abs=1e-6)
+
+
+def test_the_best_weights_are_the_model() -> None:
+    wild = replace(QUICK, steps=30, validate_every=3, matrix_learning_rate=3.0, learning_rate=2.0, warm_up=20)
+    network, record, told = trained(TRANSFORMER, wild)
+    best = min((report.valid_loss, report.step) for report in told if report.valid_loss is not None)
+    assert (record["validation"]["loss"], record["validation"]["step"]) == best
+    assert best[1] < 30
+    assert -np.mean(NeuralModel(network).score([validation().stream[:8]])[0]) < 2 * UNIFORM
+
+
+def test_early_stopping_ends_after_so_many_validations_without_a_better_one() -> None:
+    wild = replace(QUICK, steps=500, validate_every=2, matrix_learning_rate=3.0, learning_rate=2.0, early_stopping=3)
+    _, record, _ = trained(TRANSFORMER, wild)
+    assert record["steps"] == record["validation"]["step"] + 6
+
+
+def test_the_same_seed_gives_the_same_network() -> None:
+    assert numbers(trained(TRANSFORMER)[0]) == numbers(trained(TRANSFORMER)[0])
+    assert numbers(trained(TRANSFORMER)[0]) != numbers(trained(TRANSFORMER, replace(QUICK, seed=1))[0])
+
+
+@pytest.mark.parametrize(
+    ("budget", "steps"), [({"steps": 7}, 7), ({"tokens": 100}, 4), ({"epochs": 1.0}, 13), ({"epochs": 0.01}, 1)]
+)
+def test_budgets(budget: dict[str, Any], steps: int) -> None:
+    """A step has 4 rows of 8 tokens; the text has 400."""
+    _, record, _ = trained(TRANSFORMER, replace(QUICK, **{"steps": None, **budget}))
+    assert record["steps"] == steps
+
+
+def test_a_text_on_the_disk_is_as_good_as_one_in_memory(tmp_path: Path) -> None:
+    text().tofile(tmp_path / "ids")
+    mapped = np.memmap(tmp_path / "ids", np.int32, "r+")
+    assert numbers(trained(TRANSFORMER, stream=np.asarray(mapped))[0]) == numbers(trained(TRANSFORMER)[0])
+
+
+def test_a_text_shorter_than_a_context_is_an_error() -> None:
+    with pytest.raises(TextError, match="the text has 7 tokens, fewer than the 8 that are seen at once"):
+        trained(TRANSFORMER, stream=text(7))
+    trained(TRANSFORMER, stream=text(8))
+
+
+def test_an_empty_text_to_validate_on_is_an_error() -> None:
+    with pytest.raises(TextError, match="the text to validate on is empty"):
+        trained(TRANSFORMER, validation=Validation(stream=np.empty(0, np.int32), bytes=0))
+
+
+def test_a_text_may_be_learnt_without_validation() -> None:
+    network, record, told = trained(TRANSFORMER, validation=None)
+    assert "validation" not in record
+    assert told[-1].step == 12
+    assert not network.training
+
+
+@pytest.mark.parametrize("what", ["loss", "gradient"])
+def test_a_loss_that_is_no_number_stops_and_keeps_the_checkpoint_before(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Trainer._step
+
+    def spoilt(self: Trainer) -> None:
+        if self.step == 7:
+            with torch.no_grad():
+                next(iter(self.network.output.parameters())).fill_(math.nan if what == "loss" else 1e38)
+        step(self)
+
+    monkeypatch.setattr(Trainer, "_step", spoilt)
+    with pytest.raises(EstimationError, match=r"at step 8, after 168 tokens; .*checkpoint of step 6 in .* is whole"):
+        trained(RECURRENT, folder=tmp_path)
+    monkeypatch.undo()
+    assert numbers(trained(RECURRENT, folder=tmp_path, resume=True)[0]) == numbers(trained(RECURRENT)[0])
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
+)
+def test_too_little_memory_says_what_to_lower(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Trainer) -> None:
+        raise error
+
+    monkeypatch.setattr(Trainer, "_step", full)
+    with pytest.raises(SettingError, match=r"does not hold a step of 4 rows of 8 tokens; raise --accumulate .*--batch"):
+        trained(TRANSFORMER)
+
+
+def test_a_batch_that_cannot_be_divided_is_an_error() -> None:
+    with pytest.raises(SettingError, match="a batch of 4 cannot be gone through in 3 equal parts"):
+        TrainingConfig(batch=4, accumulate=3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"steps": 1, "minutes": 1.0}, "steps and minutes are both given"),
+        ({"steps": 0}, "steps is 0"),
+        ({"minutes": 0.0}, "minutes is 0.0; expected more"),
+        ({"learning_rate": -1.0}, "learning_rate is -1.0"),
+        ({"optimiser": "adam"}, "optimiser is 'adam'; expected muon, adamw"),
+        ({"ema": 1.0}, "ema is 1.0"),
+        ({"valid_share": 0.9}, "valid_share is 0.9"),
+        ({"epochs": math.nan}, "epochs is nan"),
+    ],
+)
+def test_settings_that_cannot_be_are_errors(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        TrainingConfig(**settings)
+
+
+def test_a_device_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(SettingError, match="device 'cuda:97' cannot be used here"):
+        trained(TRANSFORMER, replace(QUICK, device="cuda:97"))
+
+
+def test_where_nothing_can_be_compiled_all_goes_on_and_the_log_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(network: Any) -> Any:
+        def forward(*given: Any) -> Any:
+            raise RuntimeError("no compiler here\nand more")
+
+        return forward
+
+    monkeypatch.setattr(torch, "compile", failing)
+    monkeypatch.setattr(machine.shutil, "which", lambda name: "/usr/bin/g++")
+    network, _, _ = trained(TRANSFORMER, replace(QUICK, compile="yes"), folder=tmp_path)
+    assert numbers(network) == numbers(trained(TRANSFORMER)[0])
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert {"event": "not compiled", "because": "no compiler here"} in lines
+    monkeypatch.setattr(machine.shutil, "which", lambda name: None)
+    with pytest.raises(SettingError, match=r"there is no C\+\+ compiler"):
+        trained(TRANSFORMER, replace(QUICK, compile="yes"))
+
+
+def test_the_log_tells_every_step_of_a_short_run(tmp_path: Path) -> None:
+    _, _, told = trained(TRANSFORMER, folder=tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines[1:]] == list(range(1, 13))
+    assert [line["step"] for line in lines if line.get("valid_loss")] == [5, 10, 12]
+    last = told[-1]
+    assert last.bits_per_byte == pytest.approx(last.valid_loss / math.log(2))
+    assert last.peak_share > 0
+    assert last.tokens == 12 * 32
+
+
+def test_tensorboard_that_is_not_installed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(SettingError, match="tensorboard is not installed"):
+        trained(TRANSFORMER, replace(QUICK, tensorboard=True), folder=tmp_path)

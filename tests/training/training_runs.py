@@ -1,0 +1,88 @@
+"""Tiny runs, and a process that trains and is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import chainrule
+from chainrule.neural.config import RecurrentConfig, TransformerConfig
+from chainrule.training.config import Run, TrainingConfig
+from chainrule.training.run import train_network
+from chainrule.training.validation import Validation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
+
+    from chainrule.neural.config import NetworkConfig
+    from chainrule.training.reports import Report
+
+VOCABULARY = 11
+TRANSFORMER = TransformerConfig(layers=1, width=16, heads=2, context=8, dropout=0.1)
+RECURRENT = RecurrentConfig(layers=1, width=12, context=6, dropout=0.1, output_dropout=0.1)
+QUICK = TrainingConfig(steps=12, batch=4, validate_every=5, save_every=3, precision="float32", compile="no")
+
+
+def text(tokens: int = 400, seed: int = 1) -> np.ndarray:
+    """Each token is the one before plus one or two, so that there is something to learn; some are </s>."""
+    steps = np.random.default_rng(seed).integers(1, 3, tokens)
+    return (2 + np.cumsum(steps) % (VOCABULARY - 2)).astype(np.int32)
+
+
+def validation(tokens: int = 100) -> Validation:
+    return Validation(stream=text(tokens, seed=2), bytes=tokens)
+
+
+def trained(
+    config: NetworkConfig, training: TrainingConfig = QUICK, stream: np.ndarray | None = None, **more: Any
+) -> tuple[torch.nn.Module, dict[str, Any], list[Report]]:
+    """A network, its record, and all that was told."""
+    told: list[Report] = []
+    more = {"validation": validation(), "told": told.append, **more}
+    network, record = train_network(
+        text() if stream is None else stream, VOCABULARY, config, Run(training=training, **more)
+    )
+    return network, record, told
+
+
+def numbers(network: torch.nn.Module) -> bytes:
+    """All weights, bit by bit."""
+    return b"".join(each.numpy().tobytes() for each in network.state_dict().values())
+
+
+def killed_at(event: int, config: NetworkConfig, training: TrainingConfig, folder: Path) -> None:
+    """Trains in this process, which kills itself at an event: a file is synced or renamed, a step begins or ends."""
+    chainrule.set_threads(1)
+    events = 0
+
+    def count(*_: Any, **__: Any) -> None:
+        nonlocal events
+        events += 1
+        if events == event:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def counted(function: Any) -> Any:
+        def counting(*arguments: Any, **settings: Any) -> Any:
+            count()
+            found = function(*arguments, **settings)
+            count()
+            return found
+
+        return counting
+
+    os.replace, os.fsync = counted(os.replace), counted(lambda descriptor: None)
+    from chainrule.training.trainer import Trainer
+
+    Trainer.run = counted(Trainer.run)  # type: ignore[method-assign]
+    network, _, _ = trained(config, training, folder=folder, resume=True)
+    (folder / "weights").write_bytes(numbers(network))
+
+
+def with_other(config: NetworkConfig, **settings: Any) -> NetworkConfig:
+    return replace(config, **settings)
