@@ -18,11 +18,13 @@ _LEAST = 64  # columns that are made room for
 
 @dataclass
 class _Store:
-    """Buffers with room for `capacity` columns; made when they are first written to."""
+    """Buffers with room for `capacity` columns; made when they are first written to.
+
+    A column of a row lies together, so that writing it touches a page of memory for each row, and not for each head.
+    """
 
     capacity: int
-    keys: list[Tensor | None]  # of each layer, (B, K, capacity, d)
-    values: list[Tensor | None]
+    layers: list[Tensor | None]  # keys and values of each, (B, capacity, 2K, d)
     inputs: Tensor | None = None  # (B, capacity, D)
     written: int = 0  # columns, whoever wrote them
 
@@ -42,7 +44,7 @@ class Cache:
     even: bool = True  # all rows begin at the same column
     begin: int = 0
     columns: int = 0
-    store: _Store = field(default_factory=lambda: _Store(0, [], []))
+    store: _Store = field(default_factory=lambda: _Store(0, []))
 
     @classmethod
     def empty(cls, rows: int, layers: int, device: torch.device | None = None) -> Self:
@@ -87,16 +89,16 @@ class Cache:
         return grown, columns, seen_from
 
     def appended(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Writes the last columns of a layer, (B, K, T, d) each; all keys and values that there are to see."""
-        store = self.store
-        found = []
-        for kind, new in ((store.keys, key), (store.values, value)):
-            buffer = kind[layer]
-            if buffer is None:
-                kind[layer] = buffer = new.new_empty(self.rows, new.shape[1], store.capacity, new.shape[3])
-            buffer[:, :, self.columns - new.shape[2] : self.columns] = new
-            found.append(buffer[:, :, self.begin : self.columns])
-        return found[0], found[1]
+        """Writes the last columns of a layer, (B, T, K, d) each; all that there are to see, (B, S, K, d)."""
+        store, (rows, length, heads, width) = self.store, key.shape
+        buffer = store.layers[layer]
+        if buffer is None:
+            store.layers[layer] = buffer = key.new_empty(rows, store.capacity, 2 * heads, width)
+        new = buffer[:, self.columns - length : self.columns]
+        new[:, :, :heads] = key
+        new[:, :, heads:] = value
+        seen = buffer[:, self.begin : self.columns]
+        return seen[:, :, :heads], seen[:, :, heads:]
 
     def rows_of(self, length: int) -> Tensor:
         """The rows that have read so many columns."""
@@ -113,15 +115,13 @@ class Cache:
             return fresh
         made, length = self._copied(1), fresh.columns
         for mine, other in _buffers(made.store, fresh.store):
-            mine[rows, ..., made.columns - length : made.columns, :] = other[..., :length, :]
+            mine[rows, made.columns - length : made.columns] = other[:, :length]
         first = made.first.index_fill(0, rows, made.columns - length)
         least, even = _summary(first, made.least)
         return replace(made, first=first, least=least, even=even, begin=max(least, 0))
 
     def select(self, rows: Tensor) -> Cache:
-        """As `Memory.select`. Rows in their own order cost nothing."""
-        if len(rows) == self.rows and bool((rows == torch.arange(self.rows, device=rows.device)).all()):
-            return self
+        """As `Memory.select`."""
         return self._copied(1, rows)
 
     def detach(self) -> Cache:
@@ -138,18 +138,17 @@ class Cache:
         def copied(buffer: Tensor | None) -> Tensor | None:
             if buffer is None:
                 return None
-            old = buffer[..., needed : self.columns, :]
-            fresh = buffer.new_empty(number, *buffer.shape[1:-2], capacity, buffer.shape[-1])
-            fresh[..., :used, :] = old if rows is None else old[rows]
+            old = buffer[:, needed : self.columns]
+            fresh = buffer.new_empty(number, capacity, *buffer.shape[2:])
+            fresh[:, :used] = old if rows is None else old[rows]
             return fresh
 
-        old = self.store
-        keys, values = ([copied(each) for each in kind] or [None] * self.layers for kind in (old.keys, old.values))
+        layers = [copied(each) for each in self.store.layers] or [None] * self.layers
         first = (self.first if rows is None else self.first[rows]) - needed
         least, even = self.least - needed, self.even
         if rows is not None and not even:
             least, even = _summary(first, least)
-        store = _Store(capacity, keys, values, copied(old.inputs), used)
+        store = _Store(capacity, layers, copied(self.store.inputs), used)
         return Cache(number, self.layers, first, least, even, self.begin - needed, used, store)
 
 
@@ -163,5 +162,5 @@ def _summary(first: Tensor, otherwise: int) -> tuple[int, bool]:
 
 def _buffers(mine: _Store, other: _Store) -> list[tuple[Tensor, Tensor]]:
     """The buffers that both stores have."""
-    pairs = zip([*mine.keys, *mine.values, mine.inputs], [*other.keys, *other.values, other.inputs], strict=True)
+    pairs = zip([*mine.layers, mine.inputs], [*other.layers, other.inputs], strict=True)
     return [(a, b) for a, b in pairs if a is not None and b is not None]
