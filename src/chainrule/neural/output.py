@@ -79,9 +79,9 @@ class FullSoftmax(nn.Module):
 class SampledSoftmax(nn.Module):
     """A full softmax that is trained against few tokens, drawn for each batch; evaluated with the full sum.
 
-    sampled: the target against the drawn tokens in one softmax, with the logarithm of how often each is expected to be
-    drawn taken from its logit, and draws of the target itself left out (Jean 2015). nce: each is told apart from noise
-    by itself, the softmax's denominator being held to be 1 (Gutmann and Hyvärinen 2010, Mnih and Teh 2012).
+    sampled: the target against all tokens that were drawn, each once, in one softmax; the logarithm of the chance to be
+    drawn is taken from each logit, and a draw of the target itself is left out (Jean 2015). nce: each is told apart
+    from noise by itself, the softmax's denominator being held to be 1 (Gutmann and Hyvärinen 2010, Mnih and Teh 2012).
     """
 
     def __init__(
@@ -106,12 +106,15 @@ class SampledSoftmax(nn.Module):
         flat, ids = hidden.flatten(0, -2), targets.flatten()
         drawn = torch.multinomial(self.noise, self.samples, replacement=True)
         expected = (self.noise * self.samples).log()
+        if self.kind == "sampled":
+            drawn = drawn.unique()
+            expected = (-torch.expm1(self.samples * torch.log1p(-self.noise))).log()
         shift, weight = self.full.shift, self.full.weight
         right = (flat * F.embedding(ids, weight)).sum(1).float() + shift[ids] - expected[ids]  # (N,)
         wrong = F.linear(flat, F.embedding(drawn, weight)).float() + shift[drawn] - expected[drawn]  # (N, samples)
         if self.kind == "sampled":
             wrong = wrong.masked_fill(drawn == ids[:, None], -torch.inf)
-            losses = torch.logaddexp(right, wrong.logsumexp(1)) - right
+            losses = torch.cat((right[:, None], wrong), 1).logsumexp(1) - right
         else:
             losses = F.softplus(-right) + F.softplus(wrong).sum(1)
         return losses.sum() if weights is None else (losses * weights.flatten()).sum()

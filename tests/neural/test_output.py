@@ -1,0 +1,161 @@
+"""Losses and distributions against plain softmax, and gradients against those that torch takes by itself."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import random_networks  # noqa: F401  (one thread)
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+
+from chainrule.errors import SettingError
+from chainrule.neural import cross_entropy
+from chainrule.neural.output import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
+from chainrule.protocol import BEGIN
+
+N, D, V = 13, 6, 40
+COUNTS = torch.arange(V).flip(0)
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(5)
+
+
+def hidden_and_targets() -> tuple[torch.Tensor, torch.Tensor]:
+    targets = torch.randint(2, V, (N,))
+    return torch.randn(N, D, requires_grad=True), targets
+
+
+def full(*, bias: bool = True) -> FullSoftmax:
+    made = FullSoftmax(nn.Parameter(torch.randn(V, D)), bias=bias)
+    if made.bias is not None:
+        nn.init.normal_(made.bias)
+    return made
+
+
+def adaptive() -> AdaptiveSoftmax:
+    return AdaptiveSoftmax(D, COUNTS, (5, 12))
+
+
+def sampled(kind: str, samples: int = 20_000) -> SampledSoftmax:
+    return SampledSoftmax(full(), kind, samples, COUNTS, 1.0)
+
+
+@pytest.mark.parametrize("make", [full, adaptive, lambda: sampled("nce"), lambda: sampled("sampled")])
+def test_the_begin_has_no_probability_and_the_rest_sums_to_one(make) -> None:
+    output, (hidden, targets) = make().eval(), hidden_and_targets()
+    log_probs = output.log_probs(hidden.view(1, N, D))[0]
+    torch.testing.assert_close(log_probs.exp().sum(1), torch.ones(N))
+    assert (log_probs[:, BEGIN] == -torch.inf).all()
+    picked = log_probs[torch.arange(N), targets]
+    torch.testing.assert_close(output.log_probs_of(hidden.view(1, N, D), targets[None])[0], picked)
+    torch.testing.assert_close(output.loss(hidden, targets), -picked.sum())
+    counts = torch.rand(N)
+    torch.testing.assert_close(output.loss(hidden, targets, weights=counts), -(picked * counts).sum())
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_blocks_give_the_loss_and_the_gradients_of_the_whole(
+    monkeypatch: pytest.MonkeyPatch, smoothing: float, bias: bool, weighted: bool
+) -> None:
+    found = []
+    output, (hidden, targets) = full(bias=bias), hidden_and_targets()
+    counts = torch.rand(N) if weighted else None
+    for held in (1 << 22, 3 * V + 1, 1):  # all at once; three places; one
+        monkeypatch.setattr(cross_entropy, "HELD", held)
+        output.zero_grad()
+        hidden.grad = None
+        loss = output.loss(hidden, targets, label_smoothing=smoothing, weights=counts)
+        (loss * 3).backward()
+        found.append([loss.detach(), hidden.grad, *(weight.grad for weight in output.parameters())])
+        with torch.no_grad():
+            torch.testing.assert_close(
+                output.loss(hidden, targets, label_smoothing=smoothing, weights=counts), found[0][0]
+            )
+    for other in found[1:]:
+        torch.testing.assert_close(other, found[0])
+
+
+def test_smoothed_labels_by_hand() -> None:
+    output, (hidden, targets) = full(), hidden_and_targets()
+    log_probs = output.log_probs(hidden)
+    possible = [token for token in range(V) if token != BEGIN]
+    expected = sum(0.9 * -log_probs[i, targets[i]] + 0.1 * -log_probs[i, possible].mean() for i in range(N))
+    torch.testing.assert_close(output.loss(hidden, targets, label_smoothing=0.1), expected)
+
+
+def test_an_adaptive_softmax_is_the_product_of_its_two_choices() -> None:
+    output, (hidden, _) = adaptive(), hidden_and_targets()
+    log_probs = output.log_probs(hidden)
+    order = [BEGIN, *sorted((t for t in range(V) if t != BEGIN), key=lambda t: (-COUNTS[t].item(), t))]
+    head = (hidden @ output.head.weight.T).masked_fill(torch.arange(7) == 0, -torch.inf).log_softmax(1)
+    for rank in (1, 4):
+        torch.testing.assert_close(log_probs[:, order[rank]], head[:, rank])
+    second = output.tails[1](output.projections[1](hidden)).log_softmax(1)
+    torch.testing.assert_close(log_probs[:, order[20]], head[:, 6] + second[:, 20 - 12])
+
+
+def test_gradients_reach_all_parts_of_an_adaptive_softmax() -> None:
+    output, (hidden, _) = adaptive(), hidden_and_targets()
+    output.loss(hidden, torch.arange(2, 2 + N) * 2).backward()
+    assert all(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in output.parameters())
+
+
+def test_a_sampled_softmax_becomes_the_full_one_when_every_token_is_drawn() -> None:
+    output, (hidden, targets) = sampled("sampled", 400_000).train(), hidden_and_targets()
+    expected = F.cross_entropy(F.linear(hidden, output.full.weight, output.full.shift), targets, reduction="sum")
+    assert output.loss(hidden, targets).item() == pytest.approx(expected.item(), rel=1e-4)
+
+
+def test_the_target_is_left_out_of_the_samples() -> None:
+    output = sampled("sampled", 50).train()
+    output.noise.zero_()
+    output.noise[7] = 1.0
+    hidden, targets = torch.randn(3, D), torch.tensor([7, 7, 7])
+    assert output.loss(hidden, targets).item() == pytest.approx(0, abs=1e-6)  # nothing is left to compete
+
+
+def test_noise_contrast_by_hand() -> None:
+    output = sampled("nce", 4).train()
+    output.noise.zero_()
+    output.noise[[7, 9]] = torch.tensor([1.0, 1e-30])
+    hidden, targets = torch.randn(2, D), torch.tensor([9, 9])
+    scores = F.linear(hidden, output.full.weight, output.full.shift)
+    expected = 0.0
+    for row in scores:
+        right = row[9].item() - math.log(4 * 1e-30)
+        wrong = row[7].item() - math.log(4 * 1.0)
+        expected += math.log1p(math.exp(-right)) + 4 * math.log1p(math.exp(wrong))
+    assert output.loss(hidden, targets).item() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("make", [adaptive, lambda: sampled("nce").train()])
+def test_some_outputs_cannot_smooth_labels(make) -> None:
+    with pytest.raises(SettingError, match="smoothed"):
+        make().loss(*hidden_and_targets(), label_smoothing=0.1)
+
+
+def test_cutoffs_outside_the_vocabulary_are_an_error() -> None:
+    with pytest.raises(SettingError, match="inside the vocabulary of 40 tokens"):
+        AdaptiveSoftmax(D, COUNTS, (5, 40))
+
+
+def test_what_a_sampled_softmax_learns_is_the_distribution() -> None:
+    probs = torch.tensor([0.05, 0.1, 0.15, 0.3, 0.4])
+    weight = nn.Parameter(torch.zeros(6, 1))
+    output = SampledSoftmax(FullSoftmax(weight, bias=False), "sampled", 2, torch.tensor([9, 0, 1, 5, 2, 4]), 1.0)
+    optimiser = torch.optim.Adam([weight], lr=0.05)
+    targets = torch.tensor([0, 2, 3, 4, 5])
+    for step in range(400):
+        optimiser.param_groups[0]["lr"] = 0.05 * (1 - step / 400)
+        loss = output.loss(torch.ones(5, 1), targets, weights=probs)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    found = output.log_probs(torch.ones(1, 1))[0].exp()
+    torch.testing.assert_close(found[targets], probs, rtol=0, atol=0.06)

@@ -1,0 +1,98 @@
+"""Models taken apart and put together again; and folders that hold something else."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, VOCABULARY_SIZE, random_model, small
+
+from chainrule.errors import ModelFormatError
+from chainrule.neural.config import RecurrentConfig, TransformerConfig
+from chainrule.neural.saving import put_together, take_apart
+
+NETWORKS = {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}
+
+
+def taken(config) -> tuple[dict, dict]:
+    settings, arrays = take_apart(random_model(config))
+    return json.loads(json.dumps(settings)), arrays
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_model_put_together_again_is_the_same(name: str) -> None:
+    model = random_model(NETWORKS[name])
+    settings, arrays = taken(NETWORKS[name])
+    again = put_together(settings, arrays, VOCABULARY_SIZE, type(NETWORKS[name]))
+    text = [np.array([3, 4, 2, 7, 5, 9, 9, 1], np.int32)]
+    np.testing.assert_array_equal(model.score(text)[0], again.score(text)[0])
+    assert again.network.config == model.network.config
+    assert all(np.array_equal(mine, arrays[name]) for name, mine in take_apart(again)[1].items())
+    assert {str(array.dtype) for array in arrays.values()} <= {"float32", "int64"}
+
+
+def test_tied_weights_are_there_once_and_stay_tied() -> None:
+    settings, arrays = taken(small(MODERN, tied=True))
+    assert "output.weight" not in arrays
+    again = put_together(settings, arrays, VOCABULARY_SIZE, TransformerConfig).network
+    assert again.output.weight is again.embedding.weight
+
+
+@pytest.mark.parametrize(
+    ("break_it", "message"),
+    [
+        (lambda s, a: s.clear(), "the settings hold nothing; expected network"),
+        (lambda s, a: s.update(network=[]), "expected an object"),
+        (lambda s, a: s["network"].update(colour=1), "'colour', which this version does not know"),
+        (lambda s, a: s["network"].pop("width"), "'width' is missing"),
+        (lambda s, a: s["network"].update(width="16"), "width is '16'"),
+        (lambda s, a: s["network"].update(heads=5), "cannot be divided"),
+        (lambda s, a: s["network"].update(layers=999), "999 layers, but there are 10 arrays in all"),
+        (lambda s, a: s["network"].update(layers=3), "is missing; the network needs 14"),
+        (lambda s, a: s["network"].update(width=65528, feed_forward_width=300_000), "expected float32"),
+        (lambda s, a: s["network"].update(output="adaptive", cutoffs=[5, 99]), "do not suit the vocabulary"),
+        (lambda s, a: a.pop("embedding.weight"), "'embedding.weight' is missing"),
+        (lambda s, a: a.update(more=np.zeros(3, np.float32)), "an array 'more'"),
+        (
+            lambda s, a: a.update({"embedding.weight": a["embedding.weight"].T}),
+            r"\[16, 29\]; expected float32 \[29, 16\]",
+        ),
+        (lambda s, a: a.update({"embedding.weight": a["embedding.weight"].astype(np.int64)}), "is int64"),
+    ],
+)
+def test_what_does_not_fit_is_told_before_it_is_used(break_it, message: str) -> None:
+    settings, arrays = taken(MODERN)
+    break_it(settings, arrays)
+    with pytest.raises(ModelFormatError, match=message):
+        put_together(settings, arrays, VOCABULARY_SIZE, TransformerConfig)
+
+
+def test_another_vocabulary_is_told() -> None:
+    settings, arrays = taken(RecurrentConfig(width=8))
+    with pytest.raises(ModelFormatError, match=r"\[29, 8\]; expected float32 \[30, 8\]"):
+        put_together(settings, arrays, 30, RecurrentConfig)
+
+
+@pytest.mark.parametrize("wrong", [-1, 29, 3])
+def test_ranks_that_are_none_are_told(wrong: int) -> None:
+    settings, arrays = taken(small(MODERN, output="adaptive"))
+    arrays["output.ranks"] = arrays["output.ranks"].copy()
+    arrays["output.ranks"][5] = wrong
+    with pytest.raises(ModelFormatError, match="does not number the tokens by rank"):
+        put_together(settings, arrays, VOCABULARY_SIZE, TransformerConfig)
+
+
+def test_numbers_that_are_none_are_told_when_they_are_met() -> None:
+    settings, arrays = taken(MODERN)
+    arrays["embedding.weight"] = np.full_like(arrays["embedding.weight"], np.nan)
+    model = put_together(settings, arrays, VOCABULARY_SIZE, TransformerConfig)
+    state = model.start([np.array([3], np.int32)])
+    for call in (
+        lambda: model.score([np.array([3], np.int32)]),
+        lambda: model.next_log_probs(state),
+        lambda: model.top(state, 3),
+        lambda: model.draw(state, np.array([0.5])),
+    ):
+        with pytest.raises(ModelFormatError):
+            call()
