@@ -107,7 +107,7 @@ class SampledSoftmax(nn.Module):
         drawn = torch.multinomial(self.noise, self.samples, replacement=True)
         expected = (self.noise * self.samples).log()
         if self.kind == "sampled":
-            drawn = drawn.unique()
+            drawn = drawn.bincount().nonzero()[:, 0]
             expected = (-torch.expm1(self.samples * torch.log1p(-self.noise))).log()
         shift, weight = self.full.shift, self.full.weight
         right = (flat * F.embedding(ids, weight)).sum(1).float() + shift[ids] - expected[ids]  # (N,)
