@@ -178,7 +178,7 @@ def test_it_comes_back_from_its_arrays() -> None:
         ("log_open", lambda a: a * np.nan),
         ("unseen_types", lambda a: -a),
         ("unseen_types", lambda a: a.astype(float)),
-        ("words", lambda a: a[:-1]),
+        ("nodes", lambda a: a[:-1]),
     ],
 )
 def test_damaged_arrays_are_a_told_error(name: str, damage: Callable[[np.ndarray], np.ndarray]) -> None:

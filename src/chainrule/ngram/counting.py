@@ -18,7 +18,7 @@ import numpy as np
 
 from chainrule.jit import run_all, threads_in_use
 from chainrule.ngram.counting_kernels import count_contexts, group_by_context, number, sort_following
-from chainrule.ngram.table import level_slice
+from chainrule.ngram.table import NODE, Records, context_type, level_slice
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END
 
@@ -41,6 +41,7 @@ class Counts:
     begin: Int[ndarray, " inner+1"]
     suffixes: Int[ndarray, " nodes"]  # the node of the n-gram without its first word
     counts: Int[ndarray, " nodes"]
+    records: Records | None = None  # where words and begin lie, with room beside them for the numbers of one model
 
     @property
     def order(self) -> int:
@@ -116,17 +117,24 @@ class _Growing:
     memory only to what is written."""
 
     level_sizes: list[int]
-    words: Int32[ndarray, " room"]
-    begin: Int[ndarray, " room+1"]
+    records: Records
     suffixes: Int[ndarray, " room"]
     counts: Int[ndarray, " room"]
+
+    @property
+    def words(self) -> Int32[ndarray, " room"]:
+        return self.records.nodes["word"]
+
+    @property
+    def begin(self) -> Int[ndarray, " room+1"]:
+        return self.records.contexts["begin"]
 
     @classmethod
     def unigrams(cls, vocabulary_size: int, *, most: int, tokens: int) -> _Growing:
         """Their counts are still to be written. most: how many nodes there can be."""
         index = narrowest(1 + vocabulary_size)
-        arrays = np.empty(most, np.int32), np.empty(most + 1, index), np.empty(most, index)
-        trie = cls([vocabulary_size], *arrays, np.empty(most, narrowest(tokens)))
+        records = Records(np.empty(most, NODE), np.empty(most + 1, context_type(index)))
+        trie = cls([vocabulary_size], records, np.empty(most, index), np.empty(most, narrowest(tokens)))
         trie.words[0] = trie.suffixes[0] = trie.counts[0] = 0
         trie.begin[0] = 1
         trie.words[1 : trie.nodes] = np.arange(vocabulary_size)
@@ -141,7 +149,10 @@ class _Growing:
         """For one more level. Nodes get 64 bits only when there are too many of them for 32."""
         if narrowest(self.nodes + ngrams) is not self.begin.dtype.type:
             contexts = self.nodes - self.level_sizes[-1]
-            self.begin, self.suffixes = _widened(self.begin, contexts), _widened(self.suffixes, self.nodes)
+            wide = np.zeros(self.begin.size, context_type(np.int64))  # zeros, for the bytes that belong to no field
+            wide["begin"][:contexts] = self.begin[:contexts]
+            self.records = Records(self.records.nodes, wide)
+            self.suffixes = _widened(self.suffixes, self.nodes)
             occurrences.ends = occurrences.ends.astype(np.int64)
         self.level_sizes.append(ngrams)
 
@@ -149,12 +160,15 @@ class _Growing:
         nodes = self.nodes
         inner = nodes - self.level_sizes[-1]
         self.begin[inner] = nodes
+        self.records.contexts["log_backoff"][inner] = 0  # of no context, but saved with the others
+        records = Records(self.records.nodes[:nodes], self.records.contexts[: inner + 1])
         return Counts(
             tuple(self.level_sizes),
-            self.words[:nodes],
-            self.begin[: inner + 1],
+            records.nodes["word"],
+            records.contexts["begin"],
             self.suffixes[:nodes],
             self.counts[:nodes],
+            records,
         )
 
 

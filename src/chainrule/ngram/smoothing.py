@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from chainrule.ngram.config import NGramConfig
     from chainrule.ngram.counting import Counts
+    from chainrule.ngram.table import Records
 
     Adjusted = Callable[[int], Int[ndarray, " ngrams"]]  # by order, the counts of its n-grams
 
@@ -62,6 +63,7 @@ class Estimates:
     discounts: tuple[Discounts, ...] = ()  # by order
     kept: Bool[ndarray, " nodes"] | None = None  # without it, all are
     record: dict[str, Any] = field(default_factory=dict)  # what else was estimated: weights, constants
+    records: Records | None = None  # where the numbers lie beside the n-grams already
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,11 @@ class _Passes:
     def __init__(self, counts: Counts, config: NGramConfig, precision: type) -> None:
         self.counts, self.config = counts, config
         inner, unigrams = counts.begin.size - 1, counts.level(1)
-        self.log_probs, self.log_backoffs = np.empty(counts.words.size, np.float32), np.empty(inner, np.float32)
+        if counts.records is None:
+            self.log_probs, self.log_backoffs = np.empty(counts.words.size, np.float32), np.empty(inner, np.float32)
+        else:
+            self.log_probs = counts.records.nodes["log_prob"]
+            self.log_backoffs = counts.records.contexts["log_backoff"][:inner]
         # Those that a higher order, or the unigrams, are made of.
         self.probs = np.empty(max(inner, unigrams.stop), precision)
         # The bottom is uniform over all words but <s>, which is never predicted; or <unk> and the unseen, added below.
@@ -240,7 +246,8 @@ class _Passes:
 
     def estimates(self) -> Estimates:
         self.log_probs[ROOT] = self.log_backoffs[ROOT] = 0  # never asked for
-        return Estimates(self.log_probs, self.log_backoffs, tuple(self._discounts), self._kept())
+        discounts, records = tuple(self._discounts), self.counts.records
+        return Estimates(self.log_probs, self.log_backoffs, discounts, self._kept(), records=records)
 
     def _finish_unigrams(self) -> None:
         unigrams = self.counts.level(1)

@@ -14,9 +14,9 @@ hash index, `slots`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -50,6 +50,13 @@ def context_type(index: DTypeLike) -> np.dtype[Any]:
             "itemsize": 2 * width,
         }
     )
+
+
+class Records(NamedTuple):
+    """The n-grams and their numbers, side by side."""
+
+    nodes: Shaped[ndarray, " nodes"]  # of type NODE
+    contexts: Shaped[ndarray, " inner+1"]  # of a `context_type`
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,7 @@ def table_of(counts: Counts, estimates: Estimates) -> Table:
     """The table of estimated n-grams, without those that were pruned."""
     if estimates.kept is None:
         arrays = counts.words, estimates.log_probs, counts.begin, estimates.log_backoffs
-        return indexed(counts.level_sizes, *arrays)
+        return _indexed(counts.level_sizes, estimates.records or packed(*arrays))
     kept = estimates.kept
     inner = counts.begin.size - 1
     sizes = tuple(int(np.count_nonzero(kept[counts.level(order)])) for order in range(1, counts.order + 1))
@@ -153,8 +160,11 @@ def indexed(
     log_backoffs: Float32[ndarray, " inner"],
 ) -> Table:
     """A table with the index of its long runs."""
-    table = Table(level_sizes, *packed(words, log_probs, begin, log_backoffs), np.zeros(0, begin.dtype))
-    return replace(table, slots=index_of(table.words, table.begin))
+    return _indexed(level_sizes, packed(words, log_probs, begin, log_backoffs))
+
+
+def _indexed(level_sizes: tuple[int, ...], records: Records) -> Table:
+    return Table(level_sizes, *records, index_of(records.nodes["word"], records.contexts["begin"]))
 
 
 def packed(
@@ -162,13 +172,13 @@ def packed(
     log_probs: Float32[ndarray, " nodes"],
     begin: Int[ndarray, " inner+1"],
     log_backoffs: Float32[ndarray, " inner"],
-) -> tuple[Shaped[ndarray, " nodes"], Shaped[ndarray, " inner+1"]]:
-    """The records of nodes and of contexts."""
+) -> Records:
+    """Both arrays of a table."""
     nodes = np.empty(words.size, NODE)
     contexts = np.zeros(begin.size, context_type(begin.dtype))  # zeros, for the bytes that belong to no field
     nodes["word"], nodes["log_prob"] = words, log_probs
     contexts["begin"], contexts["log_backoff"][:-1] = begin, log_backoffs
-    return nodes, contexts
+    return Records(nodes, contexts)
 
 
 def index_of(words: Int32[ndarray, " nodes"], begin: Int[ndarray, " inner+1"]) -> Int[ndarray, " slots"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +43,8 @@ def train_ngram(
     """
     if heldout is not None:
         check_tunable(config)
-    return model_of_counts(counted(stream, vocabulary_size, config, progress), config, progress, heldout)
+    counts = counted(stream, vocabulary_size, config, progress)
+    return model_of_counts(counts, config, progress, heldout, used_up=heldout is None)
 
 
 def counted(
@@ -61,8 +63,15 @@ def model_of_counts(
     config: NGramConfig,
     progress: Progress = silent,
     heldout: Int32[ndarray, " tokens"] | None = None,
+    *,
+    used_up: bool = False,
 ) -> tuple[AnyNGram, dict[str, Any]]:
-    """Estimates. counts: padded as the configuration says. Raises as `train_ngram` does."""
+    """Estimates. counts: padded as the configuration says. Raises as `train_ngram` does.
+
+    used_up: whether the model may lie where the counts do, since they are not needed again; not where it is tuned.
+    """
+    if not used_up:
+        counts = replace(counts, records=None)
     if config.begins == "all" and config.order > 2 and len(begin_nodes(counts)) != config.order - 1:
         raise SettingError("these counts begin with one <s>; a model that begins with all needs the text itself")
     if heldout is not None:
