@@ -31,6 +31,14 @@ def learnt(config: Any, tokenizer: str = "whitespace") -> Callable[[Path], Langu
     return lambda text: chainrule.train(text, config, tokenizer=tokenizer).language_model
 
 
+def compact(model: Callable[[Path], LanguageModel[Any]]) -> Callable[[Path], LanguageModel[Any]]:
+    """An n-gram model in the compact layout."""
+    from chainrule.ngram.compact_building import compacted
+    from chainrule.ngram.compact_model import CompactNGramModel
+
+    return lambda text: CompactNGramModel(compacted(model(text).table))  # type: ignore[attr-defined]
+
+
 def with_missing_suffixes(text: Path) -> LanguageModel[Any]:
     from chainrule.ngram.model import NGramModel
 
@@ -78,6 +86,10 @@ MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {
     ),
     "log-linear mixture": mixed(NGramConfig(order=3), NGramConfig(order=1), kind="log-linear"),
     "mixture of mixtures": mixed(NGramConfig(order=2), UniformConfig(), kind="log-linear", again=True),
+    "compact unigram": compact(learnt(NGramConfig(order=1))),
+    "compact 5-gram": compact(learnt(NGramConfig(order=5))),
+    "compact 6-gram of bytes": compact(learnt(NGramConfig(order=6), "byte")),
+    "compact 4-gram with missing suffixes": compact(with_missing_suffixes),
 }
 for name, config in {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}.items():
     MODELS[name] = lambda text, config=config: random_model(config)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.mixture.config import CacheConfig, MixtureConfig
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
-from chainrule.ngram.config import MAX_ORDER, NGramConfig
+from chainrule.ngram.config import COMPACT, FAST, MAX_ORDER, NGramConfig
 from chainrule.uniform import UniformConfig, UniformModel
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from chainrule.evaluation.likelihood import Running
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.language_model import NeuralModel
+    from chainrule.ngram.compact_model import CompactNGramModel
     from chainrule.ngram.kinds import AnyNGram
     from chainrule.progress import Progress
     from chainrule.protocol import LanguageModel
@@ -67,13 +68,20 @@ def _train_ngram(
     return train_ngram(stream, vocabulary_size, config, progress)
 
 
-def _take_apart_ngram(model: AnyNGram) -> tuple[Json, Arrays]:
+def _take_apart_ngram(model: AnyNGram | CompactNGramModel) -> tuple[Json, Arrays]:
+    from chainrule.ngram.compact_model import CompactNGramModel
     from chainrule.ngram.kinds import kind_of
 
+    if isinstance(model, CompactNGramModel):
+        table = model.compact
+        settings = {"ngrams": list(table.level_sizes), "layout": COMPACT, "run_bits": list(table.run_bits)}
+        return settings, table.arrays()
     return {"ngrams": list(model.table.level_sizes), **kind_of(model)}, model.table.arrays()
 
 
-def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) -> AnyNGram:
+def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) -> AnyNGram | CompactNGramModel:
+    from chainrule.ngram.compact import CompactTable
+    from chainrule.ngram.compact_model import CompactNGramModel
     from chainrule.ngram.kinds import model_from
     from chainrule.ngram.table import Table
 
@@ -89,6 +97,13 @@ def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) ->
     if sizes[0] != vocabulary_size:
         raise ModelFormatError(
             f"the n-gram table has {sizes[0]} unigrams and the vocabulary {vocabulary_size} tokens; they must agree"
+        )
+    layout = settings.get("layout", FAST)
+    if layout == COMPACT:
+        return CompactNGramModel(CompactTable.from_arrays(sizes, settings.get("run_bits"), arrays))
+    if layout != FAST:
+        raise ModelFormatError(
+            f"the n-gram settings hold layout = {layout!r}; this version knows {FAST!r} and {COMPACT!r}"
         )
     return model_from(settings, Table.from_arrays(sizes, arrays))
 

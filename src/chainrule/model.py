@@ -27,6 +27,7 @@ from chainrule.evaluation.likelihood import Measurement, measure
 from chainrule.evaluation.sentences import SentenceScores, sentence_scores
 from chainrule.families import FAMILIES
 from chainrule.jit import in_order
+from chainrule.ngram.config import COMPACT, FAST
 from chainrule.progress import Progress, silent
 from chainrule.protocol import END, UNKNOWN
 from chainrule.report.card import model_card
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.beam import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
+    from chainrule.ngram.compact_model import CompactNGramModel
     from chainrule.ngram.kenlm_probing import HashedModel
     from chainrule.ngram.model import NGramModel
     from chainrule.ngram.speller import Speller
@@ -239,6 +241,44 @@ class Model:
         """All ways to get text out of the model."""
         return TextDecoder(self.language_model, self.tokenizer, lambda: self.speller)
 
+    @property
+    def layout(self) -> str | None:
+        """How an n-gram model's table lies in memory and on disk: fast or compact; None for other models."""
+        from chainrule.ngram.compact_model import CompactNGramModel
+
+        if self.family != "ngram":
+            return None
+        return COMPACT if isinstance(self.language_model, CompactNGramModel) else FAST
+
+    def compact(self, progress: Progress = silent) -> Model:
+        """The same n-gram model in a fifth of the room: its probabilities are quantised to 256 values an order.
+
+        Raises SettingError where it is no n-gram model with a table of its own, ModelFormatError where it is damaged,
+        EstimationError where there is not enough memory.
+
+        good:  chainrule.load("lm/").compact().save("small/")
+        """
+        from chainrule.ngram.compact_building import compacted
+        from chainrule.ngram.compact_model import CompactNGramModel
+
+        model = self._with_table("has no compact form")
+        if isinstance(model, CompactNGramModel):
+            return self
+        smaller = CompactNGramModel(compacted(model.table, progress))
+        return Model(self.family, smaller, self.tokenizer, {**self.record, "quantised": True}, self.speller)
+
+    def unpack(self, progress: Progress = silent) -> Model:
+        """The fast layout of a compact model, quantised as it was. Raises as `compact` does."""
+        from chainrule.ngram.compact_building import unpacked
+        from chainrule.ngram.compact_model import CompactNGramModel
+        from chainrule.ngram.model import NGramModel
+
+        model = self._with_table("has no compact form")
+        if not isinstance(model, CompactNGramModel):
+            return self
+        faster = NGramModel(unpacked(model.compact, progress))
+        return Model(self.family, faster, self.tokenizer, self.record, self.speller)
+
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress = silent) -> None:
         """Writes a model folder, or an ARPA file where the path ends in .arpa, .arpa.gz, .zst, .xz or .bz2.
 
@@ -286,15 +326,31 @@ class Model:
                 f"{path}: exists already; say --overwrite (overwrite=True) to replace it, or choose another"
             )
         from chainrule.ngram.arpa import write_arpa
+
+        write_arpa(
+            path,
+            self._with_table(
+                "cannot be written as ARPA: other programs would take it for a distribution that begins with one"
+            ).table,
+            self.tokenizer.vocabulary,
+            progress,
+        )
+
+    def _with_table(self, otherwise: str) -> NGramModel | HashedModel | CompactNGramModel:
+        """The model, if its table is all that there is to it. Raises SettingError, which says what is `otherwise`."""
+        from chainrule.ngram.compact_model import CompactNGramModel
         from chainrule.ngram.kenlm_probing import HashedModel
         from chainrule.ngram.model import NGramModel
 
-        if not isinstance(self.language_model, NGramModel | HashedModel):
+        model = self.language_model
+        if self.family != "ngram":
+            raise SettingError(f"a model of family {self.family!r} has no n-gram table; expected an n-gram model")
+        if not isinstance(model, NGramModel | HashedModel | CompactNGramModel):
             raise SettingError(
-                "a model of stupid backoff, or of documents that begin with several <s>, cannot be written as ARPA: "
-                "other programs would take it for a distribution that begins with one; save it as a folder"
+                f"a model of stupid backoff, or of documents that begin with several <s>, {otherwise}; "
+                "save it as a folder"
             )
-        write_arpa(path, self.language_model.table, self.tokenizer.vocabulary, progress)
+        return model
 
     def _prompt(self, prompt: str) -> Int32[ndarray, " tokens"]:
         return self.tokenizer.encode_texts([prompt]).ids[:-1]

@@ -98,3 +98,39 @@ def test_a_model_without_n_grams_cannot_be_arpa(chainrule, corpus: Path, tmp_pat
     assert result.status == 1
     assert "'uniform' cannot be written as ARPA" in result.error
     assert not (tmp_path / "uniform.arpa").exists()
+
+
+def test_a_folder_becomes_a_compact_one_and_a_fast_one_again(
+    chainrule, model: Path, heldout: Path, tmp_path: Path
+) -> None:
+    small, fast = tmp_path / "small", tmp_path / "fast"
+    assert chainrule("convert", model, small, "--compact") == (0, "", "")
+    assert chainrule("verify", small).status == 0
+    back = chainrule("convert", small, fast)
+    assert (back.status, back.out) == (0, "")
+    assert back.err == f"note: {small}: its probabilities were quantised when it was made compact, and stay so\n"
+    layouts = [library.load(path).layout for path in (model, small, fast)]
+    assert layouts == ["fast", "compact", "fast"]
+    exact, quantised, unpacked = (chainrule("evaluate", path, heldout, "--json").json for path in (model, small, fast))
+    assert quantised["perplexity"] == pytest.approx(exact["perplexity"], rel=0.01)
+    assert unpacked["log_prob"] == pytest.approx(quantised["log_prob"], rel=1e-6)
+    for figures in (exact, quantised, unpacked):
+        assert figures["mean_row_sum"] == pytest.approx(1, abs=1e-5)
+
+
+def test_a_compact_model_is_written_as_an_arpa_file(chainrule, model: Path, heldout: Path, tmp_path: Path) -> None:
+    small, arpa = tmp_path / "small", tmp_path / "small.arpa"
+    assert chainrule("convert", model, small, "--compact").status == 0
+    assert chainrule("convert", small, arpa).status == 0
+    assert chainrule("convert", arpa, tmp_path / "again", "--compact").status == 0
+    expected = chainrule("evaluate", small, heldout, "--json").json["log_prob"]
+    for path in (arpa, tmp_path / "again"):
+        assert chainrule("evaluate", path, heldout, "--json").json["log_prob"] == pytest.approx(expected, rel=1e-3)
+
+
+def test_what_cannot_be_compact_is_told(chainrule, model: Path, fixtures: Path, tmp_path: Path) -> None:
+    assert "an ARPA file has no compact form" in chainrule("convert", model, tmp_path / "lm.arpa", "--compact").error
+    assert chainrule("train", "uniform", fixtures / "train.txt", "-o", tmp_path / "flat").status == 0
+    told = chainrule("convert", tmp_path / "flat", tmp_path / "small", "--compact").error
+    assert "'uniform' has no n-gram table" in told
+    assert not (tmp_path / "small").exists()

@@ -86,6 +86,7 @@ def test_the_text_shows_each_figure_on_a_line_of_its_own(chainrule, model: Path,
         f"{figures['oov']:,}",
         f"{figures['log_prob']:,.2f}",
         f"{sum(n * count for n, count in enumerate(figures['matched'], 1)) / figures['tokens']:.2f}",
+        f"{figures['mean_row_sum']:.6f}",
     ]
     assert f"; {figures['bits_per_byte_low']:.4f} to {figures['bits_per_byte_high']:.4f} at 95 %" in result.out
     assert result.lines[-1] == f"signature  {figures['signature']}"
@@ -127,3 +128,26 @@ def test_markers_in_the_text_are_treated_as_asked(
     (tmp_path / "text").write_text("<s> ka <unk> vi </s>\nka\n")
     figures = chainrule("evaluate", model, tmp_path / "text", "--markers", rule, "--json").json
     assert (figures["tokens"], figures["oov"]) == (tokens, oov)
+
+
+def test_rows_that_do_not_sum_to_one_are_remarked_upon(chainrule, tmp_path: Path) -> None:
+    grams = ["-0.3\t<unk>", "-99\t<s>\t-0.1", "-0.3\t</s>", "-0.3\ta\t0"]
+    lines = [
+        "\\data\\",
+        "ngram 1=4",
+        "ngram 2=1",
+        "",
+        "\\1-grams:",
+        *grams,
+        "",
+        "\\2-grams:",
+        "-0.1\ta a",
+        "",
+        "\\end\\",
+    ]
+    (tmp_path / "odd.arpa").write_text("\n".join([*lines, ""]))
+    (tmp_path / "text.txt").write_text("a a b\na\n")
+    result = chainrule("evaluate", tmp_path / "odd.arpa", tmp_path / "text.txt")
+    [line] = [line for line in result.lines if line.startswith("mean row sum")]
+    assert "this is no distribution" in line
+    assert float(line.split()[3]) == pytest.approx(1.55, abs=0.1)

@@ -194,3 +194,15 @@ def test_every_kind_of_text_can_be_trained_on(chainrule, corpus: Path, tmp_path:
     whole = chainrule("train", "uniform", texts / "1.txt", "--document", "file", "-o", tmp_path / "one", "--json")
     assert whole.json["documents"] == 1
     assert whole.json["reading"]["document"] == "file"
+
+
+def test_a_compact_model_is_smaller_and_says_so_in_its_record(chainrule, fixtures: Path, tmp_path: Path) -> None:
+    text = fixtures / "train.txt"
+    fast = chainrule("train", "ngram", text, "-o", tmp_path / "fast", "--json").json
+    small = chainrule("train", "ngram", text, "-o", tmp_path / "small", "--compact", "--json").json
+    assert small["quantised"] is True
+    assert "quantised" not in fast
+    assert small["ngrams"] == fast["ngrams"]
+    assert small["bytes"] < fast["bytes"]
+    result = chainrule("train", "ngram", text, "-o", tmp_path / "small.arpa", "--compact")
+    assert "an ARPA file has no compact form" in result.error

@@ -28,6 +28,7 @@ def contender(
         spelling_log_prob=-4.0,
         text_log_prob=-sum(nats),
         matched=None,
+        row_sums=None,
         bytes=20,
         seconds=0.123,
         text_signature=text,

@@ -120,6 +120,7 @@ def test_something_impossible_makes_an_infinite_perplexity_which_json_shows_as_n
         "bits_per_byte_low",
         "bits_per_byte_high",
         "matched",
+        "mean_row_sum",
     ]
 
 

@@ -92,6 +92,9 @@ class Cases:
         ):
             chainrule.train(lines, config, tokenizer=tokenizer).save(folder / name)
             self.models.append(folder / name)
+        for name in ("trigram", "characters"):
+            chainrule.load(folder / name).compact().save(folder / f"compact-{name}")
+            self.models.append(folder / f"compact-{name}")
         chainrule.load(folder / "trigram").save(folder / "trigram.arpa")
         self.arpas = [
             (folder / "trigram.arpa").read_bytes(),
@@ -105,7 +108,9 @@ class Cases:
             if random.integers(3) == 0:
                 return broken_binary(random, self.binaries[random.integers(len(self.binaries))], self.folder)
             return broken_arpa(random, self.arpas[0 if random.integers(4) else 1], self.folder)
-        return broken_folder(random, self.models[random.choice(5, p=[0.4, 0.2, 0.1, 0.05, 0.25])], self.folder)
+        return broken_folder(
+            random, self.models[random.choice(7, p=[0.25, 0.15, 0.1, 0.05, 0.2, 0.15, 0.1])], self.folder
+        )
 
 
 def is_finding(answer: str) -> bool:

@@ -79,6 +79,8 @@ def answer(path: Path, workplace: Path) -> str:
 def warm_up(workplace: Path) -> None:
     """Loads everything that is loaded when it is first needed, so that no case pays for it."""
     chainrule.train(chainrule.Lines(TEXTS[3:]), chainrule.NGramConfig(order=2)).save(workplace / "whole")
+    chainrule.load(workplace / "whole").compact().save(workplace / "compact", overwrite=True)
+    use(workplace / "compact", workplace)
     for name in ("whole", *(f"whole.arpa{suffix}" for suffix in ("", ".gz", ".bz2", ".xz"))):
         chainrule.load(workplace / "whole").save(workplace / name, overwrite=True)
         use(workplace / name, workplace)

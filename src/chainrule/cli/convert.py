@@ -9,7 +9,8 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import ModelPath, ModelTokenizerName, Normalise, Overwrite, steps_of
 from chainrule.cli.models import check_model_target, opened
-from chainrule.cli.screen import progress
+from chainrule.cli.screen import note, progress
+from chainrule.ngram.config import COMPACT
 
 
 def convert(
@@ -21,19 +22,29 @@ def convert(
     *,
     tokenizer: ModelTokenizerName = None,
     normalise: Normalise = None,
+    compact: Annotated[
+        bool, Parameter(negative=(), help="Write a compact n-gram model: quantised, a fifth of the size.")
+    ] = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Between model folders and ARPA files.
+    """Between model folders and ARPA files, fast and compact ones.
 
     An ARPA file does not say how its text was cut into tokens. The marks of our
     own tokenizers are recognised; else it is taken to be cut at white space.
+    A compact model becomes a fast one without --compact; its probabilities stay
+    quantised.
     """
     from chainrule.text.tokenizer_config import TokenizerConfig
 
     if normalise and tokenizer is None:
         raise CycloptsError(msg="--normalise needs --tokenizer, which says how the normalised text is cut.")
-    check_model_target(target, overwrite=overwrite)
+    check_model_target(target, overwrite=overwrite, compact=compact)
     with progress() as told:
         config = tokenizer and TokenizerConfig(kind=tokenizer, normalise=steps_of(normalise))
         model = opened(source, config, None, told)
+        if compact:
+            model = model.compact(told)
+        elif model.layout == COMPACT:
+            model = model.unpack(told)
+            note(f"{source}: its probabilities were quantised when it was made compact, and stay so")
         model.save(target, overwrite=overwrite, progress=told)

@@ -72,10 +72,17 @@ def described(measurement: Measurement) -> str:
     if measurement.matched:
         shares = ", ".join(f"{n}: {count / measurement.tokens:.1%}" for n, count in enumerate(measurement.matched, 1))
         figures.append(("matched", f"{_mean_length(measurement.matched):.2f}", f"tokens on average; {shares}"))
+    if measurement.row_sums:
+        mean, contexts = measurement.row_sums
+        odd = "" if abs(mean - 1) < _PROPER else ": this is no distribution, and its perplexity is no perplexity"
+        figures.append(("mean row sum", f"{mean:.6f}", f"of the distributions at {contexts} places of the text{odd}"))
     lines = [f"{name:<26}{value:>16}  {remark}".rstrip() for name, value, remark in figures]
     if not measurement.is_distribution:
         lines.append(f"* {NO_DISTRIBUTION}")
     return "\n".join([*lines, f"signature  {measurement.signature}"])
+
+
+_PROPER = 1e-3  # so close to one a sum has to be that is shown without a remark
 
 
 def _mean_length(matched: tuple[int, ...]) -> float:

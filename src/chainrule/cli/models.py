@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chainrule.cli.screen import note
-from chainrule.errors import OutputError
+from chainrule.errors import OutputError, SettingError
 
 if TYPE_CHECKING:
     from chainrule.model import Model
@@ -32,14 +32,19 @@ def is_arpa(path: Path) -> bool:
     return path.name.endswith(ARPA_SUFFIXES)
 
 
-def check_model_target(target: Path, *, overwrite: bool) -> None:
-    """Asked before the work: whether a model folder or an ARPA file may be written. Raises OutputError."""
+def check_model_target(target: Path, *, overwrite: bool, compact: bool = False) -> None:
+    """Asked before the work: whether a model folder or an ARPA file may be written.
+
+    compact: whether the model will be compact. Raises OutputError, SettingError.
+    """
     from chainrule.files import check_writable
     from chainrule.store import check_target
 
     if not is_arpa(target):
         check_target(target, overwrite=overwrite)
         return
+    if compact:
+        raise SettingError(f"{target}: an ARPA file has no compact form; name a folder, or leave --compact out")
     if target.is_dir():
         raise OutputError(f"{target}: a folder is in the way; an ARPA model is a file, so choose another name")
     if target.exists() and not overwrite:

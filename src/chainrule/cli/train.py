@@ -60,6 +60,7 @@ def ngram(
     tune: Annotated[
         TextFile | None, Parameter(help="Choose weights, discounts or the constant so that this text is likeliest.")
     ] = None,
+    compact: Annotated[bool, Parameter(negative=(), help="Quantise and pack the model: a fifth of the size.")] = False,
     markers: MarkerRule = "error",
     reading: TextOptions = AS_USUAL,
     mixing: MixOptions = NOT_MIXED,
@@ -79,14 +80,17 @@ def ngram(
     config = smoothing.config(order)
     if config.folder_only and is_arpa(output):
         raise SettingError(f"{output}: {config.folder_only} cannot be written as ARPA; name a folder")
+    if config.folder_only and compact:
+        raise SettingError(f"{config.folder_only} has no compact form; leave --compact out")
     if counts:
         if texts or mixing != NOT_MIXED:
             raise CycloptsError(msg="TEXTS and --counts are both given; a model is made of one or the other.")
         check_read_once(*counts)
-        _train_counts(counts, config, output, tokenizer, overwrite=overwrite, json=json, tune=heldout)
+        counted = counts, config, output, tokenizer
+        _train_counts(*counted, overwrite=overwrite, json=json, tune=heldout, compact=compact)
         return
-    source = mixing.source(texts, reading)
-    _train(source, config, output, tokenizer, markers, overwrite=overwrite, json=json, tune=heldout)
+    trained = mixing.source(texts, reading), config, output, tokenizer, markers
+    _train(*trained, overwrite=overwrite, json=json, tune=heldout, compact=compact)
 
 
 def uniform(
@@ -118,13 +122,16 @@ def _train(
     overwrite: bool,
     json: bool,
     tune: Source | None = None,
+    compact: bool = False,
 ) -> None:
     from chainrule.trained import train
 
-    check_model_target(output, overwrite=overwrite)
+    check_model_target(output, overwrite=overwrite, compact=compact)
     began = time.perf_counter()
     with progress() as told:
         model = train(source, config, tokenizer=tokenizer.config(), markers=markers, progress=told, tune=tune)
+        if compact:
+            model = model.compact(told)
         model.save(output, overwrite=overwrite, progress=told)
     note_repairs(source, *([] if tune is None else [tune]))
     note_mix(source)
@@ -140,17 +147,20 @@ def _train_counts(
     overwrite: bool,
     json: bool,
     tune: Source | None,
+    compact: bool,
 ) -> None:
     from chainrule.files import named_twice
     from chainrule.from_counts import train_counts
 
     if twice := named_twice(counts):
         raise CycloptsError(msg=f"--counts names {twice}; its counts would be doubled.")
-    check_model_target(output, overwrite=overwrite)
+    check_model_target(output, overwrite=overwrite, compact=compact)
     began = time.perf_counter()
     chosen = None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config()
     with progress() as told:
         model = train_counts(counts, config, tokenizer=chosen, progress=told, tune=tune)
+        if compact:
+            model = model.compact(told)
         model.save(output, overwrite=overwrite, progress=told)
     _tell(model, output, began, json=json)
 

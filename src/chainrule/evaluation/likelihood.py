@@ -20,6 +20,7 @@ import numpy as np
 from chainrule import __version__
 from chainrule.evaluation.pricing import priced, priced_stream
 from chainrule.evaluation.resampling import Documents, interval
+from chainrule.evaluation.row_sums import RowSums, row_sums
 from chainrule.evaluation.surprisal import is_white
 from chainrule.progress import Progress, silent
 from chainrule.protocol import END
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.evaluation.pricing import Priced, Prices, Speller
+    from chainrule.protocol import LanguageModel
     from chainrule.text.corpus import Source
     from chainrule.text.restoring import Alignment
     from chainrule.text.tokenizer import Tokenizer
@@ -60,6 +62,7 @@ class Measurement:
     text_log_prob: float  # of the text as a string
     matched: tuple[int, ...] | None
     is_distribution: bool = True  # without it, no figure may be compared with others'
+    row_sums: RowSums | None = None  # of the model's distributions at some places of the text; for n-gram models
     seconds: float
     text_signature: str  # what was measured: must be equal before bits per byte may be compared
     token_signature: str  # the tokens it was cut into: must be equal, too, before perplexities per token may be
@@ -126,7 +129,9 @@ class Measurement:
             "seconds": self.seconds,
         }
         finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}
-        return {**finite, "matched": self.matched and list(self.matched), "signature": self.signature}
+        matched = self.matched and list(self.matched)
+        mean = self.row_sums.mean if self.row_sums and math.isfinite(self.row_sums.mean) else None
+        return {**finite, "matched": matched, "mean_row_sum": mean, "signature": self.signature}
 
 
 def measure(
@@ -138,6 +143,7 @@ def measure(
     *,
     with_lengths: ScoreWithLengths | None = None,
     running: Running | None = None,
+    with_rows: LanguageModel[Any] | None = None,
     ends: bool = True,
     context: str = "line",
     is_distribution: bool = True,
@@ -145,8 +151,9 @@ def measure(
     """The likelihood of a source's documents.
 
     with_lengths: an n-gram model's `score_with_lengths`, for how long its matches are. running: what scores a text in
-    one stream, for a model that sees more than the line. ends: whether the end of each document is predicted and
-    counted. context: what the model knows before a token, for the signature, where nothing runs.
+    one stream, for a model that sees more than the line. with_rows: the model again, where its distributions are to be
+    summed at some places of the text. ends: whether the end of each document is predicted and counted. context: what
+    the model knows before a token, for the signature, where nothing runs.
     is_distribution: whether the model's probabilities sum to one.
     Raises TextError where the source cannot be read or has no text.
     """
@@ -155,6 +162,7 @@ def measure(
     sums: list[_Sums] = []
     words = characters = tokens = oov = impossible = 0
     matched = np.zeros(0, np.int64)
+    sampled: RowSums | None = None
     for block in source.blocks(progress, "evaluating"):
         encoded = tokenizer.encode_block(block)
         sequences = documents_of(encoded.ids)
@@ -164,6 +172,8 @@ def measure(
         else:
             lengths = None
             prices = priced_stream(encoded, speller, *running.score(encoded.ids))
+        if with_rows is not None and sampled is None:
+            sampled = row_sums(with_rows, sequences)
         aligned = tokenizer.align(encoded)
         is_end = encoded.ids == END
         counted = np.ones(is_end.size, np.bool_) if ends else ~is_end
@@ -192,6 +202,7 @@ def measure(
         text_log_prob=math.fsum(text.tolist()),
         matched=tuple(matched.tolist()) if with_lengths else None,
         is_distribution=is_distribution,
+        row_sums=sampled,
         seconds=time.perf_counter() - began,
         text_signature=(f"text:{digest.hexdigest()[:8]}|oov:spelled|predict:tokens{',</s>' * ends}|v:{__version__}"),
         token_signature=f"tok:{tokenizer.name}|loses:{tokenizer.loses}|vocab:{_vocabulary(tokenizer)}",

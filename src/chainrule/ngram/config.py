@@ -8,6 +8,7 @@ from typing import Literal, get_args
 from chainrule.errors import SettingError
 
 MAX_ORDER = 24
+FAST, COMPACT = "fast", "compact"  # the layouts of a table; see table.py and compact.py
 
 Smoothing = Literal[
     "maximum-likelihood",

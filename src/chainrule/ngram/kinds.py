@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import ModelFormatError
+from chainrule.ngram.compact_model import CompactNGramModel
 from chainrule.ngram.kenlm_probing import HashedModel
 from chainrule.ngram.model import NGramModel
 from chainrule.ngram.padded_model import PaddedModel
@@ -24,7 +25,9 @@ def model_of(table: Table, *, begins: str = "one", backoff_weight: float | None 
 
 def measured_as(model: object) -> dict[str, Any]:
     """What measuring should know of a model: how long its matches are, what a document begins with, what it is."""
-    if isinstance(model, NGramModel | HashedModel):
+    if isinstance(model, NGramModel | CompactNGramModel):
+        return {"with_lengths": model.score_with_lengths, "with_rows": model}
+    if isinstance(model, HashedModel):
         return {"with_lengths": model.score_with_lengths}
     if isinstance(model, PaddedModel | StupidBackoff):
         return {

@@ -49,6 +49,15 @@ def check_text_fits(tokens: int, token_bytes: int) -> None:
         )
 
 
+def check_fits(size: int, work: str) -> None:
+    """Raises EstimationError where some work on a model needs more bytes than there are."""
+    at_hand = memory_at_hand()
+    if at_hand is not None and size > at_hand:
+        raise EstimationError(
+            f"{work} needs about {_gigabytes(size)} of memory, and {_gigabytes(at_hand)} are free; {_SAY_MORE}"
+        )
+
+
 def memory_at_hand() -> int | None:
     """Bytes: what CHAINRULE_MEMORY says or the system can give; None where it does not tell. Raises SettingError."""
     if said := os.environ.get("CHAINRULE_MEMORY"):

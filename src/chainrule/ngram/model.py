@@ -104,7 +104,7 @@ class NGramModel:
         check_tokens(stream, self.vocabulary_size)
         stream = stream.astype(np.int32, casting="same_kind", copy=False)
         scores = np.empty(stream.size, np.float32)
-        _run_pieces(score_token, (*self._arrays(), self.order, UNKNOWN, stream), (scores,))
+        run_pieces(score_token, (*self._arrays(), self.order, UNKNOWN, stream), (scores,))
         check_log_probs(scores)
         return [scores[span] for span in spans]
 
@@ -119,7 +119,7 @@ class NGramModel:
         check_tokens(stream, self.vocabulary_size)
         stream = stream.astype(np.int32, casting="same_kind", copy=False)
         scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
-        _run_pieces(score_stream, (*self._arrays(), self.table.slots, self.order, stream), (scores, lengths))
+        run_pieces(score_stream, (*self._arrays(), self.table.slots, self.order, stream), (scores, lengths))
         check_log_probs(scores)
         return scores, lengths
 
@@ -219,7 +219,7 @@ def in_one_stream(
     return stream, [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
 
 
-def _run_pieces(kernel: Callable[..., None], before: tuple[Any, ...], after: tuple[ndarray, ...]) -> None:
+def run_pieces(kernel: Callable[..., None], before: tuple[Any, ...], after: tuple[ndarray, ...]) -> None:
     """Runs a kernel that takes `before`, whose last is the stream, then a range of it, then `after`."""
     pieces = [(*before, start, stop, *after) for start, stop in pieces_of(before[-1])]
     if len(pieces) > 1:
