@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,10 @@ FIXTURES = Path(__file__).parent / "fixtures"
 # The first example of a test may compile kernels, so that a deadline would say nothing.
 settings.register_profile("chainrule", deadline=None, max_examples=50)
 settings.load_profile("chainrule")
+
+# A shell that starts the tests in the background makes them, and all that they start, deaf to Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Encoded(NamedTuple):
