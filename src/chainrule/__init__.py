@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from chainrule.evaluation.likelihood import Measurement
     from chainrule.frequencies import Frequencies
+    from chainrule.from_counts import count_text, train_counts
     from chainrule.jit import set_threads
     from chainrule.mixed import mix
     from chainrule.mixture.config import CacheConfig, MixtureConfig
@@ -70,6 +71,7 @@ _HOMES = {
     "TrainingConfig": "training.config",
     "TransformerConfig": "neural.config",
     "UniformConfig": "uniform",
+    "count_text": "from_counts",
     "load": "model",
     "mix": "mixed",
     "prune_by_entropy": "pruned",
@@ -79,6 +81,7 @@ _HOMES = {
     "set_threads": "jit",
     "split": "text.splits",
     "train": "trained",
+    "train_counts": "from_counts",
 }
 
 __all__ = [
@@ -108,6 +111,7 @@ __all__ = [
     "TrainingConfig",
     "TransformerConfig",
     "UniformConfig",
+    "count_text",
     "load",
     "mix",
     "prune_by_entropy",
@@ -117,6 +121,7 @@ __all__ = [
     "set_threads",
     "split",
     "train",
+    "train_counts",
 ]
 
 
