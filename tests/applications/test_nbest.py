@@ -191,6 +191,7 @@ NO_JSON = "expected one list of hypotheses a line"
         ("a", "0 ||| a ||| LM= 1 ||| nan\n", "a, line 1: the score is nan; expected a finite number"),
         ("a", "0||| a |||| 1\n1||||||||| 1\n0 ||| a ||| ||| 2\n", "a, line 1: found 3 of the fields"),
         ("a", "0|||a||||||1\n1|||||||||1\n0 ||| a ||| ||| 2\n", "a, line 3: the list 0 goes on here, after others"),
+        ("a", "", "a: there is no n-best list in it; at least one is needed"),
         ("a", "so it goes\n", "a: is in no known format of n-best lists"),
         ("a", "utt-1 so it goes\n", "a: has no scores in it; name the files that hold them with --scores"),
         ("a", "NBestList1.0\n", "a: there is no hypothesis in this list"),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from chainrule.progress import Progress
     from chainrule.text.vocabulary import Markers
 
-_SEVERAL = Parameter(consume_multiple=True, negative=())
+_SEVERAL = Parameter(consume_multiple=True, negative=(), show_default=False)
 
 
 @Parameter(name="*")
@@ -97,7 +97,11 @@ def rescore(
     *,
     model: Annotated[
         tuple[str, ...],
-        Parameter(help="A model folder or ARPA file, also NAME=PATH; several times for several.", negative=()),
+        Parameter(
+            help="A model folder or ARPA file, also NAME=PATH; several times for several.",
+            negative=(),
+            show_default=False,
+        ),
     ] = (),
     weighing: WeightOptions = _EQUAL,
     references: Annotated[

@@ -27,6 +27,7 @@ ListFormat = Literal["json", "moses", "kaldi", "espnet", "srilm"]
 LIST_FORMATS: tuple[ListFormat, ...] = ("json", "moses", "kaldi", "espnet", "srilm")
 KEYED: tuple[ListFormat, ...] = ("kaldi", "espnet", "srilm")  # whose other files are keyed by the lists' ids, too
 NO_FILES = ScoreFiles({}, {})
+_EMPTY = "{}: there is no n-best list in it; at least one is needed"
 _NUMBERED = re.compile(r"\S+-[0-9]+(\s|$)")
 
 
@@ -42,6 +43,8 @@ def format_of(name: str, files: ScoreFiles = NO_FILES) -> ListFormat:
     if files.scores or files.costs:
         return "kaldi"
     line = _first_line(name)
+    if not line:
+        raise TextError(_EMPTY.format(name))
     if line.startswith("{"):
         return "json"
     if "|||" in line:
@@ -68,7 +71,7 @@ def read_lists(
             raise TextError(f"{found.place}: the scores are {ours}, but in {first.place} {theirs}; expected the same")
         yield found
     if first is None:
-        raise TextError(f"{name}: there is no n-best list in it; at least one is needed")
+        raise TextError(_EMPTY.format(name))
 
 
 def holds_json(name: str) -> bool:
