@@ -19,6 +19,7 @@ from chainrule.cli.count import count
 from chainrule.cli.evaluate import evaluate
 from chainrule.cli.filter import filter_texts
 from chainrule.cli.generate import generate
+from chainrule.cli.lmplz import lmplz
 from chainrule.cli.mix import mix
 from chainrule.cli.next import next_tokens
 from chainrule.cli.noise import noise
@@ -58,6 +59,7 @@ app.command(noise, name="noise")
 app.command(split, name="split")
 app.command(count, name="count")
 app.command(convert, name="convert")
+app.command(lmplz, name="lmplz")
 app.command(prune, name="prune")
 app.command(mix, name="mix")
 app.command(verify, name="verify")

@@ -40,22 +40,36 @@ def write_arpa(path: str | os.PathLike[str], table: Table, vocabulary: Vocabular
     Raises OutputError; then, and when interrupted, what was there before is still there. Raises ModelFormatError where
     the table is damaged.
     """
+    parts = arpa_parts(table, vocabulary, progress)
+    with replaced(Path(path)) as raw, compressing(raw, path) as file:
+        for part in parts:
+            file.write(part)
+
+
+def arpa_parts(table: Table, vocabulary: Vocabulary, progress: Progress = silent) -> Iterator[bytes | memoryview]:
+    """What an ARPA file is made of, a few MB at a time; each part is to be used before the next is asked for.
+
+    Raises ModelFormatError where the table is damaged.
+    """
     if len(vocabulary) != table.vocabulary_size:
         raise ValueError(f"a vocabulary of {len(vocabulary)} tokens for a table of {table.vocabulary_size} unigrams")
+    return _parts(table, vocabulary, progress)
+
+
+def _parts(table: Table, vocabulary: Vocabulary, progress: Progress) -> Iterator[bytes | memoryview]:
     total = sum(table.level_sizes)
     done = 0
-    with replaced(Path(path)) as raw, compressing(raw, path) as file:
-        file.write(b"\\data\\\n")
-        for order, size in enumerate(table.level_sizes, start=1):
-            file.write(b"ngram %d=%d\n" % (order, size))
-        for order in range(1, table.order + 1):
-            file.write(b"\n\\%d-grams:\n" % order)
-            for lines, ngrams in _formatted(table, vocabulary, order):
-                progress(TASK, done, total)
-                file.write(lines)
-                done += ngrams
-        file.write(b"\n\\end\\\n")
-        progress(TASK, total, total)
+    yield b"\\data\\\n"
+    for order, size in enumerate(table.level_sizes, start=1):
+        yield b"ngram %d=%d\n" % (order, size)
+    for order in range(1, table.order + 1):
+        yield b"\n\\%d-grams:\n" % order
+        for lines, ngrams in _formatted(table, vocabulary, order):
+            progress(TASK, done, total)
+            yield lines
+            done += ngrams
+    yield b"\n\\end\\\n"
+    progress(TASK, total, total)
 
 
 def _formatted(table: Table, vocabulary: Vocabulary, order: int) -> Iterator[tuple[memoryview, int]]:

@@ -7,6 +7,7 @@ structuring probabilistic dependences in stochastic language modelling (1994), f
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ from chainrule.progress import Progress, silent
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Int
+    from jaxtyping import Bool, Int
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
@@ -36,19 +37,31 @@ FALLBACK = (0.5, 1.0, 1.5)
 FALLBACK_OF_ONE = 0.75
 
 
-def modified_kneser_ney(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
+def modified_kneser_ney(
+    counts: Counts,
+    config: NGramConfig,
+    progress: Progress = silent,
+    *,
+    fallback: tuple[float, float, float] = FALLBACK,
+    dropped: Bool[ndarray, " nodes"] | None = None,
+    words: int | None = None,
+) -> Estimates:
     """p(w|h) = (a(hw) - D(a(hw))) / sum_v a(hv) + gamma(h) p(w|h'), with D1, D2, D3+ for each order.
 
-    a: `adjusted_counts`. Chen and Goodman (1998), modified Kneser-Ney. Raises EstimationError under
-    config.strict_discounts.
+    a: `adjusted_counts`. Chen and Goodman (1998), modified Kneser-Ney. fallback: D1, D2, D3+ of an order whose own
+    cannot be estimated. dropped: n-grams that are pruned whatever their counts. words: as `interpolated_by_discounts`
+    has it. Raises EstimationError under config.strict_discounts.
     """
     last_counts = _raw_counts_of_last_suffixes(counts) if config.kenlm_compatible else {}
 
     def discounts_at(order: int, adjusted: Int[ndarray, " ngrams"]) -> Discounts:
         last = last_counts.get(order) if order < counts.order else None
-        return estimated_discounts(order, _counts_of_counts(adjusted, counts.level(order).start, last))
+        return estimated_discounts(order, _counts_of_counts(adjusted, counts.level(order).start, last), fallback)
 
-    return interpolated_by_discounts(counts, config, partial(adjusted_counts, counts), discounts_at, progress)
+    never = counts.counts.dtype.type(-1)
+    pruned = counts if dropped is None else replace(counts, counts=np.where(dropped, never, counts.counts))
+    adjusted_at = partial(adjusted_counts, counts)
+    return interpolated_by_discounts(pruned, config, adjusted_at, discounts_at, progress, words=words)
 
 
 def modified_kneser_ney_backoff(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
@@ -92,19 +105,20 @@ def adjusted_counts(counts: Counts, order: int) -> Int[ndarray, " ngrams"]:
     return adjusted
 
 
-def estimated_discounts(order: int, n: Sequence[int]) -> Discounts:
+def estimated_discounts(
+    order: int, n: Sequence[int], fallback: tuple[float, float, float] = FALLBACK
+) -> Discounts:
     """D(j) = j - (j+1) y n(j+1) / n(j) with y = n1 / (n1 + 2 n2), or the fallback with the reason.
 
     Chen and Goodman (1998), modified Kneser-Ney. n: how many n-grams have an adjusted count of 1, 2, 3, 4.
     """
-    fallback = str(FALLBACK)
     for count in (1, 2, 3):
         if n[count - 1] == 0:
             return Discounts(
                 order,
-                FALLBACK,
-                f"order {order}: no {order}-gram has an adjusted count of {count}, so no discount can be estimated",
                 fallback,
+                f"order {order}: no {order}-gram has an adjusted count of {count}, so no discount can be estimated",
+                str(fallback),
             )
     y = n[0] / (n[0] + 2 * n[1])
     values = tuple(j - (j + 1) * y * n[j] / n[j - 1] for j in (1, 2, 3))
@@ -112,9 +126,9 @@ def estimated_discounts(order: int, n: Sequence[int]) -> Discounts:
         if not 0 <= value <= j:
             return Discounts(
                 order,
-                FALLBACK,
-                f"order {order}: the discount for a count of {j} would be {value:.4g}, outside 0 to {j}",
                 fallback,
+                f"order {order}: the discount for a count of {j} would be {value:.4g}, outside 0 to {j}",
+                str(fallback),
             )
     return Discounts(order, (values[0], values[1], values[2]))
 

@@ -82,13 +82,18 @@ def interpolated_by_discounts(
     adjusted_at: Adjusted,
     discounts_at: Callable[[int, Int[ndarray, " ngrams"]], Discounts],
     progress: Progress = silent,
+    *,
+    words: int | None = None,
 ) -> Estimates:
     """p(w|h) = (a(hw) - D(a(hw))) / sum_v a(hv) + gamma(h) p(w|h'), for all orders.
 
-    gamma(h) holds all that was discounted and pruned after h. discounts_at: of an order and its counts, one value for
-    all counts or three. Raises EstimationError under config.strict_discounts.
+    gamma(h) holds all that was discounted and pruned after h; what has a negative count in `counts` is pruned at any
+    order. discounts_at: of an order and its counts, one value for all counts or three. words: how many share in the
+    uniform distribution, if not all but <s>. Raises EstimationError under config.strict_discounts.
     """
     passes = _Passes(counts, config, np.float32)
+    if words is not None and config.interpolate_unigrams:
+        passes.probs[ROOT] = 1 / words
     for order in passes.orders(progress):
         adjusted = adjusted_at(order)
         values = passes.checked(discounts_at(order, adjusted)).values
@@ -251,7 +256,7 @@ class _Passes:
 
     def _finish_unigrams(self) -> None:
         unigrams = self.counts.level(1)
-        probs, seen = self.probs[unigrams], self.counts.counts[unigrams] > 0
+        probs, seen = self.probs[unigrams], self.counts.counts[unigrams] != 0
         if not self.config.interpolate_unigrams:
             unseen = ~seen  # a tokenizer's alphabet or a given list may hold types that the text has not
             unseen[UNKNOWN], unseen[BEGIN] = True, False

@@ -1,0 +1,161 @@
+"""chainrule lmplz: takes the flags of KenLM's lmplz, for scripts that call it: a text in, an ARPA file out."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.cli.arguments import WholeNumber
+from chainrule.cli.screen import progress
+
+if TYPE_CHECKING:
+    from chainrule.ngram.config import NGramConfig
+
+_UNUSED = "Taken, and of no effect: "
+_SWITCHES = {"": True, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
+
+
+def _several(*names: str, help: str) -> Parameter:  # noqa: A002
+    return Parameter(name=names, help=help, consume_multiple=True, negative=())
+
+
+def lmplz(
+    *,
+    order: Annotated[int, WholeNumber, Parameter(name=("--order", "-o"), help="Of the model.")],
+    text: Annotated[Path | None, Parameter(name="--text", help="A text, a line a sentence; else standard input.")] = None,
+    arpa: Annotated[Path | None, Parameter(name="--arpa", help="Where to write; else standard output.")] = None,
+    prune: Annotated[
+        tuple[int, ...],
+        WholeNumber,
+        _several("--prune", help="Drop n-grams seen at most this often, by order; the last number repeats: 0 0 1."),
+    ] = (),
+    discount_fallback: Annotated[
+        tuple[float, ...] | None,
+        _several(
+            "--discount_fallback",
+            help="What to take where discounts cannot be estimated: at most three numbers, without any 0.5 1 1.5.",
+        ),
+    ] = None,
+    limit_vocab_file: Annotated[
+        Path | None,
+        Parameter(name="--limit_vocab_file", help="Words, white space between; n-grams with others are dropped."),
+    ] = None,
+    interpolate_unigrams: Annotated[
+        tuple[str, ...], _several("--interpolate_unigrams", help="0: the mass of unseen words is all <unk>'s.")
+    ] = (),
+    skip_symbols: Annotated[
+        bool, Parameter(name="--skip_symbols", negative=(), help="Take <s>, </s> and <unk> in the text as white space.")
+    ] = False,
+    vocab_pad: Annotated[
+        int, WholeNumber, Parameter(name="--vocab_pad", help="Price <unk> as if there were at least so many words.")
+    ] = 0,
+    verbose_header: Annotated[
+        bool, Parameter(name="--verbose_header", negative=(), help="Begin the file with notes on the text.")
+    ] = False,
+    memory: Annotated[str, Parameter(name=("--memory", "-S"), help=f"{_UNUSED}what is needed is taken.")] = "",
+    temp_prefix: Annotated[
+        str, Parameter(name=("--temp_prefix", "-T"), help=f"{_UNUSED}there are no temporary files.")
+    ] = "",
+    minimum_block: Annotated[str, Parameter(name="--minimum_block", help=f"{_UNUSED}so is this.")] = "",
+    sort_block: Annotated[str, Parameter(name="--sort_block", help=f"{_UNUSED}so is this.")] = "",
+    block_count: Annotated[str, Parameter(name="--block_count", help=f"{_UNUSED}so is this.")] = "",
+    vocab_estimate: Annotated[str, Parameter(name="--vocab_estimate", help=f"{_UNUSED}so is this.")] = "",
+    renumber: Annotated[bool, Parameter(name="--renumber", negative=(), help=f"{_UNUSED}an ARPA file has no ids.")] = False,
+    intermediate: Annotated[str | None, Parameter(name="--intermediate", help="Refused: use chainrule train.")] = None,
+    collapse_values: Annotated[
+        bool, Parameter(name="--collapse_values", negative=(), help="Refused: nothing here reads such files.")
+    ] = False,
+) -> None:
+    """KenLM's lmplz: a text to an ARPA file, for scripts that call it so.
+
+    Its n-grams and numbers, in another order of lines. Words are what is between
+    white space. The exit status is 0 where all went well; progress shows on a
+    terminal only.
+    """
+    from chainrule.files import replaced
+    from chainrule.ngram.arpa_writing import arpa_parts
+    from chainrule.ngram.lmplz import lmplz_table
+    from chainrule.text.corpus import Corpus
+    from chainrule.text.streams import STANDARD_INPUT
+    from chainrule.trained import tokenized
+
+    for flag, is_given in (("--intermediate", intermediate is not None), ("--collapse_values", collapse_values)):
+        if is_given:
+            _refuse(flag)
+    config = _config(order, prune, interpolate_unigrams, vocab_pad)
+    fallback = None if discount_fallback is None else _fallback(discount_fallback)
+    allowed = None if limit_vocab_file is None else frozenset(_bytes_of(limit_vocab_file).split())
+    source = Corpus.of(STANDARD_INPUT if text is None else text)
+    with progress() as told:
+        tokenizer, stream, _ = tokenized(source, "whitespace", "skip" if skip_symbols else "error", told)
+        table, vocabulary = lmplz_table(
+            stream,
+            tokenizer.vocabulary,
+            config,
+            told,
+            unigram_threshold=prune[0] if prune else 0,
+            allowed=allowed,
+            fallback=fallback,
+            least_words=vocab_pad,
+        )
+        with ExitStack() as stack:
+            file = sys.stdout.buffer if arpa is None else stack.enter_context(replaced(arpa))
+            if verbose_header:
+                tokens = int((stream > 2).sum() + (stream == 0).sum())
+                name = "stdin" if text is None else str(text.absolute())
+                header = f"# Input file: {name}\n# Token count: {tokens}\n# Smoothing: Modified Kneser-Ney\n"
+                file.write(header.encode("utf-8", "surrogateescape"))
+            for part in arpa_parts(table, vocabulary, told):
+                file.write(part)
+
+
+def _config(
+    order: int, prune: tuple[int, ...], interpolate_unigrams: tuple[str, ...], vocab_pad: int
+) -> NGramConfig:
+    """Raises CycloptsError, SettingError."""
+    from chainrule.ngram.config import NGramConfig
+
+    switch = interpolate_unigrams[0] if len(interpolate_unigrams) == 1 else ""
+    if len(interpolate_unigrams) > 1 or switch not in _SWITCHES:
+        raise CycloptsError(msg=f"--interpolate_unigrams takes 0 or 1, not {' '.join(interpolate_unigrams)}.")
+    if vocab_pad and not _SWITCHES[switch]:
+        raise CycloptsError(msg="--vocab_pad is of use only where unigrams are interpolated.")
+    if list(prune) != sorted(prune) or len(prune) > order or (prune and prune[0] < 0):
+        raise CycloptsError(msg=f"--prune takes at most {order} numbers that do not fall, one for each order.")
+    return NGramConfig(
+        order=order,
+        prune=(0, *(prune[1:] or prune[:1]))[:order],
+        interpolate_unigrams=_SWITCHES[switch],
+        kenlm_compatible=True,
+    )
+
+
+def _fallback(given: tuple[float, ...]) -> tuple[float, float, float]:
+    """Raises CycloptsError."""
+    given = given or (0.5, 1.0, 1.5)
+    first, second, third = (given[min(i, len(given) - 1)] for i in range(3))
+    if len(given) > 3 or not (0 <= first <= 1 and 0 <= second <= 2 and 0 <= third <= 3):
+        raise CycloptsError(
+            msg="--discount_fallback takes at most three numbers, for counts of 1, 2, and 3 and more: up to 1, 2 and 3."
+        )
+    return first, second, third
+
+
+def _bytes_of(path: Path) -> bytes:
+    """Raises TextError."""
+    from chainrule.errors import TextError
+
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise TextError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _refuse(flag: str) -> NoReturn:
+    from chainrule.errors import SettingError
+
+    raise SettingError(f"{flag} is for KenLM's own later steps, which are not here; leave it out to get an ARPA file")
