@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_every_command_runs_in_order(folder: Path) -> None:
 
 def test_the_python_runs_and_gives_what_its_comments_say(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    (code,) = blocks("python")
+    code = blocks("python")[0]
     names: dict[str, object] = {}
     values = {}
     for statement in code.strip().splitlines():
@@ -84,6 +85,15 @@ def test_the_python_runs_and_gives_what_its_comments_say(folder: Path, monkeypat
     assert all(completion.text.startswith("S") for completion in values["complete"])
     assert len(values["generate"]) == 5
     assert all(text.startswith("I visited San") for text in values["generate"])
+
+
+def test_the_python_for_those_who_come_from_kenlm_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setitem(sys.modules, "kenlm", None)  # put back after the test
+    names: dict[str, Any] = {}
+    exec(blocks("python")[1], names)
+    assert names["kenlm"].__name__ == "chainrule.kenlm"
+    assert names["after"] != names["state"]
 
 
 @pytest.mark.parametrize("page", PAGES)

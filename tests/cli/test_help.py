@@ -87,6 +87,10 @@ VERBS = {
     "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache"}
     | {"--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,
+    "lmplz": {"--order", "--text", "--arpa", "--prune", "--discount_fallback", "--limit_vocab_file"}
+    | {"--interpolate_unigrams", "--skip_symbols", "--vocab_pad", "--verbose_header", "--memory", "--temp_prefix"}
+    | {"--minimum_block", "--sort_block", "--block_count", "--vocab_estimate", "--renumber", "--intermediate"}
+    | {"--collapse_values"},
     "prune": {"MODEL", "--output", "--entropy", "--to-ngrams", "--vocabulary", "--for-text", "--histories"}
     | {"--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,

@@ -46,7 +46,7 @@ _READ = (
 _FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
 TextFiles = Annotated[str, _FILE, Parameter(help=f"Text, a line a document: files, also {_READ}", required=True)]
 TextFile = Annotated[str, _FILE, Parameter(help=f"Text, a line a document: a file, also {_READ}")]
-ModelPath = Annotated[Path, Parameter(help="A model folder, or an ARPA file.")]
+ModelPath = Annotated[Path, Parameter(help="A model folder, an ARPA file, or a binary of KenLM's.")]
 Output = Annotated[Path, Parameter(name=("--output", "-o"), help="The folder to write to.")]
 ModelOutput = Annotated[
     Path,

@@ -1,4 +1,4 @@
-"""chainrule convert SOURCE TARGET: between model folders and ARPA files."""
+"""chainrule convert SOURCE TARGET: between model folders and ARPA files, and from KenLM's binaries."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def convert(
     ] = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Between model folders and ARPA files, fast and compact ones.
+    """Between model folders, fast and compact, and ARPA files; and from KenLM's binaries.
 
-    An ARPA file does not say how its text was cut into tokens. The marks of our
+    Such a file does not say how its text was cut into tokens. The marks of our
     own tokenizers are recognised; else it is taken to be cut at white space.
     A compact model becomes a fast one without --compact; its probabilities stay
     quantised.

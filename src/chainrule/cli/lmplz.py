@@ -19,14 +19,16 @@ _UNUSED = "Taken, and of no effect: "
 _SWITCHES = {"": True, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 
 
-def _several(*names: str, help: str) -> Parameter:  # noqa: A002
+def _several(*names: str, help: str) -> Parameter:
     return Parameter(name=names, help=help, consume_multiple=True, negative=())
 
 
 def lmplz(
     *,
     order: Annotated[int, WholeNumber, Parameter(name=("--order", "-o"), help="Of the model.")],
-    text: Annotated[Path | None, Parameter(name="--text", help="A text, a line a sentence; else standard input.")] = None,
+    text: Annotated[
+        Path | None, Parameter(name="--text", help="A text, a line a sentence; else standard input.")
+    ] = None,
     arpa: Annotated[Path | None, Parameter(name="--arpa", help="Where to write; else standard output.")] = None,
     prune: Annotated[
         tuple[int, ...],
@@ -64,7 +66,9 @@ def lmplz(
     sort_block: Annotated[str, Parameter(name="--sort_block", help=f"{_UNUSED}so is this.")] = "",
     block_count: Annotated[str, Parameter(name="--block_count", help=f"{_UNUSED}so is this.")] = "",
     vocab_estimate: Annotated[str, Parameter(name="--vocab_estimate", help=f"{_UNUSED}so is this.")] = "",
-    renumber: Annotated[bool, Parameter(name="--renumber", negative=(), help=f"{_UNUSED}an ARPA file has no ids.")] = False,
+    renumber: Annotated[
+        bool, Parameter(name="--renumber", negative=(), help=f"{_UNUSED}an ARPA file has no ids.")
+    ] = False,
     intermediate: Annotated[str | None, Parameter(name="--intermediate", help="Refused: use chainrule train.")] = None,
     collapse_values: Annotated[
         bool, Parameter(name="--collapse_values", negative=(), help="Refused: nothing here reads such files.")
