@@ -117,9 +117,7 @@ def lmplz(
                 file.write(part)
 
 
-def _config(
-    order: int, prune: tuple[int, ...], interpolate_unigrams: tuple[str, ...], vocab_pad: int
-) -> NGramConfig:
+def _config(order: int, prune: tuple[int, ...], interpolate_unigrams: tuple[str, ...], vocab_pad: int) -> NGramConfig:
     """Raises CycloptsError, SettingError."""
     from chainrule.ngram.config import NGramConfig
 

@@ -105,9 +105,7 @@ def adjusted_counts(counts: Counts, order: int) -> Int[ndarray, " ngrams"]:
     return adjusted
 
 
-def estimated_discounts(
-    order: int, n: Sequence[int], fallback: tuple[float, float, float] = FALLBACK
-) -> Discounts:
+def estimated_discounts(order: int, n: Sequence[int], fallback: tuple[float, float, float] = FALLBACK) -> Discounts:
     """D(j) = j - (j+1) y n(j+1) / n(j) with y = n1 / (n1 + 2 n2), or the fallback with the reason.
 
     Chen and Goodman (1998), modified Kneser-Ney. n: how many n-grams have an adjusted count of 1, 2, 3, 4.
