@@ -249,6 +249,7 @@ def _opened(path: str) -> tuple[Scorer, Vocabulary, Record]:
     """Raises ChainruleError, OSError."""
     from chainrule.model import load
     from chainrule.ngram.arpa import read_arpa
+    from chainrule.ngram.compact_model import CompactNGramModel
     from chainrule.ngram.incremental import record_of_table
     from chainrule.ngram.kenlm_binary import is_binary
     from chainrule.ngram.kenlm_probing import HashedModel
@@ -266,7 +267,7 @@ def _opened(path: str) -> tuple[Scorer, Vocabulary, Record]:
         language_model = NGramModel(table)
     if isinstance(language_model, HashedModel):
         return language_model, vocabulary, language_model.record
-    if not isinstance(language_model, NGramModel):
+    if not isinstance(language_model, NGramModel | CompactNGramModel):
         raise ModelFormatError(f"{path}: a model of family {model.family!r}; expected one of n-grams")
     return language_model, vocabulary, record_of_table(language_model.table, vocabulary)
 
