@@ -1,0 +1,114 @@
+"""The compact layout beside KenLM's quantised trie: size, perplexity, row sums, and processor time a token.
+
+    python bench/compact.py lm/ test.txt [--trie model.trie] [--runs 3]
+
+lm/ is a fast n-gram model cut at white space. The trie is what `build_binary -q 8 -b 8 -a 22 trie` makes of the same
+model; `query` has to be on the PATH. Times are of one thread, user time alone, and take turns, so that what else the
+machine does meets all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import resource
+import shutil
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import chainrule
+from chainrule.ngram.compact_model import CompactNGramModel
+from chainrule.ngram.model import NGramModel
+from chainrule.progress import silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("test", type=Path)
+    parser.add_argument("--trie", type=Path)
+    parser.add_argument("--runs", type=int, default=3)
+    options = parser.parse_args()
+    chainrule.set_threads(1)
+    fast = chainrule.load(options.model)
+    with tempfile.TemporaryDirectory() as folder:
+        small_folder = Path(folder) / "small"
+        built = user_seconds(lambda: fast.compact().save(small_folder))
+        small = chainrule.load(small_folder)
+        compare(options, fast, small, size_of(small_folder), built)
+
+
+def compare(
+    options: argparse.Namespace, fast: chainrule.Model, small: chainrule.Model, size: int, built: float
+) -> None:
+    """Prints the table."""
+    blocks = chainrule.Corpus.of(options.test).blocks(silent, "reading")
+    stream = np.concatenate([fast.tokenizer.encode_block(block).ids for block in blocks])
+    models = fast.language_model, small.language_model
+    assert isinstance(models[0], NGramModel)
+    assert isinstance(models[1], CompactNGramModel)
+    ngrams = sum(models[0].level_sizes)
+    for model in models:
+        model.score_stream(stream)  # compiled, and the pages read
+    taken: dict[str, list[float]] = {"fast": [], "compact": [], "trie": []}
+    perplexity = {}
+    for _ in range(options.runs):
+        for name, model in zip(("fast", "compact"), models, strict=True):
+            taken[name].append(user_seconds(lambda model=model: model.score_stream(stream)))
+        if options.trie and shutil.which("query"):
+            said, seconds = queried(options.trie, options.test)
+            taken["trie"].append(seconds)
+            perplexity["trie"] = said
+    print(f"{ngrams:,} n-grams, {stream.size:,} tokens; compacting and saving took {built:.1f} s of processor time")
+    print("| layout | bytes | bytes an n-gram | perplexity | mean row sum | tokens/s | ns a token |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for name, model, bytes_ in (("fast", fast, size_of(options.model)), ("compact", small, size)):
+        told = model.evaluate(options.test)
+        assert told.row_sums is not None
+        sums = f"{told.row_sums.mean:.7f}"
+        print(row(name, bytes_, ngrams, told.perplexity, sums, statistics.median(taken[name]) / stream.size))
+    if taken["trie"]:
+        seconds = statistics.median(taken["trie"]) / stream.size
+        print(row("KenLM's trie, query", options.trie.stat().st_size, ngrams, perplexity["trie"], "", seconds))
+
+
+def row(name: str, size: int, ngrams: int, perplexity: float, sums: str, seconds: float) -> str:
+    return (
+        f"| {name} | {size:,} | {size / ngrams:.2f} | {perplexity:.4f} | {sums} | {1 / seconds:,.0f} "
+        f"| {1e9 * seconds:.0f} |"
+    )
+
+
+def queried(trie: Path, text: Path) -> tuple[float, float]:
+    """The perplexity, unknown tokens included, and the user time of KenLM's query; cutting the text is part of it."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    with open(text, "rb") as lines:
+        told = subprocess.run(
+            ["query", "-v", "summary", str(trie)], stdin=lines, check=True, capture_output=True, text=True
+        )
+    seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    found = re.search(r"Perplexity including OOVs:\s*(\S+)", told.stdout)
+    assert found is not None
+    return float(found[1]), seconds
+
+
+def user_seconds(work: Callable[[], object]) -> float:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    work()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_utime - before
+
+
+def size_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+if __name__ == "__main__":
+    main()
