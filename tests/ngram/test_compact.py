@@ -256,6 +256,14 @@ def test_nonsense_in_the_arrays_gives_numbers_or_an_error(seed: int) -> None:
         assert not np.isnan(np.concatenate([np.ravel(part) for part in found])).any()
 
 
+def test_a_damaged_compact_table_is_not_unpacked() -> None:
+    whole = compacted(trained(3))
+    bits = np.full_like(whole.bits, 0x5555555555555555)
+    broken = CompactTable.from_arrays(list(whole.level_sizes), list(whole.run_bits), {**whole.arrays(), "bits": bits})
+    with pytest.raises(ModelFormatError, match="damaged"):
+        unpacked(broken)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_a_damaged_table_is_refused(seed: int) -> None:
     table = wild_table(seed)

@@ -121,7 +121,7 @@ def _packed(
 def unpacked(compact: CompactTable, progress: Progress = silent) -> Table:
     """The fast layout of a compact table; its numbers stay quantised.
 
-    Raises EstimationError where there is not enough memory.
+    Raises ModelFormatError where the table is damaged, EstimationError where there is not enough memory.
     """
     sizes = compact.level_sizes
     nodes, inner = 1 + sum(sizes), 1 + sum(sizes[:-1])
@@ -138,7 +138,7 @@ def unpacked(compact: CompactTable, progress: Progress = silent) -> Table:
         links, own_scales = np.zeros(sizes[order - 1], kind), np.zeros(sizes[order - 2])
         contexts_end = 1 + sum(sizes[: order - 1])
         begin[contexts_end] = contexts_end + sizes[order - 1]
-        run(
+        whole = run(
             unpack,
             *compact.parts,
             where,
@@ -153,6 +153,8 @@ def unpacked(compact: CompactTable, progress: Progress = silent) -> Table:
             links,
             own_scales,
         )
+        if not whole:
+            raise ModelFormatError(_DAMAGED)
         suffixes, scales, first = links, own_scales, 1 + sum(sizes[: order - 2])
         done += sizes[order - 1]
     progress("unpacking", done, done)

@@ -13,6 +13,7 @@ from chainrule.ngram.compact_bits_kernels import read_bits, width_of, write_bits
 from chainrule.ngram.compact_query_kernels import (
     BEGINS,
     CHILD,
+    CHILDREN,
     CONTEXTS,
     FEW,
     FIRST,
@@ -200,13 +201,13 @@ def unpack(
     log_backoffs: Array,
     links: Array,
     scales: Array,
-) -> None:
+) -> bool:
     """Writes the contexts whose row of the layout `where` is, and their children of `order`, as `table.py` has them.
 
     suffixes, scales: of the contexts. scales_below: of all contexts that are a word shorter, from `first_below` on.
-    links: the children's suffixes.
+    links: the children's suffixes. False where a child has no place or no suffix: the table is damaged.
     """
-    count = _OPENED_AT_ONCE
+    count, node = _OPENED_AT_ONCE, where[CHILD]
     contexts, everywhere = np.empty(count, np.int64), np.arange(count)
     opened, below = np.empty((count, OPEN), np.int64), np.zeros((count, OPEN), np.int64)
     for start in range(0, where[CONTEXTS], count):
@@ -221,10 +222,14 @@ def unpack(
             scale = scales_below[suffixes[start + i] - first_below]
             log_backoffs[contexts[i]] = backoff_of(unigrams, probs, codes, bits, order, opened[i], below[i], scale)
             begin[contexts[i]] = opened[i, BEGINS]
+            if opened[i, BEGINS] != node:
+                return False
             for k in range(opened[i, SIZE]):
-                node = opened[i, BEGINS] + k
                 rank = read_bits(bits, opened[i, PLACE] + k * opened[i, WIDTH], opened[i, WIDTH])
-                link = below[i, BEGINS] + min(rank, max(below[i, SIZE] - 1, 0))
-                links[node - where[CHILD]] = link
-                words[node] = words[link]
+                if rank >= below[i, SIZE]:
+                    return False
+                links[node - where[CHILD]] = below[i, BEGINS] + rank
+                words[node] = words[below[i, BEGINS] + rank]
                 log_probs[node] = values[order - 2, codes[node - 1 - unigrams.size]] + scales[start + i]
+                node += 1
+    return node == where[CHILD] + where[CHILDREN]
