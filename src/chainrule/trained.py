@@ -8,7 +8,7 @@ import sys
 import time
 from contextlib import nullcontext
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +102,7 @@ def train(
         learner, stream, left_out = tokenized(
             source, tokenizer, markers, progress, lambda n: check_text_fits(n, FAMILIES[family].token_bytes), file
         )
-    speller_learnt = started(lambda: learnt_speller(learner, stream, config, left_out))
+    speller_learnt = cache(started(lambda: learnt_speller(learner, stream, config, left_out)))
     learnt_from, kept = stream, None
     if in_steps:
         training = training or TrainingConfig()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import MISSING, field, fields, make_dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from cyclopts import Parameter
 
@@ -74,13 +74,21 @@ def _shown(default: Any, _: object) -> str:
 
 
 if TYPE_CHECKING:
-    TransformerFlags: TypeAlias = Any
-    RecurrentFlags: TypeAlias = Any
-    TrainingFlags: TypeAlias = Any
+
+    class TransformerFlags:
+        """All fields may be left out."""
+
+    class RecurrentFlags:
+        """All fields may be left out."""
+
+    class TrainingFlags:
+        """All fields may be left out."""
 else:
     TransformerFlags = flags_of(TransformerConfig)
     RecurrentFlags = flags_of(RecurrentConfig)
     TrainingFlags = flags_of(TrainingConfig)
+
+AS_RECOMMENDED, PRESET_ALONE, DEFAULT_LSTM = TrainingFlags(), TransformerFlags(), RecurrentFlags()
 
 Preset = Annotated[
     Literal["vaswani", "gpt2", "palm", "llama", "modern"],
@@ -108,8 +116,8 @@ def transformer(
     preset: Preset = "modern",
     valid: ValidationFile = None,
     resume: Resume = False,
-    training: TrainingFlags = None,
-    network: TransformerFlags = None,
+    training: TrainingFlags = AS_RECOMMENDED,
+    network: TransformerFlags = PRESET_ALONE,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     markers: MarkerRule = "error",
     reading: TextOptions = AS_USUAL,
@@ -144,8 +152,8 @@ def recurrent(
     output: Output,
     valid: ValidationFile = None,
     resume: Resume = False,
-    training: TrainingFlags = None,
-    network: RecurrentFlags = None,
+    training: TrainingFlags = AS_RECOMMENDED,
+    network: RecurrentFlags = DEFAULT_LSTM,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     markers: MarkerRule = "error",
     reading: TextOptions = AS_USUAL,
@@ -177,7 +185,7 @@ def recurrent(
 
 def _given(flags: Any) -> dict[str, Any]:
     """What was said of a configuration's fields."""
-    values = {} if flags is None else {each.name: getattr(flags, each.name) for each in fields(flags)}
+    values = {each.name: getattr(flags, each.name) for each in fields(flags)}
     return {name: value for name, value in values.items() if value not in (None, ())}
 
 

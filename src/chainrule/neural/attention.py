@@ -33,6 +33,10 @@ class Sight(NamedTuple):
 
 def attend(query: Tensor, key: Tensor, value: Tensor, sight: Sight, dropout: float = 0.0) -> Tensor:
     """softmax(Q K^T / sqrt(d)) V. query: (B, H, T, d); key, value: (B, K, S, d) -> (B, H, T, d)."""
+    if query.device.type == "cpu" and torch.is_autocast_enabled("cpu"):  # the kernel is slower in bfloat16 there
+        with torch.autocast("cpu", enabled=False):
+            mask = sight.mask.float() if sight.mask is not None and sight.mask.is_floating_point() else sight.mask
+            return attend(query.float(), key.float(), value.float(), sight._replace(mask=mask), dropout)
     if sight.blocks is not None:
         return attend_in_blocks(query, key, value, sight, dropout)
     heads, key_heads = query.shape[1], key.shape[1]

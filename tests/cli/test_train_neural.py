@@ -1,0 +1,129 @@
+"""Networks from the command line: trained, resumed, and used by every verb."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+import chainrule as package
+from chainrule.cli.training_screen import described
+from chainrule.training.reports import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TINY = ["--tokenizer", "character", "--layers", 1, "--width", 16, "--context", 8, "--batch", 4, "--compile", "no"]
+QUICK = [*TINY, "--precision", "float32", "--steps", 4]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    package.set_threads(1)
+    torch.set_num_threads(1)
+    yield
+    package.set_threads(None)
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("family", ["transformer", "recurrent"])
+def test_a_network_is_trained_and_every_verb_uses_it(
+    family: str, chainrule, corpus: Path, heldout: Path, tmp_path: Path
+) -> None:
+    lm = tmp_path / "lm"
+    result = chainrule("train", family, corpus, "-o", lm, "--valid", heldout, *QUICK)
+    assert result.status == 0, result.err
+    assert f"{family} model of" in result.out
+    assert "bits per byte" in result.out
+    assert "step 4 of 4" in result.err
+    assert {path.name.split("-")[0] for path in lm.iterdir()} == {*("arrays", "config.json", "README.md", "log.jsonl")}
+    told = json.loads((lm / "config.json").read_text())["record"]["validation"]
+    found = chainrule("evaluate", lm, heldout, "--json").json
+    assert found["bits_per_byte"] == pytest.approx(told["bits_per_byte"], abs=0.1)
+    assert "context:stream" in found["signature"]
+    assert len(chainrule("score", lm, heldout).lines) == 102
+    assert len(chainrule("next", lm, "a", "--top", 3).lines) == 4
+    assert len(chainrule("generate", lm, "a", "-n", 2, "--max-tokens", 5, "--seed", 1).lines) == 2
+    assert chainrule("verify", lm).status == 0
+    assert "cannot be written as ARPA" in chainrule("convert", lm, tmp_path / "lm.arpa").error
+    assert chainrule("convert", lm, tmp_path / "copy").status == 0
+
+
+def test_a_finished_model_is_not_lost_by_mistake_and_checkpoints_are_gone(
+    chainrule, corpus: Path, tmp_path: Path
+) -> None:
+    lm = tmp_path / "lm"
+    assert chainrule("train", "recurrent", corpus, "-o", lm, *QUICK).status == 0
+    assert "there is a model already" in chainrule("train", "recurrent", corpus, "-o", lm, *QUICK).error
+    again = chainrule("train", "recurrent", corpus, "-o", lm, *QUICK, "--overwrite", "--json")
+    assert again.json["steps"] == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--steps", 3, "--minutes", 1], "steps and minutes are both given"),
+        (["--heads", 3], "cannot be divided among 3 heads"),
+        (["--context", 100_000], "fewer than the 100,000 that are seen at once"),
+        (["--valid-share", 0.9], "valid_share is 0.9"),
+        (["--device", "cuda:97"], "device 'cuda:97' cannot be used here"),
+        (["--learning-rate", -1], "learning_rate is -1"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_line(
+    arguments: list[object], message: str, chainrule, corpus: Path, tmp_path: Path
+) -> None:
+    settings = [] if "--steps" in arguments else ["--steps", 2]
+    result = chainrule(
+        *("train", "transformer", corpus, "-o", tmp_path / "lm", "--tokenizer", "character"), *settings, *arguments
+    )
+    assert message in result.error
+    assert result.status == 1
+
+
+def test_a_text_that_is_too_short_to_validate_on_is_an_error(chainrule, tmp_path: Path) -> None:
+    (tmp_path / "short.txt").write_text("ab\n")
+    told = chainrule("train", "recurrent", tmp_path / "short.txt", "-o", tmp_path / "lm", *QUICK).error
+    assert "is nothing to validate on" in told
+    assert "--valid-share 0" in told
+
+
+def test_a_preset_is_changed_by_flags(chainrule, corpus: Path, tmp_path: Path) -> None:
+    lm = tmp_path / "lm"
+    chainrule("train", "transformer", corpus, "-o", lm, "--preset", "gpt2", "--heads", 2, "--no-tied", *QUICK)
+    network = json.loads((lm / "config.json").read_text())["settings"]["network"]
+    assert (network["positions"], network["tied"], network["heads"]) == ("learned", False, 2)
+
+
+def test_settings_of_networks_are_refused_for_what_is_counted(corpus: Path) -> None:
+    with pytest.raises(package.SettingError, match="a model of family ngram is counted"):
+        package.train(corpus, training=package.TrainingConfig(steps=1))
+
+
+def test_a_report_in_one_line() -> None:
+    report = Report(
+        step=1200,
+        steps=2000,
+        tokens=10,
+        epoch=0.5,
+        loss=1.8344,
+        gradient=0.3,
+        rate=0.52,
+        seconds=10.0,
+        tokens_per_second=81_000.4,
+        peak_share=0.341,
+        memory=212_000_000,
+        seconds_left=41.0,
+        valid_loss=1.886,
+        bits_per_byte=1.886 / math.log(2),
+        is_best=True,
+    )
+    assert described(report) == (
+        "step 1,200 of 2,000  loss 1.8344  validation 1.8860, 2.7209 bits per byte *  81,000 tokens/s  34% of peak  "
+        "rate 0.520  0.21 GB  0:41 left"
+    )
