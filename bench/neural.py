@@ -63,7 +63,7 @@ GPT2_TRAINING = TrainingConfig(
     validate_every=2000,
 )
 # Settled by trying: docs/decisions.md.
-DEFAULT_STEPS = 160
+DEFAULT_STEPS = 180
 DEFAULT_TRAINING = TrainingConfig(steps=DEFAULT_STEPS, batch=32, validate_every=DEFAULT_STEPS)
 BEST_TRANSFORMER = TransformerConfig(layers=6, width=256, heads=4, context=128, dropout=0.1)
 BEST_TRANSFORMER_TRAINING = TrainingConfig(batch=32)
