@@ -32,7 +32,7 @@ LEARNING = replace(QUICK, steps=60, validate_every=30, save_every=None, learning
 @pytest.mark.parametrize(
     "training",
     [
-        LEARNING,
+        replace(LEARNING, optimiser="muon"),
         replace(LEARNING, optimiser="adamw", schedule="cosine"),
         replace(LEARNING, optimiser="sgd", schedule="linear", learning_rate=0.3, momentum=0.9),
         replace(LEARNING, optimiser="asgd", schedule="plateau", learning_rate=0.3, validate_every=10, patience=1),

@@ -43,9 +43,10 @@ class TrainingConfig:
     )
     batch: int | None = setting(None, "rows in a step, of all processes together; nothing: by the family", least=1)
     accumulate: int = setting(1, "a step goes through its rows in so many parts, to save memory", least=1)
-    optimiser: Optimiser = setting(
-        "muon",
-        "muon: for matrices, and AdamW for the rest; sgd: with momentum; asgd: sgd, averaged once it stands still",
+    optimiser: Optimiser | None = setting(
+        None,
+        "muon: for matrices, and AdamW for the rest; sgd: with momentum; asgd: sgd, averaged once it stands still; "
+        "nothing: muon for Transformers, adamw for recurrent networks",
     )
     learning_rate: float | None = setting(
         None, "the highest of AdamW, or of SGD; nothing: by the optimiser and the family", least=0

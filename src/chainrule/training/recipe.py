@@ -9,7 +9,7 @@ from chainrule.neural.config import RecurrentConfig
 
 if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
-    from chainrule.training.config import TrainingConfig
+    from chainrule.training.config import Optimiser, TrainingConfig
 
 T = TypeVar("T")
 
@@ -29,9 +29,10 @@ class Recipe:
 def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
     """A smaller step for wider networks; the same tokens in a step whatever the context."""
     is_recurrent = isinstance(config, RecurrentConfig)
-    if training.optimiser == "muon":
+    optimiser = optimiser_for(config, training)
+    if optimiser == "muon":
         rate, warm_up = (2e-3, 100) if is_recurrent else (1e-2, 20)
-    elif training.optimiser == "adamw":
+    elif optimiser == "adamw":
         rate, warm_up = (2e-3, 100) if is_recurrent else (1e-3, 100)
     else:
         rate, warm_up = (0.3, 0) if is_recurrent else (0.03, 100)
@@ -41,6 +42,11 @@ def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
         matrix_rate=_or(training.matrix_learning_rate, 0.02),
         warm_up=_or(training.warm_up, warm_up),
     )
+
+
+def optimiser_for(config: NetworkConfig, training: TrainingConfig) -> Optimiser:
+    """What was said; or Muon, but not for recurrent networks, whose matrices are so large that it takes long."""
+    return training.optimiser or ("adamw" if isinstance(config, RecurrentConfig) else "muon")
 
 
 def _or(given: T | None, otherwise: T) -> T:

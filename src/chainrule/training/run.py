@@ -22,7 +22,7 @@ from chainrule.training.config import DEFAULT_MINUTES, Run, differences
 from chainrule.training.config import settings_of as training_settings
 from chainrule.training.machine import Machine, machine_for, peak
 from chainrule.training.processes import Processes, ended, started_here
-from chainrule.training.recipe import recipe_for
+from chainrule.training.recipe import optimiser_for, recipe_for
 from chainrule.training.reports import Log, Report
 from chainrule.training.trainer import Task, Trainer
 
@@ -75,6 +75,7 @@ class _Running:
         training = run.training
         if all(getattr(training, name) is None for name in ("steps", "epochs", "tokens", "minutes")):
             training = replace(training, minutes=DEFAULT_MINUTES)
+        training = replace(training, optimiser=optimiser_for(config, training))
         if training.forcing != "teacher" and not isinstance(config, RecurrentConfig):
             raise SettingError(
                 f"forcing is {training.forcing}, which is for recurrent networks; a Transformer has none"
