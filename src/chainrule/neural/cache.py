@@ -20,11 +20,12 @@ _LEAST = 64  # columns that are made room for
 class _Store:
     """Buffers with room for `capacity` columns; made when they are first written to.
 
-    A column of a row lies together, so that writing it touches a page of memory for each row, and not for each head.
+    The columns of a head lie together, each a key and its value: so they are read one after the other, and writing a
+    column touches one page of memory for both.
     """
 
     capacity: int
-    layers: list[Tensor | None]  # keys and values of each, (B, capacity, 2K, d)
+    layers: list[Tensor | None]  # keys and values of each, (B, K, capacity, 2d)
     inputs: Tensor | None = None  # (B, capacity, D)
     written: int = 0  # columns, whoever wrote them
 
@@ -89,16 +90,16 @@ class Cache:
         return grown, columns, seen_from
 
     def appended(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Writes the last columns of a layer, (B, T, K, d) each; all that there are to see, (B, S, K, d)."""
-        store, (rows, length, heads, width) = self.store, key.shape
+        """Writes the last columns of a layer, (B, K, T, d) each; all that there are to see, (B, K, S, d)."""
+        store, (rows, heads, length, width) = self.store, key.shape
         buffer = store.layers[layer]
         if buffer is None:
-            store.layers[layer] = buffer = key.new_empty(rows, store.capacity, 2 * heads, width)
-        new = buffer[:, self.columns - length : self.columns]
-        new[:, :, :heads] = key
-        new[:, :, heads:] = value
-        seen = buffer[:, self.begin : self.columns]
-        return seen[:, :, :heads], seen[:, :, heads:]
+            store.layers[layer] = buffer = key.new_empty(rows, heads, store.capacity, 2 * width)
+        new = buffer[:, :, self.columns - length : self.columns]
+        new[..., :width] = key
+        new[..., width:] = value
+        seen = buffer[:, :, self.begin : self.columns]
+        return seen[..., :width], seen[..., width:]
 
     def rows_of(self, length: int) -> Tensor:
         """The rows that have read so many columns."""
@@ -115,7 +116,7 @@ class Cache:
             return fresh
         made, length = self._copied(1), fresh.columns
         for mine, other in _buffers(made.store, fresh.store):
-            mine[rows, made.columns - length : made.columns] = other[:, :length]
+            mine[rows, ..., made.columns - length : made.columns, :] = other[..., :length, :]
         first = made.first.index_fill(0, rows, made.columns - length)
         least, even = _summary(first, made.least)
         return replace(made, first=first, least=least, even=even, begin=max(least, 0))
@@ -138,9 +139,9 @@ class Cache:
         def copied(buffer: Tensor | None) -> Tensor | None:
             if buffer is None:
                 return None
-            old = buffer[:, needed : self.columns]
-            fresh = buffer.new_empty(number, capacity, *buffer.shape[2:])
-            fresh[:, :used] = old if rows is None else old[rows]
+            old = buffer[..., needed : self.columns, :]
+            fresh = buffer.new_empty(number, *buffer.shape[1:-2], capacity, buffer.shape[-1])
+            fresh[..., :used, :] = old if rows is None else old[rows]
             return fresh
 
         layers = [copied(each) for each in self.store.layers] or [None] * self.layers

@@ -50,9 +50,9 @@ class Attention(nn.Module):
         if turn is not None:
             query_key = turned(query_key, turn)
         query, key = query_key.split([self.heads, self.key_heads], 2)
+        query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
         if cache is not None:
             key, value = cache.appended(layer, key, value)
-        query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
         found = attend(query, key, value, sight, self.dropout if self.training else 0.0)
         return cast(Tensor, self.out(found.transpose(1, 2).flatten(2)))
 
