@@ -40,6 +40,7 @@ VERBS = {
         "--backoff-weight",
         "--open-vocabulary",
         "--begins",
+        "--compact",
     }
     | {"--strict-discounts", "--kenlm-compatible", "--overwrite", "--json"}
     | READING
@@ -83,7 +84,7 @@ VERBS = {
     | {"--bleu", "--tokenizer", "--markers", "--overwrite", "--json"},
     "noise": {"TEXTS", "--channel", "--rate", "--seed", "--model", "--best", "--output", "--tokenizer", "--overwrite"}
     | READING,
-    "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--overwrite"},
+    "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--overwrite"},
     "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache"}
     | {"--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,
