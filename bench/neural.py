@@ -63,8 +63,8 @@ GPT2_TRAINING = TrainingConfig(
     validate_every=2000,
 )
 # Settled by trying: docs/decisions.md.
-DEFAULT_STEPS = 180
-DEFAULT_TRAINING = TrainingConfig(steps=DEFAULT_STEPS, batch=32, validate_every=DEFAULT_STEPS)
+DEFAULT_STEPS = 260
+DEFAULT_TRAINING = TrainingConfig(steps=DEFAULT_STEPS, batch=16, validate_every=DEFAULT_STEPS)
 BEST_TRANSFORMER = TransformerConfig(layers=6, width=256, heads=4, context=128, dropout=0.1)
 BEST_TRANSFORMER_TRAINING = TrainingConfig(batch=32)
 BEST_LSTM = RecurrentConfig(layers=2, width=512, embedding_width=64, context=64, dropout=0.2, output_dropout=0.2)
