@@ -8,6 +8,7 @@ import shutil
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -313,6 +314,31 @@ def test_a_kernel_is_kept_in_the_cache_folder_and_divides_as_numpy_does(
     assert divided(1.0, 0.0) == math.inf
     assert math.isnan(divided(0.0, 0.0))
     assert list(tmp_path.rglob("*.nbi"))
+    assert said_before == numba.config.CACHE_DIR
+
+
+def test_kernels_made_on_several_threads_are_all_kept_in_the_cache_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numba reads its setting several times; changed between, it keeps compiled code in the working folder."""
+    monkeypatch.setattr(jit, "cache_folder", lambda: tmp_path)
+    seen: list[str] = []
+
+    def slow_njit(**settings: object) -> Callable[[Callable[[], None]], Callable[[], None]]:
+        for _ in range(20):
+            seen.append(numba.config.CACHE_DIR)
+            time.sleep(0.001)
+        return lambda function: function
+
+    monkeypatch.setattr(numba, "njit", slow_njit)
+    said_before = numba.config.CACHE_DIR
+    makers = [threading.Thread(target=kernel, args=(lambda: None,)) for _ in range(4)]
+    for maker in makers:
+        maker.start()
+        time.sleep(0.005)
+    for maker in makers:
+        maker.join(WAIT)
+    assert set(seen) == {str(tmp_path)}
     assert said_before == numba.config.CACHE_DIR
 
 

@@ -109,6 +109,14 @@ def test_perplexity_is_per_word_with_the_end(model: kenlm.Model) -> None:
     assert model.perplexity(b"") == pytest.approx(10 ** -model.score(""))
 
 
+def test_a_perplexity_that_no_float_holds_is_infinite(tmp_path: Path) -> None:
+    numbers = "\\data\\\nngram 1=4\n\n\\1-grams:\n-2000 <unk>\n-99 <s>\n-1 </s>\n-1 a\n\n\\end\\\n"
+    (tmp_path / "steep.arpa").write_text(numbers)
+    steep = kenlm.Model(str(tmp_path / "steep.arpa"))
+    assert steep.perplexity("a a") == pytest.approx(10)
+    assert steep.perplexity("unheard of") == math.inf
+
+
 def test_many_sentences_at_once_are_each_of_them(model: kenlm.Model, fixtures: Path) -> None:
     lines = [*(fixtures / "heldout.txt").read_text().splitlines() * 20, "", "ka </s> vi", "ka\0vi", "日本 \udcff"[:2]]
     for bos, eos in ((True, True), (True, False), (False, True), (False, False)):

@@ -36,6 +36,7 @@ T = TypeVar("T")
 
 PACKAGE = Path(__file__).parent
 _threads: int | None = None  # see set_threads
+_configuring = threading.Lock()  # Numba's settings are one for all threads, and several may import kernels
 _worker = threading.local()  # is_one: on the threads of `in_order`
 
 
@@ -55,13 +56,14 @@ def tiny_kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 def _compiled(function: Callable[P, R], *, nogil: bool) -> Callable[P, R]:
     folder = cache_folder()
-    before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
-    numba.config.CACHE_DIR = str(folder or "")  # type: ignore[attr-defined]
-    try:
-        compiled: Callable[P, R] = numba.njit(cache=folder is not None, nogil=nogil, error_model="numpy")(function)
-        return compiled
-    finally:
-        numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
+    with _configuring:
+        before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
+        numba.config.CACHE_DIR = str(folder or "")  # type: ignore[attr-defined]
+        try:
+            compiled: Callable[P, R] = numba.njit(cache=folder is not None, nogil=nogil, error_model="numpy")(function)
+            return compiled
+        finally:
+            numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
 
 
 def _prefetch(_: Any, array: Any, place: Any) -> Any:

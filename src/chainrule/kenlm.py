@@ -11,6 +11,7 @@ Log-probabilities are log10 here, as there. What there prints to standard error,
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import sys
 from functools import partial
@@ -222,9 +223,12 @@ class Model:
             yield score, abs(length), length < 0
 
     def perplexity(self, sentence: str | bytes) -> float:
-        """Of a sentence with its </s>, per word."""
+        """Of a sentence with its </s>, per word; inf where it is more than a float can be."""
         words = len(_as_bytes(sentence).split()) + 1
-        return 10.0 ** (-self.score(sentence) / words)
+        try:
+            return 10.0 ** (-self.score(sentence) / words)
+        except OverflowError:
+            return math.inf
 
     def __contains__(self, word: str | bytes) -> bool:
         try:

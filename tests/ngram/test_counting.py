@@ -9,7 +9,7 @@ from oracles import BEGIN, END, naive_counts, random_documents, stream_of
 from chainrule import jit
 from chainrule.ngram import counting
 from chainrule.ngram.counting import Counts, count_ngrams
-from chainrule.ngram.counting_kernels import PLACE_BITS, sort_keys
+from chainrule.ngram.counting_kernels import PLACE_BITS, number, sort_keys
 from chainrule.text.tokenizer import documents_of
 
 
@@ -45,6 +45,15 @@ def test_counts_ids_and_suffixes_equal_those_of_a_naive_counter(documents: list[
 @given(st.integers(0, 10**9), st.integers(4, 60), st.integers(1, 4))
 def test_counts_of_skewed_text_with_unknown_words_equal_a_naive_counter(seed: int, vocabulary: int, order: int) -> None:
     check_against_naive(random_documents(seed, vocabulary, 40, 25), vocabulary, order)
+
+
+@pytest.mark.parametrize("documents", [[[3], [4]], random_documents(0, 7, 12, 8)])
+@pytest.mark.parametrize("shards", [1, 5])
+def test_no_place_outside_of_the_stream_is_read(documents: list[list[int]], shards: int, monkeypatch) -> None:
+    """Behind the occurrences that still count stand others, one at the place behind the last token."""
+    monkeypatch.setattr(counting, "SHARDS", shards)
+    monkeypatch.setattr(counting, "number", number.py_func)  # Python checks every index
+    check_against_naive(documents, 7, 5)
 
 
 @pytest.mark.parametrize("documents", [[[]], [[], []], [[3]], [[3], [], [3, 3]]])

@@ -151,7 +151,9 @@ def number(
     nothing follows; not at the last order.
     """
     suffix_of, word_after = np.empty(_BLOCK, ends.dtype), np.empty(_BLOCK, np.int32)
-    block = block_end = at
+    block = block_end = own_end = at
+    for context in range(start, stop):
+        own_end += sizes[context] * (words[context] != END)
     ngram -= 1
     to = at
     for context in range(start, stop):
@@ -161,7 +163,7 @@ def number(
         word_before = -1
         for i in range(at, at + sizes[context]):
             if i == block_end:  # the random reads of a block first, so that the processor overlaps them
-                block, block_end = i, min(i + _BLOCK, places.size)
+                block, block_end = i, min(i + _BLOCK, own_end)  # what is behind may be no place at all
                 for j in range(block, block_end):
                     suffix_of[j - block] = ends[places[j], 0]
                     word_after[j - block] = ends[places[j], 1]
