@@ -58,6 +58,19 @@ def mixed(
     return make
 
 
+def with_a_stream(kind: str) -> LanguageModel[Any]:
+    from chainrule.mixture.components import Components
+    from chainrule.mixture.linear import LinearMixture
+    from chainrule.mixture.log_linear import LogLinearMixture
+    from chainrule.uniform import UniformModel
+
+    network = random_model(next(iter(STREAM_NETWORKS.values())))
+    components = Components(("neural", "uniform"), (network, UniformModel(network.vocabulary_size)))
+    if kind == "linear":
+        return LinearMixture(components, np.array([[0.7, 0.3]]))
+    return LogLinearMixture(components, np.array([0.9, 0.1]))
+
+
 MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {
     "uniform": learnt(UniformConfig()),
     "unigram": learnt(NGramConfig(order=1)),
@@ -93,7 +106,13 @@ MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {
 }
 for name, config in {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}.items():
     MODELS[name] = lambda text, config=config: random_model(config)
-STREAMS = set(STREAM_NETWORKS)  # what they remember goes on over the ends of documents
+for kind in ("linear", "log-linear"):
+    MODELS[f"{kind} mixture with a stream"] = lambda text, kind=kind: with_a_stream(kind)
+STREAMS = {
+    *STREAM_NETWORKS,
+    "linear mixture with a stream",
+    "log-linear mixture with a stream",
+}  # what they remember goes on over the ends of documents
 CLOSE = 1e-4
 
 

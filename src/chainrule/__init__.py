@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from chainrule.frequencies import Frequencies
     from chainrule.from_counts import count_text, train_counts
     from chainrule.jit import set_threads
+    from chainrule.merged import merge
     from chainrule.mixed import mix
     from chainrule.mixture.config import CacheConfig, MixtureConfig
     from chainrule.model import Model, load
@@ -73,6 +74,7 @@ _HOMES = {
     "UniformConfig": "uniform",
     "count_text": "from_counts",
     "load": "model",
+    "merge": "merged",
     "mix": "mixed",
     "prune_by_entropy": "pruned",
     "prune_to_text": "pruned",
@@ -113,6 +115,7 @@ __all__ = [
     "UniformConfig",
     "count_text",
     "load",
+    "merge",
     "mix",
     "prune_by_entropy",
     "prune_to_text",

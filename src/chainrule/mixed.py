@@ -17,6 +17,7 @@ from chainrule.mixture.linear import LinearMixture
 from chainrule.mixture.log_linear import LogLinearMixture
 from chainrule.mixture.tuning import AT_ONCE, classes_of_tokens, linear_weights, log_linear_weights
 from chainrule.model import Model, as_source
+from chainrule.ngram.stupid_backoff import StupidBackoff
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.tokenizer import documents_of, encoded_stream
@@ -62,7 +63,7 @@ def mix(
     if config.buckets > 1 and heldout is None:
         raise SettingError("weights by the token before are tuned on a text; give one")
     tokenizer = models[0].tokenizer
-    stream = None if heldout is None else _heldout(as_source(heldout), tokenizer, progress)
+    stream = None if heldout is None else heldout_stream(as_source(heldout), tokenizer, progress)
     record: dict[str, Any] = {
         "family": "mixture",
         "settings": asdict(config),
@@ -86,6 +87,9 @@ def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfi
         difference = difference_of(first, model.tokenizer)
         if difference:
             raise SettingError(f"{names[0]} and {name} cannot be mixed: {difference}")
+    for name, model in zip(names, models, strict=True):
+        if isinstance(model.language_model, StupidBackoff):
+            raise SettingError(f"{name} cannot be mixed: it is of stupid backoff, whose scores are no distribution")
     families, parts = [model.family for model in models], [model.language_model for model in models]
     if cache is not None:
         families.append("cache")
@@ -113,7 +117,7 @@ def difference_of(one: Tokenizer, other: Tokenizer) -> str | None:
     return None
 
 
-def _heldout(source: Source, tokenizer: Tokenizer, progress: Progress) -> Int32[ndarray, " tokens"]:
+def heldout_stream(source: Source, tokenizer: Tokenizer, progress: Progress) -> Int32[ndarray, " tokens"]:
     """A text to tune on. Raises TextError, and EstimationError where the models know none of its tokens."""
     stream = encoded_stream(tokenizer, source, progress)
     if np.all((stream == UNKNOWN) | (stream == END)):

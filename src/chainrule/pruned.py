@@ -9,7 +9,12 @@ import numpy as np
 
 from chainrule.errors import SettingError, TextError
 from chainrule.model import Model, as_source
+from chainrule.ngram.config import COMPACT
+from chainrule.ngram.kenlm_probing import HashedModel
+from chainrule.ngram.kinds import kind_of, model_from
 from chainrule.ngram.model import NGramModel
+from chainrule.ngram.padded_model import PaddedModel
+from chainrule.ngram.padding import padded
 from chainrule.ngram.pruning import check_ngrams, check_threshold, judged
 from chainrule.ngram.pruning_histories import by_chain_rule, by_discounts, by_frequency
 from chainrule.ngram.pruning_text import to_text
@@ -22,7 +27,11 @@ from chainrule.text.tokenizer import encoded_stream
 from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
 
 if TYPE_CHECKING:
+    from jaxtyping import Int32
+    from numpy import ndarray
+
     from chainrule.model import Paths
+    from chainrule.ngram.kinds import AnyNGram
     from chainrule.ngram.pruning import Histories
     from chainrule.ngram.table import Table
     from chainrule.text.corpus import Source
@@ -44,6 +53,7 @@ def prune_by_entropy(
     yet. chain: by the model's own probabilities, as Stolcke and SRILM do. Or a text, best the one that the model was
     trained on: by frequencies in it. Raises SettingError, TextError, ModelFormatError.
     """
+    model = _unpacked(model, progress)
     table = _table(model)
     if threshold is not None and ngrams is None:
         check_threshold(threshold)
@@ -63,6 +73,7 @@ def prune_to_vocabulary(model: Model, path: str | os.PathLike[str], progress: Pr
 
     What the model does not know does not count. Raises TextError, SettingError, ModelFormatError.
     """
+    model = _unpacked(model, progress)
     table, tokenizer = _table(model), model.tokenizer
     if tokenizer.spells_everything:
         raise SettingError(
@@ -86,7 +97,7 @@ def prune_to_vocabulary(model: Model, path: str | os.PathLike[str], progress: Pr
     # <unk> has what all unknown words have together from now on, and they are best spelled as those that went.
     speller = Speller.trained(gone[:: max(1, len(gone) // (2 * ENOUGH))], vocabulary, unseen_types=1, never=SEPARATORS)
     record = _record(model, small, how)
-    return Model("ngram", NGramModel(small), tokenizer.with_vocabulary(vocabulary), record, speller)
+    return Model("ngram", _of_kind(model, small), tokenizer.with_vocabulary(vocabulary), record, speller)
 
 
 def prune_to_text(model: Model, source: Source | Paths, progress: Progress = silent) -> Model:
@@ -94,8 +105,9 @@ def prune_to_text(model: Model, source: Source | Paths, progress: Progress = sil
 
     Other texts do not, and distributions no longer sum to one. Raises TextError, SettingError, ModelFormatError.
     """
+    model = _unpacked(model, progress)
     table, source = _table(model), as_source(source)
-    small = to_text(table, encoded_stream(model.tokenizer, source, progress))
+    small = to_text(table, _padded(model, encoded_stream(model.tokenizer, source, progress)))
     if small.order == 1 and table.order > 1:
         raise TextError(
             f"{', '.join(source.sources)}: no n-gram of two tokens or more that the model knows stands in it; is it "
@@ -104,9 +116,15 @@ def prune_to_text(model: Model, source: Source | Paths, progress: Progress = sil
     return _smaller(model, small, {"for_text": source.record})
 
 
+def _unpacked(model: Model, progress: Progress) -> Model:
+    """In the fast layout, which can be pruned."""
+    return model.unpack(progress) if model.layout == COMPACT else model
+
+
 def _table(model: Model) -> Table:
-    if not isinstance(model.language_model, NGramModel):
-        raise SettingError(f"a model of family {model.family!r} cannot be pruned; n-gram models can")
+    if not isinstance(model.language_model, NGramModel | PaddedModel | HashedModel):
+        told = "a model of stupid backoff" if model.family == "ngram" else f"a model of family {model.family!r}"
+        raise SettingError(f"{told} cannot be pruned; n-gram models that are distributions can")
     return model.language_model.table
 
 
@@ -115,12 +133,24 @@ def _weighed(model: Model, histories: Any, progress: Progress) -> Histories:
         return by_chain_rule
     if histories == "discounts":
         return by_discounts
-    stream = encoded_stream(model.tokenizer, as_source(histories), progress)
+    stream = _padded(model, encoded_stream(model.tokenizer, as_source(histories), progress))
     return lambda table, suffixes: by_frequency(table, stream)
 
 
+def _of_kind(model: Model, table: Table) -> AnyNGram:
+    """A table as a model that begins its documents as another does."""
+    assert isinstance(model.language_model, NGramModel | PaddedModel | HashedModel)
+    kind = {} if isinstance(model.language_model, HashedModel) else kind_of(model.language_model)
+    return model_from(kind, table)
+
+
+def _padded(model: Model, stream: Int32[ndarray, " tokens"]) -> Int32[ndarray, " tokens"]:
+    """With as many <s> before each document as the model has seen there."""
+    return padded(stream, getattr(model.language_model, "begins", 1) - 1)[0]
+
+
 def _smaller(model: Model, table: Table, how: dict[str, Any]) -> Model:
-    return Model("ngram", NGramModel(table), model.tokenizer, _record(model, table, how), model.speller)
+    return Model("ngram", _of_kind(model, table), model.tokenizer, _record(model, table, how), model.speller)
 
 
 def _record(model: Model, table: Table, how: dict[str, Any]) -> dict[str, Any]:

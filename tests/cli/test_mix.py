@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import chainrule as library
@@ -79,3 +80,38 @@ def test_other_tokens_and_taken_targets_are_told(chainrule, model, bigram, corpu
     assert "cut by whitespace and character" in refused.error
     assert "--overwrite" in chainrule("mix", model, bigram, "--weights", "0.5", "0.5", "-o", bigram).error
     assert "needs two models" in chainrule("mix", model, "--weights", "1", "-o", tmp_path / "mix").error
+
+
+@pytest.mark.parametrize("target", ["merged", "merged.arpa"])
+def test_merged_models_are_one_n_gram_model(target, chainrule, model, bigram, heldout, tmp_path) -> None:
+    options = ("--tune", heldout)
+    assert chainrule("mix", model, bigram, *options, "-o", tmp_path / "mix").status == 0
+    assert chainrule("mix", model, bigram, *options, "--static", "-o", tmp_path / target).status == 0
+    merged, mixed = library.load(tmp_path / target), library.load(tmp_path / "mix")
+    assert merged.family == "ngram"
+    assert merged.perplexity(heldout) == pytest.approx(mixed.perplexity(heldout), rel=0.02)
+
+
+def test_vocabularies_that_differ_are_merged_and_words_keep_their_share(chainrule, model, tmp_path) -> None:
+    (tmp_path / "other.txt").write_text("new words stand here\nand new words there\n" * 3)
+    options = ("--order", 2, "--tokenizer", "whitespace")
+    assert chainrule("train", "ngram", tmp_path / "other.txt", *options, "-o", tmp_path / "other").status == 0
+    parts = model, tmp_path / "other"
+    refused = chainrule("mix", *parts, "--weights", "0.5", "0.5", "-o", tmp_path / "mix")
+    assert "their vocabularies have 338 and" in refused.error
+    assert chainrule("mix", *parts, "--weights", "0.25", "0.75", "--static", "-o", tmp_path / "both").status == 0
+    both, other = library.load(tmp_path / "both"), library.load(tmp_path / "other")
+    found, expected = (dict(part.next("", top=1000))["new"] for part in (both, other))
+    assert found == pytest.approx(0.75 * expected, rel=1e-5)
+    row = both.language_model.next_log_probs(both.language_model.start([[5, 6]]))
+    assert np.exp(row, dtype=np.float64).sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_what_cannot_be_merged_is_told(chainrule, model, bigram, corpus, tmp_path) -> None:
+    chainrule("train", "uniform", corpus, "-o", tmp_path / "uniform", "--tokenizer", model)
+    chainrule("train", "ngram", corpus, "-o", tmp_path / "characters", "--tokenizer", "character", "--order", 2)
+    target = ("--static", "-o", tmp_path / "mix")
+    assert "it is none of the usual kind" in chainrule("mix", model, tmp_path / "uniform", *target).err
+    assert "cut by whitespace and character" in chainrule("mix", model, tmp_path / "characters", *target).err
+    assert "--static is for linear mixtures" in chainrule("mix", model, bigram, "--cache", 5, *target).err
+    assert not (tmp_path / "mix").exists()

@@ -46,6 +46,9 @@ def mix(
     cache: Annotated[
         int | None, WholeNumber, Parameter(help="Add a cache of the last so many tokens of the document, such as 500.")
     ] = None,
+    static: Annotated[
+        bool, Parameter(negative=(), help="Merge n-gram models into one n-gram model; vocabularies may differ.")
+    ] = False,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     reading: TextOptions = AS_USUAL,
@@ -58,11 +61,18 @@ def mix(
     a folder that holds all of them. Without --tune and --weights, all weigh
     alike. To train a model on the tokens of another, say --tokenizer OTHER/.
 
+    With --static, n-gram models become one n-gram model, with the
+    interpolation of all for the n-grams of each. A word that a model lacks has
+    nothing from it; what it gives to <unk> stays there.
+
     A log-linear mixture is normalised over the whole vocabulary at each token:
     it is slow, and its weights are tuned on a part of the text.
     """
+    from chainrule.merged import merge
     from chainrule.mixed import mix as mixed
 
+    if static and (kind != "linear" or buckets != 1 or cache is not None):
+        raise CycloptsError(msg="--static is for linear mixtures, with neither --buckets nor --cache.")
     if tune is not None and weights:
         raise CycloptsError(msg="Say either --tune or --weights.")
     if tune is None and not weights and buckets == 1:
@@ -77,7 +87,10 @@ def mix(
             opened(path, tokenizer if path.is_file() or len(models) == 1 else None, markers, told) for path in models
         ]
         names = [str(path) for path in models]
-        model = mixed(parts, config, heldout=heldout, cache=cached, names=names, progress=told)
+        if static:
+            model = merge(parts, config.weights, heldout=heldout, names=names, progress=told)
+        else:
+            model = mixed(parts, config, heldout=heldout, cache=cached, names=names, progress=told)
         model.save(output, overwrite=overwrite, progress=told)
     if heldout is not None:
         note_repairs(heldout)
@@ -85,13 +98,13 @@ def mix(
     if json:
         print_json({**summary, "models": model.record["models"], "weights": model.record["weights"]})
     else:
-        print(_described(model.record))
+        print(_described(model.record, kind))
         print(f"{output}: {summary['seconds']:.1f} s")
 
 
-def _described(record: dict[str, Any]) -> str:
+def _described(record: dict[str, Any], kind: Kind) -> str:
     """A line a model, with its weight; with buckets, a column for each class of the token before."""
-    rows = record["weights"] if record["settings"]["kind"] == "linear" else [record["weights"]]
+    rows = record["weights"] if kind == "linear" else [record["weights"]]
     columns = [f"{i}" for i in range(1, len(rows))] + ["begin"] if len(rows) > 1 else ["weight"]
     lines = [
         [model["name"], model["family"], *(f"{row[i]:.4f}" for row in rows)] for i, model in enumerate(record["models"])

@@ -82,7 +82,7 @@ def prune(
             note("the model was pruned before, so its discounts tell counts badly; --histories and its text do better")
         small = _pruned(large, entropy, to_ngrams, vocabulary, for_text, histories, reading, told)
         small.save(output, overwrite=overwrite, progress=told)
-    before, after = large.record["ngrams"], small.record["ngrams"]
+    before, after = small.record["pruned"][-1]["ngrams_before"], small.record["ngrams"]
     size = sum(path.stat().st_size for path in (output.iterdir() if output.is_dir() else [output]))
     seconds = time.perf_counter() - began
     if json:

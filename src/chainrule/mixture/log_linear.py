@@ -12,7 +12,6 @@ import numpy as np
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.protocol import END, UNKNOWN, as_tokens, check_prefixes, check_tokens, draw_of, top_of
-from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,10 +45,7 @@ class LogLinearMixture:
 
     def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
         """As `Scorer.score_stream`."""
-        check_tokens(stream, self.vocabulary_size)
-        documents = documents_of(stream)
-        rest = stream[sum(map(len, documents)) + len(documents) :]  # of a document that goes on
-        return np.concatenate([np.empty(0, np.float32), *self.score(documents), *self.score([rest], end=False)])
+        return self.score([stream], end=False)[0]  # after </s>, each component does as it does
 
     def unknown_log_probs(
         self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True

@@ -69,13 +69,14 @@ def chain(start: int, stop: int, begin: Array, log_probs: Array, counts: Array, 
     """out[hw] = log P(h) + log P(w|h) for the n-grams after contexts start .. stop, as far as they are contexts.
 
     counts: of the n-grams in some text, by node, or nothing; where there is one, out[hw] = log count - log_total.
+    What is never predicted is <s>, of which a document may begin with several: it is sure to follow.
     """
     for context in range(start, stop):
         for node in range(begin[context], min(begin[context + 1], out.size)):
             if counts.size > 0 and counts[node] > 0:
                 out[node] = math.log(counts[node]) - log_total
             else:
-                out[node] = out[context] + log_probs[node]
+                out[node] = out[context] + (log_probs[node] if log_probs[node] > -np.inf else np.float32(0))
 
 
 @kernel

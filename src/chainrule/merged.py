@@ -1,0 +1,103 @@
+"""From n-gram models to one that interpolates them, with the record of how it came about."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule import __version__
+from chainrule.errors import SettingError
+from chainrule.mixed import difference_of, heldout_stream
+from chainrule.mixture.config import MixtureConfig
+from chainrule.mixture.tuning import linear_weights
+from chainrule.model import Model, as_source
+from chainrule.ngram.config import COMPACT
+from chainrule.ngram.kenlm_probing import HashedModel
+from chainrule.ngram.merging import merged, renumbered
+from chainrule.ngram.model import NGramModel
+from chainrule.progress import Progress, silent
+from chainrule.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chainrule.model import Paths
+    from chainrule.ngram.table import Table
+    from chainrule.text.corpus import Source
+    from chainrule.text.tokenizer import Tokenizer
+
+
+def merge(
+    models: Sequence[Model],
+    weights: Sequence[float] | None = None,
+    *,
+    heldout: Source | Paths | None = None,
+    names: Sequence[str] | None = None,
+    progress: Progress = silent,
+) -> Model:
+    """N-gram models as one n-gram model: what it stores is their linear interpolation (SRILM's -mix-lm).
+
+    Their texts must be cut alike. The vocabulary is that of all; to a word that it lacks a model gives nothing, and
+    what it gives to <unk> stays there. weights: one a model; without them they are tuned on the held-out text, or all
+    alike. The speller is that of the first. Raises SettingError, TextError, EstimationError, ModelFormatError.
+    """
+    names = [f"model {i}" for i in range(1, len(models) + 1)] if names is None else names
+    if weights is not None and heldout is not None:
+        raise SettingError("weights are given, and a text to tune them on, too; say one of both")
+    if weights is not None:
+        MixtureConfig(weights=tuple(weights))
+        if len(weights) != len(models):
+            raise SettingError(
+                f"{len(weights)} weights for {len(models)} models ({', '.join(names)}); give one to each"
+            )
+    models = [model.unpack(progress) if model.layout == COMPACT else model for model in models]
+    tokenizer, tables = _over_one_vocabulary(models, names)
+    source = None if heldout is None else as_source(heldout)
+    if source is not None:
+        stream = heldout_stream(source, tokenizer, progress)
+        scores = np.stack([NGramModel(table).score_stream(stream) for table in tables])
+        [tuned] = linear_weights(scores, progress=progress)
+        weights = tuned.tolist()
+    weights = [1 / len(models)] * len(models) if weights is None else list(weights)
+    table = merged(tables, [weight / sum(weights) for weight in weights], progress)
+    record: dict[str, Any] = {
+        "family": "ngram",
+        "merged": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "chainrule": __version__,
+        "models": [
+            {"name": name, "family": "ngram", "ngrams": list(part.level_sizes)}
+            for name, part in zip(names, tables, strict=True)
+        ],
+        "weights": [weights],
+        "ngrams": list(table.level_sizes),
+        **({} if source is None else {"tuned_on": source.record}),
+    }
+    same = tokenizer.vocabulary is models[0].tokenizer.vocabulary
+    return Model("ngram", NGramModel(table), tokenizer, record, models[0].speller if same else None)
+
+
+def _over_one_vocabulary(models: Sequence[Model], names: Sequence[str]) -> tuple[Tokenizer, list[Table]]:
+    """The tokenizer that knows the words of all, and the tables with their numbers. Raises SettingError."""
+    if len(models) < 2:
+        raise SettingError("merging needs two models or more")
+    tables = []
+    for name, model in zip(names, models, strict=True):
+        if not isinstance(model.language_model, NGramModel | HashedModel):
+            raise SettingError(f"{name} cannot be merged into an n-gram model: it is none of the usual kind")
+        tables.append(model.language_model.table)
+    first = models[0].tokenizer
+    if all(difference_of(first, model.tokenizer) is None for model in models[1:]):
+        return first, tables
+    vocabulary = Vocabulary()
+    numbers = []
+    for name, model in zip(names, models, strict=True):
+        difference = difference_of(first, model.tokenizer.with_vocabulary(first.vocabulary))
+        if difference:
+            raise SettingError(f"{names[0]} and {name} cannot be merged: {difference}")
+        numbers.append(vocabulary.absorb(model.tokenizer.vocabulary))
+    size = len(vocabulary)
+    return first.with_vocabulary(vocabulary), [
+        renumbered(table, own, size) for table, own in zip(tables, numbers, strict=True)
+    ]
