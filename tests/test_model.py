@@ -253,7 +253,7 @@ def test_a_folder_that_is_no_model_is_an_error(content: list[str] | None, tmp_pa
 
 def test_a_file_that_is_no_model_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "lm.bin").write_text("x")
-    with pytest.raises(ModelFormatError, match=r"a model is a folder, or a file whose name ends in \.arpa"):
+    with pytest.raises(ModelFormatError, match=r"a model is a folder, a file whose name ends in \.arpa"):
         chainrule.load(tmp_path / "lm.bin")
 
 

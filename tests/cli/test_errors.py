@@ -157,7 +157,7 @@ def test_a_damaged_arpa_file_is_named_with_the_line(verb: str, refused, heldout:
 def test_a_file_that_is_no_arpa_is_no_model(refused, heldout: Path) -> None:
     told = refused(1, ["evaluate", heldout, heldout])
     suffixes = ".arpa, .arpa.gz, .arpa.zst, .arpa.xz, .arpa.bz2"
-    assert told == f"{heldout}: a model is a folder, or a file whose name ends in {suffixes}"
+    assert told == f"{heldout}: a model is a folder, a file whose name ends in {suffixes}, or a binary of KenLM's"
 
 
 BAD_TARGETS = {
@@ -233,7 +233,9 @@ def test_a_number_out_of_its_range_is_refused(verb: str, options: str, message: 
 
 USAGE = {
     "frobnicate": 'Unknown command "frobnicate". Available commands: train, evaluate, score, next, generate, ',
-    "train rnn": 'Unknown command "rnn". Available commands: ngram, uniform. Try: chainrule train --help',
+    "train rnn": (
+        'Unknown command "rnn". Available commands: ngram, recurrent, transformer, uniform. Try: chainrule train --help'
+    ),
     "train ngram -o TARGET": "TEXTS is missing; it stands before options that take several words.",
     "train ngram TEXT -o TARGET --mix TEXT=1": "TEXTS and --mix are both given; texts that are mixed need a share",
     "train ngram -o TARGET --mix TEXT": "--mix takes names with their shares, such as news.txt=0.3, not ",

@@ -64,7 +64,7 @@ def test_scores_do_not_change_where_threads_share_a_stream(longest: int, monkeyp
     model = NGramModel(table_of(random_backoff_grams(3, 12, 4), 4))
     stream = stream_of(random_documents(4, 12, 9000 // (longest + 1) + 2, longest))
     monkeypatch.setattr(model_module, "PARALLEL_TOKENS", 100)
-    pieces = model_module._pieces(stream)
+    pieces = model_module.pieces_of(stream)
     if longest < 100:
         assert len(pieces) > 10
     assert [piece[0] for piece in pieces] == [0, *(piece[1] for piece in pieces[:-1])]
