@@ -26,6 +26,7 @@ RUNS = {
     "transformer": (TRANSFORMER, QUICK),
     "in parts": (RECURRENT, replace(QUICK, accumulate=2, optimiser="sgd", schedule="plateau", patience=1)),
     "averaged": (RECURRENT, replace(QUICK, optimiser="asgd", validate_every=2, patience=1, forcing="scheduled")),
+    "in bfloat16": (RECURRENT, replace(QUICK, precision="bfloat16")),
 }
 
 
@@ -65,6 +66,20 @@ def test_one_run_that_is_killed_again_and_again(tmp_path: Path) -> None:
     assert (tmp_path / "weights").read_bytes() == numbers(whole)
     steps = [json.loads(line)["step"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert steps == sorted(steps)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn_tanh", "transformer"])
+def test_a_run_in_bfloat16_is_saved_and_goes_on_bit_for_bit(cell: str, tmp_path: Path) -> None:
+    config = TRANSFORMER if cell == "transformer" else replace(RECURRENT, cell=cell)
+    training = replace(QUICK, precision="bfloat16")
+    whole, record, _ = trained(config, training, folder=tmp_path / "whole")
+    assert record["training"]["bfloat16"] is True
+    assert numbers(whole) != numbers(trained(config)[0])
+    with pytest.raises(KeyboardInterrupt):
+        trained(config, training, folder=tmp_path / "ended", told=Stop(5))
+    resumed, _, told = trained(config, training, folder=tmp_path / "ended", resume=True)
+    assert told[0].step > 5
+    assert numbers(resumed) == numbers(whole)
 
 
 class Stop:

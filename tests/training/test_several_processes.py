@@ -24,10 +24,11 @@ def losses(folder: Path) -> list[float]:
     return [line[name] for name in ("loss", "valid_loss") for line in lines if name in line]
 
 
-def test_two_processes_have_the_losses_of_one(fixtures: Path, tmp_path: Path) -> None:
-    """An LSTM, whose carried state is shared out, too."""
+@pytest.mark.parametrize(("precision", "error"), [("float32", 1e-4), ("bfloat16", 2e-2)])
+def test_two_processes_have_the_losses_of_one(precision: str, error: float, fixtures: Path, tmp_path: Path) -> None:
+    """An LSTM, whose carried state is shared out, and gathered for checkpoints, too."""
     sizes = ["--width", "16", "--layers", "1", "--context", "16"]
-    training = ["--steps", "6", "--batch", "4", "--validate-every", "3", "--precision", "float32", "--compile", "no"]
+    training = ["--steps", "6", "--batch", "4", "--validate-every", "3", "--precision", precision, "--compile", "no"]
     text = [str(fixtures / "train.txt"), "--tokenizer", "character", "--valid", str(fixtures / "heldout.txt")]
     command = ["train", "recurrent", *text, *sizes, *training, "-o"]
     assert run([*command, str(tmp_path / "one")]) == 0
@@ -41,7 +42,7 @@ def test_two_processes_have_the_losses_of_one(fixtures: Path, tmp_path: Path) ->
     assert result.stdout.count("model of") == 1  # the first process alone tells
     found = [losses(tmp_path / name) for name in ("one", "two")]
     assert len(found[0]) == 6 + 2
-    np.testing.assert_allclose(*found, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(*found, rtol=0, atol=error)
 
 
 def test_processes_share_a_batch_evenly() -> None:

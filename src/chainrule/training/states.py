@@ -24,6 +24,14 @@ def with_leaves(state: Any, tensors: list[Tensor]) -> Any:
     return None if state is None else tuple(with_leaves(branch, tensors) for branch in state)
 
 
+def in_float32(state: Any) -> Any:
+    """The same numbers in float32, whatever the matrix products gave: files and all-gathers know no bfloat16.
+
+    Nothing is rounded, so a run that goes on from a file carries the same numbers as one that never ended.
+    """
+    return with_leaves(state, [leaf.float() for leaf in leaves(state)])
+
+
 def joined(states: list[Any]) -> Any:
     """One state of the rows of several."""
     rows = [torch.cat(parts) for parts in zip(*map(leaves, states), strict=True)]

@@ -22,7 +22,7 @@ from chainrule.training.machine import memory_in_use
 from chainrule.training.optimisers import Average, Optimisers
 from chainrule.training.reports import Report
 from chainrule.training.schedule import rate_share, steps_in, steps_of
-from chainrule.training.states import joined, leaves, parted
+from chainrule.training.states import in_float32, joined, leaves, parted
 from chainrule.training.validation import validation_loss
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class Trainer:
             nats = self.network.output.loss(hidden, targets, label_smoothing=task.training.label_smoothing)
         loss = nats / (task.recipe.batch * task.length)
         loss.backward()  # type: ignore[no-untyped-call]
-        self.states[part] = detach(state) if task.carries else None
+        self.states[part] = in_float32(detach(state)) if task.carries else None
         return loss.detach()
 
     def _rate_share(self) -> float:
