@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.errors import EstimationError
 from chainrule.evaluation.comparison import Comparison, Contender
 from chainrule.model import Model
 from chainrule.ngram.config import NGramConfig
@@ -18,6 +19,7 @@ from chainrule.uniform import UniformConfig, UniformModel
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from chainrule.evaluation.likelihood import Measurement
     from chainrule.text.corpus import Source
     from chainrule.text.learning import Tokenized
     from chainrule.text.tokenizer_config import TokenizerConfig
@@ -38,7 +40,7 @@ def climb(
     """Uniform, then n-grams of orders 1 .. order, in one table.
 
     Each model is trained from the token ids on by itself, so that its seconds are its own, and measured before the next
-    one is trained, so that no more than two are held at once. Raises TextError, SettingError.
+    one is trained, so that no more than two are held at once. Raises TextError, SettingError, EstimationError.
     """
     configs = [NGramConfig(order=n) for n in range(1, NGramConfig(order=order).order + 1)]
     tokens = tokenized(train, tokenizer, markers, progress)
@@ -46,9 +48,19 @@ def climb(
     contenders: list[Contender] = []
     for name, model, seconds in _rungs(tokens, configs, progress):
         measurement = model.evaluate(heldout, progress)
+        check_overlap(measurement, heldout)
         size = sum(model.record.get("ngrams", []))
         contenders.append(Contender(name=name, measurement=measurement, train_seconds=seconds, parameters=size))
     return Comparison(contenders)
+
+
+def check_overlap(measurement: Measurement, heldout: Source) -> None:
+    """Raises EstimationError where the training text has none of a held-out text's tokens: nothing is compared then."""
+    if measurement.oov == measurement.tokens - measurement.documents:
+        raise EstimationError(
+            f"{', '.join(heldout.sources)}: the text that was trained on has none of its tokens, so no models can be "
+            "compared on it"
+        )
 
 
 def _rungs(tokens: Tokenized, configs: list[NGramConfig], progress: Progress) -> Iterator[tuple[str, Model, float]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import SettingError
+from chainrule.ladder import check_overlap
 from chainrule.model import Model
 from chainrule.ngram.config import SMOOTHINGS, NGramConfig
 from chainrule.progress import Progress, silent
@@ -99,5 +100,7 @@ def smoothing_table(
     for config in configs:
         language_model, record = model_of_counts(counts.up_to(config.order), config, progress)
         model = Model("ngram", language_model, learner, record, spellers[config.unknown_has_whole_mass])
-        measurements[config.smoothing, config.order] = model.evaluate(heldout, progress)
+        measurement = model.evaluate(heldout, progress)
+        check_overlap(measurement, heldout)
+        measurements[config.smoothing, config.order] = measurement
     return SmoothingTable(measurements)

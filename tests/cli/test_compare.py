@@ -30,10 +30,10 @@ def test_every_row_is_what_train_and_evaluate_give(chainrule, corpus: Path, held
 
 
 def test_every_tenth_line_of_a_short_text_is_held_out(chainrule, tmp_path: Path) -> None:
-    lines = [f"{word} {word}" for word in "abcdefghijklmnopqrstuvwxyz"]
+    lines = [f"{word} so" for word in "abcdefghijklmnopqrstuvwxyz"]
     (tmp_path / "text").write_text("".join(line + "\n" for line in lines))
     (tmp_path / "train").write_text("".join(line + "\n" for i, line in enumerate(lines) if i not in (9, 19)))
-    (tmp_path / "heldout").write_text("j j\nt t\n")
+    (tmp_path / "heldout").write_text("j so\nt so\n")
     split = chainrule("compare", tmp_path / "text", "--order", 2, "--json").json
     apart = chainrule("compare", tmp_path / "train", "--heldout", tmp_path / "heldout", "--order", 2, "--json").json
     assert [row["bits_per_byte"] for row in split] == [row["bits_per_byte"] for row in apart]
@@ -234,3 +234,15 @@ def test_what_is_not_utf8_is_noted_once(chainrule, tmp_path: Path) -> None:
     path.write_bytes(b"caf\xe9 noir\n" * 20)
     result = chainrule("compare", path, "--order", 2, "--encoding-errors", "replace")
     assert result.err == f"note: {path}: not UTF-8 in 20 places, replaced or left out as you said\n"
+
+
+@pytest.mark.parametrize("smoothing", [[], ["--smoothing", "kneser-ney"]])
+def test_a_heldout_text_without_a_known_word_is_refused(
+    smoothing: list[str], chainrule, heldout: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "other.txt").write_text("qqqq xxxx\nvvvv\n")
+    say = ["compare", heldout, "--heldout", tmp_path / "other.txt", "--order", 2, "-o", tmp_path / "report"]
+    result = chainrule(*say, *smoothing)
+    assert result.status == 1
+    assert "other.txt: the text that was trained on has none of its tokens, so no models can be compared" in result.err
+    assert not (tmp_path / "report").exists()

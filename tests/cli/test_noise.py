@@ -56,6 +56,8 @@ def test_lists_can_be_rescored_and_texts_recover(chainrule, model: Path, heldout
     [
         (["--rate", "0"], "the rate of errors is 0.0; expected more than 0 and at most 0.5"),
         (["--best", "0", "--model", "MODEL"], "best is 0; expected 1 to"),
+        (["--best", "0"], "--best is for lists of what may have been meant; name their --model."),
+        (["--tokenizer", "word"], "--tokenizer is for lists of what may have been meant"),
         (["--model", "nowhere"], "nowhere: there is no such folder or file"),
         (["-o", "TEXT"], "is what is to be read; choose another name"),
     ],

@@ -238,7 +238,7 @@ def test_unknown_has_the_whole_mass_where_only_the_unseen_are_backed_off_to() ->
         ({"smoothing": "lidstone", "prune": (0, 1)}, "lidstone cannot be pruned"),
         ({"smoothing": "absolute", "discount": (1.5,)}, "from 0 to 1"),
         ({"smoothing": "absolute", "discount": (math.nan,)}, "from 0 to 1"),
-        ({"smoothing": "absolute", "discount": [0.5]}, "a tuple of numbers"),
+        ({"smoothing": "absolute", "discount": [0.5]}, "which is no tuple; expected numbers"),
         ({"smoothing": "absolute", "discount": (0.5, 0.5), "order": 1}, "at most one each"),
         ({"smoothing": "lidstone", "pseudocount": 0.0}, "above 0"),
         ({"smoothing": "lidstone", "pseudocount": math.inf}, "above 0"),

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import ModelTokenizerName, Overwrite, TextFiles, WholeNumber
 from chainrule.cli.models import opened
@@ -41,7 +41,11 @@ def noise(
     model: Annotated[
         Path | None, Parameter(help="A model whose words may have been meant: write n-best lists, and no text.")
     ] = None,
-    best: Annotated[int, WholeNumber, Parameter(help="How many texts that may have been meant are in a list.")] = 50,
+    best: Annotated[
+        int | None,
+        WholeNumber,
+        Parameter(help="With --model: how many texts that may have been meant are in a list; 50 unless said."),
+    ] = None,
     output: Annotated[
         Path | None,
         Parameter(name=("--output", "-o"), help="The file to write, also compressed; by default the screen."),
@@ -62,13 +66,16 @@ def noise(
     from chainrule.files import compressing, replaced
     from chainrule.text.writing import check_format
 
+    for name, given in (("--best", best), ("--tokenizer", tokenizer)):
+        if model is None and given is not None:
+            raise CycloptsError(msg=f"{name} is for lists of what may have been meant; name their --model.")
     noisy = channel_named(channel, rate)
     source = reading.corpus(*texts)
     if output is not None:
         check_format(output)
         check_text_target(output, source, overwrite=overwrite)
     with progress() as told, ExitStack() as stack:
-        proposer = None if model is None else _proposer(noisy, model, best, tokenizer, told)
+        proposer = None if model is None else _proposer(noisy, model, 50 if best is None else best, tokenizer, told)
         pairs = _spoilt(source, noisy, seed, told)
         file: Any = sys.stdout.buffer
         if output is not None:

@@ -85,7 +85,7 @@ class NGramConfig:
         if not _is_whole(self.order):
             raise SettingError(f"order is {self.order!r}; expected a whole number")
         if not isinstance(self.prune, tuple) or not all(map(_is_whole, self.prune)):
-            raise SettingError(f"prune is {self.prune!r}; expected a tuple of whole numbers, such as (0, 0, 1)")
+            raise SettingError(f"prune is {_listed(self.prune)}; expected whole numbers for the orders, such as 0 0 1")
         for name in ("open_vocabulary", "interpolate_unigrams", "strict_discounts", "kenlm_compatible"):
             if not isinstance(getattr(self, name), bool):
                 raise SettingError(f"{name} is {getattr(self, name)!r}; expected True or False")
@@ -102,9 +102,12 @@ class NGramConfig:
         self._check_parameters()
 
     def _check_prune(self) -> None:
+        negative = [threshold for threshold in self.prune if threshold < 0]
+        if negative:
+            raise SettingError(f"prune has {negative[0]}; n-grams seen at most so often are dropped, so from 0 on")
         if not self.prune or self.prune[0] != 0:
             raise SettingError(
-                f"prune {self.prune} must begin with 0: unigrams are the vocabulary and are not pruned by count"
+                f"prune {_listed(self.prune)} must begin with 0: unigrams are the vocabulary, not pruned by count"
             )
         if len(self.prune) > self.order:
             raise SettingError(
@@ -112,7 +115,7 @@ class NGramConfig:
             )
         if list(self.prune) != sorted(self.prune):
             raise SettingError(
-                f"prune {self.prune} must not fall from one order to the next, or contexts would go missing"
+                f"prune {_listed(self.prune)} must not fall from one order to the next, or contexts would go missing"
             )
         if self.prune[-1] > 0 and self.smoothing in _NOT_PRUNED:
             raise SettingError(
@@ -126,7 +129,7 @@ class NGramConfig:
                 raise SettingError(f"{self.smoothing} has no {name}; it is for {', '.join(smoothings)}")
         if not isinstance(self.discount, tuple) or not all(_is_between(value, 0, 1) for value in self.discount):
             raise SettingError(
-                f"discount is {self.discount!r}; expected a tuple of numbers from 0 to 1, such as (0.75,)"
+                f"discount is {_listed(self.discount)}; expected numbers from 0 to 1 for the orders, such as 0.5 0.75"
             )
         if len(self.discount) > self.order:
             raise SettingError(
@@ -173,6 +176,11 @@ def check_tunable(config: object) -> None:
         )
     if config.discount:
         raise SettingError("a discount is given, and a text to tune it on; choose one of the two")
+
+
+def _listed(values: object) -> str:
+    """As they are said on the command line; what is no tuple, as Python writes it."""
+    return " ".join(map(repr, values)) or "empty" if isinstance(values, tuple) else f"{values!r}, which is no tuple"
 
 
 def _is_whole(value: object) -> bool:
