@@ -71,6 +71,12 @@ def with_a_stream(kind: str) -> LanguageModel[Any]:
     return LogLinearMixture(components, np.array([0.9, 0.1]))
 
 
+def fewer_unseen(make: Callable[[Path], LanguageModel[Any]]) -> Callable[[Path], LanguageModel[Any]]:
+    from chainrule.mixture.unseen import FewerUnseen
+
+    return lambda text: FewerUnseen(make(text), 7.5)
+
+
 MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {
     "uniform": learnt(UniformConfig()),
     "unigram": learnt(NGramConfig(order=1)),
@@ -99,6 +105,11 @@ MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {
     ),
     "log-linear mixture": mixed(NGramConfig(order=3), NGramConfig(order=1), kind="log-linear"),
     "mixture of mixtures": mixed(NGramConfig(order=2), UniformConfig(), kind="log-linear", again=True),
+    "part of a mixture: trigram with fewer unseen types": fewer_unseen(learnt(NGramConfig(order=3))),
+    "part of a mixture: 3-gram after two <s> with fewer unseen types": fewer_unseen(
+        learnt(NGramConfig(order=3, begins="all"))
+    ),
+    "part of a mixture: compact trigram with fewer unseen types": fewer_unseen(compact(learnt(NGramConfig(order=3)))),
     "compact unigram": compact(learnt(NGramConfig(order=1))),
     "compact 5-gram": compact(learnt(NGramConfig(order=5))),
     "compact 6-gram of bytes": compact(learnt(NGramConfig(order=6), "byte")),
@@ -108,10 +119,15 @@ for name, config in {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}.items():
     MODELS[name] = lambda text, config=config: random_model(config)
 for kind in ("linear", "log-linear"):
     MODELS[f"{kind} mixture with a stream"] = lambda text, kind=kind: with_a_stream(kind)
+    MODELS[f"part of a mixture: {kind} mixture with a stream"] = fewer_unseen(
+        lambda text, kind=kind: with_a_stream(kind)
+    )
 STREAMS = {
     *STREAM_NETWORKS,
     "linear mixture with a stream",
     "log-linear mixture with a stream",
+    "part of a mixture: linear mixture with a stream",
+    "part of a mixture: log-linear mixture with a stream",
 }  # what they remember goes on over the ends of documents
 CLOSE = 1e-4
 

@@ -14,12 +14,16 @@ from hypothesis import strategies as st
 import chainrule
 from chainrule import CacheConfig, Lines, MixtureConfig, NGramConfig, UniformConfig
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
+from chainrule.evaluation.pricing import priced
 from chainrule.families import FAMILIES
 from chainrule.mixture.cache import UnigramCache
 from chainrule.mixture.tuning import classes_of_tokens, linear_weights
+from chainrule.ngram.mixed_speller import speller_from_arrays
 from chainrule.protocol import END, UNKNOWN
+from chainrule.trained import learnt_speller
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -212,3 +216,87 @@ def test_what_cannot_be_mixed_is_told(models, fixtures: Path) -> None:
         chainrule.mix(models, MixtureConfig(weights=(0.5, 0.5)))
     with pytest.raises(EstimationError, match="know none of its tokens"):
         chainrule.mix(models, heldout=Lines(["qqqq xxxx"]))
+
+
+@pytest.fixture(scope="module")
+def two(fixtures: Path) -> list[chainrule.Model]:
+    """The first gives <unk> the probability of one unseen type, the second, whose text has <unk>, that of all."""
+    lines = (fixtures / "train.txt").read_text().splitlines()
+    first = chainrule.train(Lines(lines[::2]), NGramConfig(order=3), tokenizer="whitespace")
+    stream = first.tokenizer.encode_texts(lines[1::2]).ids
+    assert np.any(stream == UNKNOWN)
+    language_model, _ = FAMILIES["ngram"].train(stream, first.vocabulary_size, NGramConfig(order=3), lambda *_: None)
+    speller = learnt_speller(first.tokenizer, stream, NGramConfig(order=3), [b"others", b"learnt", b"from"])
+    return [first, chainrule.Model("ngram", language_model, first.tokenizer, speller=speller)]
+
+
+def bits(model: chainrule.Model, path: Path) -> float:
+    """A token."""
+    measured = model.evaluate(path)
+    return measured.bits_per_byte * measured.bytes / measured.tokens
+
+
+MIXTURES: dict[str, Callable[[list[chainrule.Model]], chainrule.Model]] = {
+    "dynamic": chainrule.mix,
+    "log-linear": lambda models: chainrule.mix(models, MixtureConfig(kind="log-linear", weights=(0.5, 0.5))),
+    "cache": lambda models: chainrule.mix(models, cache=CacheConfig(words=20)),
+    "nested": lambda models: chainrule.mix([chainrule.mix(models[:1], cache=CacheConfig(words=9)), models[1]]),
+}
+
+
+@pytest.mark.parametrize("kind", MIXTURES)
+def test_the_order_of_models_says_nothing_and_none_costs_much(kind: str, two, fixtures: Path) -> None:
+    assert [model.speller.unseen_types > 1 for model in two] == [True, False]
+    text = fixtures / "heldout.txt"
+    found = bits(MIXTURES[kind](two), text)
+    assert found < min(bits(model, text) for model in two) + math.log2(3 if kind == "cache" else 2)
+    if kind != "nested":
+        assert found == pytest.approx(bits(MIXTURES[kind](two[::-1]), text), rel=1e-6)
+
+
+def test_unseen_types_that_differ_are_mixed_as_distributions_over_strings(two, fixtures: Path) -> None:
+    mixture = chainrule.mix(two)
+    encoded = two[0].tokenizer.encode_texts((fixtures / "heldout.txt").read_text().splitlines())
+    known = encoded.ids != UNKNOWN
+    parts, spelled = [], []
+    for model in two:
+        prices = priced(model.language_model, model.speller, encoded)
+        parts.append(np.exp(prices.closed + prices.unseen))
+        spelled.append(np.exp(prices.spelling))
+    prices = priced(mixture.language_model, mixture.speller, encoded)
+    assert not known.all()
+    np.testing.assert_allclose(np.exp(prices.closed + prices.unseen), (parts[0] + parts[1]) / 2, rtol=1e-4)
+    np.testing.assert_allclose(np.exp(prices.spelling), (spelled[0] + spelled[1]) / 2, rtol=1e-9)
+
+
+def test_a_mixture_of_unseen_types_is_saved(two, fixtures: Path, tmp_path: Path) -> None:
+    mixture = chainrule.mix([chainrule.mix(two), two[0]])
+    mixture.save(tmp_path / "mix")
+    loaded = chainrule.load(tmp_path / "mix")
+    found, expected = (each.evaluate(fixtures / "heldout.txt").bits_per_byte for each in (loaded, mixture))
+    assert found == expected
+    assert len(loaded.speller.parts) == 2  # the first one's counts once
+    np.testing.assert_allclose(loaded.speller.weights, [0.75, 0.25])
+    rng = np.random.default_rng(1)
+    assert all(word not in loaded.tokenizer.vocabulary.tokens() for word in (loaded.speller.sample(rng) for _ in "123"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"weights": np.array([0.5, 0.6])}, "do not sum to 1"),
+        ({"weights": np.array([1.5, -0.5])}, "weights of the spellers are none"),
+        ({"unseen_types": np.array([-1])}, "no number of types"),
+    ],
+)
+def test_damaged_spellers_are_told(change, message: str, two) -> None:
+    speller = chainrule.mix(two).speller
+    with pytest.raises(ModelFormatError, match=message):
+        speller_from_arrays({**speller.arrays(), **change}, two[0].tokenizer.vocabulary)
+
+
+def test_a_damaged_ratio_is_told(two) -> None:
+    settings, arrays = FAMILIES["mixture"].take_apart(chainrule.mix(two).language_model)
+    settings["components"][0]["unseen_ratio"] = "many"
+    with pytest.raises(ModelFormatError, match="'many' times"):
+        FAMILIES["mixture"].put_together(settings, arrays, two[0].vocabulary_size)

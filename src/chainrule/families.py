@@ -131,11 +131,15 @@ def _train_mixture(
 
 def _take_apart_mixture(model: Any) -> tuple[Json, Arrays]:
     """The arrays of each component, its number and a dot before their names; its settings within those of all."""
+    from chainrule.mixture.unseen import FewerUnseen
+
     settings: Json = {"kind": model.kind, "weights": model.weights.tolist(), "components": []}
     arrays: Arrays = {}
     for i, (name, component) in enumerate(zip(model.components.families, model.components.models, strict=True)):
-        own, own_arrays = FAMILIES[name].take_apart(component)
-        settings["components"].append({"family": name, "settings": own})
+        fewer = isinstance(component, FewerUnseen)
+        own, own_arrays = FAMILIES[name].take_apart(component.model if fewer else component)
+        ratio = {"unseen_ratio": component.ratio} if fewer else {}
+        settings["components"].append({"family": name, "settings": own, **ratio})
         arrays |= {f"{i}.{key}": array for key, array in own_arrays.items()}
     classes = getattr(model, "classes", None)
     return settings, arrays if classes is None else {**arrays, "classes": classes}
@@ -147,6 +151,7 @@ def _put_together_mixture(settings: Json, arrays: Arrays, vocabulary_size: int) 
     from chainrule.mixture.components import Components
     from chainrule.mixture.linear import LinearMixture
     from chainrule.mixture.log_linear import LogLinearMixture
+    from chainrule.mixture.unseen import FewerUnseen
 
     listed, kind, weights = settings.get("components"), settings.get("kind"), settings.get("weights")
     known = isinstance(listed, list) and all(
@@ -158,7 +163,8 @@ def _put_together_mixture(settings: Json, arrays: Arrays, vocabulary_size: int) 
     models = []
     for i, each in enumerate(listed):
         own = {key.removeprefix(f"{i}."): array for key, array in arrays.items() if key.startswith(f"{i}.")}
-        models.append(FAMILIES[each["family"]].put_together(each["settings"], own, vocabulary_size))
+        model = FAMILIES[each["family"]].put_together(each["settings"], own, vocabulary_size)
+        models.append(FewerUnseen(model, each["unseen_ratio"]) if "unseen_ratio" in each else model)
     components = Components(tuple(each["family"] for each in listed), tuple(models))
     try:
         numbers = np.array(weights, np.float64)

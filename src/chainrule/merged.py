@@ -17,6 +17,7 @@ from chainrule.ngram.config import COMPACT
 from chainrule.ngram.kenlm_probing import HashedModel
 from chainrule.ngram.merging import merged, renumbered
 from chainrule.ngram.model import NGramModel
+from chainrule.ngram.stupid_backoff import StupidBackoff
 from chainrule.progress import Progress, silent
 from chainrule.text.vocabulary import Vocabulary
 
@@ -78,6 +79,17 @@ def merge(
     return Model("ngram", NGramModel(table), tokenizer, record, models[0].speller if same else None)
 
 
+def _why_not(model: Model) -> str:
+    """What a model without a table of its own is, and what can be done."""
+    if isinstance(model.language_model, StupidBackoff):
+        return "it is of stupid backoff, whose scores are no distribution; train one with another --smoothing"
+    if model.family == "mixture":
+        return "it is a mixture, which has no n-grams of its own; merge its models, or mix it without --static"
+    if model.family == "ngram":
+        return "its documents begin with several <s>; mix it without --static"
+    return f"it is of family {model.family!r}, which has no n-grams; mix it without --static"
+
+
 def _over_one_vocabulary(models: Sequence[Model], names: Sequence[str]) -> tuple[Tokenizer, list[Table]]:
     """The tokenizer that knows the words of all, and the tables with their numbers. Raises SettingError."""
     if len(models) < 2:
@@ -85,7 +97,7 @@ def _over_one_vocabulary(models: Sequence[Model], names: Sequence[str]) -> tuple
     tables = []
     for name, model in zip(names, models, strict=True):
         if not isinstance(model.language_model, NGramModel | HashedModel):
-            raise SettingError(f"{name} cannot be merged into an n-gram model: it is none of the usual kind")
+            raise SettingError(f"{name} cannot be merged into an n-gram model: {_why_not(model)}")
         tables.append(model.language_model.table)
     first = models[0].tokenizer
     if all(difference_of(first, model.tokenizer) is None for model in models[1:]):

@@ -16,7 +16,9 @@ from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.linear import LinearMixture
 from chainrule.mixture.log_linear import LogLinearMixture
 from chainrule.mixture.tuning import AT_ONCE, classes_of_tokens, linear_weights, log_linear_weights
+from chainrule.mixture.unseen import FewerUnseen
 from chainrule.model import Model, as_source
+from chainrule.ngram.mixed_speller import mixed_speller
 from chainrule.ngram.stupid_backoff import StupidBackoff
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END, UNKNOWN
@@ -25,11 +27,14 @@ from chainrule.text.tokenizer import documents_of, encoded_stream
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Int32
+    from jaxtyping import Float64, Int32
     from numpy import ndarray
 
     from chainrule.mixture.config import CacheConfig
     from chainrule.model import Paths
+    from chainrule.ngram.mixed_speller import MixedSpeller
+    from chainrule.ngram.speller import Speller
+    from chainrule.protocol import LanguageModel
     from chainrule.text.corpus import Source
     from chainrule.text.tokenizer import Tokenizer
 
@@ -46,7 +51,8 @@ def mix(
     """Models of one tokenizer and one vocabulary as one, of any families.
 
     heldout: a text to tune the weights on, where the configuration gives none. cache: a cache of recent words as one
-    more model. names: of the models, for errors and the record. The speller is that of the first.
+    more model. names: of the models, for errors and the record. The speller is a mixture of theirs. <unk> means as many
+    unseen types as in the model that expects the fewest; models that expect more are rescaled to it.
     Raises SettingError, TextError, EstimationError.
 
     good:  chainrule.mix([chainrule.load("a/"), chainrule.load("b/")], heldout="valid.txt").save("mix/")
@@ -75,7 +81,7 @@ def mix(
         record["tuned_on"] = {**as_source(heldout).record, "tokens": int(stream.size)}
     mixture = _mixture(components, config, stream, progress)
     record["weights"] = mixture.weights.tolist()
-    return Model("mixture", mixture, tokenizer, record, models[0].speller)
+    return Model("mixture", mixture, tokenizer, record, _speller(models, mixture.weights))
 
 
 def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfig | None) -> Components:
@@ -90,11 +96,33 @@ def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfi
     for name, model in zip(names, models, strict=True):
         if isinstance(model.language_model, StupidBackoff):
             raise SettingError(f"{name} cannot be mixed: it is of stupid backoff, whose scores are no distribution")
-    families, parts = [model.family for model in models], [model.language_model for model in models]
+    fewest = _unseen_types(models)
+    families, parts = [model.family for model in models], [_with_unseen_types(model, fewest) for model in models]
     if cache is not None:
         families.append("cache")
         parts.append(UnigramCache(first.vocabulary_size, cache.words))
     return Components(tuple(families), tuple(parts))
+
+
+def _unseen_types(models: Sequence[Model]) -> int:
+    """What <unk> means in a mixture: as many unseen types as in the model that expects the fewest."""
+    return min(model.speller.unseen_types for model in models)
+
+
+def _with_unseen_types(model: Model, types: int) -> LanguageModel[Any]:
+    expected = model.speller.unseen_types
+    return FewerUnseen(model.language_model, expected / types) if expected > types > 0 else model.language_model
+
+
+def _speller(
+    models: Sequence[Model], weights: Float64[ndarray, " models"] | Float64[ndarray, "classes models"]
+) -> Speller | MixedSpeller:
+    """Those of the models, weighed as they are; a cache has none."""
+    shares = np.atleast_2d(weights).mean(axis=0)[: len(models)]
+    shares = shares if shares.any() else np.ones(len(models))
+    vocabulary = models[0].tokenizer.vocabulary
+    spellers = [model.speller for model in models]
+    return mixed_speller(spellers, shares.tolist(), vocabulary, unseen_types=_unseen_types(models))
 
 
 def difference_of(one: Tokenizer, other: Tokenizer) -> str | None:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.sampling import SamplingConfig
     from chainrule.ngram.compact_model import CompactNGramModel
     from chainrule.ngram.kenlm_probing import HashedModel
+    from chainrule.ngram.mixed_speller import MixedSpeller
     from chainrule.ngram.model import NGramModel
     from chainrule.ngram.speller import Speller
     from chainrule.protocol import LanguageModel
@@ -76,7 +77,7 @@ class Model:
         language_model: LanguageModel[Any],
         tokenizer: Tokenizer,
         record: dict[str, Any] | None = None,
-        speller: Speller | None = None,
+        speller: Speller | MixedSpeller | None = None,
         *,
         mapped: MappedFile | None = None,
     ) -> None:
@@ -113,7 +114,7 @@ class Model:
         return self.tokenizer.vocabulary_size
 
     @property
-    def speller(self) -> Speller:
+    def speller(self) -> Speller | MixedSpeller:
         """What spells the tokens that the vocabulary lacks."""
         if self._speller is None:
             self._speller = speller_of_vocabulary(self.tokenizer)
@@ -398,7 +399,7 @@ def load(
 
 
 def _load_folder(path: Path, *, copy: bool) -> Model:
-    from chainrule.ngram.speller import Speller
+    from chainrule.ngram.mixed_speller import speller_from_arrays
 
     entry, arrays, texts, mapped = open_model(path)
     if copy:
@@ -416,7 +417,7 @@ def _load_folder(path: Path, *, copy: bool) -> Model:
         splitter = _splitter_of(entry, texts)
         normaliser = Normaliser(entry.tokenizer.normalise)
         learner = Tokenizer(splitter, vocabulary, entry.tokenizer.markers, normaliser)
-        speller = Speller.from_arrays(spelling, vocabulary)
+        speller = speller_from_arrays(spelling, vocabulary)
     except KeyError as error:
         raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
     except (ModelFormatError, SettingError) as error:

@@ -123,9 +123,17 @@ def _unpacked(model: Model, progress: Progress) -> Model:
 
 def _table(model: Model) -> Table:
     if not isinstance(model.language_model, NGramModel | PaddedModel | HashedModel):
-        told = "a model of stupid backoff" if model.family == "ngram" else f"a model of family {model.family!r}"
-        raise SettingError(f"{told} cannot be pruned; n-gram models that are distributions can")
+        raise SettingError(f"the model cannot be pruned: {_why_not(model)}")
     return model.language_model.table
+
+
+def _why_not(model: Model) -> str:
+    """What a model without a distribution of n-grams is, and what can be done."""
+    if model.family == "ngram":
+        return "it is of stupid backoff, whose scores are no distribution; train one with another --smoothing"
+    if model.family == "mixture":
+        return "it is a mixture; prune its models and mix them again, or merge n-gram models with mix --static"
+    return f"it is of family {model.family!r}, which has no n-grams; only n-gram models are pruned"
 
 
 def _weighed(model: Model, histories: Any, progress: Progress) -> Histories:

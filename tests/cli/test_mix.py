@@ -71,6 +71,7 @@ def test_what_cannot_be_is_told_and_nothing_is_written(
     result = chainrule("mix", model, bigram, "-o", tmp_path / "mix", *options)
     assert result.status == status
     assert message in result.err
+    assert "note:" not in result.err
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -79,7 +80,12 @@ def test_other_tokens_and_taken_targets_are_told(chainrule, model, bigram, corpu
     refused = chainrule("mix", model, tmp_path / "characters", "--weights", "0.5", "0.5", "-o", tmp_path / "mix")
     assert "cut by whitespace and character" in refused.error
     assert "--overwrite" in chainrule("mix", model, bigram, "--weights", "0.5", "0.5", "-o", bigram).error
-    assert "needs two models" in chainrule("mix", model, "--weights", "1", "-o", tmp_path / "mix").error
+    for options in ((), ("--weights", "1")):
+        refused = chainrule("mix", model, *options, "-o", tmp_path / "mix")
+        assert "needs two models" in refused.error
+        assert "note:" not in refused.err
+    twice = chainrule("mix", model, f"{model}/", "-o", tmp_path / "mix")
+    assert "is named twice; name each model once" in twice.error
 
 
 @pytest.mark.parametrize("target", ["merged", "merged.arpa"])
@@ -111,7 +117,11 @@ def test_what_cannot_be_merged_is_told(chainrule, model, bigram, corpus, tmp_pat
     chainrule("train", "uniform", corpus, "-o", tmp_path / "uniform", "--tokenizer", model)
     chainrule("train", "ngram", corpus, "-o", tmp_path / "characters", "--tokenizer", "character", "--order", 2)
     target = ("--static", "-o", tmp_path / "mix")
-    assert "it is none of the usual kind" in chainrule("mix", model, tmp_path / "uniform", *target).err
+    assert "it is of family 'uniform', which has no" in chainrule("mix", model, tmp_path / "uniform", *target).err
+    assert chainrule("mix", model, bigram, "-o", tmp_path / "dynamic").status == 0
+    for verb in (("mix", model), ("prune",)):
+        options = target if verb[0] == "mix" else ("--to-ngrams", 400, "-o", tmp_path / "mix")
+        assert "it is a mixture" in chainrule(*verb, tmp_path / "dynamic", *options).error
     assert "cut by whitespace and character" in chainrule("mix", model, tmp_path / "characters", *target).err
     assert "--static is for linear mixtures" in chainrule("mix", model, bigram, "--cache", 5, *target).err
     assert not (tmp_path / "mix").exists()

@@ -20,10 +20,12 @@ from chainrule.cli.arguments import (
 from chainrule.cli.models import check_model_target, opened
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
+from chainrule.errors import SettingError
 from chainrule.mixture.config import CacheConfig, Kind, MixtureConfig
 from chainrule.report.tables import text_table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 
@@ -35,7 +37,11 @@ def mix(
     ] = None,
     weights: Annotated[
         tuple[float, ...],
-        Parameter(help="A weight for each model, the cache last: 0.7 0.3.", consume_multiple=True, negative=()),
+        Parameter(
+            help="A weight for each model, the cache last: 0.7 0.3. Those of a linear mixture must sum to 1.",
+            consume_multiple=True,
+            negative=(),
+        ),
     ] = (),
     kind: Annotated[
         Kind, Parameter(help="A weighted sum of probabilities, or their weighted product, normalised.")
@@ -75,11 +81,10 @@ def mix(
         raise CycloptsError(msg="--static is for linear mixtures, with neither --buckets nor --cache.")
     if tune is not None and weights:
         raise CycloptsError(msg="Say either --tune or --weights.")
-    if tune is None and not weights and buckets == 1:
-        note("all models weigh alike; say --tune and a held-out text to choose their weights")
     config = MixtureConfig(kind=kind, weights=tuple(weights) or None, buckets=buckets)
     cached = None if cache is None else CacheConfig(words=cache)
     heldout = None if tune is None else reading.corpus(tune)
+    _check_all_differ(models)
     check_model_target(output, overwrite=overwrite)
     began = time.perf_counter()
     with progress() as told:
@@ -94,12 +99,23 @@ def mix(
         model.save(output, overwrite=overwrite, progress=told)
     if heldout is not None:
         note_repairs(heldout)
+    elif not weights:
+        note("all models weigh alike; say --tune and a held-out text to choose their weights")
     summary = {"model": str(output), "kind": kind, "seconds": time.perf_counter() - began}
     if json:
         print_json({**summary, "models": model.record["models"], "weights": model.record["weights"]})
     else:
         print(_described(model.record, kind))
         print(f"{output}: {summary['seconds']:.1f} s")
+
+
+def _check_all_differ(models: Sequence[Path]) -> None:
+    """Raises SettingError where a model is named twice."""
+    seen: set[Path] = set()
+    for path in models:
+        if path.resolve() in seen:
+            raise SettingError(f"{path} is named twice; name each model once, and say --weights for how much it counts")
+        seen.add(path.resolve())
 
 
 def _described(record: dict[str, Any], kind: Kind) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.protocol import BEGIN, as_tokens
+from chainrule.protocol import BEGIN, END, as_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +70,19 @@ def previous_tokens(
         if not end and not len(sequence):
             parts[-2:] = []
     return np.concatenate([np.empty(0, np.int32), *parts], dtype=np.int32, casting="same_kind")
+
+
+def stream_with_unknown(
+    model: LanguageModel[Any], stream: Int32[ndarray, " tokens"]
+) -> tuple[Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]:
+    """What `score_stream` gives a stream, and log P(<unk> | context) at the same places."""
+    both = getattr(model, "score_stream_with_unknown", None)  # of models whose memory may go on over the documents
+    if both is not None:
+        found: tuple[Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]] = both(stream)
+        return found
+    documents = np.split(stream, np.flatnonzero(as_tokens(stream) == END) + 1)
+    shares = model.unknown_log_probs([document[:-1] for document in documents if len(document)])
+    return model.score_stream(stream), joined(shares)
 
 
 def split_as(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.errors import ModelFormatError
-from chainrule.mixture.components import joined, previous_tokens, split_as
+from chainrule.mixture.components import joined, previous_tokens, split_as, stream_with_unknown
 from chainrule.protocol import BEGIN, END, draw_of, top_of
 
 if TYPE_CHECKING:
@@ -63,6 +63,16 @@ class LinearMixture:
         """As `Scorer.score_stream`."""
         scores = [model.score_stream(stream) for model in self.components.models]
         return self._mixed(scores, np.concatenate([np.array([BEGIN], np.int32), stream[:-1]])[: len(stream)])
+
+    def score_stream_with_unknown(
+        self, stream: Int32[ndarray, " tokens"]
+    ) -> tuple[Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]:
+        """The log-probabilities of a stream's tokens, and of <unk> at their places."""
+        previous = np.concatenate([np.array([BEGIN], np.int32), stream[:-1]])[: len(stream)]
+        found = [stream_with_unknown(model, stream) for model in self.components.models]
+        return self._mixed([scores for scores, _ in found], previous), self._mixed(
+            [share for _, share in found], previous
+        )
 
     def unknown_log_probs(
         self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True

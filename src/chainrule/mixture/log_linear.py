@@ -47,6 +47,12 @@ class LogLinearMixture:
         """As `Scorer.score_stream`."""
         return self.score([stream], end=False)[0]  # after </s>, each component does as it does
 
+    def score_stream_with_unknown(
+        self, stream: Int32[ndarray, " tokens"]
+    ) -> tuple[Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]:
+        """The log-probabilities of a stream's tokens, and of <unk> at their places."""
+        return self.score_stream(stream), self.unknown_log_probs([stream], end=False)[0]
+
     def unknown_log_probs(
         self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True
     ) -> list[ndarray]:
