@@ -269,6 +269,60 @@ def test_what_cannot_be_done_is_told_and_nothing_is_written(
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
+def test_before_is_by_own_scores_whatever_weights_are_loaded_or_tuned(
+    chainrule, lists: Path, model: Path, texts: list[str], tmp_path: Path
+) -> None:
+    kept = tmp_path / "weights.json"
+    say = ["rescore", lists, "--model", model, "-o", tmp_path / "best", "--overwrite", "--json", "--no-bleu"]
+    plain = chainrule(*say).json["word_error_rate"]["before"]
+    weighed = chainrule(*say, "--tune", lists, "--weights-out", kept).json["word_error_rate"]["before"]
+    content = json.loads(kept.read_text())
+    content["weights"]["score"] = -1.0  # by which the third would be the choice
+    kept.write_text(json.dumps(content))
+    loaded = chainrule(*say, "--weights", kept).json["word_error_rate"]["before"]
+    said = chainrule(*say, "--weights", kept, "--weight", "score=-1").json["word_error_rate"]["before"]
+    assert plain == weighed == loaded
+    assert said["value"] == pytest.approx(30 / sum(len(text.split()) for text in texts))
+
+
+def test_scores_that_lists_call_priors_have_no_weight_beside_a_model(chainrule, model: Path, tmp_path: Path) -> None:
+    hypothesis = {"text": "ka vi", "scores": {"channel": -1, "unigram": -2}}
+    lists = tmp_path / "lists.jsonl"
+    lists.write_text(json.dumps({"hypotheses": [hypothesis], "priors": ["unigram"]}) + "\n")
+    beside = chainrule("rescore", lists, "--model", model, "-o", tmp_path / "a")
+    assert beside.lines[1] == "weights  channel 1, unigram 0, lm 1, words 0"
+    assert "note: unigram is a weaker language model's, as the lists say" in beside.err
+    said = chainrule("rescore", lists, "--model", model, "--weight", "unigram=0.5", "-o", tmp_path / "b")
+    assert (said.lines[1], said.err) == ("weights  channel 1, unigram 0.5, lm 1, words 0", "")
+    alone = chainrule("rescore", lists, "-o", tmp_path / "c")
+    assert (alone.lines[1], alone.err) == ("weights  channel 1, unigram 1, words 0", "")
+    for wrong in ('"unigram"', '["bigram"]', "[1]"):
+        lists.write_text(json.dumps({"hypotheses": [hypothesis]})[:-1] + f', "priors": {wrong}}}\n')
+        result = chainrule("rescore", lists, "--model", model, "-o", tmp_path / "d")
+        assert "lists.jsonl, line 1: priors are no list of names among the scores" in result.error
+
+
+def test_what_a_model_finds_impossible_is_told_and_marked(chainrule, heldout: Path, tmp_path: Path) -> None:
+    likeliest = ["--order", 1, "--smoothing", "maximum-likelihood", "--no-open-vocabulary"]
+    assert chainrule("train", "ngram", heldout, "-o", tmp_path / "ml", *likeliest).status == 0
+    word = heldout.read_text().split()[0]
+    hypotheses = [{"text": "qqqq", "score": -1}, {"text": word, "score": -2}]
+    lists, out = tmp_path / "lists.jsonl", tmp_path / "out.jsonl"
+    lists.write_text(json.dumps({"hypotheses": hypotheses}) + "\n")
+    say = ["rescore", lists, "--model", tmp_path / "ml", "--overwrite", "-o", tmp_path / "best", "--nbest-out"]
+    result = chainrule(*say, out)
+    assert "ml gives 1 hypotheses no probability: each counts as -1,000,000 nats" in result.out
+    likely, impossible = json.loads(out.read_text())["hypotheses"]
+    assert (likely["text"], impossible["text"]) == (word, "qqqq")
+    assert impossible["scores"] == {"score": -1, "ml": None, "total": None}
+    assert chainrule(*say, out, "--weight", "ml=0", "--json").json["impossible"] == {"ml": 1}
+    assert json.loads(out.read_text())["hypotheses"][0]["scores"] == {"score": -1, "ml": None, "total": -1}
+    assert "'ml' of hypothesis 1 is null, as rescore writes" in chainrule("rescore", out, "-o", tmp_path / "x").error
+    (tmp_path / "nbest").write_text("0 ||| qqqq ||| TM= -1 ||| -1\n")
+    chainrule("rescore", tmp_path / "nbest", *say[2:], tmp_path / "moses")
+    assert (tmp_path / "moses").read_text() == "0 ||| qqqq ||| TM= -1 score= -1 ml= -inf ||| -inf\n"
+
+
 def test_an_error_at_the_end_leaves_nothing(chainrule, lists: Path, model: Path, tmp_path: Path) -> None:
     with lists.open("a") as file:
         file.write('{"hypotheses": [{"text": "a", "score": NaN}], "reference": "a"}\n')

@@ -59,8 +59,9 @@ def noise(
     A line becomes a line with errors. With --model, it becomes a list for
     chainrule rescore: the texts that may have been meant, the likeliest
     first, each with its two scores: log P(observed | text) of the channel,
-    and the sum of its words' log P by themselves, as the model has them. The
-    line itself is the list's reference, and what came out its "observed".
+    and the sum of its words' log P by themselves, as the model has them; the
+    latter is marked as a prior, which rescore's models stand in for. The line
+    itself is the list's reference, and what came out its "observed".
     """
     from chainrule.applications.channel.confusions import channel_named
     from chainrule.files import compressing, replaced
@@ -129,6 +130,7 @@ def _lists(pairs: Iterable[tuple[str, str]], proposer: Proposer) -> Iterator[str
                 for one in proposals
             ]
             record = {"id": str(number), "observed": observed, "hypotheses": hypotheses, "reference": text}
+            record["priors"] = ["unigram"]
             yield json.dumps(record, ensure_ascii=False)
 
 

@@ -64,7 +64,7 @@ class WeightOptions:
     weight: Annotated[
         tuple[str, ...],
         _SEVERAL,
-        Parameter(help="Weights of scores and models: lm=0.8 words=0.5; by default 1, and 0 for the number of words."),
+        Parameter(help="Weights: lm=0.8 words=0.5; by default 1, but 0 for words and priors beside a model."),
     ] = ()
     weights: Annotated[Path | None, Parameter(help="A file of weights that --weights-out wrote.")] = None
     tune: Annotated[
@@ -139,8 +139,11 @@ def rescore(
     or those of Moses, Kaldi, ESPnet and SRILM.
 
     With references, word error rate, character error rate and BLEU are told
-    before (own scores alone), after, and for the oracle, the best choice that
-    there is; with 95 % bootstrap intervals. Tuning keeps the first weight.
+    before, after, and for the oracle, the best choice that there is; with 95 %
+    bootstrap intervals. Before is by own scores alone, each with weight 1 or
+    what --weight says, also where other weights are loaded or tuned. Tuning
+    keeps the first weight. A text that a model finds impossible counts as
+    -1,000,000 nats, which is told, and written as null or -inf.
     """
     from chainrule.applications.nbest.reading import format_of
     from chainrule.applications.rescoring.rescoring import scored
@@ -155,10 +158,11 @@ def rescore(
         given = source.lists(told)
         blocks = iter(scored(given, scorers) if data is None else data.replayed(given))
         first = next(blocks)
-        weights = weights.with_defaults(first.features.names)
-        names = first.features.names
+        names, replaced = first.features.names, first.features.replaced
+        _note_replaced([name for name in replaced if name not in weights.values])
+        weights = weights.with_defaults(names, replaced)
         judge = None if first.errors is None else _judge(bleu=bleu)
-        run = Run(weights, _said(weighing).with_defaults(names), tuple(first.lists[0].scores), names, judge)
+        run = Run(weights, _typed(weighing).with_defaults(names), tuple(first.lists[0].scores), names, judge)
         with outputs(output, nbest_out, source.format, tuple(scorers)) as written:
             for block in chain([first], blocks):
                 run.add(block)
@@ -211,15 +215,15 @@ def _weighed(
     blocks = (_with_references(block, tuned_on.name) for block in scored(tuned_on.lists(told), scorers))
     data = TuningData.of(blocks, weighing.objective)
     config = TuningConfig(restarts=weighing.restarts, seed=weighing.seed)
-    before = said.with_defaults(data.features.names).vector(data.features.names)
-    after = data.tuned(weighing.objective, before, config, told)
+    start = said.with_defaults(data.features.names, data.features.replaced).vector(data.features.names)
+    after = data.tuned(weighing.objective, start, config, told)
     record = {
         "objective": weighing.objective,
         "lists": tuned_on.name,
         "number": data.features.offsets.size - 1,
         "restarts": weighing.restarts,
         "seed": weighing.seed,
-        data.measure.name: {"before": finite(data.value(before)), "after": finite(data.value(after))},
+        data.measure.name: {"start": finite(data.value(start)), "tuned": finite(data.value(after))},
     }
     weights = Weights(dict(zip(data.features.names, after.tolist(), strict=True)), record)
     return source, weights, data if tuned_on.name == source.name else None
@@ -233,14 +237,27 @@ def _with_references(block: Scored, name: str) -> Scored:
 
 
 def _said(weighing: WeightOptions) -> Weights:
-    """What is said, on the command line before what is in a file. Raises CycloptsError, TextError."""
+    """What is said, on the command line before what is in a file. Raises CycloptsError, SettingError, TextError."""
     from chainrule.applications.rescoring.weights import Weights, load_weights
 
-    said = {name: _number(name, value) for name, value in _named_values("--weight", weighing.weight).items()}
+    typed = _typed(weighing)
     if weighing.weights is None:
-        return Weights(said)
+        return typed
     loaded = load_weights(weighing.weights)
-    return Weights({**loaded.values, **said}, loaded.record)
+    return Weights({**loaded.values, **typed.values}, loaded.record)
+
+
+def _typed(weighing: WeightOptions) -> Weights:
+    """What is said on the command line alone. Raises CycloptsError, SettingError."""
+    from chainrule.applications.rescoring.weights import Weights
+
+    return Weights({name: _number(name, value) for name, value in _named_values("--weight", weighing.weight).items()})
+
+
+def _note_replaced(names: Sequence[str]) -> None:
+    """names: of the lists' own scores that get no weight by default."""
+    for name in names:
+        note(f"{name} is a weaker language model's, as the lists say; the model stands in for it: --weight {name}=0")
 
 
 def _scorers(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from chainrule.applications.nbest.reading import KEYED
 from chainrule.applications.nbest.writing import list_writer, write_best
+from chainrule.applications.rescoring.features import IMPOSSIBLE
 from chainrule.applications.rescoring.rescoring import STAGES, Chooser
 from chainrule.cli.screen import finite
 from chainrule.evaluation.bleu import Bleu
@@ -30,11 +31,12 @@ class Run:
     """One run of the verb: how it chooses, and what it has chosen so far."""
 
     def __init__(self, weights: Weights, said: Weights, own: Sequence[str], names: Sequence[str], judge: Judge | None):
-        """said: the weights before tuning. own: the names of the lists' own scores. names: of all features."""
+        """said: the weights of own scores alone. own: the names of the lists' own scores. names: of all features."""
         self.weights, self.judge = weights, judge
         before = said.vector(names) * [name in own for name in names]
         self.chooser = Chooser(weights.vector(names), before)
         self.lists = self.hypotheses = self.changed = 0
+        self.impossible = dict.fromkeys(names[len(own) : -1], 0)  # hypotheses, by the model
 
     def add(self, block: Scored) -> None:
         before, after = self.chooser.before(block), self.chooser.after(block)
@@ -43,6 +45,9 @@ class Run:
         texts = block.texts()
         self.lists += len(block.lists)
         self.hypotheses += len(texts)
+        found = block.features.impossible(len(block.lists[0].scores)).sum(axis=0).tolist()
+        for name, number in zip(self.impossible, found, strict=True):
+            self.impossible[name] += number
         self.changed += sum(texts[one] != texts[other] for one, other in zip(before, after, strict=True))
 
     def as_json(self) -> dict[str, Any]:
@@ -51,6 +56,7 @@ class Run:
             "hypotheses": self.hypotheses,
             "changed": self.changed,
             "weights": dict(self.weights.values),
+            "impossible": self.impossible,
         }
         if self.weights.record:
             found["tuned"] = dict(self.weights.record)
@@ -103,6 +109,12 @@ def described(run: Run) -> str:
     lines = [f"{run.lists:,} lists of {run.hypotheses:,} hypotheses; {run.changed:,} choices changed, {share:.2%}"]
     weights = ", ".join(f"{name} {value:.4g}" for name, value in run.weights.values.items())
     lines.append(f"weights  {weights}")
+    lines += [
+        f"{name} gives {number:,} hypotheses no probability: each counts as {IMPOSSIBLE:,.0f} nats, and is written as "
+        "null or -inf"
+        for name, number in run.impossible.items()
+        if number
+    ]
     if run.judge is None:
         return "\n".join(lines)
     judge, measures = run.judge, run.judge.measures

@@ -5,11 +5,14 @@
 
 A hypothesis has either one `score` or several named `scores`: {"acoustic": -3.1, "language": -9.2}; higher is better.
 `id` (by default the number of the line) and `reference` may be left out; other fields are kept for writing.
+`priors` may name the scores that are a weaker language model's, which a model that is given stands in for.
+A score that is -inf is written as null, which no list may hold when it is read.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from chainrule.applications.nbest.lists import SCORE, Line, NBestList, finite_score, lines_of
@@ -41,10 +44,15 @@ def write_json_list(
         record |= json.loads(found.line)
     hypotheses = record["hypotheses"]
     for i, hypothesis in enumerate(hypotheses):
-        hypothesis["scores"] = {name: float(values[i]) for name, values in scores.items()}
+        hypothesis["scores"] = {name: _finite(values[i]) for name, values in scores.items()}
         hypothesis.pop(SCORE, None)  # it stands among the scores
     record["hypotheses"] = [hypotheses[i] for i in order]
     file.write(_WRITTEN.encode(record).encode("utf-8", "surrogatepass") + b"\n")
+
+
+def _finite(score: float) -> float | None:
+    """JSON has no infinities."""
+    return float(score) if math.isfinite(score) else None
 
 
 def _parsed(line: Line) -> NBestList:
@@ -75,7 +83,15 @@ def _parsed(line: Line) -> NBestList:
             has, lacks = (1, i) if missing in rows[0] else (i, 1)
             raise line.error(f"hypothesis {lacks} has no score {missing!r}, which hypothesis {has} has; give it to all")
     scores = {name: tuple(row[name] for row in rows) for name in rows[0]}
-    return NBestList(_id(record, line), tuple(texts), scores, line.place, reference, line=line.text)
+    priors = _priors(record, line, scores)
+    return NBestList(_id(record, line), tuple(texts), scores, line.place, reference, priors, line=line.text)
+
+
+def _priors(record: dict[str, Any], line: Line, scores: Mapping[str, object]) -> tuple[str, ...]:
+    found = record.get("priors", [])
+    if not isinstance(found, list) or not all(isinstance(name, str) and name in scores for name in found):
+        raise line.error(f"priors are no list of names among the scores, which are {', '.join(scores)}")
+    return tuple(found)
 
 
 def _id(record: dict[str, Any], line: Line) -> str:

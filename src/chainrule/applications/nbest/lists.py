@@ -27,6 +27,7 @@ class NBestList:
     scores: dict[str, tuple[float, ...]]  # by name, one a hypothesis; higher is better; all finite
     place: str  # where it stands, for messages: "nbest.jsonl, line 7"
     reference: str | None = None
+    priors: tuple[str, ...] = ()  # the scores that are a weaker language model's, for a better one to stand in for
     kept: tuple[str, ...] = field(default=(), repr=False)  # what else Moses needs to write each hypothesis again
     line: str = field(default="", repr=False)  # the JSON that it came from
 
@@ -66,6 +67,8 @@ def finite_score(value: object, line: Line, what: str) -> float:
         number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
     except (ValueError, OverflowError):
         number = None
+    if value is None:
+        raise line.error(f"{what} is null, as rescore writes what a model finds impossible; leave score or text out")
     if number is None:
         raise line.error(f"{what} is {_shown(value)}; expected a number")
     if not math.isfinite(number):

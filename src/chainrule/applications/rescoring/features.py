@@ -18,7 +18,7 @@ from chainrule.text.tokenizer import documents_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from jaxtyping import Float64, Int64
+    from jaxtyping import Bool, Float64, Int64
     from numpy import ndarray
 
     from chainrule.applications.nbest.lists import NBestList
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from chainrule.text.tokenizer import Tokenizer
 
 WORDS = "words"  # the name of the feature that counts them
-IMPOSSIBLE = -1e6  # nats, for a hypothesis that a model gives no probability: worse than all others, and still a number
+IMPOSSIBLE = -1e6  # nats, the floor: a hypothesis without probability is worse than all others, and sums stay finite
 _HYPOTHESES_AT_ONCE = 1 << 12
 _CHARACTERS_AT_ONCE = 1 << 19
 
@@ -79,6 +79,7 @@ class Features:
     names: tuple[str, ...]
     values: Float64[ndarray, "hypotheses features"]
     offsets: Int64[ndarray, " lists+1"]  # where each list begins, and where the last one ends
+    replaced: tuple[str, ...] = ()  # own scores that the models stand in for: they have no weight unless one is said
 
     def totals(self, weights: Float64[ndarray, " features"]) -> Float64[ndarray, " hypotheses"]:
         """The weighted sums."""
@@ -95,11 +96,15 @@ class Features:
         found = np.sqrt(((self.values - np.repeat(means, sizes, axis=0)) ** 2).mean(axis=0))
         return np.where(found > 0, found, 1.0)
 
+    def impossible(self, own: int) -> Bool[ndarray, "hypotheses models"]:
+        """Where a model gave no probability. own: how many columns are the lists' own scores."""
+        return self.values[:, own:-1] <= IMPOSSIBLE
+
     @classmethod
     def joined(cls, parts: Sequence[Features]) -> Features:
         sizes = np.concatenate([np.diff(part.offsets) for part in parts])
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        return cls(parts[0].names, np.concatenate([part.values for part in parts]), offsets)
+        return cls(parts[0].names, np.concatenate([part.values for part in parts]), offsets, parts[0].replaced)
 
 
 def first_of_best(
@@ -136,7 +141,7 @@ def features_of(lists: Sequence[NBestList], models: dict[str, TextScorer]) -> Fe
         values[:, column] = np.maximum(model.log_probs(texts), IMPOSSIBLE)[where]
     values[:, -1] = np.array([len(text.split()) for text in texts])[where]
     offsets = np.concatenate([[0], np.cumsum([len(found) for found in lists])])
-    return Features(names_of(own, models), values, offsets)
+    return Features(names_of(own, models), values, offsets, lists[0].priors if models else ())
 
 
 def together(lists: Iterable[NBestList]) -> Iterator[list[NBestList]]:

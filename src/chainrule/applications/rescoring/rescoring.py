@@ -95,7 +95,7 @@ class TuningData:
         for some in together(lists):
             last, stop = first + len(some), row + sum(map(len, some))
             offsets = self.features.offsets[first : last + 1] - row
-            features = Features(self.features.names, self.features.values[row:stop], offsets)
+            features = replace(self.features, values=self.features.values[row:stop], offsets=offsets)
             yield Scored(some, features, self.errors[row:stop])
             first, row = last, stop
 
@@ -192,11 +192,18 @@ class Chooser:
         return block.features.best(self.weights)
 
     def ranked(self, block: Scored) -> Iterator[tuple[NBestList, dict[str, list[float]], list[int]]]:
-        """Each list with its scores, the total last, and the order of its hypotheses, best first."""
-        features = block.features
+        """Each list with its scores, the total last, and the order of its hypotheses, best first.
+
+        What a model finds impossible has -inf there, and so has its total, unless the model has no weight.
+        """
+        features, own = block.features, len(block.lists[0].scores)
         totals = features.totals(self.weights)
+        impossible = features.impossible(own)
+        values = features.values.copy()
+        values[:, own:-1][impossible] = -np.inf
+        shown = np.where((impossible & (self.weights[own:-1] != 0)).any(axis=1), -np.inf, totals)
         for found, start, stop in zip(block.lists, features.offsets[:-1], features.offsets[1:], strict=True):
-            columns = features.values[start:stop].T.tolist()
+            columns = values[start:stop].T.tolist()
             scores = dict(zip(features.names[:-1], columns, strict=False))
-            scores[TOTAL] = totals[start:stop].tolist()
+            scores[TOTAL] = shown[start:stop].tolist()
             yield found, scores, np.argsort(-totals[start:stop], kind="stable").tolist()

@@ -53,10 +53,14 @@ class Weights:
                 f"there is a weight for {others[0]}, but no such score; the scores are {', '.join(names)}"
             )
 
-    def with_defaults(self, names: Sequence[str]) -> Weights:
-        """All that have no weight get 1, but for the number of words, which gets 0. Raises as `check`."""
+    def with_defaults(self, names: Sequence[str], replaced: Sequence[str] = ()) -> Weights:
+        """All that have no weight get 1, but for the number of words and what is replaced, which get 0.
+
+        Raises as `check`.
+        """
         self.check(names)
-        return Weights({name: self.values.get(name, 0.0 if name == WORDS else 1.0) for name in names}, self.record)
+        without = (WORDS, *replaced)
+        return Weights({name: self.values.get(name, 0.0 if name in without else 1.0) for name in names}, self.record)
 
     def save(self, path: Path) -> None:
         """Raises OutputError."""
