@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from chainrule.mixed import mix
     from chainrule.mixture.config import CacheConfig, MixtureConfig
     from chainrule.model import Model, load
-    from chainrule.neural.config import RecurrentConfig, TransformerConfig
+    from chainrule.neural.config import RecurrentConfig, TransformerConfig, preset
     from chainrule.ngram.config import NGramConfig
     from chainrule.protocol import LanguageModel, Scorer
     from chainrule.pruned import prune_by_entropy, prune_to_text, prune_to_vocabulary
@@ -76,6 +76,7 @@ _HOMES = {
     "load": "model",
     "merge": "merged",
     "mix": "mixed",
+    "preset": "neural.config",
     "prune_by_entropy": "pruned",
     "prune_to_text": "pruned",
     "prune_to_vocabulary": "pruned",
@@ -117,6 +118,7 @@ __all__ = [
     "load",
     "merge",
     "mix",
+    "preset",
     "prune_by_entropy",
     "prune_to_text",
     "prune_to_vocabulary",

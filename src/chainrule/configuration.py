@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FORMAT: Literal[1] = 1
 CONFIG = "config.json"
+_UNFINISHED = "checkpoints/checkpoint.json"  # what training that is not over has written
 
 
 class _Strict(BaseModel):
@@ -68,6 +69,11 @@ def read_config(folder: Path) -> ModelEntry:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
+        if (folder / _UNFINISHED).exists():
+            raise ModelFormatError(
+                f"{folder}: the training of this model is not finished; go on with the command that began it and "
+                "--resume"
+            ) from error
         raise ModelFormatError(f"{folder}: this folder is no model, since it has no {CONFIG}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ModelFormatError(f"{path}: cannot be read: {error}") from error

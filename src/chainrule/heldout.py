@@ -30,13 +30,15 @@ _SPELLED = 1000  # words that the price of an unknown one is estimated from
 
 @contextmanager
 def ids_file(folder: Path | None) -> Iterator[Any]:
-    """A file without a name, which is gone when nothing is mapped from it any more. Raises OutputError."""
+    """A file without a name, which is gone when nothing is mapped from it any more. Raises OutputError.
+
+    It lies in the folder, or where this will be: a folder is made only when there is something to keep in it.
+    """
+    place = None if folder is None else next(each for each in (folder, *folder.parents) if each.exists())
     try:
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-        file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+        file = tempfile.TemporaryFile(dir=place)  # noqa: SIM115
     except OSError as error:
-        raise OutputError(f"{folder or tempfile.gettempdir()}: cannot be written: {error.strerror}") from error
+        raise OutputError(f"{place or tempfile.gettempdir()}: cannot be written: {error.strerror}") from error
     with file:
         yield file
 

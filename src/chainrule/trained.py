@@ -97,6 +97,8 @@ def train(
     in_steps = FAMILIES[family].in_steps
     if not in_steps and (training, validation, folder, resume) != (None, None, None, False):
         raise SettingError(f"a model of family {family} is counted; training, validation and folder are for networks")
+    if resume and overwrite:
+        raise SettingError("resume goes on with a run and overwrite begins anew; say one of them")
     folder = None if folder is None else Path(folder)
     with ids_file(folder) if in_steps else nullcontext() as file:
         learner, stream, left_out = tokenized(

@@ -64,6 +64,91 @@ def test_a_finished_model_is_not_lost_by_mistake_and_checkpoints_are_gone(
     assert again.json["steps"] == 4
 
 
+def test_resuming_a_finished_run_does_nothing_and_says_so(chainrule, corpus: Path, tmp_path: Path) -> None:
+    lm = tmp_path / "lm"
+    command = ["train", "recurrent", corpus, "-o", lm, *QUICK]
+    assert chainrule(*command).status == 0
+    before = {path.name: path.read_bytes() for path in lm.iterdir()}
+    result = chainrule(*command, "--device", "auto", "--resume")
+    assert (result.status, result.out) == (0, "")
+    assert f"the run has ended: 4 steps; {lm} is its model" in result.err
+    assert chainrule(*command, "--resume", "--json").json["steps"] == 4
+    longer = [*command[:-1], 5]
+    assert "the run has ended, with other settings: steps was 4 and is 5. Say" in chainrule(*longer, "--resume").error
+    other = chainrule("train", "transformer", corpus, "-o", lm, *QUICK, "--resume")
+    assert "family was recurrent and is transformer" in other.error
+    assert "say one of them" in chainrule(*command, "--resume", "--overwrite").error
+    assert {path.name: path.read_bytes() for path in lm.iterdir()} == before
+
+
+def test_a_run_that_replaces_a_model_can_be_gone_on_with(
+    chainrule, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from chainrule.training.trainer import Trainer
+
+    lm = tmp_path / "lm"
+    command = ["train", "recurrent", corpus, "-o", lm, *QUICK, "--save-every", 1]
+    chainrule(*command)
+    old = (lm / "config.json").read_bytes()
+
+    def interrupted(trainer: Trainer, steps: int) -> None:
+        if trainer.step == 2:
+            raise KeyboardInterrupt
+        run(trainer, steps)
+
+    run = Trainer.run
+    monkeypatch.setattr(Trainer, "run", interrupted)
+    assert chainrule(*command, "--overwrite").status != 0
+    monkeypatch.undo()
+    assert (lm / "config.json").read_bytes() == old
+    assert chainrule(*command, "--resume").status == 0
+    assert (lm / "config.json").read_bytes() != old
+
+
+def test_an_unfinished_run_is_no_model_yet(
+    chainrule, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from chainrule.training.trainer import Trainer
+
+    def interrupted(trainer: Trainer, steps: int) -> None:
+        if trainer.step == 2:
+            raise KeyboardInterrupt
+        run(trainer, steps)
+
+    run = Trainer.run
+    monkeypatch.setattr(Trainer, "run", interrupted)
+    chainrule("train", "recurrent", corpus, "-o", tmp_path / "lm", *QUICK, "--save-every", 1)
+    for verb in ("evaluate", "score"):
+        told = chainrule(verb, tmp_path / "lm", corpus).error
+        assert "the training of this model is not finished; go on with the command that began it and --resume" in told
+
+
+def test_what_is_refused_leaves_no_folder(chainrule, corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "short.txt").write_text("ab\n")
+    folder = tmp_path / "new" / "lm"
+    for text, more in [
+        (tmp_path / "empty.txt", []),
+        (tmp_path / "short.txt", []),
+        (corpus, ["--valid", tmp_path / "empty.txt"]),
+        (corpus, ["--device", "cuda:97"]),
+    ]:
+        assert chainrule("train", "recurrent", text, "-o", folder, *QUICK, *more).status == 1
+        assert not folder.parent.exists(), (text, more)
+    long = [value for value in QUICK if value != "--context" and value != 8]
+    assert chainrule("train", "recurrent", corpus, "-o", folder, *long, "--context", 100_000).status == 1
+    assert not folder.parent.exists()
+
+
+def test_a_preset_in_python() -> None:
+    config = package.preset("gpt2", layers=2)
+    assert (config.positions, config.layers) == ("learned", 2)
+    with pytest.raises(package.SettingError, match="no preset 'gpt3'; expected one of vaswani, gpt2"):
+        package.preset("gpt3")
+    with pytest.raises(package.SettingError, match="has no depth; it has layers"):
+        package.preset("gpt2", depth=2)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -15,6 +15,7 @@ from training_runs import QUICK, RECURRENT, TRANSFORMER, killed_at, numbers, tex
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from chainrule.neural.config import NetworkConfig
@@ -137,8 +138,13 @@ def interrupted(tmp_path: Path) -> Path:
     [
         (replace(RECURRENT, width=14), QUICK, {}, "width was 12 and is 14"),
         (RECURRENT, replace(QUICK, steps=13, seed=4), {}, "steps was 12 and is 13; seed was 0 and is 4"),
-        (RECURRENT, QUICK, {"stream": text(390)}, "tokens was 400 and is 390"),
-        (RECURRENT, QUICK, {"validation": validation(90)}, "validation was"),
+        (RECURRENT, QUICK, {"stream": text(390)}, r"the text is another one \(400 tokens, now 390\)\. "),
+        (
+            RECURRENT,
+            QUICK,
+            {"validation": validation(90)},
+            r"the text to validate on is another one \(100 tokens, now 90\)",
+        ),
         (RECURRENT, QUICK, {"origin": {"tokenizer": "word"}}, "tokenizer was None and is word"),
         (RECURRENT, QUICK, {"origin": {"family": "transformer"}}, "is of family None, not transformer"),
     ],
@@ -146,7 +152,7 @@ def interrupted(tmp_path: Path) -> Path:
 def test_other_settings_are_an_error_that_names_the_difference(
     interrupted: Path, config: NetworkConfig, training: TrainingConfig, more: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(SettingError, match=message):
+    with pytest.raises(SettingError, match=rf"{message}.*(--overwrite in place of --resume|another folder)"):
         trained(config, training, folder=interrupted, resume=True, **more)
 
 
@@ -166,21 +172,54 @@ def test_an_unfinished_run_is_not_lost_by_mistake(interrupted: Path) -> None:
 def test_a_checkpoint_of_another_version_is_an_error(interrupted: Path, before: str, after: str) -> None:
     index = interrupted / "checkpoints" / "checkpoint.json"
     index.write_text(index.read_text().replace(before, after, 1).replace(before, after))
-    with pytest.raises(ModelFormatError, match=r"checkpoint.json: .*another version: begin again without --resume"):
+    with pytest.raises(
+        ModelFormatError, match=r"checkpoint.json: .*another version; begin anew with --overwrite in place of --resume"
+    ):
         trained(RECURRENT, folder=interrupted, resume=True)
 
 
 @pytest.mark.parametrize("kind", ["last", "best"])
 def test_a_damaged_checkpoint_is_an_error_that_names_the_file(interrupted: Path, kind: str) -> None:
     [path] = (interrupted / "checkpoints").glob(f"{kind}-*.safetensors")
-    data = bytearray(path.read_bytes())
-    data[-9] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(ModelFormatError, match=rf"{kind}-.*SHA-256"):
+    damaged(path)
+    if kind == "last":
+        index = interrupted / "checkpoints" / "checkpoint.json"
+        entry = json.loads(index.read_text())
+        del entry["files"]["best"]
+        index.write_text(json.dumps(entry))
+    with pytest.raises(ModelFormatError, match=rf"{kind}-.*SHA-256.*--overwrite in place of --resume"):
         trained(RECURRENT, folder=interrupted, resume=True)
     path.unlink()
     with pytest.raises(ModelFormatError, match=rf"{kind}-.*the checkpoint is incomplete"):
         trained(RECURRENT, folder=interrupted, resume=True)
+
+
+def damaged(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-9] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("spoil", [damaged, lambda path: path.unlink()], ids=["damaged", "lost"])
+def test_where_the_last_weights_are_damaged_the_best_are_gone_on_from_and_that_is_told(
+    spoil: Callable[[Path], None], tmp_path: Path
+) -> None:
+    training = replace(QUICK, accumulate=2, ema=0.5)
+    with pytest.raises(KeyboardInterrupt):
+        trained(RECURRENT, training, folder=tmp_path, told=Stop(10))
+    [last] = (tmp_path / "checkpoints").glob("last-*.safetensors")
+    kept = json.loads((tmp_path / "checkpoints" / "checkpoint.json").read_text())["progress"]
+    assert (kept["step"], kept["best_step"]) == (10, 10)
+    spoil(last)
+    _, record, told = trained(RECURRENT, training, folder=tmp_path, resume=True)
+    assert [report.step for report in told] == [11, 12]
+    assert told[0].note is not None
+    assert str(last) in told[0].note
+    assert "the best weights, of step 10, are whole, so the run goes on from there" in told[0].note
+    assert told[1].note is None
+    assert record["steps"] == 12
+    assert record["validation"]["loss"] <= kept["best"]
+    assert "best weights" in (tmp_path / "log.jsonl").read_text()
 
 
 def test_resuming_where_there_is_nothing_begins(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -160,7 +161,10 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_checkpoint_before(
         step(self)
 
     monkeypatch.setattr(Trainer, "_step", spoilt)
-    with pytest.raises(EstimationError, match=r"at step 8, after 168 tokens; .*checkpoint of step 6 in .* is whole"):
+    with pytest.raises(
+        EstimationError,
+        match=r"at step 8, after 168 tokens; .*checkpoint of step 6 in .* is whole, but --resume .*--overwrite",
+    ):
         trained(RECURRENT, folder=tmp_path)
     monkeypatch.undo()
     assert numbers(trained(RECURRENT, folder=tmp_path, resume=True)[0]) == numbers(trained(RECURRENT)[0])
@@ -243,3 +247,27 @@ def test_tensorboard_that_is_not_installed_is_an_error(tmp_path: Path, monkeypat
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(SettingError, match="tensorboard is not installed"):
         trained(TRANSFORMER, replace(QUICK, tensorboard=True), folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "flags"),
+    [
+        ({"optimiser": "adamw"}, "a lower --learning-rate, a longer --warm-up (now 100), or --clip 0.5"),
+        ({"optimiser": "sgd", "clip": 0.2}, "a lower --learning-rate, a longer --warm-up (now 0), or --clip 0.1"),
+        ({"optimiser": "muon", "clip": 0.0}, "--learning-rate and --matrix-learning-rate, a longer --warm-up"),
+    ],
+)
+def test_a_loss_that_is_no_number_names_the_flags_of_the_optimiser(
+    settings: dict[str, Any], flags: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    step = Trainer._step
+
+    def broken(self: Trainer) -> None:
+        with torch.no_grad():
+            next(iter(self.network.output.parameters())).fill_(math.nan)
+        step(self)
+
+    monkeypatch.setattr(Trainer, "_step", broken)
+    with pytest.raises(EstimationError, match=rf"{re.escape(flags)}.*There is no checkpoint yet") as told:
+        trained(RECURRENT, replace(QUICK, **settings), folder=tmp_path)
+    assert ("--matrix" in str(told.value)) == (settings["optimiser"] == "muon")

@@ -32,6 +32,13 @@ def is_arpa(path: Path) -> bool:
     return path.name.endswith(ARPA_SUFFIXES)
 
 
+def is_model(folder: Path) -> bool:
+    """Whether there is a finished model in a folder."""
+    from chainrule.configuration import CONFIG
+
+    return (folder / CONFIG).exists()
+
+
 def check_model_target(target: Path, *, overwrite: bool, compact: bool = False) -> None:
     """Asked before the work: whether a model folder or an ARPA file may be written.
 

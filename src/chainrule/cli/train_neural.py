@@ -6,7 +6,7 @@ The flags are the fields of the configurations, with their help; nothing here im
 from __future__ import annotations
 
 import time
-from dataclasses import MISSING, field, fields, make_dataclass, replace
+from dataclasses import MISSING, field, fields, make_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -23,12 +23,14 @@ from chainrule.cli.arguments import (
     WholeNumber,
     file_or_dash,
 )
-from chainrule.cli.models import check_model_target
-from chainrule.cli.screen import print_json, progress
+from chainrule.cli.models import check_model_target, is_model
+from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.texts import AS_USUAL, NOT_MIXED, MixOptions, TextOptions, check_read_once, note_mix, note_repairs
 from chainrule.cli.training_screen import TrainingScreen
-from chainrule.neural.config import PRESETS, RecurrentConfig, TransformerConfig
-from chainrule.training.config import TrainingConfig
+from chainrule.errors import SettingError
+from chainrule.neural.config import RecurrentConfig, TransformerConfig, settings_of
+from chainrule.neural.config import preset as preset_named
+from chainrule.training.config import TrainingConfig, differences
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,7 +132,7 @@ def transformer(
     Checkpoints and log.jsonl are kept in the folder while it is trained;
     Ctrl-C keeps all, and --resume goes on, also after the process was killed.
     """
-    config = replace(PRESETS[preset](), **_given(network))
+    config = preset_named(preset, **_given(network))
     _train(
         texts,
         config,
@@ -205,11 +207,18 @@ def _train(
     json: bool,
 ) -> None:
     from chainrule.trained import peak_memory, train
-    from chainrule.training.folder import is_first_process, remove_checkpoints
+    from chainrule.training.folder import is_first_process, is_unfinished, remove_checkpoints
 
     check_read_once(*texts, valid)
     source = mixing.source(texts, reading)
-    check_model_target(output, overwrite=overwrite)
+    if resume and overwrite:
+        raise SettingError("--resume goes on with a run and --overwrite begins anew; say one of them")
+    goes_on = resume and is_unfinished(output)
+    if resume and not goes_on and is_model(output):
+        _say_that_it_has_ended(output, config, training, json=json)
+        return
+    replaces = overwrite or goes_on  # a run that goes on was begun with leave to replace what is there
+    check_model_target(output, overwrite=replaces)
     began = time.perf_counter()
     with progress() as told:
         screen = TrainingScreen(told.close)
@@ -229,7 +238,7 @@ def _train(
         screen.close()
         if not is_first_process():
             return
-        model.save(output, overwrite=overwrite, progress=told)
+        model.save(output, overwrite=replaces, progress=told)
     remove_checkpoints(output)
     note_repairs(source)
     note_mix(source)
@@ -244,6 +253,33 @@ def _train(
         print_json({**model.record, **summary})
     else:
         _print_summary(model.record, summary)
+
+
+def _say_that_it_has_ended(
+    output: Path, config: TransformerConfig | RecurrentConfig, training: dict[str, Any], *, json: bool
+) -> None:
+    """Raises SettingError where the model in the folder is of other settings, ModelFormatError where it is none."""
+    from chainrule.configuration import read_config
+    from chainrule.families import family_of
+    from chainrule.training.folder import is_first_process
+
+    entry = read_config(output)
+    if entry.family != family_of(config):
+        found = [f"family was {entry.family} and is {family_of(config)}"]
+    else:
+        before = entry.record.get("training", {})
+        found = differences(entry.settings.get("network", {}), settings_of(config))
+        said = {name: value for name, value in training.items() if name != "device"}  # the record has the one in use
+        found += differences({name: before.get(name) for name in said}, said)
+    if found:
+        raise SettingError(
+            f"{output}: the run has ended, with other settings: {'; '.join(found)}. Say --overwrite in place of "
+            "--resume to replace its model, or choose another folder"
+        )
+    if is_first_process():
+        note(f"the run has ended: {entry.record.get('steps', 0):,} steps; {output} is its model")
+        if json:
+            print_json({**entry.record, "model": str(output)})
 
 
 def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:

@@ -7,6 +7,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from chainrule.report.tables import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -29,6 +31,8 @@ class TrainingScreen:
         if self._begun is not None:
             self._begun()
             self._begun = None
+        if report.note is not None:
+            sys.stderr.write(f"note: {printable(report.note)}\n")
         stays = report.valid_loss is not None or report.step == report.steps
         if not stays and not self._changes and time.monotonic() - self._written < _PATIENCE:
             return

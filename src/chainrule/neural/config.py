@@ -2,16 +2,16 @@
 
 Every field says in its help what it is, in a few words; a preset is a function that returns a configuration:
 
-    replace(llama(), layers=6, width=384)
+    preset("llama", layers=6, width=384)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from chainrule.errors import SettingError
-from chainrule.neural.settings import check_settings, setting
+from chainrule.neural.settings import check_settings, help_of, setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -238,6 +238,18 @@ PRESETS: dict[str, Callable[[], TransformerConfig]] = {
     "llama": llama,
     "modern": modern,
 }
+
+
+def preset(name: str, **changes: Any) -> TransformerConfig:
+    """The choices of a known architecture, with some of its fields changed. Raises SettingError.
+
+    good:  preset("gpt2", layers=12, width=768, heads=12, context=1024)
+    """
+    if name not in PRESETS:
+        raise SettingError(f"there is no preset {name!r}; expected one of {', '.join(PRESETS)}")
+    if unknown := sorted(changes.keys() - {each.name for each in fields(TransformerConfig)}):
+        raise SettingError(f"a TransformerConfig has no {unknown[0]}; it has {', '.join(help_of(TransformerConfig))}")
+    return replace(PRESETS[name](), **changes)
 
 
 def settings_of(config: NetworkConfig) -> dict[str, object]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 FORMAT: Literal[1] = 1
 FOLDER, INDEX = "checkpoints", "checkpoint.json"
+_ANEW = "begin anew with --overwrite in place of --resume"
 
 
 class _Strict(BaseModel):
@@ -64,6 +65,15 @@ class Checkpoint(_Strict):
     machine: dict[str, Any]
     progress: Progressed
     files: dict[str, Data]
+
+
+class Opened(NamedTuple):
+    """What a checkpoint holds."""
+
+    entry: Checkpoint
+    last: dict[str, ndarray] | None  # None where the file is damaged, and the best is whole
+    best: dict[str, ndarray] | None
+    damage: str  # to the last
 
 
 class Checkpoints:
@@ -144,8 +154,8 @@ class Checkpoints:
                 with suppress(OSError):
                     path.unlink()
 
-    def open(self) -> tuple[Checkpoint, dict[str, ndarray], dict[str, ndarray] | None]:
-        """The checkpoint with its last arrays, and the best ones, if there are any. Raises ModelFormatError."""
+    def open(self) -> Opened:
+        """Raises ModelFormatError where neither the last arrays nor the best are whole, or the best are damaged."""
         try:
             entry = Checkpoint.model_validate_json(self.index.read_bytes())
         except OSError as error:
@@ -155,13 +165,20 @@ class Checkpoints:
             place = ".".join(map(str, first["loc"])) or "the file"
             raise ModelFormatError(
                 f"{self.index}: {place}: {first['msg']}, found {str(first.get('input'))[:80]!r}; this checkpoint is "
-                "damaged, or of another version: begin again without --resume"
+                "damaged, or of another version; begin anew with --overwrite in place of --resume"
             ) from error
-        arrays = {name: self._opened(data) for name, data in entry.files.items()}
-        if "last" not in arrays:
-            raise ModelFormatError(f"{self.index}: files: there is no last; begin again without --resume")
+        if "last" not in entry.files:
+            raise ModelFormatError(f"{self.index}: files: there is no last; {_ANEW}")
+        best = self._opened(entry.files["best"]) if "best" in entry.files else None
+        last, damage = None, ""
+        try:
+            last = self._opened(entry.files["last"])
+        except ModelFormatError as error:
+            if best is None:
+                raise
+            damage = str(error).removesuffix(f"; {_ANEW}")
         self._files, self._best_step = dict(entry.files), entry.progress.best_step
-        return entry, arrays["last"], arrays.get("best")
+        return Opened(entry, last, best, damage)
 
     def _opened(self, data: Data) -> dict[str, ndarray]:
         path = self.folder / os.path.basename(data.name)
@@ -169,12 +186,12 @@ class Checkpoints:
             found = file_digest(path)
         except OSError as error:
             raise ModelFormatError(
-                f"{path}: cannot be read: {error.strerror}; the checkpoint is incomplete: begin again without --resume"
+                f"{path}: cannot be read: {error.strerror}; the checkpoint is incomplete; {_ANEW}"
             ) from error
         if found != data.sha256:
             raise ModelFormatError(
-                f"{path}: its SHA-256 is {found}, expected {data.sha256}; the file has changed since it was written: "
-                "begin again without --resume"
+                f"{path}: its SHA-256 is {found}, expected {data.sha256}; the file has changed since it was written; "
+                f"{_ANEW}"
             )
         return open_tensors(path)
 

@@ -132,6 +132,21 @@ def differences(before: dict[str, object], now: dict[str, object]) -> list[str]:
     ]
 
 
+def text_differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """The same for what two runs know of their texts, whose ids and sizes say more than their digests do."""
+    digested = ("ids", "tokens", "vocabulary", "validation", "validation_tokens")
+    found = differences(
+        {name: value for name, value in before.items() if name not in digested},
+        {name: value for name, value in now.items() if name not in digested},
+    )
+    if not found and before.get("ids") != now["ids"]:
+        found.append(f"the text is another one ({before.get('tokens', 0):,} tokens, now {now['tokens']:,})")
+    if not found and before.get("validation") != now["validation"]:
+        was, becomes = (f"{each.get('validation_tokens') or 0:,}" for each in (before, now))
+        found.append(f"the text to validate on is another one ({was} tokens, now {becomes})")
+    return found
+
+
 def settings_of(config: TrainingConfig) -> dict[str, object]:
     """Field by field, for a file of JSON."""
     return {each.name: getattr(config, each.name) for each in fields(config)}

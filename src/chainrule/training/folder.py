@@ -16,6 +16,11 @@ def is_first_process() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
 
 
+def is_unfinished(folder: Path) -> bool:
+    """Whether there is a checkpoint that a run can go on from."""
+    return Checkpoints(folder / FOLDER).exist()
+
+
 def remove_checkpoints(folder: Path) -> None:
     """Of a run whose model has been saved."""
     Checkpoints(folder / FOLDER).remove()

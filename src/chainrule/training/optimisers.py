@@ -116,6 +116,11 @@ class Optimisers:
         for optimiser in self._each:
             optimiser.step()
 
+    @property
+    def has_muon(self) -> bool:
+        """Whether there are two highest rates, one of them for matrices."""
+        return any(isinstance(each, Muon) for each in self._each)
+
     def _groups(self) -> list[dict[str, Any]]:
         return [group for optimiser in self._each for group in optimiser.param_groups]
 

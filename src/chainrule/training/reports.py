@@ -36,6 +36,7 @@ class Report:
     bits_per_byte: float | None = None
     is_best: bool = False
     saved: bool = False
+    note: str | None = None  # what is to be known besides, once
 
 
 class Told(Protocol):

@@ -18,7 +18,7 @@ from chainrule.neural.building import build
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
 from chainrule.neural.config import settings_of as network_settings
 from chainrule.training.checkpoint import FOLDER, Checkpoints
-from chainrule.training.config import DEFAULT_MINUTES, Run, differences
+from chainrule.training.config import DEFAULT_MINUTES, Run, differences, text_differences
 from chainrule.training.config import settings_of as training_settings
 from chainrule.training.machine import Machine, machine_for, peak
 from chainrule.training.processes import Processes, ended, started_here
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
+    from chainrule.training.checkpoint import Opened
 
 _VALIDATIONS = 10  # in a run, by default
 _SECONDS_BETWEEN_CHECKPOINTS, _SECONDS_BETWEEN_REPORTS = 60.0, 2.0
@@ -87,7 +88,7 @@ class _Running:
         resumed = self._opened()
         machine = machine_for(training)
         if resumed is not None:
-            machine = _kept(machine, resumed[0].machine)
+            machine = _kept(machine, resumed.entry.machine)
         recipe = recipe_for(config, training)
         torch.manual_seed(training.seed)
         counts = torch.from_numpy(_counts(stream, vocabulary_size)) if config.output != "full" else None
@@ -109,6 +110,7 @@ class _Running:
                 **run.origin,
                 "tokens": stream.size,
                 "ids": _digest(stream),
+                "validation_tokens": None if run.validation is None else run.validation.stream.size,
                 "validation": None if run.validation is None else _digest(run.validation.stream),
                 "vocabulary": vocabulary_size,
             },
@@ -117,18 +119,18 @@ class _Running:
         if processes.number > 1 and resumed is None:  # the same weights everywhere; other random numbers in each
             torch.manual_seed(training.seed + processes.rank)
         self.resumed_at = 0
+        self.note: str | None = None  # for the next report
         log_bytes = 0
         if resumed is not None:
-            entry, last, best = resumed
-            self._check_same(entry.run)
-            self.trainer.load(entry.progress, last, best)
-            self.resumed_at, log_bytes = entry.progress.step, entry.progress.log_bytes
+            self._check_same(resumed.entry.run)
+            self._load(resumed)
+            self.resumed_at, log_bytes = self.trainer.step, resumed.entry.progress.log_bytes
         folder = run.folder if processes.is_first else None
         self.log = Log(folder, tensorboard=training.tensorboard, keep=log_bytes)
         self.saved_at, self.saved_time = self.trainer.step, time.monotonic()
         self.reported_time = 0.0
 
-    def _opened(self) -> tuple[Any, dict[str, ndarray], dict[str, ndarray] | None] | None:
+    def _opened(self) -> Opened | None:
         if self.checkpoints is None or not self.checkpoints.exist():
             return None
         if self.run.resume:
@@ -140,6 +142,19 @@ class _Running:
             )
         return None
 
+    def _load(self, resumed: Opened) -> None:
+        """Raises SettingError."""
+        progress = resumed.entry.progress
+        if resumed.last is not None:
+            self.trainer.load(progress, resumed.last, resumed.best)
+            return
+        assert resumed.best is not None
+        self.trainer.load_best(progress, resumed.best)
+        self.note = (
+            f"{resumed.damage}; the best weights, of step {progress.best_step:,}, are whole, so the run goes on from "
+            f"there, not from step {progress.step:,}, and its optimiser begins anew"
+        )
+
     def _check_same(self, before: dict[str, Any]) -> None:
         """Raises SettingError that names what differs."""
         if before.get("text", {}).get("family") != self.settings["text"].get("family"):
@@ -147,16 +162,20 @@ class _Running:
                 f"{self.run.folder}: the checkpoint is of family {before.get('text', {}).get('family')}, "
                 f"not {self.settings['text'].get('family')}; choose another folder"
             )
-        found = [each for part, now in self.settings.items() for each in differences(before.get(part, {}), now)]
+        parts = ("network", "training")
+        found = [each for part in parts for each in differences(before.get(part, {}), self.settings[part])]
+        found += text_differences(before.get("text", {}), self.settings["text"])
         if found:
             raise SettingError(
                 f"{self.run.folder}: cannot go on with other settings: {'; '.join(found)}. Say them as before, or "
-                "begin anew without --resume"
+                "begin anew with --overwrite in place of --resume"
             )
 
     def trained(self) -> tuple[Network, dict[str, Any]]:
         trainer, machine = self.trainer, self.trainer.task.machine
         self.log.line({"event": "resumed" if self.resumed_at else "begun", "step": trainer.step, **machine.as_json()})
+        if self.note is not None:
+            self.log.line({"event": "note", "note": self.note})
         if machine.compiled:
             self._compile()
         try:
@@ -171,7 +190,7 @@ class _Running:
                     ):
                         self._stop()
         except EstimationError as error:
-            raise EstimationError(f"{error}{self._whole_checkpoint()}") from error
+            raise EstimationError(f"{error}{self._how_to_go_on()}") from error
         finally:
             self.log.close()
         return self._finished()
@@ -192,7 +211,7 @@ class _Running:
             more = {"valid_loss": loss, "bits_per_byte": self.run.validation.bits_per_byte(loss), "is_best": is_best}
         now = time.monotonic()
         log_every = 1 if (trainer.steps or 0) <= 200 and self.training.minutes is None else 10
-        wants_report = bool(more) or trainer_is_over or step % log_every == 0
+        wants_report = bool(more) or self.note is not None or trainer_is_over or step % log_every == 0
         saves = self.checkpoints is not None and (
             step % training.save_every == 0
             if training.save_every
@@ -200,7 +219,9 @@ class _Running:
         )
         if wants_report:
             trainer.look()
-            self._tell(trainer.report(**more, saved=saves), now, bool(more) or trainer_is_over)
+            note, self.note = self.note, None
+            is_important = bool(more) or note is not None or trainer_is_over
+            self._tell(trainer.report(**more, note=note, saved=saves), now, is_important)
         if saves:
             self._save(is_new_best=bool(more.get("is_best")))
 
@@ -241,10 +262,16 @@ class _Running:
             "go on with the same command and --resume"
         )
 
-    def _whole_checkpoint(self) -> str:
-        if self.checkpoints is None or not self.checkpoints.exist():
+    def _how_to_go_on(self) -> str:
+        """After a loss that is no number: the same settings would end in the same place."""
+        if self.checkpoints is None:
             return ""
-        return f". The checkpoint of step {self.saved_at:,} in {self.run.folder} is whole"
+        if not self.saved_at:
+            return ". There is no checkpoint yet; begin anew with the same command and these"
+        return (
+            f". The checkpoint of step {self.saved_at:,} in {self.run.folder} is whole, but --resume keeps the "
+            "settings and would come to the same; begin anew with these and --overwrite"
+        )
 
     def _compile(self) -> None:
         """The first step is tried compiled; where that fails, all go on as they are, and the log says so."""
@@ -338,7 +365,8 @@ def _kept(machine: Machine, before: dict[str, Any]) -> Machine:
 
 def _does_not_fit(where: str, config: NetworkConfig, run: Run) -> str:
     batch = recipe_for(config, run.training).batch
-    kept = " The last checkpoint is whole." if run.folder is not None else ""
+    is_kept = run.folder is not None and Checkpoints(run.folder / FOLDER).exist()
+    kept = " The last checkpoint is whole." if is_kept else ""
     return (
         f"the memory of {where} does not hold a step of {batch} rows of {config.context} tokens; raise --accumulate "
         f"(now {run.training.accumulate}), or lower --batch, --context or --width.{kept}"

@@ -179,9 +179,15 @@ class Trainer:
                 what = f"loss is {value}" if not math.isfinite(value) else f"norm of the gradient is {self._norm}"
                 raise EstimationError(
                     f"the {what} at step {step + 1:,}, after {step * self.task.recipe.batch * self.task.length:,} "
-                    "tokens; try a lower --learning-rate and --matrix-learning-rate, a longer --warm-up, or --clip 0.5"
+                    f"tokens; try {self._calmer()}"
                 )
             self._losses.append(value)
+
+    def _calmer(self) -> str:
+        """What keeps a loss from growing without end, of the flags that this run heeds."""
+        rates = "--learning-rate and --matrix-learning-rate" if self.optimisers.has_muon else "--learning-rate"
+        clip = min(0.5, self.task.training.clip / 2) or 0.5
+        return f"a lower {rates}, a longer --warm-up (now {self.task.recipe.warm_up}), or --clip {clip:g}"
 
     def _fix_steps(self) -> None:
         """Once the speed is known, a budget of minutes is one of steps."""
@@ -216,7 +222,7 @@ class Trainer:
             self.network.train()
             if not math.isfinite(loss):
                 raise EstimationError(
-                    f"the loss in validation is {loss} after step {self.step:,}; try a lower --learning-rate"
+                    f"the loss in validation is {loss} after step {self.step:,}; try {self._calmer()}"
                 )
             is_best = loss < self.best
             if is_best:
@@ -319,6 +325,21 @@ class Trainer:
         self._speed_from = self.step, self.seconds
         if best is not None:
             self.best_weights = {name: torch.tensor(array) for name, array in best.items()}
+
+    def load_best(self, progress: Progressed, best: dict[str, ndarray]) -> None:
+        """Goes on from the best weights alone, where the last are lost: optimiser, averages and states begin anew.
+
+        Raises SettingError where they are of another network.
+        """
+        self.best_weights = {name: torch.tensor(array) for name, array in best.items()}
+        try:
+            self.network.load_state_dict(self.best_weights)
+        except RuntimeError as error:
+            raise SettingError(f"the checkpoint does not fit this network: {error}") from error
+        assert progress.best is not None
+        self.step, self.steps, self.seconds = progress.best_step, progress.steps, progress.seconds
+        self.best, self.best_step, self.halved = progress.best, progress.best_step, progress.halved
+        self._speed_from = self.step, self.seconds
 
     def _load_states(self, found: dict[str, Tensor]) -> None:
         if not found:
