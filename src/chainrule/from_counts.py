@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, TextError
 from chainrule.model import Model, as_config, as_source
 from chainrule.ngram.config import NGramConfig, check_tunable
 from chainrule.progress import Progress, silent
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.learning import splitter_of
 from chainrule.text.normalising import Normaliser
-from chainrule.text.splitters import splitter_marked_in
+from chainrule.text.splitters import never_written, splitter_marked_in
 from chainrule.text.tokenizer import Tokenizer, encoded_stream
 from chainrule.text.vocabulary import Vocabulary
 from chainrule.trained import circumstances, speller_of_counts, tokenized
@@ -75,7 +75,7 @@ def train_counts(
     config: its order must be in the files. tokenizer: what cut the text that was counted; by default as the marks in
     the words show. tune: as `chainrule.train` has it. Raises TextError, SettingError, EstimationError.
     """
-    from chainrule.ngram.counts_reading import read_counts
+    from chainrule.ngram.counts_reading import place_of, read_counts
     from chainrule.ngram.training import model_of_counts
 
     config = NGramConfig() if config is None else config
@@ -90,7 +90,13 @@ def train_counts(
         raise SettingError("counts have their vocabulary; limit it when the text is counted")
     splitter = None if wanted is None else splitter_of(os.fspath(wanted.kind))
     known = Vocabulary(() if splitter is None else splitter.alphabet)
-    counts, vocabulary, digests = read_counts([os.fspath(file) for file in files], config.order, progress, known)
+    names = [os.fspath(file) for file in files]
+    counts, vocabulary, digests = read_counts(names, config.order, progress, known)
+    if splitter is not None and (token := never_written(splitter, vocabulary.tokens())) is not None:
+        raise TextError(
+            f"{place_of([token], names)}: {token.decode(errors='replace')!r} is nothing that the {splitter.name} "
+            "tokenizer writes, so no text would ever match it; name the tokenizer of the text that was counted"
+        )
     normaliser = Normaliser(() if wanted is None else wanted.normalise)
     learner = Tokenizer(splitter or splitter_marked_in(vocabulary.tokens()), vocabulary, normaliser=normaliser)
     heldout = None if tune is None else encoded_stream(learner, tune, progress)

@@ -463,7 +463,7 @@ def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -
     elif path.name.endswith(ARPA_SUFFIXES):
         from chainrule.ngram.arpa import read_arpa
 
-        table, vocabulary = read_arpa(path, progress, warnings.append)
+        table, vocabulary = read_arpa(path, progress, warnings.append, warnings.append)
         language_model, level_sizes = NGramModel(table), table.level_sizes
     else:
         raise ModelFormatError(

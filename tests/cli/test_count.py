@@ -34,3 +34,27 @@ def test_texts_and_counts_exclude_each_other_and_a_file_is_not_summed_twice(chai
     assert "there are no 4-grams in it" in chainrule(*train[:4], "--counts", counts, "--order", 4).error
     assert "cannot be read" in chainrule(*train, "--counts", tmp_path / "none").error
     assert not (tmp_path / "lm").exists()
+
+
+def test_the_tokenizer_of_counts_is_told_where_none_is_said(chainrule, tmp_path: Path) -> None:
+    counts, lm = tmp_path / "c", tmp_path / "lm"
+    train = ("train", "ngram", "--counts", counts, "-o", lm, "--overwrite", "--order", 1, "--smoothing", "laplace")
+    counts.write_text("a\t4\nb\t3\n</s>\t2\n")
+    assert chainrule(*train).err == (
+        "note: text will be cut by the whitespace tokenizer: the counted words have no marks of a tokenizer, and none "
+        "was said\n"
+    )
+    for said in ("word", "whitespace", "character"):
+        assert chainrule(*train, "--tokenizer", said).err == ""
+        assert library.load(lm).tokenizer.name == said
+    counts.write_text("a\t4\n\uffed,\t3\n</s>\t2\n")
+    assert "the word tokenizer: the counted words have its marks" in chainrule(*train).err
+
+
+def test_words_are_no_counts_of_characters_or_bytes(chainrule, tmp_path: Path) -> None:
+    (tmp_path / "c").write_text("a\t4\na ka\t1\nka\t3\n<unk>\t1\n</s>\t2\n")
+    train = ("train", "ngram", "--counts", tmp_path / "c", "-o", tmp_path / "lm", "--order", 2)
+    for name in ("character", "byte"):
+        message = f"c, line 3: 'ka' is nothing that the {name} tokenizer writes, so no text would ever match it"
+        assert message in chainrule(*train, "--tokenizer", name).error
+    assert not (tmp_path / "lm").exists()

@@ -184,8 +184,11 @@ def test_missing_suffix_becomes_a_blank(tmp_path: Path) -> None:
     """a b c is there and b c is not, so that c after b matches two words, with the same probability as before."""
     text = SMALL.replace("ngram 1=5", "ngram 1=6").replace("-1\tb", "-1.25\tc\t-0.2\n-1\tb")
     text = text.replace("-0.2\ta b </s>", "-0.2\ta b c")
-    table, vocabulary = read_arpa(written(tmp_path, text))
+    told: list[str] = []
+    table, vocabulary = read_arpa(written(tmp_path, text), note=told.append)
     assert table.level_sizes == (6, 5, 2)
+    [message] = told
+    assert "m.arpa: 1 n-grams are not in the file, but are the end or the beginning of some that are" in message
     # backoff(b) + p(c) = -0.375 - 1.25
     assert ngrams_of(table, vocabulary)["b", "c"] == pytest.approx((-1.625, 0), abs=1e-6)
     log10, lengths = scored(tmp_path / "m.arpa", "b c a")
@@ -197,7 +200,9 @@ def test_missing_suffix_becomes_a_blank(tmp_path: Path) -> None:
 def test_missing_context_becomes_a_blank_and_blanks_need_blanks(tmp_path: Path) -> None:
     text = SMALL.replace("ngram 3=2", "ngram 3=2\nngram 4=1")
     text = text.replace("\\end\\", "\\4-grams:\n-0.05\tb b a a\n\n\\end\\")
-    table, vocabulary = read_arpa(written(tmp_path, text))
+    told: list[str] = []
+    table, vocabulary = read_arpa(written(tmp_path, text), note=told.append)
+    assert "m.arpa: 4 n-grams are not in the file" in told[0]
     found = ngrams_of(table, vocabulary)
     assert set(found) - set(ngrams_in(text)) == {("b", "b", "a"), ("b", "a", "a"), ("b", "b"), ("a", "a")}
     assert found["b", "b"] == pytest.approx((-0.375 - 1, 0), abs=1e-6)  # backoff(b) + p(b)

@@ -83,12 +83,12 @@ class TokenizerOptions:
     """How the tokenizer of a new model is said."""
 
     tokenizer: Annotated[
-        str,
+        str | None,
         Parameter(
-            help="word: words and punctuation; whitespace: as KenLM; character; byte; bpe, unigram, wordpiece: learnt "
-            "pieces; or the path of a tokenizer.json or a model folder."
+            help="word (the default): words and punctuation; whitespace: as KenLM; character; byte; bpe, unigram, "
+            "wordpiece: learnt pieces; or the path of a tokenizer.json or a model folder."
         ),
-    ] = "word"
+    ] = None
     normalise: Normalise = None
     vocabulary_size: Annotated[
         int | None,
@@ -107,7 +107,7 @@ class TokenizerOptions:
         from chainrule.text.tokenizer_config import TokenizerConfig
 
         return TokenizerConfig(
-            kind=self.tokenizer,
+            kind=self.tokenizer or "word",
             normalise=steps_of(self.normalise),
             vocabulary_size=self.vocabulary_size,
             min_count=self.vocabulary_min_count,

@@ -51,7 +51,8 @@ def ngram(
     counts: Annotated[
         tuple[str, ...],
         Parameter(
-            help="Files of counts, as chainrule count, SRILM and Google write them, to train on; several are added up.",
+            help="Files of counts, as chainrule count, SRILM and Google write them, to train on; several are added up. "
+            "Without --tokenizer, text is cut as marks in their words show, else at white space.",
             consume_multiple=True,
             negative=(),
         ),
@@ -162,6 +163,10 @@ def _train_counts(
         if compact:
             model = model.compact(told)
         model.save(output, overwrite=overwrite, progress=told)
+    if chosen is None:
+        name = model.tokenizer.name
+        marks = "no marks of a tokenizer" if name == "whitespace" else "its marks"
+        note(f"text will be cut by the {name} tokenizer: the counted words have {marks}, and none was said")
     _tell(model, output, began, json=json)
 
 

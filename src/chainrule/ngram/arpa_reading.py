@@ -47,14 +47,17 @@ _AGAIN = "correct the line, or make the file again"
 
 
 def read_arpa(
-    path: str | os.PathLike[str], progress: Progress = silent, warn: Callable[[str], None] = warnings.warn
+    path: str | os.PathLike[str],
+    progress: Progress = silent,
+    warn: Callable[[str], None] = warnings.warn,
+    note: Callable[[str], None] = lambda message: None,
 ) -> tuple[Table, Vocabulary]:
     """The table and the vocabulary of a file, which may be compressed: .gz, .zst, .xz or .bz2.
 
     Ids are given by first appearance among the unigrams, after <unk>, <s> and </s>. The log-probability of <s> becomes
     -inf. An n-gram whose suffix or context is not in the file gets it, as a blank with what backing off gives.
     warn: told where there is no <unk>, which then gets a log10 probability of -100, and where n-grams are left out
-    since <s> is in them but not first: nothing would ever ask for them.
+    since <s> is in them but not first: nothing would ever ask for them. note: told how many blanks there are.
     Raises ModelFormatError.
     """
     with opened(Path(path), progress) as source:
@@ -67,7 +70,15 @@ def read_arpa(
                 section_lines[order] = _enter_section(source, f"\\{order}-grams:")
                 orphans[order] = _read_level(source, counts, known, trie, warn)
             _enter_section(source, "\\end\\")
-            return closed(trie, orphans).table(), vocabulary
+            given = sum(trie.level_sizes) + sum(len(extra.rows) for extra in orphans.values())
+            whole = closed(trie, orphans)
+            blanks = sum(whole.level_sizes) - given
+            if blanks:
+                note(
+                    f"{source.name}: {blanks:,} n-grams are not in the file, but are the end or the beginning of some "
+                    "that are; they were added, with what backing off gives"
+                )
+            return whole.table(), vocabulary
         except TwiceError as error:
             order = len(error.ngram)
             ngram = b" ".join(vocabulary.token_bytes(word) for word in error.ngram).decode()

@@ -287,14 +287,18 @@ class _Assembly:
         )
 
     def _place_of(self, ngram: Int[ndarray, " order"]) -> str:
-        """The file and line of an n-gram, looked for anew."""
-        words = rb"[ \t]+".join(re.escape(self._vocabulary.token_bytes(int(word))) for word in ngram)
-        pattern = re.compile(rb"^[ \t]*" + words + rb"[ \t]+\d+[ \t\r]*$", re.MULTILINE)
-        for block in _blocks([name for name in self._names if name != STANDARD_INPUT], {}, silent):
-            data = block.text.tobytes()
-            if found := pattern.search(data):
-                return f"{block.name}, line {block.first_line + data.count(bytes([10]), 0, found.start())}"
-        return ", ".join(self._names)
+        return place_of([self._vocabulary.token_bytes(int(word)) for word in ngram], self._names)
+
+
+def place_of(ngram: Sequence[bytes], names: Sequence[str]) -> str:
+    """The file and line of an n-gram, looked for anew; the files where that is not possible."""
+    words = rb"[ \t]+".join(map(re.escape, ngram))
+    pattern = re.compile(rb"^[ \t]*" + words + rb"[ \t]+\d+[ \t\r]*$", re.MULTILINE)
+    for block in _blocks([name for name in names if name != STANDARD_INPUT], {}, silent):
+        data = block.text.tobytes()
+        if found := pattern.search(data):
+            return f"{block.name}, line {block.first_line + data.count(bytes([10]), 0, found.start())}"
+    return ", ".join(names)
 
 
 def _cut(size: int) -> list[tuple[int, int]]:

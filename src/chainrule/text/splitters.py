@@ -164,6 +164,17 @@ def splitter_marked_in(tokens: Iterable[bytes]) -> Splitter:
     return SPLITTERS["character" if VISIBLE[" "].encode() in spelled else "whitespace"]
 
 
+def never_written(splitter: Splitter, tokens: Iterable[bytes]) -> bytes | None:
+    """The first of some tokens, markers aside, that no text makes a splitter write, as far as its alphabet shows."""
+    own = (token for token in tokens if token not in _MARKERS)
+    if splitter.alphabet:
+        known = frozenset(splitter.alphabet)
+        return next((token for token in own if token not in known), None)
+    if isinstance(splitter, Character):
+        return next((token for token in own if len(token.decode("utf-8", "replace")) != 1), None)
+    return None
+
+
 _MARKERS = frozenset(marker.encode() for marker in MARKER_TOKENS)
 _PICTURED = meanings_of({picture: ord(character) for character, picture in VISIBLE.items()})
 _MEANT_BYTES = meanings_of(BYTE_OF_SYMBOL)
