@@ -18,7 +18,10 @@ from chainrule.evaluation.pricing import priced
 from chainrule.families import FAMILIES
 from chainrule.mixture.cache import UnigramCache
 from chainrule.mixture.tuning import classes_of_tokens, linear_weights
+from chainrule.mixture.unseen import FewerUnseen
+from chainrule.ngram.merging import with_fewer_unseen
 from chainrule.ngram.mixed_speller import speller_from_arrays
+from chainrule.ngram.model import NGramModel
 from chainrule.protocol import END, UNKNOWN
 from chainrule.trained import learnt_speller
 
@@ -241,6 +244,7 @@ MIXTURES: dict[str, Callable[[list[chainrule.Model]], chainrule.Model]] = {
     "log-linear": lambda models: chainrule.mix(models, MixtureConfig(kind="log-linear", weights=(0.5, 0.5))),
     "cache": lambda models: chainrule.mix(models, cache=CacheConfig(words=20)),
     "nested": lambda models: chainrule.mix([chainrule.mix(models[:1], cache=CacheConfig(words=9)), models[1]]),
+    "static": chainrule.merge,
 }
 
 
@@ -267,6 +271,23 @@ def test_unseen_types_that_differ_are_mixed_as_distributions_over_strings(two, f
     assert not known.all()
     np.testing.assert_allclose(np.exp(prices.closed + prices.unseen), (parts[0] + parts[1]) / 2, rtol=1e-4)
     np.testing.assert_allclose(np.exp(prices.spelling), (spelled[0] + spelled[1]) / 2, rtol=1e-9)
+
+
+@pytest.mark.parametrize("order", [1, 2, 4])
+def test_a_table_with_fewer_unseen_types_is_the_model_with_fewer(order: int, fixtures: Path) -> None:
+    lines = [line.replace("the ", "<unk> ") for line in (fixtures / "train.txt").read_text().splitlines()]
+    tokenizer = chainrule.TokenizerConfig(kind="whitespace")
+    model = chainrule.train(Lines(lines), NGramConfig(order=order), tokenizer=tokenizer, markers="keep")
+    found, expected = (
+        NGramModel(with_fewer_unseen(model.language_model.table, 9.0)),
+        FewerUnseen(model.language_model, 9.0),
+    )
+    stream = stream_of(model, fixtures / "heldout.txt")
+    np.testing.assert_allclose(found.score_stream(stream), expected.score_stream(stream), atol=1e-4)
+    contexts = [stream[i : i + 3] for i in range(0, 60, 7)]
+    rows = found.next_log_probs(found.start(contexts))
+    np.testing.assert_allclose(rows, expected.next_log_probs(expected.start(contexts)), atol=1e-4)
+    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1, atol=1e-4)
 
 
 def test_a_mixture_of_unseen_types_is_saved(two, fixtures: Path, tmp_path: Path) -> None:

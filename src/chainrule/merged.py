@@ -9,13 +9,14 @@ import numpy as np
 
 from chainrule import __version__
 from chainrule.errors import SettingError
-from chainrule.mixed import difference_of, heldout_stream
+from chainrule.mixed import difference_of, fewest_unseen, heldout_stream, speller_of
 from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.tuning import linear_weights
-from chainrule.model import Model, as_source
+from chainrule.model import Model, as_source, speller_of_vocabulary
 from chainrule.ngram.config import COMPACT
 from chainrule.ngram.kenlm_probing import HashedModel
-from chainrule.ngram.merging import merged, renumbered
+from chainrule.ngram.merging import merged, renumbered, with_fewer_unseen
+from chainrule.ngram.mixed_speller import mixed_speller
 from chainrule.ngram.model import NGramModel
 from chainrule.ngram.stupid_backoff import StupidBackoff
 from chainrule.progress import Progress, silent
@@ -42,7 +43,8 @@ def merge(
 
     Their texts must be cut alike. The vocabulary is that of all; to a word that it lacks a model gives nothing, and
     what it gives to <unk> stays there. weights: one a model; without them they are tuned on the held-out text, or all
-    alike. The speller is that of the first. Raises SettingError, TextError, EstimationError, ModelFormatError.
+    alike. <unk> and the speller are as in `mix`; where vocabularies differ, one is learnt from all their words.
+    Raises SettingError, TextError, EstimationError, ModelFormatError.
     """
     names = [f"model {i}" for i in range(1, len(models) + 1)] if names is None else names
     if weights is not None and heldout is not None:
@@ -55,6 +57,11 @@ def merge(
             )
     models = [model.unpack(progress) if model.layout == COMPACT else model for model in models]
     tokenizer, tables = _over_one_vocabulary(models, names)
+    fewest = fewest_unseen(models)
+    ratios = [model.speller.unseen_types / max(fewest, 1) for model in models]
+    tables = [
+        with_fewer_unseen(table, ratio) if ratio > 1 else table for table, ratio in zip(tables, ratios, strict=True)
+    ]
     source = None if heldout is None else as_source(heldout)
     if source is not None:
         stream = heldout_stream(source, tokenizer, progress)
@@ -75,8 +82,12 @@ def merge(
         "ngrams": list(table.level_sizes),
         **({} if source is None else {"tuned_on": source.record}),
     }
-    same = tokenizer.vocabulary is models[0].tokenizer.vocabulary
-    return Model("ngram", NGramModel(table), tokenizer, record, models[0].speller if same else None)
+    if tokenizer.vocabulary is models[0].tokenizer.vocabulary:
+        speller = speller_of(models, np.array(weights))
+    else:
+        learnt = speller_of_vocabulary(tokenizer)
+        speller = mixed_speller([learnt], [1.0], tokenizer.vocabulary, unseen_types=fewest)
+    return Model("ngram", NGramModel(table), tokenizer, record, speller)
 
 
 def _why_not(model: Model) -> str:

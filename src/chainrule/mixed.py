@@ -81,7 +81,7 @@ def mix(
         record["tuned_on"] = {**as_source(heldout).record, "tokens": int(stream.size)}
     mixture = _mixture(components, config, stream, progress)
     record["weights"] = mixture.weights.tolist()
-    return Model("mixture", mixture, tokenizer, record, _speller(models, mixture.weights))
+    return Model("mixture", mixture, tokenizer, record, speller_of(models, mixture.weights))
 
 
 def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfig | None) -> Components:
@@ -96,7 +96,7 @@ def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfi
     for name, model in zip(names, models, strict=True):
         if isinstance(model.language_model, StupidBackoff):
             raise SettingError(f"{name} cannot be mixed: it is of stupid backoff, whose scores are no distribution")
-    fewest = _unseen_types(models)
+    fewest = fewest_unseen(models)
     families, parts = [model.family for model in models], [_with_unseen_types(model, fewest) for model in models]
     if cache is not None:
         families.append("cache")
@@ -104,7 +104,7 @@ def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfi
     return Components(tuple(families), tuple(parts))
 
 
-def _unseen_types(models: Sequence[Model]) -> int:
+def fewest_unseen(models: Sequence[Model]) -> int:
     """What <unk> means in a mixture: as many unseen types as in the model that expects the fewest."""
     return min(model.speller.unseen_types for model in models)
 
@@ -114,7 +114,7 @@ def _with_unseen_types(model: Model, types: int) -> LanguageModel[Any]:
     return FewerUnseen(model.language_model, expected / types) if expected > types > 0 else model.language_model
 
 
-def _speller(
+def speller_of(
     models: Sequence[Model], weights: Float64[ndarray, " models"] | Float64[ndarray, "classes models"]
 ) -> Speller | MixedSpeller:
     """Those of the models, weighed as they are; a cache has none."""
@@ -122,7 +122,7 @@ def _speller(
     shares = shares if shares.any() else np.ones(len(models))
     vocabulary = models[0].tokenizer.vocabulary
     spellers = [model.speller for model in models]
-    return mixed_speller(spellers, shares.tolist(), vocabulary, unseen_types=_unseen_types(models))
+    return mixed_speller(spellers, shares.tolist(), vocabulary, unseen_types=fewest_unseen(models))
 
 
 def difference_of(one: Tokenizer, other: Tokenizer) -> str | None:

@@ -145,7 +145,7 @@ class Model:
 
         source = as_source(source)
         model = self.language_model
-        kind = measured_as(model)
+        kind = {"with_rows": model} if self.family == "mixture" else measured_as(model)
         running = FAMILIES[self.family].running(model)
         return measure(model, self.tokenizer, self.speller, source, progress, running=running, ends=ends, **kind)
 

@@ -36,6 +36,7 @@ def test_a_mixture_is_a_model(options, chainrule, model, bigram, heldout, tmp_pa
     for verb in (["verify"], ["next"], ["generate"], ["evaluate", heldout], ["score", heldout]):
         done = chainrule(verb[0], tmp_path / "mix", *verb[1:])
         assert done.status == 0, done.err
+    assert "mean row sum" in chainrule("evaluate", tmp_path / "mix", heldout).out
     perplexities = [library.load(path).perplexity(heldout) for path in (tmp_path / "mix", model, bigram)]
     if "HELDOUT" in options:
         assert perplexities[0] < min(perplexities[1:])

@@ -22,6 +22,7 @@ from chainrule.ngram.counting import narrowest
 from chainrule.ngram.merging_kernels import add_component, find_ascending, union
 from chainrule.ngram.table import Table, indexed
 from chainrule.progress import Progress, silent
+from chainrule.protocol import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,6 +78,29 @@ def renumbered(table: Table, numbers: Int32[ndarray, " vocab"], vocabulary_size:
         new = np.arange(first, first + parents.size, dtype=moved.dtype)
         moved[level.start : level.stop][slice(None) if places is None else places] = new
     return trie.table()
+
+
+def with_fewer_unseen(table: Table, ratio: float) -> Table:
+    """A table with `ratio` times the odds of <unk> after every context: see `mixture/unseen.py`.
+
+    Z(h) goes into the probabilities after h; its back-off weight is multiplied by Z(h') / Z(h), where h' is its suffix.
+    """
+    table, suffixes = with_suffixes(table)
+    contexts = table.begin.size - 1
+    first, after = table.begin[:-1], table.begin[1:]
+    has_unknown = (first < after) & (table.words[np.minimum(first, table.words.size - 1)] == UNKNOWN)
+    log_share = np.where(has_unknown, table.log_probs[np.minimum(first, table.words.size - 1)], 0.0)  # log P(<unk> | h)
+    for order in range(1, table.order):
+        level = table.level(order)
+        nodes = np.arange(level.start, level.stop)[~has_unknown[level]]
+        log_share[nodes] = table.log_backoffs[nodes] + log_share[suffixes[nodes]]
+    log_total = np.log1p((ratio - 1) * np.exp(log_share))
+    log_probs, log_backoffs = table.log_probs.astype(np.float64), table.log_backoffs.astype(np.float64)
+    log_probs[1:] -= np.repeat(log_total, np.diff(table.begin))
+    log_probs[1:][table.words[1:] == UNKNOWN] += np.log(ratio)
+    log_backoffs[1:] += log_total[suffixes[1:contexts]] - log_total[1:]
+    numbers = log_probs.astype(np.float32), table.begin, log_backoffs.astype(np.float32)
+    return indexed(table.level_sizes, table.words, *numbers)
 
 
 def _united(
