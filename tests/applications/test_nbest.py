@@ -172,7 +172,11 @@ NO_JSON = "expected one list of hypotheses a line"
             "the score of hypothesis 1 is -inf; expected",
         ),
         ("a.jsonl", '{"hypotheses": [{"text": "a", "score": 1e999}]}', "the score of hypothesis 1 is inf; expected"),
-        ("a.jsonl", '{"hypotheses": [{"text": "a", "score": null}]}', "the score of hypothesis 1 is None; expected"),
+        (
+            "a.jsonl",
+            '{"hypotheses": [{"text": "a", "score": null}]}',
+            "the score of hypothesis 1 is null, as rescore writes",
+        ),
         ("a.jsonl", '{"hypotheses": [{"text": "a", "score": true}]}', "the score of hypothesis 1 is True; expected"),
         ("a.jsonl", '{"hypotheses": [{"text": "a", "scores": 3}]}', "the scores of hypothesis 1 are no object"),
         (
