@@ -197,7 +197,7 @@ class Model:
         return _score_text(self._address, text, bos, eos, _addressof(state))
 
     def scores(self, sentences: Iterable[str | bytes], bos: bool = True, eos: bool = True) -> Float64[ndarray, " n"]:
-        """What `score` gives, for many sentences at once, many times as fast. KenLM's module has nothing like it."""
+        """What `score` gives, for many sentences at once, on all processors. KenLM's module has nothing like it."""
         texts = [_as_bytes(sentence) for sentence in sentences]
         parts = (texts[first : first + _SCORED_TOGETHER] for first in range(0, len(texts), _SCORED_TOGETHER))
         found = in_order(lambda part: self._scores_of(part, bool(bos), bool(eos)), parts)
