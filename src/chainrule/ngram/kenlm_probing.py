@@ -34,6 +34,7 @@ from chainrule.ngram.model import in_one_stream, pieces_of
 from chainrule.protocol import (
     BEGIN,
     END,
+    UNKNOWN,
     as_tokens,
     check_log_probs,
     check_tokens,
@@ -121,7 +122,7 @@ class HashedModel:
         end: bool = True,
     ) -> list[Float32[ndarray, " tokens"]]:
         """As `LanguageModel.unknown_log_probs`."""
-        return unknown_log_probs_of(self, sequences, prefixes=prefixes, end=end)
+        return unknown_log_probs_of(self, sequences, prefixes=prefixes, end=end, unknown_of=self._unknown_log_probs)
 
     def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> States:
         """As `LanguageModel.start`."""
@@ -133,11 +134,18 @@ class HashedModel:
 
     def next_log_probs(self, state: States) -> Float32[ndarray, "rows vocab"]:
         """As `LanguageModel.next_log_probs`."""
-        rows = np.empty((len(state), self.vocabulary_size), np.float32)
+        return self._first_log_probs(state, self.vocabulary_size)
+
+    def _unknown_log_probs(self, state: States) -> Float32[ndarray, " rows"]:
+        return self._first_log_probs(state, UNKNOWN + 1)[:, UNKNOWN]
+
+    def _first_log_probs(self, state: States, words: int) -> Float32[ndarray, "rows words"]:
+        """log P(w | row) of the words with the lowest ids."""
+        rows = np.empty((len(state), words), np.float32)
         scratch = np.zeros(STATE_SIZE, np.int64)
         state = np.ascontiguousarray(state)
         where = state, state.ctypes.data, scratch.ctypes.data
-        kernels.distributions(self.record.address, *where, 0, self.vocabulary_size, rows)
+        kernels.distributions(self.record.address, *where, 0, words, rows)
         check_log_probs(rows)
         return rows
 
