@@ -26,9 +26,9 @@ from oracles import (
 import chainrule
 from chainrule import NGramConfig
 from chainrule.errors import EstimationError, ModelFormatError
+from chainrule.ngram.closure import with_suffixes
 from chainrule.ngram.compact import CompactTable
 from chainrule.ngram.compact_building import compacted, unpacked
-from chainrule.ngram.compact_closing import closed_under_suffixes
 from chainrule.ngram.compact_model import CompactNGramModel
 from chainrule.ngram.compact_quantising import values_for
 from chainrule.ngram.compact_query_kernels import backoff_in, scale_in, stored_number
@@ -77,7 +77,7 @@ def compact(table: Table) -> CompactTable:
 
 
 def test_every_n_gram_is_there_with_nearly_its_probability(table: Table, compact: CompactTable) -> None:
-    found, expected = grams_of(unpacked(compact)), grams_of(closed_under_suffixes(table))
+    found, expected = grams_of(unpacked(compact)), grams_of(with_suffixes(table)[0])
     assert list(found) == list(expected)
     errors = [math.exp(found[gram][0]) - math.exp(log_prob) for gram, (log_prob, _) in expected.items()]
     assert max(map(abs, errors)) < 0.03
@@ -151,14 +151,14 @@ def test_a_table_that_is_no_model_is_kept_as_it_is() -> None:
     grams = random_backoff_grams(5, 20, 3)
     grams = {gram: (log_prob, backoff + 0.7 * (len(gram) < 3)) for gram, (log_prob, backoff) in grams.items()}
     table, stream = table_of(grams, 3), documents()
-    expected = NGramModel(closed_under_suffixes(table)).score_stream(stream)
+    expected = NGramModel(with_suffixes(table)[0]).score_stream(stream)
     np.testing.assert_allclose(CompactNGramModel(compacted(table)).score_stream(stream), expected, rtol=0, atol=0.2)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_suffixes_that_are_missing_are_put_in_and_change_no_score(seed: int) -> None:
     grams = random_backoff_grams(seed, 13, 4)
-    closed = closed_under_suffixes(table_of(grams, 4))
+    closed = with_suffixes(table_of(grams, 4))[0]
     found = grams_of(closed)
     expected = set(grams)
     for order in (4, 3):

@@ -6,7 +6,6 @@ probability that backing off gives and a back-off of one. No score changes, but 
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from chainrule.ngram.arpa_assembly_kernels import (
 )
 from chainrule.ngram.counting import narrowest
 from chainrule.ngram.counting_kernels import PLACE_BITS
+from chainrule.ngram.parts import parts_of
 from chainrule.ngram.query_kernels import NO_NODE
 from chainrule.ngram.table import Table, index_of, packed
 
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
     from jaxtyping import Float32, Int, Int32
     from numpy import ndarray
-
-CHUNKS = 64  # what a level is cut into for threads, at most
-LEAST_CHUNK = 4096  # less is not worth a thread
 
 
 class TwiceError(ValueError):
@@ -119,7 +116,7 @@ class Trie:
         """
         first_node = self.words.size
         first_context = first_node - self.level_sizes[-1]
-        parts = _cut(words.size, threads_in_use())
+        parts = parts_of(slice(0, words.size), threads_in_use())
         counts = run_all(count_children, [(contexts, *part, first_context, self.level_sizes[-1]) for part in parts])
         begin = np.full(self.level_sizes[-1] + 1, first_node, self.index)
         begin[1:] += np.cumsum(sum(counts, start=np.zeros(begin.size - 1, np.int64)), dtype=self.index)
@@ -132,7 +129,7 @@ class Trie:
                 calls.append((contexts, words, *part, first_context, cursor.copy(), keys))
                 cursor += own
             run_all(group, calls)
-            contexts_cut = [(keys, begin, first_node, *part) for part in _cut(begin.size - 1)]
+            contexts_cut = [(keys, begin, first_node, *part) for part in parts_of(slice(0, begin.size - 1))]
             twin = max(run_all(sort_groups, contexts_cut), default=-1)
             if twin >= 0:
                 place = keys[twin] & ((1 << PLACE_BITS) - 1)
@@ -140,7 +137,9 @@ class Trie:
             given = log_probs, log_backoffs
             words, log_probs, log_backoffs = (np.empty_like(array) for array in (words, log_probs, log_backoffs))
             outputs = words, log_probs, log_backoffs
-            run_all(place_numbers, [(keys, start, stop, *given, *outputs) for start, stop in _cut(keys.size)])
+            run_all(
+                place_numbers, [(keys, start, stop, *given, *outputs) for start, stop in parts_of(slice(0, keys.size))]
+            )
             places = keys
             places &= (1 << PLACE_BITS) - 1
         self.level_sizes.append(words.size)
@@ -170,7 +169,7 @@ class Trie:
             return
         suffixes = np.empty(size, self.index)
         fixed = self.words, self.begin, first_context
-        calls = [(*fixed, start, stop, self.suffixes, suffixes) for start, stop in _cut(contexts)]
+        calls = [(*fixed, start, stop, self.suffixes, suffixes) for start, stop in parts_of(slice(0, contexts))]
         if sum(run_all(find_suffixes, calls)):
             nodes = np.flatnonzero(suffixes == NO_NODE) + self.words.size - size
             self.missing[self.order - 1] = self._rows(nodes)[:, 1:]
@@ -248,10 +247,3 @@ def _backed_off(trie: Trie, extra: Extra, contexts: Int[ndarray, " ngrams"]) -> 
     suffixes = trie.nodes_of(np.ascontiguousarray(extra.rows[:, 1:]), trie.order)
     by_backing_off = trie.log_backoffs[contexts] + trie.log_probs[suffixes]
     return np.where(np.isnan(extra.log_probs), by_backing_off, extra.log_probs)
-
-
-def _cut(size: int, most: int = CHUNKS) -> list[tuple[int, int]]:
-    """At most so many ranges that make up 0 .. size."""
-    chunks = min(most, size // LEAST_CHUNK + 1)
-    edges = np.unique(np.linspace(0, size, chunks + 1).astype(np.int64)).tolist()
-    return list(itertools.pairwise(edges))

@@ -6,7 +6,6 @@ probability would come if it were not there.
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,15 +15,13 @@ from chainrule.jit import run, run_all
 from chainrule.ngram.arpa_assembly import Trie, closed
 from chainrule.ngram.arpa_assembly_kernels import find_suffixes
 from chainrule.ngram.closure_kernels import first_disorder
+from chainrule.ngram.parts import parts_of
 
 if TYPE_CHECKING:
     from jaxtyping import Int
     from numpy import ndarray
 
     from chainrule.ngram.table import Table
-
-CHUNKS = 64  # what the contexts of a level are cut into for threads, at most
-LEAST_CHUNK = 4096  # fewer are not worth a thread
 
 
 def with_suffixes(table: Table) -> tuple[Table, Int[ndarray, " nodes"]]:
@@ -52,13 +49,6 @@ def check_trie(table: Table) -> None:
         )
 
 
-def cut(span: slice) -> list[tuple[int, int]]:
-    """At most CHUNKS ranges that make up the nodes of a span."""
-    size = span.stop - span.start
-    edges = np.unique(np.linspace(span.start, span.stop, min(CHUNKS, size // LEAST_CHUNK + 1) + 1).astype(np.int64))
-    return list(itertools.pairwise(edges.tolist()))
-
-
 def _suffixes(table: Table) -> Int[ndarray, " nodes"] | None:
     """The suffix of each node; None where one is missing. That of a unigram is the root."""
     suffixes = np.zeros(table.words.size, table.begin.dtype)
@@ -69,7 +59,9 @@ def _suffixes(table: Table) -> Int[ndarray, " nodes"] | None:
             continue
         fixed = table.words, table.begin, contexts.start
         outputs = suffixes[contexts], suffixes[level]
-        calls = [(*fixed, start - contexts.start, stop - contexts.start, *outputs) for start, stop in cut(contexts)]
+        calls = [
+            (*fixed, start - contexts.start, stop - contexts.start, *outputs) for start, stop in parts_of(contexts)
+        ]
         if sum(run_all(find_suffixes, calls)):
             return None
     return suffixes

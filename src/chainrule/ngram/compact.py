@@ -9,7 +9,7 @@
                    probabilities say what is left. Else they are stored before the run, together with a scale for the
                    quantised probabilities, so that these rows sum to what they did, too.
 
-Every n-gram's suffix has to be there as well; `closed_under_suffixes` sees to that.
+Every n-gram's suffix has to be there as well; `closure.py` sees to that.
 """
 
 from __future__ import annotations

@@ -5,25 +5,23 @@ An order at a time, from the bigrams up, since a context's ranks and its back-of
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chainrule.errors import ModelFormatError
-from chainrule.jit import run, run_all, threads_in_use
+from chainrule.jit import run, run_all
+from chainrule.ngram.closure import check_trie, with_suffixes
 from chainrule.ngram.compact import PADDING, VALUES, CompactTable, layout_of
 from chainrule.ngram.compact_bits_kernels import write_ascending
 from chainrule.ngram.compact_building_kernels import (
     apply_scales,
     encode,
-    is_in_order,
     link_suffixes,
     settle_backoffs,
     unpack,
     write_runs,
 )
-from chainrule.ngram.compact_closing import closed_under_suffixes
 from chainrule.ngram.compact_quantising import values_for
 from chainrule.ngram.compact_query_kernels import (
     FIRST_HIGH,
@@ -36,6 +34,7 @@ from chainrule.ngram.compact_query_kernels import (
     SAMPLES,
 )
 from chainrule.ngram.memory import check_fits
+from chainrule.ngram.parts import parts_of
 from chainrule.ngram.table import ROOT, Table, indexed
 from chainrule.progress import Progress, silent
 
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 TASK = "compacting"
-_PIECES = 4  # of work for each thread, so that none waits long for another
 _DAMAGED = "the n-gram table holds nodes or words in no order; the model is damaged: try chainrule verify"
 
 
@@ -55,7 +53,7 @@ def compacted(table: Table, progress: Progress = silent) -> CompactTable:
     """
     sizes = table.level_sizes
     check_fits(_bytes_needed(table), f"compacting {sum(sizes):,} n-grams")
-    _check_in_order(table)
+    check_trie(table)
     done, total = 0, sum(sizes[1:])
     progress(TASK, done, total)
     values = np.zeros((table.order - 1, VALUES), np.float32)
@@ -69,14 +67,14 @@ def compacted(table: Table, progress: Progress = silent) -> CompactTable:
         ranks, links = np.empty(sizes[order - 1], np.int32), np.empty(sizes[order - 1], suffixes.dtype)
         linked = [
             (table.words, table.begin, contexts.start, start, stop, suffixes, level.start, ranks, links)
-            for start, stop in _pieces(contexts)
+            for start, stop in parts_of(contexts)
         ]
         if any(run_all(link_suffixes, linked)):
-            return compacted(closed_under_suffixes(table), progress)
+            return compacted(with_suffixes(table)[0], progress)
         values[order - 2], edges = values_for(table.log_probs[level], VALUES)
         own = codes[level.start - 1 - sizes[0] : level.stop - 1 - sizes[0]]
         run_all(
-            encode, [(table.log_probs[a:b], edges, own[a - level.start : b - level.start]) for a, b in _pieces(level)]
+            encode, [(table.log_probs[a:b], edges, own[a - level.start : b - level.start]) for a, b in parts_of(level)]
         )
         quantised[level] = values[order - 2][own]
         stored, runs = np.empty(sizes[order - 2], np.int64), np.empty(sizes[order - 2], np.int64)
@@ -85,7 +83,7 @@ def compacted(table: Table, progress: Progress = silent) -> CompactTable:
             settle_backoffs,
             [
                 (*arrays, contexts.start, start, stop, suffixes, level.start, links, stored, runs)
-                for start, stop in _pieces(contexts)
+                for start, stop in parts_of(contexts)
             ],
         )
         run(apply_scales, table.begin, contexts.start, stored, quantised)
@@ -159,38 +157,6 @@ def unpacked(compact: CompactTable, progress: Progress = silent) -> Table:
         done += sizes[order - 1]
     progress("unpacking", done, done)
     return indexed(sizes, words, log_probs, begin, log_backoffs)
-
-
-def _check_in_order(table: Table) -> None:
-    """Raises ModelFormatError where the table is damaged."""
-    calls = []
-    for order in range(1, table.order + 1):
-        contexts, child = table.level(order - 1), table.level(order).start
-        calls += [
-            (
-                table.words,
-                table.begin,
-                start,
-                stop,
-                child if start == contexts.start else int(table.begin[start]),
-                table.vocabulary_size,
-            )
-            for start, stop in _pieces(contexts)
-        ]
-    whole = all(0 <= call[4] <= table.words.size for call in calls) and all(run_all(is_in_order, calls))
-    if (
-        not whole
-        or table.begin[-1] != table.words.size
-        or np.isnan(table.log_probs).any()
-        or np.isnan(table.log_backoffs).any()
-    ):
-        raise ModelFormatError(_DAMAGED)
-
-
-def _pieces(level: slice) -> list[tuple[int, int]]:
-    """Parts of a range of nodes, for threads."""
-    edges = np.linspace(level.start, level.stop, _PIECES * threads_in_use() + 1).astype(np.int64).tolist()
-    return [(start, stop) for start, stop in itertools.pairwise(edges) if start < stop]
 
 
 def _bytes_needed(table: Table) -> int:

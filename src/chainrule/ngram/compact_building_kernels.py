@@ -29,28 +29,13 @@ from chainrule.ngram.compact_query_kernels import (
     scale_in,
     stored_number,
 )
-from chainrule.ngram.query_kernels import NO_NODE, child, children
+from chainrule.ngram.query_kernels import NO_NODE, children
 
 Array = NDArray[Any]
 
 CLOSE_ENOUGH = 0.05  # nats that an implied back-off may be off before it is stored instead
 _OPENED_AT_ONCE = 1 << 10
 _TINY = 1e-9
-
-
-@kernel
-def is_in_order(words: Array, begin: Array, first: int, stop: int, child: int, vocabulary_size: int) -> bool:
-    """Whether the children of the contexts first .. stop follow each other from `child` on, words ascending."""
-    for context in range(first, stop):
-        if begin[context] != child or not child <= begin[context + 1] <= words.size:
-            return False
-        previous = -1
-        for node in range(child, begin[context + 1]):
-            if not previous < words[node] < vocabulary_size:
-                return False
-            previous = words[node]
-        child = np.int64(begin[context + 1])
-    return True
 
 
 @kernel
@@ -88,17 +73,6 @@ def link_suffixes(
             ranks[node - child] = low - below
             links[node - child] = low if is_there else NO_NODE
     return lacking
-
-
-@kernel
-def find_rows(words: Array, begin: Array, rows: Array) -> Array:
-    """The nodes of n-grams, given by their words, or NO_NODE."""
-    nodes = np.zeros(rows.shape[0], np.int64)
-    for i in range(rows.shape[0]):
-        for word in rows[i]:
-            if nodes[i] != NO_NODE:
-                nodes[i] = child(words, begin, nodes[i], word)
-    return nodes
 
 
 @kernel

@@ -6,7 +6,6 @@ wrong gets a TextError that names the line.
 
 from __future__ import annotations
 
-import itertools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
@@ -26,6 +25,7 @@ from chainrule.ngram.arpa_assembly_kernels import (
 )
 from chainrule.ngram.config import MAX_ORDER
 from chainrule.ngram.counting import Counts, narrowest
+from chainrule.ngram.parts import parts_of
 from chainrule.ngram.query_kernels import NO_NODE
 from chainrule.ngram.table import index_of
 from chainrule.progress import Progress, silent
@@ -43,7 +43,6 @@ TASK = "reading counts"
 SORTING = "sorting counts"
 BLOCK_BYTES = 1 << 22  # no line may be longer
 _LARGEST_SUM = 1 << 62
-_CHUNKS = 64
 _SHOWN = 60  # bytes of a line that a message quotes
 _WRONG = {
     kernels.NO_COUNT: "expected words and then a count, which is a whole number",
@@ -236,7 +235,10 @@ class _Assembly:
         if not run(is_ascending, contexts, words):
             keys = np.empty(words.size, np.int64)
             run(group, contexts, words, 0, words.size, first_context, begin[:-1] - first_node, keys)
-            run_all(sort_groups, [(keys, begin, first_node, start, stop) for start, stop in _cut(begin.size - 1)])
+            run_all(
+                sort_groups,
+                [(keys, begin, first_node, start, stop) for start, stop in parts_of(slice(0, begin.size - 1))],
+            )
             merged, sums = np.empty_like(words), np.empty_like(counts)
             size = run(kernels.merge_equal, keys, begin, first_node, counts, merged, sums)
             words, counts = merged[:size], sums[:size]
@@ -263,7 +265,9 @@ class _Assembly:
         suffixes = np.empty(self._sizes[-1], self._index)
         fixed = self._words, self._begin, first_context
         below = self._suffixes[-1][-self._sizes[-2] :]
-        calls = [(*fixed, start, stop, below, suffixes) for start, stop in _cut(first_node - first_context)]
+        calls = [
+            (*fixed, start, stop, below, suffixes) for start, stop in parts_of(slice(0, first_node - first_context))
+        ]
         if sum(run_all(find_suffixes, calls)):
             ngram = self._spelled(first_node + int(np.flatnonzero(suffixes == NO_NODE)[0]))
             self._fail(ngram, ngram[1:])
@@ -299,8 +303,3 @@ def place_of(ngram: Sequence[bytes], names: Sequence[str]) -> str:
         if found := pattern.search(data):
             return f"{block.name}, line {block.first_line + data.count(bytes([10]), 0, found.start())}"
     return ", ".join(names)
-
-
-def _cut(size: int) -> list[tuple[int, int]]:
-    """At most _CHUNKS ranges that make up 0 .. size."""
-    return list(itertools.pairwise(np.unique(np.linspace(0, size, _CHUNKS + 1).astype(np.int64)).tolist()))

@@ -17,9 +17,10 @@ import numpy as np
 
 from chainrule.jit import run, run_all
 from chainrule.ngram.arpa_assembly import Trie
-from chainrule.ngram.closure import check_trie, cut, with_suffixes
+from chainrule.ngram.closure import check_trie, with_suffixes
 from chainrule.ngram.counting import narrowest
 from chainrule.ngram.merging_kernels import add_component, find_ascending, union
+from chainrule.ngram.parts import parts_of
 from chainrule.ngram.table import Table, indexed
 from chainrule.progress import Progress, silent
 from chainrule.protocol import UNKNOWN
@@ -49,7 +50,7 @@ def merged(tables: Sequence[Table], weights: Sequence[float], progress: Progress
         values = np.zeros(words.size, np.float32)
         fixed = begin, suffixes, own, table.log_probs, table.log_backoffs, weight, values, mixed, left, left_below
         for order in range(1, len(level_sizes) + 1):
-            run_all(add_component, [(start, stop, *fixed) for start, stop in cut(frame.level(order - 1))])
+            run_all(add_component, [(start, stop, *fixed) for start, stop in parts_of(frame.level(order - 1))])
     left_below[left_below == 0] = left[left_below == 0] = 1  # the root
     with np.errstate(divide="ignore"):
         log_probs, log_backoffs = np.log(mixed).astype(np.float32), np.log(left / left_below).astype(np.float32)

@@ -16,7 +16,8 @@ import numpy as np
 
 from chainrule.errors import SettingError
 from chainrule.jit import run, run_all
-from chainrule.ngram.closure import cut, with_suffixes
+from chainrule.ngram.closure import with_suffixes
+from chainrule.ngram.parts import parts_of
 from chainrule.ngram.pruning_kernels import back_off_anew, raise_contexts, relative_entropies
 from chainrule.ngram.table import Table, indexed
 from chainrule.progress import Progress, silent
@@ -92,11 +93,11 @@ def judged(table: Table, histories: Histories, progress: Progress = silent) -> J
     scores = np.empty(table.words.size, np.float32)
     fixed = table.begin, suffixes, table.log_probs, table.log_backoffs, log_histories
     contexts = slice(1, table.begin.size - 1)
-    calls = [(start, stop, *fixed, scores) for start, stop in cut(contexts)]
+    calls = [(start, stop, *fixed, scores) for start, stop in parts_of(contexts)]
     run_all(relative_entropies, calls, on_done=lambda done: progress(TASK, done, len(calls)))
     scores[: table.level(1).stop] = np.inf
     for order in range(table.order - 1, 1, -1):
-        run_all(raise_contexts, [(start, stop, table.begin, scores) for start, stop in cut(table.level(order))])
+        run_all(raise_contexts, [(start, stop, table.begin, scores) for start, stop in parts_of(table.level(order))])
     return Judged(table, suffixes, scores)
 
 
@@ -111,7 +112,7 @@ def without(
     fixed = table.begin, suffixes, kept, table.log_probs, table.log_backoffs, new, new_backoffs
     for order in range(1, table.order):
         progress(TASK, order, table.order)
-        run_all(back_off_anew, [(start, stop, *fixed) for start, stop in cut(table.level(order))])
+        run_all(back_off_anew, [(start, stop, *fixed) for start, stop in parts_of(table.level(order))])
     return selected(table, kept, new_backoffs)
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.jit import run, run_all
-from chainrule.ngram.closure import cut
 from chainrule.ngram.counting import narrowest
+from chainrule.ngram.parts import parts_of
 from chainrule.ngram.pruning_kernels import add_to_suffixes, chain, count_occurrences, undiscounted
 from chainrule.ngram.table import ROOT
 from chainrule.protocol import BEGIN, END, check_tokens
@@ -57,7 +57,7 @@ def by_discounts(table: Table, suffixes: Int[ndarray, " nodes"]) -> Float32[ndar
         if order < table.order - 1:
             run(add_to_suffixes, above.start, above.stop, suffixes, counts)
         fixed = table.begin, table.log_backoffs, _TYPICAL_DISCOUNT, counts
-        run_all(undiscounted, [(start, stop, *fixed) for start, stop in cut(level)])
+        run_all(undiscounted, [(start, stop, *fixed) for start, stop in parts_of(level)])
     if table.order > 1:
         counts[1 + BEGIN] = counts[1 + END]
         counts /= counts[table.level(1)].sum()
@@ -84,7 +84,7 @@ def _log_histories(table: Table, counts: Int[ndarray, " nodes"], log_total: floa
     for order in range(1, table.order):
         contexts = table.level(order - 1)
         fixed = table.begin, table.log_probs, counts, log_total, log_histories
-        run_all(chain, [(start, stop, *fixed) for start, stop in cut(contexts)])
+        run_all(chain, [(start, stop, *fixed) for start, stop in parts_of(contexts)])
         if order == 1:
             log_histories[1 + BEGIN] = log_histories[1 + END]
     return log_histories
