@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from chainrule.frequencies import Frequencies
     from chainrule.from_counts import count_text, train_counts
     from chainrule.jit import set_threads
+    from chainrule.loading import load
     from chainrule.merged import merge
     from chainrule.mixed import mix
     from chainrule.mixture.config import CacheConfig, MixtureConfig
-    from chainrule.model import Model, load
+    from chainrule.model import Model
     from chainrule.neural.config import RecurrentConfig, TransformerConfig, preset
     from chainrule.ngram.config import NGramConfig
     from chainrule.protocol import LanguageModel, Scorer
@@ -73,7 +74,7 @@ _HOMES = {
     "TransformerConfig": "neural.config",
     "UniformConfig": "uniform",
     "count_text": "from_counts",
-    "load": "model",
+    "load": "loading",
     "merge": "merged",
     "mix": "mixed",
     "preset": "neural.config",

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.errors import SettingError, TextError
-from chainrule.model import Model, as_config, as_source
+from chainrule.loading import as_config
+from chainrule.model import Model, as_source
 from chainrule.ngram.config import NGramConfig, check_tunable
 from chainrule.progress import Progress, silent
 from chainrule.protocol import END, UNKNOWN

@@ -251,7 +251,7 @@ class LanguageModel(Model):
 
 def _opened(path: str) -> tuple[Scorer, Vocabulary, Record]:
     """Raises ChainruleError, OSError."""
-    from chainrule.model import load
+    from chainrule.loading import load
     from chainrule.ngram.arpa import read_arpa
     from chainrule.ngram.compact_model import CompactNGramModel
     from chainrule.ngram.incremental import record_of_table

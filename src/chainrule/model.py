@@ -9,7 +9,6 @@ chainrule.load("lm/").perplexity("heldout.txt")
 from __future__ import annotations
 
 import math
-import os
 import secrets
 import unicodedata
 from functools import cached_property
@@ -18,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule import __version__
 from chainrule.applications.completion import Completer, Completion
 from chainrule.configuration import TokenizerEntry
 from chainrule.decoding.texts import Text, TextDecoder
-from chainrule.errors import ModelFormatError, OutputError, SettingError
+from chainrule.errors import OutputError, SettingError
 from chainrule.evaluation.likelihood import Measurement, measure
 from chainrule.evaluation.sentences import SentenceScores, sentence_scores
 from chainrule.families import FAMILIES
@@ -31,23 +29,17 @@ from chainrule.ngram.config import COMPACT, FAST
 from chainrule.progress import Progress, silent
 from chainrule.protocol import END, UNKNOWN
 from chainrule.report.card import model_card
-from chainrule.store import TOKENIZER, open_model, save_model
+from chainrule.store import TOKENIZER, save_model
 from chainrule.text.corpus import Corpus, Source
-from chainrule.text.learning import splitter_of
-from chainrule.text.normalising import Normaliser
-from chainrule.text.pieces import looks_like_pieces
-from chainrule.text.splitters import SEPARATORS, splitter_marked_in, splitter_named
-from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.tokenizer_config import BUILT_IN, LEARNT, TokenizerConfig
-from chainrule.text.vocabulary import Markers, Vocabulary
+from chainrule.text.splitters import SEPARATORS
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Iterator, Sequence
 
     from jaxtyping import Float64, Int32
     from numpy import ndarray
 
-    from chainrule.configuration import ModelEntry
     from chainrule.decoding.beam import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
@@ -59,13 +51,17 @@ if TYPE_CHECKING:
     from chainrule.protocol import LanguageModel
     from chainrule.tensors import MappedFile
     from chainrule.text.block import Block
-    from chainrule.text.splitters import Splitter
+    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.vocabulary import Markers
 
     Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 ARPA_SUFFIXES = (".arpa", ".arpa.gz", ".arpa.zst", ".arpa.xz", ".arpa.bz2")
 _SCORED_TOGETHER = 1 << 10  # texts, by one thread
-_VOCABULARY, _SPELLER = "vocabulary.", "speller."  # what the names of their arrays begin with in a model folder
+VOCABULARY_ARRAYS, SPELLER_ARRAYS = (
+    "vocabulary.",
+    "speller.",
+)  # what the names of their arrays begin with in a model folder
 
 
 class Model:
@@ -108,6 +104,10 @@ class Model:
     def _check_file(self) -> None:
         if self._mapped is not None:
             self._mapped.check()
+
+    def set_markers(self, markers: Markers) -> None:
+        """Another rule for literal <s>, </s> and <unk> in texts: error, skip or keep. Raises SettingError."""
+        self._tokenizer = self.tokenizer.with_markers(markers)
 
     @property
     def vocabulary_size(self) -> int:
@@ -290,8 +290,8 @@ class Model:
             self._save_arpa(path, overwrite=overwrite, progress=progress)
             return
         settings, arrays = FAMILIES[self.family].take_apart(self.language_model)
-        vocabulary = {_VOCABULARY + name: array for name, array in self.tokenizer.vocabulary.arrays().items()}
-        speller = {_SPELLER + name: array for name, array in self.speller.arrays().items()}
+        vocabulary = {VOCABULARY_ARRAYS + name: array for name, array in self.tokenizer.vocabulary.arrays().items()}
+        speller = {SPELLER_ARRAYS + name: array for name, array in self.speller.arrays().items()}
         definition = self.tokenizer.splitter.definition
         save_model(
             path,
@@ -367,123 +367,6 @@ def speller_of_vocabulary(tokenizer: Tokenizer) -> Speller:
     known = tokenizer.vocabulary.tokens()[END + 1 :]
     unseen = 0 if tokenizer.spells_everything else max(1, len(known) // 2)
     return Speller.trained(known, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)
-
-
-def load(
-    path: str | os.PathLike[str],
-    *,
-    tokenizer: TokenizerConfig | str | None = None,
-    markers: Markers | None = None,
-    copy: bool = False,
-    progress: Progress = silent,
-) -> Model:
-    """Opens a model folder, or reads an ARPA file or a binary of KenLM's.
-
-    tokenizer: how text is cut for such a file, which does not say; by default as the marks in its tokens show. Pieces
-    of a subword tokenizer need the path of its tokenizer.json, or of a model folder that has it. A model folder has its
-    own tokenizer. markers: the rule for literal <s>, </s> and <unk>; by default the model's own, or error.
-    copy: whether to read a model folder's numbers into memory; without it they are the file's pages, which all
-    processes share, but which end the process where somebody cuts the file off in place while they are read.
-    Raises ModelFormatError, SettingError.
-    """
-    path = Path(path)
-    wanted = None if tokenizer is None else as_config(tokenizer)
-    model = _load_file(path, wanted, progress) if path.is_file() else _load_folder(path, copy=copy)
-    if path.is_dir() and wanted not in (None, TokenizerConfig(kind=model.tokenizer.name)):
-        raise SettingError(
-            f"{path}: was trained with the {model.tokenizer.name} tokenizer; it cannot use {wanted.kind!r}"
-        )
-    if markers is not None:
-        model._tokenizer = model.tokenizer.with_markers(markers)
-    return model
-
-
-def _load_folder(path: Path, *, copy: bool) -> Model:
-    from chainrule.ngram.mixed_speller import speller_from_arrays
-
-    entry, arrays, texts, mapped = open_model(path)
-    if copy:
-        arrays = {name: array.copy() for name, array in arrays.items()}
-        mapped.check()
-    if entry.family not in FAMILIES:
-        raise ModelFormatError(
-            f"{path}: family {entry.family!r} is not known to this version; known are {', '.join(FAMILIES)}"
-        )
-    try:
-        own = {name: array for name, array in arrays.items() if not name.startswith((_VOCABULARY, _SPELLER))}
-        spelling = {name.removeprefix(_SPELLER): array for name, array in arrays.items() if name.startswith(_SPELLER)}
-        vocabulary = Vocabulary.from_arrays(*(arrays[_VOCABULARY + name] for name in ("text", "offsets", "slots")))
-        language_model = FAMILIES[entry.family].put_together(entry.settings, own, len(vocabulary))
-        splitter = _splitter_of(entry, texts)
-        normaliser = Normaliser(entry.tokenizer.normalise)
-        learner = Tokenizer(splitter, vocabulary, entry.tokenizer.markers, normaliser)
-        speller = speller_from_arrays(spelling, vocabulary)
-    except KeyError as error:
-        raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
-    except (ModelFormatError, SettingError) as error:
-        raise ModelFormatError(f"{path}: {error}") from error
-    return Model(entry.family, language_model, learner, entry.record, speller, mapped=None if copy else mapped)
-
-
-def _splitter_of(entry: ModelEntry, texts: dict[str, bytes]) -> Splitter:
-    if TOKENIZER not in texts:
-        if entry.tokenizer.kind not in BUILT_IN:
-            raise ModelFormatError(f"its {entry.tokenizer.kind} tokenizer needs a {TOKENIZER}, but none is named")
-        return splitter_named(entry.tokenizer.kind)
-    from chainrule.text.subword import Subword
-
-    return Subword(texts[TOKENIZER], entry.files[TOKENIZER].name)
-
-
-def saved_tokenizer(config: TokenizerConfig, progress: Progress) -> Tokenizer | None:
-    """That of the model folder that a configuration names, if it names one."""
-    folder = Path(config.kind)
-    if config.kind in (*BUILT_IN, *LEARNT) or not folder.is_dir():
-        return None
-    if config.normalise:
-        raise SettingError(f"{folder}: this model's tokenizer normalises in its own way; say nothing about it")
-    return load(folder, progress=progress).tokenizer
-
-
-def as_config(tokenizer: TokenizerConfig | str) -> TokenizerConfig:
-    return tokenizer if isinstance(tokenizer, TokenizerConfig) else TokenizerConfig(kind=tokenizer)
-
-
-def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -> Model:
-    from chainrule.ngram.kenlm_binary import is_binary
-    from chainrule.ngram.model import NGramModel
-
-    warnings: list[str] = []
-    language_model: NGramModel | HashedModel
-    if is_binary(path):
-        from chainrule.ngram.kenlm_reading import read_binary
-
-        language_model, vocabulary = read_binary(path, progress)
-        level_sizes = language_model.level_sizes
-    elif path.name.endswith(ARPA_SUFFIXES):
-        from chainrule.ngram.arpa import read_arpa
-
-        table, vocabulary = read_arpa(path, progress, warnings.append, warnings.append)
-        language_model, level_sizes = NGramModel(table), table.level_sizes
-    else:
-        raise ModelFormatError(
-            f"{path}: a model is a folder, a file whose name ends in {', '.join(ARPA_SUFFIXES)}, or a binary of KenLM's"
-        )
-    if config is None:
-        tokenizer = Tokenizer(splitter_marked_in(vocabulary.tokens()), vocabulary)
-        if tokenizer.name != "whitespace":
-            warnings.append(
-                f"{path}: its tokens carry the marks of the {tokenizer.name} tokenizer: text is cut by that"
-            )
-        elif looks_like_pieces(vocabulary.tokens()):
-            warnings.append(f"{path}: its tokens look like subword pieces; name their tokenizer.json with --tokenizer")
-    else:
-        saved = saved_tokenizer(config, progress)
-        splitter = splitter_of(os.fspath(config.kind)) if saved is None else saved.splitter
-        normaliser = Normaliser(config.normalise) if saved is None else saved.normaliser
-        tokenizer = Tokenizer(splitter, vocabulary, normaliser=normaliser)
-    record = {"read_from": str(path), "ngrams": list(level_sizes), "warnings": warnings, "chainrule": __version__}
-    return Model("ngram", language_model, tokenizer, record)
 
 
 def as_source(source: Source | Paths) -> Source:

@@ -19,7 +19,8 @@ from chainrule.errors import SettingError
 from chainrule.families import FAMILIES, family_of
 from chainrule.heldout import ids_file, kept_for_validation, validated_on
 from chainrule.jit import started
-from chainrule.model import Model, as_config, as_source, saved_tokenizer
+from chainrule.loading import as_config, saved_tokenizer
+from chainrule.model import Model, as_source
 from chainrule.ngram.config import NGramConfig, check_tunable
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END, UNKNOWN

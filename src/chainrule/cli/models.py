@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def opened(path: Path, tokenizer: TokenizerConfig | str | None, markers: Markers | None, told: Progress) -> Model:
     """A model, with notes of what its file lacks. Raises ModelFormatError, SettingError."""
-    from chainrule.model import load
+    from chainrule.loading import load
 
     model = load(path, tokenizer=tokenizer, markers=markers, progress=told)
     for warning in model.record.get("warnings", []) if path.is_file() else []:
