@@ -6,9 +6,10 @@ import json
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape
 
 from rich.cells import cell_len
+
+from chainrule.report.markup import markup_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -176,7 +177,7 @@ def _drawn(box: _Box, lefts: list[float]) -> str:
         f"{box.label}: {box.probability} here, {box.total:.3f} nats since the prompt" if box.probability else box.label
     )
     return (
-        f"<g><title>{escape(_visible(title))}</title>"
+        f"<g><title>{markup_text(title)}</title>"
         f'<rect x="{left:.1f}" y="{middle - 10:.1f}" width="{box.width:.1f}" height="20" rx="6" fill="{fill}" '
         f'stroke="{border}"/>{label}{probability}</g>'
     )
@@ -191,12 +192,7 @@ def _legend(left: float, middle: float) -> Iterator[str]:
 
 
 def _text(left: float, base: float, text: str, colour: str, more: str = "") -> str:
-    return f'<text x="{left:.1f}" y="{base:.1f}" fill="{colour}" {more}>{escape(_visible(text))}</text>'
-
-
-def _visible(text: str) -> str:
-    """Without the characters that XML cannot hold."""
-    return "".join(c if c >= " " and not 0xD800 <= ord(c) <= 0xDFFF and c not in "\ufffe\uffff" else "�" for c in text)
+    return f'<text x="{left:.1f}" y="{base:.1f}" fill="{colour}" {more}>{markup_text(text)}</text>'
 
 
 def _short(text: str, longest: int) -> str:
