@@ -9,6 +9,7 @@ chainrule.load("lm/").perplexity("heldout.txt")
 from __future__ import annotations
 
 import math
+import os
 import secrets
 import unicodedata
 from functools import cached_property
@@ -21,7 +22,9 @@ from chainrule.applications.completion import Completer, Completion
 from chainrule.configuration import TokenizerEntry
 from chainrule.decoding.texts import Text, TextDecoder
 from chainrule.errors import OutputError, SettingError
+from chainrule.evaluation.acceptability import judged, read_pairs
 from chainrule.evaluation.likelihood import Measurement, measure
+from chainrule.evaluation.pricing import priced_documents
 from chainrule.evaluation.sentences import SentenceScores, sentence_scores
 from chainrule.families import FAMILIES
 from chainrule.jit import in_order
@@ -34,7 +37,6 @@ from chainrule.text.corpus import Corpus, Source
 from chainrule.text.splitters import SEPARATORS
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Iterator, Sequence
 
     from jaxtyping import Float64, Int32
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.beam import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
+    from chainrule.evaluation.acceptability import Judged
     from chainrule.ngram.compact_model import CompactNGramModel
     from chainrule.ngram.kenlm_probing import HashedModel
     from chainrule.ngram.mixed_speller import MixedSpeller
@@ -152,6 +155,18 @@ class Model:
     def perplexity(self, source: Source | Paths) -> float:
         """Per token, </s> predicted, unknown words as <unk>."""
         return self.evaluate(source).perplexity
+
+    def judge_pairs(self, files: Paths, progress: Progress = silent) -> list[Judged]:
+        """Which sentence of each minimal pair, BLiMP's JSON lines, is likelier: by set, by field and in all.
+
+        Raises TextError.
+        """
+        names = [files] if isinstance(files, str | os.PathLike) else files
+        return judged(
+            read_pairs(os.fspath(name) for name in names),
+            lambda texts: priced_documents(self.language_model, self.speller, self.tokenizer.encode_texts(texts)),
+            progress,
+        )
 
     def next(self, prompt: str = "", top: int = 10) -> list[tuple[str, float]]:
         """The likeliest next tokens after a prompt with their probabilities, none of them zero. Raises SettingError."""

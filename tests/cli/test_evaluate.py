@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import math
 from typing import TYPE_CHECKING
 
@@ -151,3 +152,45 @@ def test_rows_that_do_not_sum_to_one_are_remarked_upon(chainrule, tmp_path: Path
     [line] = [line for line in result.lines if line.startswith("mean row sum")]
     assert "this is no distribution" in line
     assert float(line.split()[3]) == pytest.approx(1.55, abs=0.1)
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    path = tmp_path / "pairs.jsonl"
+    lines = (
+        {"sentence_good": "ka vi", "sentence_bad": "vi vi vi ka ka zz", "UID": "order", "field": "syntax"},
+        {"sentence_good": "ka zz vi", "sentence_bad": "zz", "UID": "length"},
+    )
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_minimal_pairs_are_judged_by_set_and_field(chainrule, model: Path, pairs: Path) -> None:
+    rows = chainrule("evaluate", model, "--minimal-pairs", pairs, "--json").json
+    assert [(row["kind"], row["name"], row["pairs"]) for row in rows] == [
+        ("set", "order", 1),
+        ("set", "length", 1),
+        ("field", "syntax", 1),
+        ("all", "", 2),
+    ]
+    log_probs = library.load(model).score(["ka vi", "vi vi vi ka ka zz"])
+    assert rows[0]["sum"]["accuracy"] == float(log_probs[0] > log_probs[1])
+    table = chainrule("evaluate", model, "--minimal-pairs", pairs)
+    assert (table.status, table.err) == (0, "")
+    assert [line.split()[0] for line in table.lines] == ["pairs", "order", "length", "field", "all"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["heldout", "--minimal-pairs", "pairs.jsonl"], 2, "TEXTS and --minimal-pairs are both given"),
+        (["--minimal-pairs", "missing.jsonl"], 1, "missing.jsonl"),
+        ([], 2, "TEXTS is missing"),
+    ],
+)
+def test_what_is_to_be_judged_must_be_said(
+    arguments: list[str], status: int, message: str, chainrule, model: Path
+) -> None:
+    result = chainrule("evaluate", model, *arguments)
+    assert result.status == status
+    assert message in result.error

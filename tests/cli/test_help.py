@@ -46,7 +46,7 @@ VERBS = {
     | READING
     | MIXING,
     "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
-    "evaluate": {"MODEL", "TEXTS", "--tokenizer", "--markers", "--ends", "--json"} | READING,
+    "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--tokenizer", "--markers", "--ends", "--json"} | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--tokenizer", "--markers", "--json"} | READING,
     "next": {"MODEL", "PROMPT", "--top", "--tokenizer", "--markers", "--json"},
     "generate": {"MODEL", "PROMPT", "--number", "--seed", "--stream", "--tree", "--tokenizer", "--markers", "--json"}

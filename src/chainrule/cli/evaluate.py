@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFiles
 from chainrule.cli.models import opened
@@ -13,28 +13,50 @@ from chainrule.cli.screen import print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chainrule.evaluation.acceptability import Accuracy
     from chainrule.evaluation.likelihood import Measurement
+    from chainrule.text.vocabulary import Markers
 
 
+MinimalPairs = Annotated[
+    tuple[str, ...],
+    Parameter(
+        help="JSON lines in BLiMP's form: sentence_good, sentence_bad, and UID and field if they have them.",
+        consume_multiple=True,
+        negative=(),
+    ),
+]
 NO_DISTRIBUTION = "of scores that do not sum to one: no perplexity, and not to be compared with other models"
 
 
 def evaluate(
     model: ModelPath,
     /,
-    *texts: TextFiles,
+    *texts: Annotated[TextFiles, Parameter(required=False)],
+    minimal_pairs: MinimalPairs = (),
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     ends: Annotated[bool, Parameter(help="Predict and count the end of each line, as everyone does.")] = True,
     reading: TextOptions = AS_USUAL,
     json: Json = False,
 ) -> None:
-    """Perplexity and bits per byte of a text.
+    """Perplexity and bits per byte of a text, or accuracy on minimal pairs.
 
     Perplexity per token is told with and without unknown tokens. Bits per
     byte, and perplexity per word and per character, pay for the spelling of
     unknown tokens, so they can be compared across tokenizers and vocabularies.
+
+    With --minimal-pairs, no text is measured: a pair is won where the good
+    sentence has the higher log-probability, in all, or by token, character or
+    byte; a tie is half a win.
     """
+    if minimal_pairs:
+        _judge_pairs(model, minimal_pairs, texts, tokenizer, markers, json=json)
+        return
+    if not texts:
+        raise CycloptsError(msg="TEXTS is missing.")
     source = reading.corpus(*texts)
     with progress() as told:
         measurement = opened(model, tokenizer, markers, told).evaluate(source, told, ends=ends)
@@ -43,6 +65,41 @@ def evaluate(
         print_json(measurement.as_json())
     else:
         print(described(measurement))
+
+
+def _judge_pairs(
+    model: Path,
+    files: tuple[str, ...],
+    texts: tuple[str, ...],
+    tokenizer: str | None,
+    markers: Markers | None,
+    *,
+    json: bool,
+) -> None:
+    """Prints how many of the pairs are won. Raises CycloptsError where texts are given, too."""
+    from chainrule.evaluation.acceptability import RULES
+    from chainrule.report.tables import text_table
+
+    if texts:
+        raise CycloptsError(msg="TEXTS and --minimal-pairs are both given; evaluate measures one of them at a time.")
+    with progress() as told:
+        rows = opened(model, tokenizer, markers, told).judge_pairs(files, told)
+    if json:
+        print_json([row.as_json() for row in rows])
+        return
+    titles = {"sum": "sum", **{rule: f"per {rule}" for rule in RULES[1:]}}
+    header = ["", "pairs", *(each for rule in RULES for each in (titles[rule], "95 %")), "ties"]
+    shown = []
+    for row in rows:
+        figures = [each for rule in RULES for each in _accuracy(row.by_rule[rule])]
+        name = row.name if row.kind == "set" else f"{row.kind} {row.name}".rstrip()
+        shown.append([name, f"{row.pairs:,}", *figures, f"{row.by_rule['sum'].ties:,}"])
+    print(text_table(header, shown))
+
+
+def _accuracy(found: Accuracy) -> tuple[str, str]:
+    low, high = found.interval
+    return f"{found.share:.1%}", f"{100 * low:.1f}-{100 * high:.1f}"
 
 
 def described(measurement: Measurement) -> str:

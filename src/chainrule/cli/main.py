@@ -73,6 +73,7 @@ _TAKE_ALL = (
     "--counts",
     "--weights",
     "--into",
+    "--minimal-pairs",
     "--mix",
     "--suffixes",
     "--cutoffs",

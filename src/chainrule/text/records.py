@@ -11,6 +11,7 @@ import numpy as np
 from chainrule.errors import TextError
 from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8, Block, byte_array
 from chainrule.text.plain import line_blocks
+from chainrule.text.streams import opened
 from chainrule.text.utf8 import encoded
 
 if TYPE_CHECKING:
@@ -74,8 +75,24 @@ def json_blocks(stream: ByteStream, reading: Reading, *, wait: bool = True) -> I
             yield block
 
 
-def _json_text(line: bytes, reading: Reading) -> tuple[bytes, int]:
-    """The text field of a JSON object; and how many lone surrogates were repaired in it. Raises TextError."""
+def json_objects(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a file of JSON lines, compressed or not, each with its place; - is standard input.
+
+    Empty lines are passed over. Raises TextError, told with file and line.
+    """
+    with opened(name) as stream:
+        for lines in line_blocks(stream, "strict"):
+            for number, line in enumerate(lines.text.tobytes().split(b"\n")[:-1], lines.first):
+                if line and not line.isspace():
+                    place = f"{name}, line {number}"
+                    try:
+                        yield place, _json_object(line)
+                    except TextError as error:
+                        raise TextError(f"{place}: {error}") from error
+
+
+def _json_object(line: bytes, fields: str = "") -> dict[str, Any]:
+    """fields: which it should have, for the message. Raises TextError."""
     try:
         record: Any = _JSON.decode(line.decode())
     except json.JSONDecodeError as error:
@@ -86,7 +103,13 @@ def _json_text(line: bytes, reading: Reading) -> tuple[bytes, int]:
     except RecursionError as error:
         raise TextError("is JSON nested too deeply to be read; expected an object of a few levels") from error
     if not isinstance(record, dict):
-        raise TextError(f"found {_kind(record)}, expected a JSON object with the field {reading.field!r}")
+        raise TextError(f"found {_kind(record)}, expected a JSON object{fields}")
+    return record
+
+
+def _json_text(line: bytes, reading: Reading) -> tuple[bytes, int]:
+    """The text field of a JSON object; and how many lone surrogates were repaired in it. Raises TextError."""
+    record = _json_object(line, f" with the field {reading.field!r}")
     if reading.field not in record:
         raise TextError(f"there is no field {reading.field!r}; {named_fields(record)}")
     text = record[reading.field]

@@ -1,0 +1,146 @@
+"""Which of two sentences a model finds likelier: minimal pairs, one sentence acceptable, the other not.
+
+A pair is judged by each of several rules: by the log-probabilities of the sentences, and by these divided by their
+tokens, characters and bytes, since a longer sentence is less likely whatever it says (Lau et al. 2017). Unknown words
+are spelled, so that they are not told apart by <unk> alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.errors import TextError
+from chainrule.evaluation.resampling import LEVEL
+from chainrule.progress import Progress, silent
+from chainrule.text.records import json_objects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from jaxtyping import Float64, Int64
+    from numpy import ndarray
+
+    # Sentences -> their log-probabilities in nats, and how many tokens were summed.
+    Price = Callable[[Sequence[str]], tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]]
+    Scores = Float64[ndarray, "rules texts"]
+
+RULES = ("sum", "token", "character", "byte")
+_JUDGED_TOGETHER = 512  # pairs
+_ROUNDING = 2e-7  # a share: two scores that differ by less were rounded apart, since models score in float32
+
+
+@dataclass(frozen=True)
+class MinimalPair:
+    good: str
+    bad: str
+    set: str
+    field: str
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How often the good sentence won; a tie is half a win."""
+
+    pairs: int
+    wins: int
+    ties: int
+
+    @property
+    def share(self) -> float:
+        return (self.wins + self.ties / 2) / self.pairs
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """At 95 %, Wilson's (1927): it holds for few pairs, and at 0 and 1; ties make it a little too wide."""
+        z = NormalDist().inv_cdf((1 + LEVEL) / 2)
+        n, p = self.pairs, self.share
+        middle = (p + z * z / (2 * n)) / (1 + z * z / n)
+        half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+        return max(0.0, middle - half), min(1.0, middle + half)
+
+    def as_json(self) -> dict[str, Any]:
+        low, high = self.interval
+        return {"accuracy": self.share, "low": low, "high": high, "ties": self.ties}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Some pairs, by rule. kind: what `name` is the name of: set, field, or all, of all pairs."""
+
+    kind: str
+    name: str
+    by_rule: dict[str, Accuracy]
+
+    @property
+    def pairs(self) -> int:
+        return self.by_rule["sum"].pairs
+
+    def as_json(self) -> dict[str, Any]:
+        rules = {rule: accuracy.as_json() for rule, accuracy in self.by_rule.items()}
+        return {"kind": self.kind, "name": self.name, "pairs": self.pairs, **rules}
+
+
+def read_pairs(names: Iterable[str]) -> list[MinimalPair]:
+    """Pairs from JSON lines in BLiMP's form: `sentence_good`, `sentence_bad`; `UID`, the set, and `field` if they have
+    one (by default the name of the file, and none).
+
+    Raises TextError, told with file and line, where a sentence is missing or empty, both are equal, or a file is empty.
+    """
+    found: list[MinimalPair] = []
+    for name in names:
+        before = len(found)
+        for place, record in json_objects(name):
+            good, bad = (_sentence(record, field, place) for field in ("sentence_good", "sentence_bad"))
+            if good == bad:
+                raise TextError(f"{place}: both sentences are {good!r}; a minimal pair needs two that differ")
+            found.append(MinimalPair(good, bad, str(record.get("UID", name)), str(record.get("field", ""))))
+        if len(found) == before:
+            raise TextError(f"{name}: there is no pair in it; expected JSON lines with sentence_good and sentence_bad")
+    return found
+
+
+def judged(pairs: Sequence[MinimalPair], price: Price, progress: Progress = silent) -> list[Judged]:
+    """Each set, each field where sets have one, and all, in the order of their first pairs."""
+    parts: list[tuple[Scores, Scores]] = []
+    for first in range(0, len(pairs), _JUDGED_TOGETHER):
+        progress("judging pairs", first, len(pairs))
+        some = pairs[first : first + _JUDGED_TOGETHER]
+        parts.append((_by_rule([pair.good for pair in some], price), _by_rule([pair.bad for pair in some], price)))
+    good, bad = (np.concatenate(scores, axis=1) for scores in zip(*parts, strict=True))
+    groups = [("set", pair.set) for pair in pairs] + [("field", pair.field) for pair in pairs if pair.field]
+    found = []
+    for kind, name in dict.fromkeys(groups):
+        inside = np.array([getattr(pair, kind) == name for pair in pairs])
+        found.append(Judged(kind, name, _accuracies(good[:, inside], bad[:, inside])))
+    return [*found, Judged("all", "", _accuracies(good, bad))]
+
+
+def _sentence(record: dict[str, Any], field: str, place: str) -> str:
+    """Raises TextError."""
+    sentence = record.get(field)
+    if not isinstance(sentence, str) or not sentence.strip():
+        raise TextError(f"{place}: {field} is {sentence!r}; expected a sentence")
+    return sentence
+
+
+def _by_rule(texts: Sequence[str], price: Price) -> Scores:
+    """The end of a sentence counts as a character and a byte, as everywhere."""
+    log_probs, tokens = price(texts)
+    characters = [len(text) + 1 for text in texts]
+    sizes = [len(text.encode("utf-8", "replace")) + 1 for text in texts]
+    return log_probs / np.array([np.ones(len(texts)), np.maximum(tokens, 1), characters, sizes])
+
+
+def _accuracies(good: Scores, bad: Scores) -> dict[str, Accuracy]:
+    return {rule: _accuracy(*scores) for rule, *scores in zip(RULES, good, bad, strict=True)}
+
+
+def _accuracy(good: Float64[ndarray, " pairs"], bad: Float64[ndarray, " pairs"]) -> Accuracy:
+    """Two impossible sentences are a tie."""
+    is_tie = np.isclose(good, bad, rtol=_ROUNDING, atol=0)
+    return Accuracy(good.size, int(np.count_nonzero((good > bad) & ~is_tie)), int(np.count_nonzero(is_tie)))

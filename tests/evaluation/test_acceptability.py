@@ -1,0 +1,133 @@
+"""Minimal pairs: who wins is counted by hand; intervals solve the equation that they are defined by."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import chainrule
+from chainrule.errors import TextError
+from chainrule.evaluation.acceptability import RULES, Accuracy, MinimalPair, judged, read_pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+SCORES = {"aa": (-4.0, 2), "ab": (-5.0, 4), "é": (-1.0, 1), "never": (-math.inf, 1)}
+
+
+def price(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    log_probs, tokens = zip(*(SCORES[text] for text in texts), strict=True)
+    return np.array(log_probs), np.array(tokens)
+
+
+def shares(good: str, bad: str) -> dict[str, float]:
+    [_, everything] = judged([MinimalPair(good, bad, "one", "")], price)
+    return {rule: accuracy.share for rule, accuracy in everything.by_rule.items()}
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "expected"),
+    [
+        ("aa", "ab", (1, 0, 1, 1)),  # -4 > -5; -4/2 < -5/4; -4/3 > -5/3 by characters and bytes
+        ("é", "aa", (1, 1, 1, 1)),  # -1/2 > -4/3, and -1/3 > -4/3
+        ("aa", "aa", (0.5, 0.5, 0.5, 0.5)),
+        ("never", "never", (0.5, 0.5, 0.5, 0.5)),
+        ("never", "ab", (0, 0, 0, 0)),
+        ("ab", "never", (1, 1, 1, 1)),
+    ],
+)
+def test_a_pair_is_judged_by_each_rule(good: str, bad: str, expected: tuple[float, ...]) -> None:
+    assert tuple(shares(good, bad).values()) == expected
+    assert tuple(shares(good, bad)) == RULES
+
+
+def test_bytes_and_characters_differ_beyond_ascii() -> None:
+    scores = {"éé": (-5.0, 1), "abc": (-6.0, 1)}
+
+    def of(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([scores[text][0] for text in texts]), np.ones(len(texts), np.int64)
+
+    [_, everything] = judged([MinimalPair("éé", "abc", "one", "")], of)
+    assert everything.by_rule["character"].share == 0  # -5/3 < -6/4
+    assert everything.by_rule["byte"].share == 1  # -5/5 > -6/4
+
+
+def test_sums_that_were_rounded_apart_are_a_tie() -> None:
+    scores = {"x": -30.0, "y": -30.000002, "z": -30.001}
+
+    def of(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([scores[text] for text in texts]), np.ones(len(texts), np.int64)
+
+    rows = judged([MinimalPair("x", "y", "close", ""), MinimalPair("x", "z", "apart", "")], of)
+    assert [row.by_rule["sum"] for row in rows] == [Accuracy(1, 0, 1), Accuracy(1, 1, 0), Accuracy(2, 1, 1)]
+
+
+def test_sets_and_fields_are_told_apart_and_summed() -> None:
+    pairs = [
+        MinimalPair("aa", "ab", "first", "syntax"),
+        MinimalPair("ab", "aa", "first", "syntax"),
+        MinimalPair("aa", "aa", "second", "syntax"),
+        MinimalPair("é", "ab", "third", ""),
+    ]
+    rows = judged(pairs, price)
+    assert [(row.kind, row.name, row.pairs, row.by_rule["sum"].share) for row in rows] == [
+        ("set", "first", 2, 0.5),
+        ("set", "second", 1, 0.5),
+        ("set", "third", 1, 1.0),
+        ("field", "syntax", 3, 0.5),
+        ("all", "", 4, 2.5 / 4),
+    ]
+    assert rows[-1].by_rule["sum"].ties == 1
+
+
+@pytest.mark.parametrize(("wins", "pairs"), [(0, 7), (8, 10), (713, 1000), (5, 5)])
+def test_a_bound_is_as_far_as_its_own_deviation_allows(wins: int, pairs: int) -> None:
+    """Wilson's bounds are the two p that solve |found - p| = z sqrt(p (1 - p) / n), with z = 1.96."""
+    low, high = Accuracy(pairs, wins, 0).interval
+    assert 0 <= low <= wins / pairs <= high <= 1
+    for bound in (low, high):
+        deviation = 1.959964 * math.sqrt(bound * (1 - bound) / pairs)
+        assert abs(wins / pairs - bound) == pytest.approx(deviation, abs=1e-6)
+
+
+def test_pairs_are_read_in_the_form_of_blimp(tmp_path: Path) -> None:
+    whole = {"sentence_good": "He sleeps.", "sentence_bad": "He sleep.", "UID": "agreement", "field": "morphology"}
+    bare = {"sentence_good": "a", "sentence_bad": "b"}
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(json.dumps(whole) + "\n\n" + json.dumps(bare) + "\n")
+    assert read_pairs([str(path)]) == [
+        MinimalPair("He sleeps.", "He sleep.", "agreement", "morphology"),
+        MinimalPair("a", "b", str(path), ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"sentence_good": "a", "sentence_bad": "a"}', "line 1: both sentences are 'a'"),
+        ('{"sentence_good": "a"}', "line 1: sentence_bad is None; expected a sentence"),
+        ('{"sentence_good": " ", "sentence_bad": "a"}', "line 1: sentence_good is ' '"),
+        ("[1]", "line 1: found a list, expected a JSON object"),
+        ("{", "line 1: is not JSON"),
+        ("", "there is no pair in it"),
+    ],
+)
+def test_bad_pairs_are_refused_with_their_place(line: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "pairs.jsonl").write_text(line + "\n")
+    with pytest.raises(TextError, match=r"pairs\.jsonl") as refused:
+        read_pairs([str(tmp_path / "pairs.jsonl")])
+    assert message in str(refused.value)
+
+
+def test_unknown_words_are_spelled(tmp_path: Path) -> None:
+    """Two words that the model has not seen: the one that is spelled like its words is likelier."""
+    model = chainrule.train(chainrule.Lines(["banana bandana", "cabana banana", "ban can nab"] * 3))
+    record = {"sentence_good": "banana canaba", "sentence_bad": "banana zzqxjk"}
+    (tmp_path / "pairs.jsonl").write_text(json.dumps(record) + "\n")
+    [_, everything] = model.judge_pairs(tmp_path / "pairs.jsonl")
+    assert everything.by_rule["byte"] == Accuracy(1, 1, 0)
