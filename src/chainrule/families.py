@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.mixture.config import CacheConfig, MixtureConfig
-from chainrule.neural.config import RecurrentConfig, TransformerConfig
+from chainrule.neural.config import NETWORKS
 from chainrule.ngram.config import COMPACT, FAST, MAX_ORDER, NGramConfig
 from chainrule.uniform import UniformConfig, UniformModel
 
@@ -220,8 +220,7 @@ FAMILIES: dict[str, Family] = {
     "cache": Family(CacheConfig, 4, _train_cache, lambda model: ({"words": model.words}, {}), _put_together_cache),
     "mixture": Family(MixtureConfig, 4, _train_mixture, _take_apart_mixture, _put_together_mixture),
     "ngram": Family(NGramConfig, 20, _train_ngram, _take_apart_ngram, _put_together_ngram),
-    "recurrent": _network_family(RecurrentConfig),
-    "transformer": _network_family(TransformerConfig),
+    **{name: _network_family(config) for name, config in NETWORKS.items()},
 }
 
 

@@ -12,7 +12,7 @@ from dataclasses import fields
 import pytest
 
 from chainrule.cli.main import app, train
-from chainrule.neural.config import RecurrentConfig, TransformerConfig
+from chainrule.neural.config import NETWORKS
 from chainrule.training.config import TrainingConfig
 
 
@@ -27,9 +27,11 @@ TOKENIZER = {"--tokenizer", "--normalise", "--vocabulary", "--vocabulary-size", 
 NETWORK = {"--output", "--valid", "--resume", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING
 TRAINING = {flag(each.name) for each in fields(TrainingConfig)}
 VERBS = {
-    "train recurrent": {"TEXTS", *NETWORK, *TRAINING, *(flag(each.name) for each in fields(RecurrentConfig))},
-    "train transformer": {"TEXTS", "--preset", *NETWORK, *TRAINING}
-    | {flag(each.name) for each in fields(TransformerConfig)},
+    **{
+        f"train {name}": {"TEXTS", *NETWORK, *TRAINING, *(flag(each.name) for each in fields(config))}
+        | ({"--preset"} if name == "transformer" else set())
+        for name, config in NETWORKS.items()
+    },
     "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams", "--smoothing"}
     | {
         "--counts",
@@ -173,7 +175,7 @@ def test_the_command_alone_lists_every_verb_with_a_line(arguments: list[str], ch
 def test_the_verb_train_alone_lists_every_family(chainrule) -> None:
     result = chainrule("train")
     assert (result.status, result.err) == (0, "")
-    assert re.findall(r"^│ ([a-z]+) +\S", result.out, re.M) == ["ngram", "recurrent", "transformer", "uniform"]
+    assert re.findall(r"^│ ([a-z]+) +\S", result.out, re.M) == sorted({"ngram", "uniform", *NETWORKS})
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -145,7 +145,7 @@ def test_a_preset_in_python() -> None:
     assert (config.positions, config.layers) == ("learned", 2)
     with pytest.raises(package.SettingError, match="no preset 'gpt3'; expected one of vaswani, gpt2"):
         package.preset("gpt3")
-    with pytest.raises(package.SettingError, match="has no depth; it has layers"):
+    with pytest.raises(package.SettingError, match="has no depth; it has width, context, layers"):
         package.preset("gpt2", depth=2)
 
 

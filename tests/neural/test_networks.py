@@ -13,6 +13,7 @@ from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, random_n
 from chainrule.errors import SettingError
 from chainrule.neural import states
 from chainrule.neural.building import build
+from chainrule.neural.config import NETWORKS as FAMILIES
 from chainrule.neural.config import PRESETS, RecurrentConfig, TransformerConfig, llama
 from chainrule.neural.settings import help_of
 from chainrule.protocol import END
@@ -27,7 +28,7 @@ def tokens(rows: int, length: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(2, 29, (rows, length), generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("config", [TransformerConfig, RecurrentConfig])
+@pytest.mark.parametrize("config", FAMILIES.values())
 def test_every_setting_has_its_help_and_its_default(config: type) -> None:
     assert help_of(config).keys() == {each.name for each in fields(config)}
     assert all(len(text) > 5 and not text.endswith(".") for text in help_of(config).values())

@@ -28,7 +28,7 @@ from chainrule.cli.rescore import rescore
 from chainrule.cli.score import score
 from chainrule.cli.split import split
 from chainrule.cli.train import ngram, uniform
-from chainrule.cli.train_neural import recurrent, transformer
+from chainrule.cli.train_neural import VERBS as NETWORK_VERBS
 from chainrule.cli.verify import verify
 from chainrule.errors import ChainruleError
 from chainrule.report.tables import printable
@@ -43,8 +43,8 @@ app = App(
 )
 train = App(name="train", help="Train a model on text.")
 train.command(ngram, name="ngram")
-train.command(recurrent, name="recurrent")
-train.command(transformer, name="transformer")
+for name, verb in NETWORK_VERBS.items():
+    train.command(verb, name=name)
 train.command(uniform, name="uniform")
 app.command(train)
 app.command(evaluate, name="evaluate")

@@ -1,4 +1,4 @@
-"""chainrule train transformer|recurrent: a network is trained, and tells how it goes.
+"""chainrule train NETWORK: a network is trained, and tells how it goes.
 
 The flags are the fields of the configurations, with their help; nothing here imports torch before the work begins.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import MISSING, field, fields, make_dataclass
 from functools import partial
+from inspect import getdoc
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from cyclopts import Parameter
@@ -28,24 +29,30 @@ from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.texts import AS_USUAL, NOT_MIXED, MixOptions, TextOptions, check_read_once, note_mix, note_repairs
 from chainrule.cli.training_screen import TrainingScreen
 from chainrule.errors import SettingError
-from chainrule.neural.config import RecurrentConfig, TransformerConfig, settings_of
+from chainrule.neural.config import NETWORKS, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
+from chainrule.neural.settings import own_first
 from chainrule.training.config import TrainingConfig, differences
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from _typeshed import DataclassInstance
 
+    from chainrule.neural.config import NetworkConfig
+
 
 _FLAGS = {"output": "--output-layer"}  # where the name of a field is that of another flag
+_KEPT = """Checkpoints and log.jsonl are kept in the folder while it is trained;
+Ctrl-C keeps all, and --resume goes on, also after the process was killed."""
 
 
 def flags_of(config: type[DataclassInstance]) -> Any:
     """A class of flags for cyclopts: the fields of a configuration, each with its help, all left out by default."""
     hints = get_type_hints(config)
     made = []
-    for each in fields(config):
+    for each in own_first(config):
         default = None if each.default is MISSING else each.default
         kind = hints[each.name]
         is_several = get_origin(kind) is tuple
@@ -80,17 +87,13 @@ if TYPE_CHECKING:
     class TransformerFlags:
         """All fields may be left out."""
 
-    class RecurrentFlags:
-        """All fields may be left out."""
-
     class TrainingFlags:
         """All fields may be left out."""
 else:
     TransformerFlags = flags_of(TransformerConfig)
-    RecurrentFlags = flags_of(RecurrentConfig)
     TrainingFlags = flags_of(TrainingConfig)
 
-AS_RECOMMENDED, PRESET_ALONE, DEFAULT_LSTM = TrainingFlags(), TransformerFlags(), RecurrentFlags()
+AS_RECOMMENDED, PRESET_ALONE = TrainingFlags(), TransformerFlags()
 
 Preset = Annotated[
     Literal["vaswani", "gpt2", "palm", "llama", "modern"],
@@ -129,6 +132,9 @@ def transformer(
 ) -> None:
     """A Transformer: a network that looks back by attention.
 
+    Each choice of the field's history is a setting; --preset makes all of
+    them at once, as a known architecture did.
+
     Checkpoints and log.jsonl are kept in the folder while it is trained;
     Ctrl-C keeps all, and --resume goes on, also after the process was killed.
     """
@@ -149,40 +155,46 @@ def transformer(
     )
 
 
-def recurrent(
-    *texts: Annotated[TextFiles, Parameter(required=False)],
-    output: Output,
-    valid: ValidationFile = None,
-    resume: Resume = False,
-    training: TrainingFlags = AS_RECOMMENDED,
-    network: RecurrentFlags = DEFAULT_LSTM,
-    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
-    markers: MarkerRule = "error",
-    reading: TextOptions = AS_USUAL,
-    mixing: MixOptions = NOT_MIXED,
-    overwrite: Overwrite = False,
-    json: Json = False,
-) -> None:
-    """An LSTM, GRU or simple recurrent network.
+def _verb(config: type[NetworkConfig]) -> Callable[..., None]:
+    """chainrule train, of a family that is set by this configuration; its docstring is the verb's help."""
+    flags = flags_of(config)
+    by_default = flags()
 
-    Its state is carried along the text. Checkpoints and log.jsonl are kept
-    in the folder while it is trained; Ctrl-C keeps all, and --resume goes on.
-    """
-    config = RecurrentConfig(**_given(network))
-    _train(
-        texts,
-        config,
-        output,
-        valid,
-        tokenizer,
-        markers,
-        reading,
-        mixing,
-        _given(training),
-        resume,
-        overwrite,
-        json=json,
-    )
+    def train_family(
+        *texts: Annotated[TextFiles, Parameter(required=False)],
+        output: Output,
+        valid: ValidationFile = None,
+        resume: Resume = False,
+        training: TrainingFlags = AS_RECOMMENDED,
+        network: Any = by_default,
+        tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+        markers: MarkerRule = "error",
+        reading: TextOptions = AS_USUAL,
+        mixing: MixOptions = NOT_MIXED,
+        overwrite: Overwrite = False,
+        json: Json = False,
+    ) -> None:
+        _train(
+            texts,
+            config(**_given(network)),
+            output,
+            valid,
+            tokenizer,
+            markers,
+            reading,
+            mixing,
+            _given(training),
+            resume,
+            overwrite,
+            json=json,
+        )
+
+    train_family.__annotations__["network"] = flags
+    train_family.__doc__ = f"{getdoc(config)}\n\n{_KEPT}"
+    return train_family
+
+
+VERBS = {name: transformer if config is TransformerConfig else _verb(config) for name, config in NETWORKS.items()}
 
 
 def _given(flags: Any) -> dict[str, Any]:
@@ -193,7 +205,7 @@ def _given(flags: Any) -> dict[str, Any]:
 
 def _train(
     texts: tuple[str, ...],
-    config: TransformerConfig | RecurrentConfig,
+    config: NetworkConfig,
     output: Path,
     valid: str | None,
     tokenizer: TokenizerOptions,
@@ -255,9 +267,7 @@ def _train(
         _print_summary(model.record, summary)
 
 
-def _say_that_it_has_ended(
-    output: Path, config: TransformerConfig | RecurrentConfig, training: dict[str, Any], *, json: bool
-) -> None:
+def _say_that_it_has_ended(output: Path, config: NetworkConfig, training: dict[str, Any], *, json: bool) -> None:
     """Raises SettingError where the model in the folder is of other settings, ModelFormatError where it is none."""
     from chainrule.configuration import read_config
     from chainrule.families import family_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,14 @@ from chainrule.neural.layers import Embedding, initialise, norm
 from chainrule.neural.network import Network
 from chainrule.neural.output import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ENCODERS: dict[type[NetworkConfig], Callable[[Any], nn.Module]] = {
+    RecurrentConfig: Recurrent,
+    TransformerConfig: Transformer,
+}
+
 
 def build(config: NetworkConfig, vocabulary_size: int, counts: Tensor | None = None) -> Network:
     """A network with the weights that training begins with, drawn by torch's random numbers.
@@ -21,32 +30,50 @@ def build(config: NetworkConfig, vocabulary_size: int, counts: Tensor | None = N
     counts: (V,), how often each token is in the training text, for outputs that sort or draw tokens by it.
     Raises SettingError where the configuration does not suit the vocabulary.
     """
-    embedding, encoder, output_weight, bias = (
-        _transformer(config, vocabulary_size)
-        if isinstance(config, TransformerConfig)
-        else _recurrent(config, vocabulary_size)
-    )
+    if isinstance(config, TransformerConfig):
+        ends = _ends_of_transformer(config, vocabulary_size)
+    else:
+        ends = _ends(config, vocabulary_size)
+    encoder = _ENCODERS[type(config)](config)
     counts = torch.zeros(vocabulary_size, device="cpu") if counts is None else counts
     if config.output == "adaptive":
         cutoffs = config.cutoffs or _cutoffs(vocabulary_size)
-        return Network(config, embedding, encoder, AdaptiveSoftmax(encoder.width, counts, cutoffs))
-    full = FullSoftmax(output_weight, bias=bias or config.output == "nce")
+        return Network(config, ends.embedding, encoder, AdaptiveSoftmax(config.output_width, counts, cutoffs))
+    full = FullSoftmax(ends.output_weight, bias=ends.bias or config.output == "nce")
     if config.output == "full":
-        return Network(config, embedding, encoder, full)
+        return Network(config, ends.embedding, encoder, full)
     if config.output == "nce" and full.bias is not None:  # so that the scores of all tokens begin as a distribution
         nn.init.constant_(full.bias, -math.log(vocabulary_size))
     sampled = SampledSoftmax(full, config.output, config.noise_samples, counts, config.noise_power)
-    return Network(config, embedding, encoder, sampled)
+    return Network(config, ends.embedding, encoder, sampled)
 
 
-def _transformer(config: TransformerConfig, vocabulary_size: int) -> tuple[Embedding, Transformer, nn.Parameter, bool]:
-    """The output's weight is its last but one, and whether the output has a bias its last."""
+class _Ends(NamedTuple):
+    """What stands before and behind the encoder."""
+
+    embedding: Embedding
+    output_weight: nn.Parameter
+    bias: bool  # of the output
+
+
+def _ends(config: NetworkConfig, vocabulary_size: int) -> _Ends:
+    embedding = Embedding(vocabulary_size, config.input_width, token_dropout=config.embedding_dropout)
+    nn.init.normal_(embedding.weight, std=config.input_width**-0.5 if config.tied else 1.0)
+    weight = embedding.weight
+    if not config.tied:
+        weight = nn.Parameter(torch.empty(vocabulary_size, config.output_width))
+        initialise(weight, "fan_in")
+    return _Ends(embedding, weight, bias=True)
+
+
+def _ends_of_transformer(config: TransformerConfig, vocabulary_size: int) -> _Ends:
     width = config.width
     embedding = Embedding(
         vocabulary_size,
         width,
         scale=math.sqrt(width) if config.scaled_embedding else 1.0,
         norm=norm(config.norm, width, gain=config.norm_gain, bias=config.biases) if config.embedding_norm else None,
+        token_dropout=config.embedding_dropout,
     )
     spread = 0.02 if config.initialisation == "gpt2" else width**-0.5 if config.tied else 1.0
     nn.init.normal_(embedding.weight, std=spread)
@@ -55,17 +82,7 @@ def _transformer(config: TransformerConfig, vocabulary_size: int) -> tuple[Embed
         weight = nn.Parameter(torch.zeros(vocabulary_size, width))
         if not config.zero_projections:
             initialise(weight, config.initialisation)
-    return embedding, Transformer(config), weight, False
-
-
-def _recurrent(config: RecurrentConfig, vocabulary_size: int) -> tuple[Embedding, Recurrent, nn.Parameter, bool]:
-    embedding = Embedding(vocabulary_size, config.input_width, token_dropout=config.embedding_dropout)
-    nn.init.normal_(embedding.weight, std=config.input_width**-0.5 if config.tied else 1.0)
-    weight = embedding.weight
-    if not config.tied:
-        weight = nn.Parameter(torch.empty(vocabulary_size, config.output_width))
-        initialise(weight, "fan_in")
-    return embedding, Recurrent(config), weight, True
+    return _Ends(embedding, weight, bias=False)
 
 
 def _cutoffs(vocabulary_size: int) -> tuple[int, ...]:

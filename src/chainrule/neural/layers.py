@@ -12,8 +12,8 @@ from torch import Tensor, nn
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chainrule.neural.config import FeedForward as FeedForwardKind
-    from chainrule.neural.config import Initialisation, Norm
+    from chainrule.neural.config.transformer import FeedForward as FeedForwardKind
+    from chainrule.neural.config.transformer import Initialisation, Norm
 
 
 class Embedding(nn.Module):

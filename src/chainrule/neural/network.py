@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
-    from chainrule.neural.config import Memory, NetworkConfig
+    from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.config.network import Memory
     from chainrule.neural.layers import Embedding
     from chainrule.neural.output import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
     from chainrule.neural.states import State

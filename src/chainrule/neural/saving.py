@@ -50,8 +50,9 @@ def put_together(settings: Json, arrays: Arrays, vocabulary_size: int, kind: typ
     if settings.keys() != {"network"}:
         raise ModelFormatError(f"the settings hold {', '.join(sorted(settings)) or 'nothing'}; expected network")
     config: NetworkConfig = config_from_json(kind, settings["network"])
-    if config.layers > len(arrays):
-        raise ModelFormatError(f"the network has {config.layers} layers, but there are {len(arrays)} arrays in all")
+    layers = settings["network"].get("layers", 0)
+    if layers > len(arrays):
+        raise ModelFormatError(f"the network has {layers} layers, but there are {len(arrays)} arrays in all")
     try:
         with torch.device("meta"):  # shapes alone
             network = build(config, vocabulary_size)

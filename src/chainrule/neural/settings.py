@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import types
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, Field, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from chainrule.errors import ModelFormatError, SettingError
@@ -18,9 +18,14 @@ def setting(default: Any, text: str, *, least: float | None = None, below: float
     return field(default=default, metadata={"help": text, "least": least, "below": below})
 
 
+def own_first(config: type[DataclassInstance]) -> list[Field[Any]]:
+    """The fields of a configuration, its own before those that it shares with others."""
+    return sorted(fields(config), key=lambda each: each.name not in config.__annotations__)
+
+
 def help_of(config: type[DataclassInstance]) -> dict[str, str]:
     """What each field of a configuration is, by name."""
-    return {each.name: each.metadata["help"] for each in fields(config)}
+    return {each.name: each.metadata["help"] for each in own_first(config)}
 
 
 def check_settings(config: DataclassInstance) -> None:

@@ -15,7 +15,8 @@ from torch.func import functional_call
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 if TYPE_CHECKING:
-    from chainrule.neural.config import Cell, RecurrentConfig
+    from chainrule.neural.config import RecurrentConfig
+    from chainrule.neural.config.recurrent import Cell
     from chainrule.neural.states import State
 
     LayerState = tuple[Tensor, ...]  # h, and c of an LSTM: (B, D) each

@@ -1,0 +1,30 @@
+"""The settings of networks; free of torch, so that the command line can show them at once.
+
+A field says in its help what it is, in a few words; the docstring of a configuration is the help of its verb, and
+folded for a terminal.
+"""
+
+from chainrule.neural.config.network import NetworkConfig, settings_of
+from chainrule.neural.config.recurrent import RecurrentConfig
+from chainrule.neural.config.transformer import PRESETS, TransformerConfig, gpt2, llama, modern, palm, preset, vaswani
+
+__all__ = [
+    "NETWORKS",
+    "PRESETS",
+    "NetworkConfig",
+    "RecurrentConfig",
+    "TransformerConfig",
+    "gpt2",
+    "llama",
+    "modern",
+    "palm",
+    "preset",
+    "settings_of",
+    "vaswani",
+]
+
+# By the name of the family: each is an encoder in `chainrule.neural.encoders`, and a verb under `chainrule train`.
+NETWORKS: dict[str, type[NetworkConfig]] = {
+    "recurrent": RecurrentConfig,
+    "transformer": TransformerConfig,
+}

@@ -1,0 +1,75 @@
+"""What every network is set by, whatever its encoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from chainrule.errors import SettingError
+from chainrule.neural.settings import check_settings, setting
+
+MAX_LAYERS, MAX_WIDTH, MAX_CONTEXT = 1000, 1 << 16, 1 << 20
+LAYERS = "layers, one on the other"
+CONTEXT = "tokens that are read together in training"
+
+Memory = Literal["stream", "document"]
+OutputKind = Literal["full", "adaptive", "sampled", "nce"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig:
+    """The fields that all networks have; each says a default of its own for width and context. Raises SettingError."""
+
+    width: int
+    context: int
+    embedding_dropout: float = setting(0.0, "share of tokens whose vectors are dropped in a batch", least=0, below=1)
+    tied: bool = setting(False, "the vectors of tokens are the output's weights, too")
+    memory: Memory = setting(
+        "stream",
+        "stream: what was read before goes on over the ends of documents, as one running text; "
+        "document: each begins anew",
+    )
+    output: OutputKind = setting(
+        "full",
+        "full: softmax over the whole vocabulary; adaptive: frequent tokens first, rare ones in clusters (Grave 2017); "
+        "sampled: trained against sampled tokens; nce: trained by noise contrast. The last two are softmax when "
+        "evaluated",
+    )
+    cutoffs: tuple[int, ...] = setting(
+        (),
+        "adaptive: ranks by frequency at which clusters of rarer tokens begin; nothing: chosen by the vocabulary",
+        least=1,
+    )
+    noise_samples: int = setting(
+        1024, "sampled and nce: tokens that each batch is contrasted with", least=1, below=1 << 24
+    )
+    noise_power: float = setting(
+        1.0, "sampled and nce: they are drawn by their counts to this power; 0: all alike", least=0, below=2
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if self.output == "adaptive" and self.tied:
+            raise SettingError(
+                "an adaptive softmax has narrower weights for rare tokens, so it cannot be tied; choose one"
+            )
+        if self.cutoffs and self.output != "adaptive":
+            raise SettingError(f"cutoffs belong to an adaptive output, and this one is {self.output}; leave them out")
+        if list(self.cutoffs) != sorted(set(self.cutoffs)):
+            raise SettingError(f"cutoffs {self.cutoffs} must rise, each larger than the one before it")
+
+    @property
+    def input_width(self) -> int:
+        """Of the vectors that the encoder is given."""
+        return self.width
+
+    @property
+    def output_width(self) -> int:
+        """Of what it gives."""
+        return self.width
+
+
+def settings_of(config: NetworkConfig) -> dict[str, object]:
+    """Field by field, for a file of JSON."""
+    values = ((each.name, getattr(config, each.name)) for each in fields(config))
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
