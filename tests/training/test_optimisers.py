@@ -97,8 +97,8 @@ def test_before_the_number_of_steps_is_known_the_rate_is_the_highest() -> None:
 
 
 def test_steps_of_a_budget() -> None:
-    assert steps_of(TrainingConfig(tokens=1000), 500, 64) == 16
-    assert steps_of(TrainingConfig(epochs=2.5), 500, 64) == 20
-    assert steps_of(TrainingConfig(minutes=1), 500, 64) is None
+    assert steps_of(TrainingConfig(tokens=1000), 500, lambda steps: 64 * steps) == 16
+    assert steps_of(TrainingConfig(epochs=2.5), 500, lambda steps: 64 * steps) == 20
+    assert steps_of(TrainingConfig(minutes=1), 500, lambda steps: 64 * steps) is None
     assert steps_in(60, 20, 10.0, 0.5) == 120
     assert steps_in(10, 20, 10.0, 0.5) == 21

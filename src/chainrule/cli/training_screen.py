@@ -58,9 +58,9 @@ def described(report: Report) -> str:
     parts = [f"step {report.step:,}{of}"]
     if not math.isnan(report.loss):
         parts.append(f"loss {report.loss:.4f}")
-    if report.valid_loss is not None and report.bits_per_byte is not None:
-        best = " *" if report.is_best else ""
-        parts.append(f"validation {report.valid_loss:.4f}, {report.bits_per_byte:.4f} bits per byte{best}")
+    if report.valid_loss is not None:
+        bits = "" if report.bits_per_byte is None else f", {report.bits_per_byte:.4f} bits per byte"
+        parts.append(f"validation {report.valid_loss:.4f}{bits}{' *' if report.is_best else ''}")
     parts += [
         f"{report.tokens_per_second:,.0f} tokens/s",
         f"{report.peak_share:.0%} of peak",

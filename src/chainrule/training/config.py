@@ -21,7 +21,7 @@ Compile = Literal["auto", "yes", "no"]
 Forcing = Literal["teacher", "student", "scheduled"]
 
 DEFAULT_MINUTES = 5.0
-_BUDGETS = ("steps", "epochs", "tokens", "minutes")
+BUDGETS = ("steps", "epochs", "tokens", "minutes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        given = [name for name in _BUDGETS if getattr(self, name) is not None]
+        given = [name for name in BUDGETS if getattr(self, name) is not None]
         if len(given) > 1:
             raise SettingError(f"{' and '.join(given)} are both given; one of them says when training ends")
         for name in (*given, "learning_rate", "matrix_learning_rate"):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from chainrule.neural.config import RecurrentConfig
+from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
 
 if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
@@ -24,6 +25,13 @@ class Recipe:
     rate: float  # the highest of AdamW, or of SGD
     matrix_rate: float  # the highest of Muon
     warm_up: int  # steps
+
+
+def settled(config: NetworkConfig, training: TrainingConfig) -> TrainingConfig:
+    """With a budget and an optimiser, where none is said."""
+    if all(getattr(training, name) is None for name in BUDGETS):
+        training = replace(training, minutes=DEFAULT_MINUTES)
+    return replace(training, optimiser=optimiser_for(config, training))
 
 
 def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 import signal
 import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
-import numpy as np
 import torch
 
-from chainrule.errors import EstimationError, OutputError, SettingError, TextError
-from chainrule.neural.building import build
-from chainrule.neural.config import RecurrentConfig, TransformerConfig
-from chainrule.neural.config import settings_of as network_settings
+from chainrule.errors import EstimationError, OutputError, SettingError
 from chainrule.training.checkpoint import FOLDER, Checkpoints
-from chainrule.training.config import DEFAULT_MINUTES, Run, differences, text_differences
+from chainrule.training.config import Run, differences, text_differences
 from chainrule.training.config import settings_of as training_settings
 from chainrule.training.machine import Machine, machine_for, peak
+from chainrule.training.next_token import next_token
+from chainrule.training.objective import N, Task
 from chainrule.training.processes import Processes, ended, started_here
-from chainrule.training.recipe import optimiser_for, recipe_for
 from chainrule.training.reports import Log, Report
-from chainrule.training.trainer import Task, Trainer
+from chainrule.training.trainer import Trainer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,87 +31,60 @@ if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
     from chainrule.training.checkpoint import Opened
+    from chainrule.training.objective import Problem
 
 _VALIDATIONS = 10  # in a run, by default
 _SECONDS_BETWEEN_CHECKPOINTS, _SECONDS_BETWEEN_REPORTS = 60.0, 2.0
-_COUNTED_AT_ONCE = 1 << 22  # tokens
 
 
 def train_network(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, run: Run
 ) -> tuple[Network, dict[str, Any]]:
+    """A language model, trained on a stream, as `trained` gives it. Raises as that does, and TextError."""
+    return trained(next_token(stream, vocabulary_size, config, run), run)
+
+
+def trained(problem: Problem[N], run: Run) -> tuple[N, dict[str, Any]]:
     """A trained network in evaluation mode, on the CPU, with its record; its weights are the best that were validated.
 
-    Raises TextError, SettingError, EstimationError, OutputError, ModelFormatError; KeyboardInterrupt where it was
-    interrupted, after a checkpoint.
+    Raises SettingError, EstimationError, OutputError, ModelFormatError; KeyboardInterrupt where it was interrupted,
+    after a checkpoint.
     """
     processes = started_here()
     try:
-        return _Running(stream, vocabulary_size, config, run, processes).trained()
+        return _Running(problem, run, processes).trained()
     except torch.OutOfMemoryError as error:
-        raise SettingError(_does_not_fit("the GPU", config, run)) from error
+        raise SettingError(_does_not_fit("the GPU", problem, run)) from error
     except RuntimeError as error:
         if "can't allocate memory" not in str(error):
             raise
-        raise SettingError(_does_not_fit("the processor", config, run)) from error
+        raise SettingError(_does_not_fit("the processor", problem, run)) from error
     finally:
         ended()
 
 
-class _Running:
+class _Running(Generic[N]):
     """One run."""
 
-    def __init__(
-        self,
-        stream: Int32[ndarray, " tokens"],
-        vocabulary_size: int,
-        config: NetworkConfig,
-        run: Run,
-        processes: Processes,
-    ) -> None:
-        training = run.training
-        if all(getattr(training, name) is None for name in ("steps", "epochs", "tokens", "minutes")):
-            training = replace(training, minutes=DEFAULT_MINUTES)
-        training = replace(training, optimiser=optimiser_for(config, training))
-        if training.forcing != "teacher" and not isinstance(config, RecurrentConfig):
-            raise SettingError(
-                f"forcing is {training.forcing}, which is for recurrent networks; a Transformer has none"
-            )
-        if run.validation is not None and not run.validation.stream.size:
-            raise TextError("the text to validate on is empty; give another, or leave it out")
-        self.config, self.run, self.training, self.processes = config, run, training, processes
+    def __init__(self, problem: Problem[N], run: Run, processes: Processes) -> None:
+        training = problem.training
+        self.run, self.training, self.processes = run, training, processes
         self.checkpoints = None if run.folder is None else Checkpoints(run.folder / FOLDER)
         resumed = self._opened()
         machine = machine_for(training)
         if resumed is not None:
             machine = _kept(machine, resumed.entry.machine)
-        recipe = recipe_for(config, training)
         torch.manual_seed(training.seed)
-        counts = torch.from_numpy(_counts(stream, vocabulary_size)) if config.output != "full" else None
-        network = build(config, vocabulary_size, counts).to(machine.device)
-        task = Task(
-            training=training,
-            recipe=recipe,
-            machine=machine,
-            processes=processes,
-            stream=stream,
-            validation=run.validation,
-            length=config.context,
-            carries=isinstance(config, RecurrentConfig),
-        )
+        self.network = problem.build().to(machine.device)
+        self.task = Task(training, problem.recipe, machine, processes)
         self.settings = {
-            "network": network_settings(config),
+            "network": problem.network,
             "training": training_settings(training),
-            "text": {
-                **run.origin,
-                "tokens": stream.size,
-                "ids": _digest(stream),
-                "validation_tokens": None if run.validation is None else run.validation.stream.size,
-                "validation": None if run.validation is None else _digest(run.validation.stream),
-                "vocabulary": vocabulary_size,
-            },
+            "text": problem.text,
         }
-        self.trainer = Trainer(network, task, flops_per_token(network), peak(machine))
+        self.objective = problem.objective(self.network, self.task)
+        matrices = problem.matrices(self.network)
+        self.trainer = Trainer(self.network, matrices, self.objective, self.task, peak(machine))
         if processes.number > 1 and resumed is None:  # the same weights everywhere; other random numbers in each
             torch.manual_seed(training.seed + processes.rank)
         self.resumed_at = 0
@@ -171,8 +140,8 @@ class _Running:
                 "begin anew with --overwrite in place of --resume"
             )
 
-    def trained(self) -> tuple[Network, dict[str, Any]]:
-        trainer, machine = self.trainer, self.trainer.task.machine
+    def trained(self) -> tuple[N, dict[str, Any]]:
+        trainer, machine = self.trainer, self.task.machine
         self.log.line({"event": "resumed" if self.resumed_at else "begun", "step": trainer.step, **machine.as_json()})
         if self.note is not None:
             self.log.line({"event": "note", "note": self.note})
@@ -206,9 +175,10 @@ class _Running:
             or (training.validate_every is not None and step % every == 0)
         )
         more: dict[str, Any] = {}
-        if is_due and self.run.validation is not None:
+        if is_due and self.objective.validates:
             loss, is_best = trainer.validate()
-            more = {"valid_loss": loss, "bits_per_byte": self.run.validation.bits_per_byte(loss), "is_best": is_best}
+            bits = self.objective.validation_record(loss).get("bits_per_byte")
+            more = {"valid_loss": loss, "bits_per_byte": bits, "is_best": is_best}
         now = time.monotonic()
         log_every = 1 if (trainer.steps or 0) <= 200 and self.training.minutes is None else 10
         wants_report = bool(more) or self.note is not None or trainer_is_over or step % log_every == 0
@@ -242,7 +212,7 @@ class _Running:
             is_best_known = not is_new_best and self.checkpoints.has_best(trainer.best_step)
             self.checkpoints.save(
                 self.settings,
-                trainer.task.machine.as_json(),
+                self.task.machine.as_json(),
                 trainer.progress(self.log.bytes),
                 arrays,
                 None if best is None or is_best_known else {n: each.cpu().numpy() for n, each in best.items()},
@@ -288,16 +258,14 @@ class _Running:
 
         trainer.forward = forward
 
-    def _finished(self) -> tuple[Network, dict[str, Any]]:
-        trainer = self.trainer
-        network = trainer.network
-        validation = self.run.validation
+    def _finished(self) -> tuple[N, dict[str, Any]]:
+        trainer, network = self.trainer, self.network
         if trainer.best_weights is not None:
             network.load_state_dict(trainer.best_weights)
         elif trainer.average is not None:
             trainer.average.swap()
         network.cpu().eval()
-        recipe = trainer.task.recipe
+        recipe = self.task.recipe
         record: dict[str, Any] = {
             "parameters": sum(parameter.numel() for parameter in network.parameters()),
             "training": {
@@ -306,7 +274,7 @@ class _Running:
                 "learning_rate": recipe.rate,
                 "matrix_learning_rate": recipe.matrix_rate,
                 "warm_up": recipe.warm_up,
-                **trainer.task.machine.as_json(),
+                **self.task.machine.as_json(),
                 "processes": self.processes.number,
                 "torch": torch.__version__,
             },
@@ -314,41 +282,10 @@ class _Running:
             "tokens_seen": trainer.tokens,
             "training_seconds": trainer.seconds,
         }
-        if validation is not None and trainer.best_weights is not None:
-            record["validation"] = {
-                "loss": trainer.best,
-                "bits_per_byte": validation.bits_per_byte(trainer.best),
-                "step": trainer.best_step,
-                "tokens": validation.stream.size,
-                "bytes": validation.bytes,
-            }
+        if self.objective.validates and trainer.best_weights is not None:
+            more = self.objective.validation_record(trainer.best)
+            record["validation"] = {"loss": trainer.best, "step": trainer.best_step, **more}
         return network, record
-
-
-def flops_per_token(network: Network) -> float:
-    """Of one step, forward and back: six for each weight that multiplies, and those of attention."""
-    weights = sum(parameter.numel() for parameter in network.parameters() if parameter.dim() >= 2)
-    config = network.config
-    if config.output == "full" and not config.tied:
-        weights -= network.embedding.weight.numel()  # looked up, not multiplied
-    attention = 0.0
-    if isinstance(config, TransformerConfig):
-        attention = 6.0 * config.layers * config.width * min(config.context, 2 * (config.window or config.context))
-    return 6.0 * weights + attention
-
-
-def _counts(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> ndarray:
-    counts = np.zeros(vocabulary_size, np.int64)
-    for start in range(0, stream.size, _COUNTED_AT_ONCE):
-        counts += np.bincount(stream[start : start + _COUNTED_AT_ONCE], minlength=vocabulary_size)
-    return counts
-
-
-def _digest(stream: Int32[ndarray, " tokens"]) -> str:
-    digest = hashlib.sha256()
-    for start in range(0, stream.size, _COUNTED_AT_ONCE):
-        digest.update(np.ascontiguousarray(stream[start : start + _COUNTED_AT_ONCE], np.int32).data)
-    return digest.hexdigest()[:16]
 
 
 def _kept(machine: Machine, before: dict[str, Any]) -> Machine:
@@ -363,13 +300,12 @@ def _kept(machine: Machine, before: dict[str, Any]) -> Machine:
     )
 
 
-def _does_not_fit(where: str, config: NetworkConfig, run: Run) -> str:
-    batch = recipe_for(config, run.training).batch
+def _does_not_fit(where: str, problem: Problem[N], run: Run) -> str:
     is_kept = run.folder is not None and Checkpoints(run.folder / FOLDER).exist()
     kept = " The last checkpoint is whole." if is_kept else ""
     return (
-        f"the memory of {where} does not hold a step of {batch} rows of {config.context} tokens; raise --accumulate "
-        f"(now {run.training.accumulate}), or lower --batch, --context or --width.{kept}"
+        f"the memory of {where} does not hold a step of {problem.step}; raise --accumulate "
+        f"(now {run.training.accumulate}), or lower {problem.smaller}.{kept}"
     )
 
 

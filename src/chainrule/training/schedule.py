@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from chainrule.training.config import Schedule, TrainingConfig
 
 
@@ -25,14 +28,19 @@ def rate_share(
     return final_share + (1 - final_share) * falling
 
 
-def steps_of(config: TrainingConfig, tokens_in_text: int, tokens_in_step: int) -> int | None:
-    """How many steps a budget gives; None where only the speed will tell."""
+def steps_of(config: TrainingConfig, epoch: int, tokens_of: Callable[[int], int]) -> int | None:
+    """How many steps a budget gives; None where only the speed will tell.
+
+    epoch: tokens of one pass over the text. tokens_of: those of the first so many steps, one at least in each.
+    """
     if config.steps is not None:
         return config.steps
     tokens = config.tokens
     if config.epochs is not None:
-        tokens = math.ceil(config.epochs * tokens_in_text)
-    return None if tokens is None else max(1, -(-tokens // tokens_in_step))
+        tokens = max(1, math.ceil(config.epochs * epoch))
+    if tokens is None:
+        return None
+    return 1 + bisect_left(range(1, tokens), tokens, key=tokens_of)
 
 
 def steps_in(seconds: float, done: int, elapsed: float, step_seconds: float) -> int:

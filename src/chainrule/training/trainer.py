@@ -8,81 +8,50 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from chainrule.errors import EstimationError, SettingError
-from chainrule.neural.states import detach
-from chainrule.training.batches import Lanes, Windows, check_long_enough
 from chainrule.training.checkpoint import Progressed
-from chainrule.training.forcing import own_guesses
 from chainrule.training.machine import memory_in_use
 from chainrule.training.optimisers import Average, Optimisers
 from chainrule.training.reports import Report
 from chainrule.training.schedule import rate_share, steps_in, steps_of
-from chainrule.training.states import in_float32, joined, leaves, parted
-from chainrule.training.validation import validation_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtyping import Int32
     from numpy import ndarray
-    from torch import Tensor
+    from torch import Tensor, nn
 
-    from chainrule.neural.network import Network
-    from chainrule.training.config import TrainingConfig
-    from chainrule.training.machine import Machine
-    from chainrule.training.processes import Processes
-    from chainrule.training.recipe import Recipe
-    from chainrule.training.validation import Validation
+    from chainrule.training.objective import Objective, Task
+
 
 _SPEED_STEPS, _SPEED_SECONDS = 10, 3.0  # after the warm-up and at least so much, the speed is known
 _LOOKED_AT = {"cpu": 1, "cuda": 16}  # steps after which losses are fetched: a GPU should not wait for each
 
 
-@dataclass(frozen=True)
-class Task:
-    """What is trained on what, and how."""
-
-    training: TrainingConfig
-    recipe: Recipe
-    machine: Machine
-    processes: Processes
-    stream: Int32[ndarray, " tokens"]
-    validation: Validation | None
-    length: int  # tokens of a row
-    carries: bool  # whether rows go on where they ended, with the network's state
-
-
 class Trainer:
     """A network that is being trained."""
 
-    def __init__(self, network: Network, task: Task, flops_per_token: float, peak: float) -> None:
-        """Raises TextError, SettingError."""
-        check_long_enough(task.stream, task.length)
+    def __init__(
+        self, network: nn.Module, matrices: list[nn.Parameter], objective: Objective, task: Task, peak: float
+    ) -> None:
+        """matrices: of the network, for Muon. peak: floating-point operations that this machine does in a second."""
         training, recipe = task.training, task.recipe
-        task.processes.check_batch(recipe.batch, training.accumulate)
-        self.network, self.task = network, task
-        self.batches = (
-            Lanes(task.stream, recipe.batch, task.length)
-            if task.carries
-            else Windows(task.stream, recipe.batch, task.length, training.seed)
-        )
+        self.network, self.objective, self.task = network, objective, task
         self.parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
         self.optimisers = Optimisers(
-            training, network, network.matrices(), (recipe.rate, recipe.matrix_rate), task.machine.quick_bfloat16
+            training, network, matrices, (recipe.rate, recipe.matrix_rate), task.machine.quick_bfloat16
         )
         self.average = Average(self.parameters, training.ema) if training.ema else None
-        self.states: list[Any] = [None] * training.accumulate  # of the rows of each part of a step
         self.forward: Callable[..., Any] = network
         self.step, self.seconds = 0, 0.0
-        self.steps = steps_of(training, task.stream.size, recipe.batch * task.length)
+        self.steps = steps_of(training, objective.epoch, objective.tokens)
         self.best, self.best_step, self.since_best, self.halved = math.inf, 0, 0, 0
         self.best_weights: dict[str, Tensor] | None = None
-        self._flops_per_token, self._peak = flops_per_token, peak
+        self._peak = peak
         self._speed_from = (0, 0.0)  # the step and the seconds from which the speed is measured
         self._pending: list[tuple[int, Tensor, Tensor]] = []  # steps whose loss and norm have not been looked at
         self._losses: list[float] = []  # since the last report
@@ -95,7 +64,7 @@ class Trainer:
 
     @property
     def tokens(self) -> int:
-        return self.step * self.task.recipe.batch * self.task.length
+        return self.objective.tokens(self.step)
 
     def run(self, steps: int) -> None:
         """So many steps, at most as many as there are to do. Raises EstimationError where the loss is no number."""
@@ -112,17 +81,10 @@ class Trainer:
                 self._fix_steps()
 
     def _step(self) -> None:
-        training = self.task.training
-        share = self._rate_share()
-        first, last = self.task.processes.rows(self.task.recipe.batch)
-        rows = self.batches.rows(self.step, first, last)
-        inputs, targets = (
-            torch.from_numpy(ids).to(self.task.machine.device, non_blocking=True).chunk(training.accumulate)
-            for ids in rows
-        )
+        training, share = self.task.training, self._rate_share()
         total = torch.zeros((), device=self.task.machine.device)
-        for part, (read, wanted) in enumerate(zip(inputs, targets, strict=True)):
-            total += self._backward(part, read, wanted)
+        for number, part in enumerate(self.objective.parts(self.step)):
+            total += self._backward(number, part)
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         self.task.processes.add([*gradients, total])
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, training.clip or math.inf)
@@ -136,21 +98,17 @@ class Trainer:
             self.average.tell()
         self.step += 1
 
-    def _backward(self, part: int, inputs: Tensor, targets: Tensor) -> Tensor:
-        """The gradient of some rows of a step, added to those there are; their share of the step's loss a token."""
-        task = self.task
-        if task.carries and self.states[part] is None:
-            self.states[part] = self.network.start(len(inputs))
-        state = self.states[part] if task.carries else None
-        with task.machine.precision():
-            if task.training.forcing != "teacher":
-                inputs = own_guesses(self.network, inputs, state, self._guessed_share())
-            hidden, state = self.forward(inputs, state)
-            nats = self.network.output.loss(hidden, targets, label_smoothing=task.training.label_smoothing)
-        loss = nats / (task.recipe.batch * task.length)
+    def _backward(self, number: int, part: Any) -> Tensor:
+        """The gradient of a part of a step, added to those there are; its share of the step's loss."""
+        with self.task.machine.precision():
+            nats = self.objective.loss(number, part, self.forward, self._done())
+        loss = nats / self.objective.weight(self.step)
         loss.backward()  # type: ignore[no-untyped-call]
-        self.states[part] = in_float32(detach(state)) if task.carries else None
         return loss.detach()
+
+    def _done(self) -> float:
+        """The share of the run that is over; nothing while its end is not known."""
+        return 0.0 if self.steps is None else self.step / self.steps
 
     def _rate_share(self) -> float:
         training = self.task.training
@@ -164,12 +122,6 @@ class Trainer:
         )
         return share * 0.5**self.halved if training.schedule == "plateau" else share
 
-    def _guessed_share(self) -> float:
-        """Of places where a network reads its own guess: all, or, by the schedule, more and more of them."""
-        if self.task.training.forcing == "student":
-            return 1.0
-        return 0.0 if self.steps is None else self.step / self.steps
-
     def look(self) -> None:
         """At the losses of the steps that have not been looked at. Raises EstimationError where one is no number."""
         pending, self._pending = self._pending, []
@@ -178,8 +130,8 @@ class Trainer:
             if not (math.isfinite(value) and math.isfinite(self._norm)):
                 what = f"loss is {value}" if not math.isfinite(value) else f"norm of the gradient is {self._norm}"
                 raise EstimationError(
-                    f"the {what} at step {step + 1:,}, after {step * self.task.recipe.batch * self.task.length:,} "
-                    f"tokens; try {self._calmer()}"
+                    f"the {what} at step {step + 1:,}, after {self.objective.tokens(step):,} tokens; "
+                    f"try {self._calmer()}"
                 )
             self._losses.append(value)
 
@@ -206,19 +158,10 @@ class Trainer:
             self.steps = int(self.task.processes.agreed(self.steps))
 
     def validate(self) -> tuple[float, bool]:
-        """The loss on the text for that, nats a token, and whether it is the best so far."""
-        task = self.task
-        assert task.validation is not None
+        """The loss on what is kept for that, and whether it is the best so far."""
         with self.averaged():
             self.network.eval()
-            loss = validation_loss(
-                self.network,
-                task.validation.stream,
-                task.length,
-                task.machine,
-                task.processes,
-                carried=task.carries,
-            )
+            loss = self.objective.validation_loss()
             self.network.train()
             if not math.isfinite(loss):
                 raise EstimationError(
@@ -251,21 +194,21 @@ class Trainer:
         steps, seconds = self.step - since_step, self.seconds - since
         if steps < _SPEED_STEPS:
             steps, seconds = self.step, self.seconds
-        tokens = self.task.recipe.batch * self.task.length
-        speed = steps * tokens / seconds if seconds else 0.0
+        first = self.step - steps
+        speed = (self.tokens - self.objective.tokens(first)) / seconds if seconds else 0.0
         return Report(
             step=self.step,
             steps=self.steps,
             tokens=self.tokens,
-            epoch=self.tokens / self.task.stream.size,
+            epoch=self.tokens / self.objective.epoch,
             loss=math.fsum(losses) / len(losses) if losses else math.nan,
             gradient=self._norm,
             rate=self._rate_share(),
             seconds=self.seconds,
             tokens_per_second=speed,
-            peak_share=speed * self._flops_per_token / (self._peak * self.task.processes.number),
+            peak_share=speed * self.objective.flops_per_token / (self._peak * self.task.processes.number),
             memory=memory_in_use(self.task.machine.device),
-            seconds_left=None if self.steps is None else (self.steps - self.step) * tokens / max(speed, 1e-9),
+            seconds_left=None if self.steps is None else (self.steps - self.step) * seconds / max(1, steps),
             **more,
         )
 
@@ -275,9 +218,8 @@ class Trainer:
         tensors |= {f"optimiser.{name}": each for name, each in self.optimisers.tensors().items()}
         if self.average is not None:
             tensors |= {f"average.{i}": each for i, each in enumerate(self.average.weights)}
-        if self.task.carries and self.step:
-            whole = joined(self.states)
-            tensors |= {f"state.{i}": self.task.processes.joined(leaf) for i, leaf in enumerate(leaves(whole))}
+        carried = self.objective.carried()
+        tensors |= {f"state.{i}": self.task.processes.joined(leaf) for i, leaf in enumerate(carried)}
         tensors["random.cpu"] = self.task.processes.joined(torch.get_rng_state()[None])
         if self.task.machine.device.type == "cuda":
             state = torch.cuda.get_rng_state(self.task.machine.device)
@@ -315,7 +257,8 @@ class Trainer:
                 for i, mean in enumerate(self.average.weights):
                     mean.copy_(averages[str(i)])
                 self.average.told = progress.averaged
-            self._load_states(those("state"))
+            carried = those("state")
+            self.objective.carry([carried[str(i)] for i in range(len(carried))])
             self._load_random_states(those("random"))
         except (RuntimeError, KeyError, ValueError, IndexError) as error:
             raise SettingError(f"the checkpoint does not fit this network: {error}") from error
@@ -340,13 +283,6 @@ class Trainer:
         self.step, self.steps, self.seconds = progress.best_step, progress.steps, progress.seconds
         self.best, self.best_step, self.halved = progress.best, progress.best_step, progress.halved
         self._speed_from = self.step, self.seconds
-
-    def _load_states(self, found: dict[str, Tensor]) -> None:
-        if not found:
-            return
-        first, last = self.task.processes.rows(self.task.recipe.batch)
-        own = [found[str(i)][first:last].to(self.task.machine.device) for i in range(len(found))]
-        self.states = parted(self.network.start(last - first), own, self.task.training.accumulate)
 
     def _load_random_states(self, found: dict[str, Tensor]) -> None:
         """Of other numbers of processes, too: then dropout goes on otherwise."""

@@ -1,0 +1,173 @@
+"""The objective of a language model: the next token of a stream."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from chainrule.errors import SettingError, TextError
+from chainrule.neural.building import build
+from chainrule.neural.config import RecurrentConfig, TransformerConfig
+from chainrule.neural.config import settings_of as network_settings
+from chainrule.neural.network import Network
+from chainrule.neural.states import detach
+from chainrule.training.batches import Lanes, Windows, check_long_enough
+from chainrule.training.forcing import own_guesses
+from chainrule.training.objective import Problem
+from chainrule.training.recipe import recipe_for, settled
+from chainrule.training.states import in_float32, joined, leaves, parted
+from chainrule.training.validation import validation_loss
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtyping import Int32
+    from numpy import ndarray
+    from torch import Tensor
+
+    from chainrule.neural.config import NetworkConfig
+    from chainrule.training.config import Run
+    from chainrule.training.objective import Task
+    from chainrule.training.validation import Validation
+
+    Rows = tuple[Tensor, Tensor]  # what is read, and what is to be predicted: (B, T) each
+
+_COUNTED_AT_ONCE = 1 << 22  # tokens
+
+
+def next_token(
+    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, run: Run
+) -> Problem[Network]:
+    """A language model that is to be trained on a stream. Raises TextError, SettingError."""
+    training, validation = settled(config, run.training), run.validation
+    if training.forcing != "teacher" and not isinstance(config, RecurrentConfig):
+        raise SettingError(f"forcing is {training.forcing}, which is for recurrent networks; a Transformer has none")
+    if validation is not None and not validation.stream.size:
+        raise TextError("the text to validate on is empty; give another, or leave it out")
+    check_long_enough(stream, config.context)
+    recipe = recipe_for(config, training)
+
+    def made() -> Network:
+        counts = torch.from_numpy(_counts(stream, vocabulary_size)) if config.output != "full" else None
+        return build(config, vocabulary_size, counts)
+
+    return Problem(
+        training=training,
+        recipe=recipe,
+        network=network_settings(config),
+        text={
+            **run.origin,
+            "tokens": stream.size,
+            "ids": digest_of(stream),
+            "validation_tokens": None if validation is None else validation.stream.size,
+            "validation": None if validation is None else digest_of(validation.stream),
+            "vocabulary": vocabulary_size,
+        },
+        build=made,
+        matrices=Network.matrices,
+        objective=lambda network, task: NextToken(network, task, stream, validation),
+        step=f"{recipe.batch} rows of {config.context} tokens",
+        smaller="--batch, --context or --width",
+    )
+
+
+class NextToken:
+    """An Objective: -log P(token | those before it). Recurrent networks go on where their rows ended."""
+
+    def __init__(
+        self, network: Network, task: Task, stream: Int32[ndarray, " tokens"], validation: Validation | None
+    ) -> None:
+        """Raises SettingError where a batch cannot be shared out."""
+        training, batch, length = task.training, task.recipe.batch, network.config.context
+        task.processes.check_batch(batch, training.accumulate)
+        self.network, self.task, self.validation = network, task, validation
+        self.carries = isinstance(network.config, RecurrentConfig)
+        self.batches = Lanes(stream, batch, length) if self.carries else Windows(stream, batch, length, training.seed)
+        self.states: list[Any] = [None] * training.accumulate  # of the rows of each part of a step
+        self.epoch = stream.size
+        self.flops_per_token = flops_per_token(network)
+        self.validates = validation is not None
+
+    def tokens(self, steps: int) -> int:
+        return steps * self.batches.batch * self.batches.length
+
+    def parts(self, step: int) -> list[Rows]:
+        rows = self.batches.rows(step, *self.task.processes.rows(self.batches.batch))
+        inputs, targets = (
+            torch.from_numpy(ids).to(self.task.machine.device, non_blocking=True).chunk(self.task.training.accumulate)
+            for ids in rows
+        )
+        return list(zip(inputs, targets, strict=True))
+
+    def weight(self, step: int) -> float:
+        return self.tokens(1)
+
+    def loss(self, number: int, part: Rows, forward: Callable[..., Any], done: float) -> Tensor:
+        training, (inputs, targets) = self.task.training, part
+        if self.carries and self.states[number] is None:
+            self.states[number] = self.network.start(len(inputs))
+        state = self.states[number]
+        if training.forcing != "teacher":
+            inputs = own_guesses(self.network, inputs, state, 1.0 if training.forcing == "student" else done)
+        hidden, state = forward(inputs, state)
+        self.states[number] = in_float32(detach(state)) if self.carries else None
+        return self.network.output.loss(hidden, targets, label_smoothing=training.label_smoothing)
+
+    def carried(self) -> list[Tensor]:
+        return leaves(joined(self.states)) if self.carries and self.states[0] is not None else []
+
+    def carry(self, tensors: list[Tensor]) -> None:
+        if not tensors:
+            return
+        first, last = self.task.processes.rows(self.batches.batch)
+        own = [each[first:last].to(self.task.machine.device) for each in tensors]
+        self.states = parted(self.network.start(last - first), own, self.task.training.accumulate)
+
+    def validation_loss(self) -> float:
+        assert self.validation is not None
+        return validation_loss(
+            self.network,
+            self.validation.stream,
+            self.batches.length,
+            self.task.machine,
+            self.task.processes,
+            carried=self.carries,
+        )
+
+    def validation_record(self, loss: float) -> dict[str, Any]:
+        assert self.validation is not None
+        return {
+            "bits_per_byte": self.validation.bits_per_byte(loss),
+            "tokens": self.validation.stream.size,
+            "bytes": self.validation.bytes,
+        }
+
+
+def flops_per_token(network: Network) -> float:
+    """Of one step, forward and back: six for each weight that multiplies, and those of attention."""
+    weights = sum(parameter.numel() for parameter in network.parameters() if parameter.dim() >= 2)
+    config = network.config
+    if config.output == "full" and not config.tied:
+        weights -= network.embedding.weight.numel()  # looked up, not multiplied
+    attention = 0.0
+    if isinstance(config, TransformerConfig):
+        attention = 6.0 * config.layers * config.width * min(config.context, 2 * (config.window or config.context))
+    return 6.0 * weights + attention
+
+
+def digest_of(stream: Int32[ndarray, " tokens"]) -> str:
+    """What tells one stream of ids from another."""
+    digest = hashlib.sha256()
+    for start in range(0, stream.size, _COUNTED_AT_ONCE):
+        digest.update(np.ascontiguousarray(stream[start : start + _COUNTED_AT_ONCE], np.int32).data)
+    return digest.hexdigest()[:16]
+
+
+def _counts(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> ndarray:
+    counts = np.zeros(vocabulary_size, np.int64)
+    for start in range(0, stream.size, _COUNTED_AT_ONCE):
+        counts += np.bincount(stream[start : start + _COUNTED_AT_ONCE], minlength=vocabulary_size)
+    return counts
