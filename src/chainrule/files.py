@@ -105,8 +105,8 @@ def check_writable(path: Path) -> None:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Waits until no other process holds this folder, then holds it. Raises OSError."""
+def locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """Holds this folder. Where another process does, waits for its end, or raises BlockingIOError. Raises OSError."""
     try:
         import fcntl
     except ImportError:  # not on this system: two writers at once are the user's to avoid
@@ -114,8 +114,12 @@ def locked(folder: Path) -> Iterator[None]:
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise
+        except OSError:  # a file system without locks
+            pass
         yield
     finally:
         os.close(descriptor)

@@ -13,6 +13,7 @@ import pytest
 from training_runs import QUICK, RECURRENT, TRANSFORMER, killed_at, numbers, text, trained, validation
 
 from chainrule.errors import ModelFormatError, OutputError, SettingError
+from chainrule.training.folder import remove_checkpoints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,6 +165,23 @@ def test_an_unfinished_run_is_not_lost_by_mistake(interrupted: Path) -> None:
     with pytest.raises(OutputError, match="unfinished run; say --resume to go on with it, or --overwrite"):
         trained(RECURRENT, folder=interrupted)
     trained(RECURRENT, folder=interrupted, overwrite=True)
+
+
+def test_two_runs_in_one_folder_are_kept_apart(tmp_path: Path) -> None:
+    met = []
+
+    def begun_twice(report: Report) -> None:
+        for more in ({"resume": True}, {"overwrite": True}):
+            with pytest.raises(OutputError, match="another run goes on in this folder; wait for its end") as caught:
+                trained(RECURRENT, folder=tmp_path, **more)
+            met.append(caught.value)
+        remove_checkpoints(tmp_path)
+
+    whole, _, _ = trained(RECURRENT, folder=tmp_path, told=begun_twice)
+    assert met
+    assert numbers(trained(RECURRENT, folder=tmp_path, resume=True)[0]) == numbers(whole)
+    remove_checkpoints(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]
 
 
 @pytest.mark.parametrize(

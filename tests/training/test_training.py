@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import signal
+import sys
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -221,7 +226,8 @@ def test_where_nothing_can_be_compiled_all_goes_on_and_the_log_says_so(
 
     monkeypatch.setattr(torch, "compile", failing)
     monkeypatch.setattr(machine.shutil, "which", lambda name: "/usr/bin/g++")
-    network, _, _ = trained(TRANSFORMER, replace(QUICK, compile="yes"), folder=tmp_path)
+    network, _, told = trained(TRANSFORMER, replace(QUICK, compile="yes"), folder=tmp_path)
+    assert told[0].note == "torch.compile failed, so the network goes on as it is: no compiler here"
     assert numbers(network) == numbers(trained(TRANSFORMER)[0])
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert {"event": "not compiled", "because": "no compiler here"} in lines
@@ -242,8 +248,6 @@ def test_the_log_tells_every_step_of_a_short_run(tmp_path: Path) -> None:
 
 
 def test_tensorboard_that_is_not_installed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(SettingError, match="tensorboard is not installed"):
         trained(TRANSFORMER, replace(QUICK, tensorboard=True), folder=tmp_path)
@@ -271,3 +275,53 @@ def test_a_loss_that_is_no_number_names_the_flags_of_the_optimiser(
     with pytest.raises(EstimationError, match=rf"{re.escape(flags)}.*There is no checkpoint yet") as told:
         trained(RECURRENT, replace(QUICK, **settings), folder=tmp_path)
     assert ("--matrix" in str(told.value)) == (settings["optimiser"] == "muon")
+
+
+def test_tensorboard_is_told_what_the_log_is_and_forgets_what_a_resumed_run_does_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writers: list[Writer] = []
+
+    class Writer:
+        """Stands for TensorBoard's."""
+
+        def __init__(self, folder: str, purge_step: int) -> None:
+            self.folder, self.purge_step, self.scalars, self.is_open = folder, purge_step, [], True
+            writers.append(self)
+
+        def add_scalar(self, name: str, value: float, step: int) -> None:
+            self.scalars.append((name, value, step))
+
+        def close(self) -> None:
+            self.is_open = False
+
+    def ending(report: Any) -> None:
+        if report.step == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=Writer))
+    with pytest.raises(KeyboardInterrupt):
+        trained(TRANSFORMER, replace(QUICK, tensorboard=True), folder=tmp_path, told=ending)
+    trained(TRANSFORMER, replace(QUICK, tensorboard=True), folder=tmp_path, resume=True)
+    assert [(each.folder, each.purge_step, each.is_open) for each in writers] == [
+        (str(tmp_path / "tensorboard"), 1, False),
+        (str(tmp_path / "tensorboard"), 6, False),
+    ]
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    for name in ("loss", "valid_loss", "rate"):
+        written = [(line[name], line["step"]) for line in lines if name in line]
+        assert [scalar[1:] for each in writers for scalar in each.scalars if scalar[0] == name] == written
+
+
+@pytest.mark.parametrize(
+    "config",
+    [replace(TRANSFORMER, dropout=0.0), replace(RECURRENT, dropout=0.0, output_dropout=0.0)],
+    ids=["transformer", "recurrent"],
+)
+def test_a_compiled_network_learns_the_same(config: NetworkConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = losses(config, QUICK)
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))  # traced, but by no C++ compiler
+    monkeypatch.setattr(machine.shutil, "which", lambda name: "/usr/bin/g++")
+    reports = every_report(config, replace(QUICK, compile="yes"))
+    assert [report.loss for report in reports] == pytest.approx(expected, rel=1e-5)
+    assert not any(report.note for report in reports)

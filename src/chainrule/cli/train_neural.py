@@ -6,9 +6,10 @@ The flags are the fields of the configurations, with their help; nothing here im
 from __future__ import annotations
 
 import time
-from dataclasses import MISSING, field, fields, make_dataclass
+from dataclasses import MISSING, asdict, field, fields, make_dataclass
 from functools import partial
 from inspect import getdoc
+from json import dumps, loads
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from cyclopts import Parameter
@@ -32,6 +33,7 @@ from chainrule.errors import SettingError
 from chainrule.neural.config import NETWORKS, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
 from chainrule.neural.settings import own_first
+from chainrule.text.tokenizer_config import TokenizerConfig
 from chainrule.training.config import TrainingConfig, differences
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from chainrule.neural.config import NetworkConfig
+    from chainrule.text.corpus import Source
 
 
 _FLAGS = {"output": "--output-layer"}  # where the name of a field is that of another flag
@@ -227,7 +230,8 @@ def _train(
         raise SettingError("--resume goes on with a run and --overwrite begins anew; say one of them")
     goes_on = resume and is_unfinished(output)
     if resume and not goes_on and is_model(output):
-        _say_that_it_has_ended(output, config, training, json=json)
+        _check_same(output, config, training, source, tokenizer.config())
+        _say_that_it_has_ended(output, json=json)
         return
     replaces = overwrite or goes_on  # a run that goes on was begun with leave to replace what is there
     check_model_target(output, overwrite=replaces)
@@ -267,11 +271,16 @@ def _train(
         _print_summary(model.record, summary)
 
 
-def _say_that_it_has_ended(output: Path, config: NetworkConfig, training: dict[str, Any], *, json: bool) -> None:
-    """Raises SettingError where the model in the folder is of other settings, ModelFormatError where it is none."""
+def _check_same(
+    output: Path,
+    config: NetworkConfig,
+    training: dict[str, Any],
+    source: Source,
+    tokenizer: TokenizerConfig,
+) -> None:
+    """Raises SettingError where the model in the folder came about otherwise, ModelFormatError where it is none."""
     from chainrule.configuration import read_config
     from chainrule.families import family_of
-    from chainrule.training.folder import is_first_process
 
     entry = read_config(output)
     if entry.family != family_of(config):
@@ -281,11 +290,35 @@ def _say_that_it_has_ended(output: Path, config: NetworkConfig, training: dict[s
         found = differences(entry.settings.get("network", {}), settings_of(config))
         said = {name: value for name, value in training.items() if name != "device"}  # the record has the one in use
         found += differences({name: before.get(name) for name in said}, said)
+        found += _text_differences(entry.record, source, tokenizer)
     if found:
         raise SettingError(
             f"{output}: the run has ended, with other settings: {'; '.join(found)}. Say --overwrite in place of "
             "--resume to replace its model, or choose another folder"
         )
+
+
+def _text_differences(before: dict[str, Any], source: Source, tokenizer: TokenizerConfig) -> list[str]:
+    """What a model's text and tokenizer, by its record, differ in from those given, in words."""
+    tokenizers = asdict(TokenizerConfig()) | before.get("tokenizer", {}), asdict(tokenizer)
+    was, becomes = (loads(dumps(each)) for each in tokenizers)
+    found = [f"the tokenizer's {each}" for each in differences(was, becomes)]
+    with progress() as told:
+        for _ in source.blocks(told, "comparing the text"):
+            pass
+    now = loads(dumps(source.record))
+    for part in ("reading", "mix"):
+        found += differences(before.get(part, {}), now.get(part, {}))
+    if list(before.get("data", {}).values()) != list(now["data"].values()):
+        found.append("the text is another one")
+    return found
+
+
+def _say_that_it_has_ended(output: Path, *, json: bool) -> None:
+    from chainrule.configuration import read_config
+    from chainrule.training.folder import is_first_process
+
+    entry = read_config(output)
     if is_first_process():
         note(f"the run has ended: {entry.record.get('steps', 0):,} steps; {output} is its model")
         if json:

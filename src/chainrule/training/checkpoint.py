@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import os
 import secrets
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from chainrule.errors import ModelFormatError, OutputError
-from chainrule.files import replaced, sync_folder
+from chainrule.files import locked, replaced, sync_folder
 from chainrule.tensors import file_digest, open_tensors, write_tensors
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy import ndarray
@@ -87,6 +88,27 @@ class Checkpoints:
     @property
     def index(self) -> Path:
         return self.folder / INDEX
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keeps other runs out of this folder, and leaves none where nothing was saved. Raises OutputError."""
+        made = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
+        with ExitStack() as lock:
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                lock.enter_context(locked(self.folder, wait=False))
+            except BlockingIOError as error:
+                raise OutputError(
+                    f"{self.folder.parent}: another run goes on in this folder; wait for its end, or choose another"
+                ) from error
+            except OSError as error:
+                raise OutputError(f"{self.folder}: cannot be written: {error.strerror}") from error
+            try:
+                yield
+            finally:
+                with suppress(OSError):  # those that hold something stay
+                    for path in made:
+                        path.rmdir()
 
     def exist(self) -> bool:
         return self.index.exists()
@@ -196,8 +218,8 @@ class Checkpoints:
         return open_tensors(path)
 
     def remove(self) -> None:
-        """When a run is over, and its model saved."""
-        with suppress(OSError):
+        """When a run is over, and its model saved; not where another one has begun here since."""
+        with suppress(OSError), locked(self.folder, wait=False):
             self.index.unlink()
             self._files = {}
             self._sweep()

@@ -52,11 +52,11 @@ def nobody(report: Report) -> None:
 class Log:
     """log.jsonl, a report a line, and a line for anything else worth knowing; and TensorBoard's files."""
 
-    def __init__(self, folder: Path | None, *, tensorboard: bool, keep: int = 0) -> None:
-        """keep: bytes of a log that is there already. Raises OutputError, SettingError."""
+    def __init__(self, folder: Path | None, *, tensorboard: bool, keep: int = 0, step: int = 0) -> None:
+        """keep: bytes of a log that is there already, up to this step. Raises OutputError, SettingError."""
         self.path = None if folder is None else folder / LOG
         self.bytes = keep
-        self._board = _tensorboard(folder) if tensorboard and folder is not None else None
+        self._board = _tensorboard(folder, step) if tensorboard and folder is not None else None
         if self.path is not None:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -97,11 +97,15 @@ class Log:
                 self._board.close()
 
 
-def _tensorboard(folder: Path) -> Any:
+def _tensorboard(folder: Path, step: int) -> Any:
+    """A writer to go on after a step; what runs before have written of later ones is no longer shown."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise SettingError(
             f"tensorboard is not installed ({error}); pip install tensorboard, or leave it out"
         ) from None
-    return SummaryWriter(str(folder / "tensorboard"))
+    try:
+        return SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+    except OSError as error:
+        raise OutputError(f"{folder / 'tensorboard'}: cannot be written: {error.strerror}") from error

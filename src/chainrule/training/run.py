@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -51,8 +51,10 @@ def trained(problem: Problem[N], run: Run) -> tuple[N, dict[str, Any]]:
     after a checkpoint.
     """
     processes = started_here()
+    folder = run.folder if processes.is_first else None
     try:
-        return _Running(problem, run, processes).trained()
+        with nullcontext() if folder is None else Checkpoints(folder / FOLDER).held():
+            return _Running(problem, run, processes).trained()
     except torch.OutOfMemoryError as error:
         raise SettingError(_does_not_fit("the GPU", problem, run)) from error
     except RuntimeError as error:
@@ -95,7 +97,7 @@ class _Running(Generic[N]):
             self._load(resumed)
             self.resumed_at, log_bytes = self.trainer.step, resumed.entry.progress.log_bytes
         folder = run.folder if processes.is_first else None
-        self.log = Log(folder, tensorboard=training.tensorboard, keep=log_bytes)
+        self.log = Log(folder, tensorboard=training.tensorboard, keep=log_bytes, step=self.resumed_at)
         self.saved_at, self.saved_time = self.trainer.step, time.monotonic()
         self.reported_time = 0.0
 
@@ -252,7 +254,9 @@ class _Running(Generic[N]):
             try:
                 return compiled(*given)
             except (RuntimeError, ImportError, OSError) as error:
-                self.log.line({"event": "not compiled", "because": str(error).splitlines()[0][:200]})
+                because = str(error).splitlines()[0][:200]
+                self.log.line({"event": "not compiled", "because": because})
+                self.note = f"torch.compile failed, so the network goes on as it is: {because}"
                 trainer.forward = trainer.network
                 return trainer.network(*given)
 
