@@ -321,3 +321,23 @@ def test_a_damaged_ratio_is_told(two) -> None:
     settings["components"][0]["unseen_ratio"] = "many"
     with pytest.raises(ModelFormatError, match="'many' times"):
         FAMILIES["mixture"].put_together(settings, arrays, two[0].vocabulary_size)
+
+
+def test_a_mixture_with_a_stream_is_measured_as_a_stream_once_as_a_whole(models, fixtures: Path) -> None:
+    from random_networks import random_model
+
+    ngram = models[0]
+    network = random_model(chainrule.RecurrentConfig(width=8, layers=1), ngram.vocabulary_size)
+    recurrent = chainrule.Model("recurrent", network, ngram.tokenizer, speller=ngram.speller)
+    config = MixtureConfig(weights=(0.6, 0.4))
+    lines = Lines(["ka vi nin", "nin ka", "vi"])
+    stream = ngram.tokenizer.encode_texts(["ka vi nin", "nin ka", "vi"]).ids
+    scores = [ngram.language_model.score_stream(stream), network.score_stream(stream)]
+    expected = np.log(0.6 * np.exp(scores[0]) + 0.4 * np.exp(scores[1])).sum()
+    for mixture in (
+        chainrule.mix([ngram, recurrent], config),
+        chainrule.mix([chainrule.mix([ngram, recurrent], config), ngram], MixtureConfig(weights=(1.0, 0.0))),
+    ):
+        found = mixture.evaluate(lines)
+        assert found.log_prob == pytest.approx(expected, rel=1e-5)
+        assert "|context:line+context:stream|warm-up:512" in found.signature

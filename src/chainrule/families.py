@@ -175,6 +175,21 @@ def _put_together_mixture(settings: Json, arrays: Arrays, vocabulary_size: int) 
     return LinearMixture(components, numbers, arrays.get("classes"))
 
 
+def _mixture_running(model: Any) -> Running | None:
+    """In one stream, where a component is."""
+    from chainrule.evaluation.likelihood import Running
+    from chainrule.mixture.unseen import FewerUnseen
+
+    parts = [
+        FAMILIES[name].running(component.model if isinstance(component, FewerUnseen) else component)
+        for name, component in zip(model.components.families, model.components.models, strict=True)
+    ]
+    if not any(parts):
+        return None
+    contexts = dict.fromkeys("context:line" if part is None else part.signature for part in parts)
+    return Running(model.score_stream_with_unknown, "+".join(contexts))
+
+
 def _train_network(
     stream: Int32[ndarray, " tokens"],
     vocabulary_size: int,
@@ -218,7 +233,9 @@ def _network_family(config: type[NetworkConfig]) -> Family:
 FAMILIES: dict[str, Family] = {
     "uniform": Family(UniformConfig, 4, _train_uniform, lambda model: ({}, {}), _put_together_uniform),
     "cache": Family(CacheConfig, 4, _train_cache, lambda model: ({"words": model.words}, {}), _put_together_cache),
-    "mixture": Family(MixtureConfig, 4, _train_mixture, _take_apart_mixture, _put_together_mixture),
+    "mixture": Family(
+        MixtureConfig, 4, _train_mixture, _take_apart_mixture, _put_together_mixture, running=_mixture_running
+    ),
     "ngram": Family(NGramConfig, 20, _train_ngram, _take_apart_ngram, _put_together_ngram),
     **{name: _network_family(config) for name, config in NETWORKS.items()},
 }

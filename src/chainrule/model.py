@@ -39,7 +39,7 @@ from chainrule.text.splitters import SEPARATORS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from jaxtyping import Float64, Int32
+    from jaxtyping import Float64, Int32, Int64
     from numpy import ndarray
 
     from chainrule.decoding.beam import BeamConfig
@@ -139,18 +139,34 @@ class Model:
         """What `score` gives, for the documents of a block, with their numbers of tokens. Raises MarkerError."""
         return sentence_scores(self.language_model, self.tokenizer.encode_block(block).ids)
 
-    def evaluate(self, source: Source | Paths, progress: Progress = silent, *, ends: bool = True) -> Measurement:
+    def evaluate(
+        self,
+        source: Source | Paths,
+        progress: Progress = silent,
+        *,
+        ends: bool = True,
+        frequencies: Int64[ndarray, " vocab"] | None = None,
+    ) -> Measurement:
         """All figures for the text of a source or of files. ends: whether </s> is predicted and counted.
 
-        Raises TextError.
+        frequencies: how often the training text has each token, to tell what the rare ones cost. Raises TextError.
         """
         from chainrule.ngram.kinds import measured_as
 
         source = as_source(source)
         model = self.language_model
         kind = {"with_rows": model} if self.family == "mixture" else measured_as(model)
-        running = FAMILIES[self.family].running(model)
-        return measure(model, self.tokenizer, self.speller, source, progress, running=running, ends=ends, **kind)
+        return measure(
+            model,
+            self.tokenizer,
+            self.speller,
+            source,
+            progress,
+            running=FAMILIES[self.family].running(model),
+            ends=ends,
+            frequencies=frequencies,
+            **kind,
+        )
 
     def perplexity(self, source: Source | Paths) -> float:
         """Per token, </s> predicted, unknown words as <unk>."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule import __version__
+from chainrule.evaluation.breakdown import GROUPS, Breakdown
 from chainrule.evaluation.pricing import priced, priced_stream
 from chainrule.evaluation.resampling import Documents, interval
 from chainrule.evaluation.row_sums import RowSums, row_sums
@@ -68,6 +69,8 @@ class Measurement:
     token_signature: str  # the tokens it was cut into: must be equal, too, before perplexities per token may be
     model_signature: str  # what measured it
     per_document: Documents = field(compare=False, repr=False)
+    by_position: Breakdown | None = field(default=None, compare=False, repr=False)  # from 1 on, in the document
+    by_frequency: Breakdown | None = field(default=None, compare=False, repr=False)  # in the training text
 
     @property
     def perplexity(self) -> float:
@@ -147,6 +150,7 @@ def measure(
     ends: bool = True,
     context: str = "line",
     is_distribution: bool = True,
+    frequencies: Int64[ndarray, " vocab"] | None = None,
 ) -> Measurement:
     """The likelihood of a source's documents.
 
@@ -154,7 +158,8 @@ def measure(
     one stream, for a model that sees more than the line. with_rows: the model again, where its distributions are to be
     summed at some places of the text. ends: whether the end of each document is predicted and counted. context: what
     the model knows before a token, for the signature, where nothing runs.
-    is_distribution: whether the model's probabilities sum to one.
+    is_distribution: whether the model's probabilities sum to one. frequencies: how often the training text has each
+    token, to tell what the rare ones cost; <unk> is as one that it has not.
     Raises TextError where the source cannot be read or has no text.
     """
     began = time.perf_counter()
@@ -163,6 +168,7 @@ def measure(
     words = characters = tokens = oov = impossible = 0
     matched = np.zeros(0, np.int64)
     sampled: RowSums | None = None
+    by_position, by_frequency = _NO_TOKENS, _NO_TOKENS
     for block in source.blocks(progress, "evaluating"):
         encoded = tokenizer.encode_block(block)
         sequences = documents_of(encoded.ids)
@@ -178,6 +184,12 @@ def measure(
         is_end = encoded.ids == END
         counted = np.ones(is_end.size, np.bool_) if ends else ~is_end
         sums.append(_sums(prices, aligned, is_end, counted))
+        nats = -prices.total[counted]
+        sizes = np.diff(aligned.stops, prepend=0)[counted]
+        by_position += Breakdown.of(_positions(is_end)[counted], nats, sizes)
+        if frequencies is not None:
+            seen = np.where(prices.unknown, 0, frequencies[encoded.ids])
+            by_frequency += Breakdown.of(seen[counted], nats, sizes)
         tokens += int(np.count_nonzero(counted))
         oov += int(np.count_nonzero(prices.unknown))
         impossible += int(np.count_nonzero(np.isneginf(prices.closed) & counted))
@@ -186,7 +198,7 @@ def measure(
         digest.update(aligned.text.data)
         if lengths is not None:
             matched = _added(matched, np.bincount(np.concatenate(lengths)[counted])[1:])
-    closed, known, spelling, text, sizes = map(np.concatenate, zip(*sums, strict=True))
+    closed, known, spelling, text, bytes_of = map(np.concatenate, zip(*sums, strict=True))
     documents = len(text)
     return Measurement(
         documents=documents,
@@ -195,7 +207,7 @@ def measure(
         impossible=impossible,
         words=words + ends * documents,
         characters=characters - (not ends) * documents,
-        bytes=int(sizes.sum()),
+        bytes=int(bytes_of.sum()),
         log_prob=math.fsum(closed.tolist()),
         log_prob_without_oov=math.fsum(known.tolist()),
         spelling_log_prob=math.fsum(spelling.tolist()),
@@ -209,7 +221,9 @@ def measure(
         model_signature=f"spell:{speller.name}|unseen:{speller.unseen_types}|"
         f"{f'context:{context}' if running is None else running.signature}"
         f"{'' if is_distribution else '|scores:no distribution'}",
-        per_document=Documents(-text, sizes),
+        per_document=Documents(-text, bytes_of),
+        by_position=by_position,
+        by_frequency=None if frequencies is None else by_frequency,
     )
 
 
@@ -221,6 +235,8 @@ class Running(NamedTuple):
     ]  # of a stream's tokens, and of <unk> at their places
     signature: str  # how much context a token has
 
+
+_NO_TOKENS = Breakdown(np.zeros(GROUPS), np.zeros(GROUPS, np.int64))
 
 _Sums = tuple[
     "Float64[ndarray, ' documents']",  # closed
@@ -245,6 +261,13 @@ def _sums(
     columns = (np.add.reduceat(column, starts) for column in (closed, known, prices.spelling, total))
     first, second, third, fourth = columns
     return first, second, third, fourth, sizes
+
+
+def _positions(is_end: Bool[ndarray, " tokens"]) -> Int64[ndarray, " tokens"]:
+    """Of each token in its document, from 1 on."""
+    starts = np.concatenate([[0], np.flatnonzero(is_end)[:-1] + 1])
+    lengths = np.diff(starts, append=is_end.size)
+    return np.arange(1, is_end.size + 1) - np.repeat(starts, lengths)
 
 
 def _words(text: UInt8[ndarray, " bytes"]) -> int:
