@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING
 import torch
 
 from chainrule.neural.building import build
-from chainrule.neural.config import RecurrentConfig, TransformerConfig, gpt2, llama, palm, vaswani
+from chainrule.neural.config import (
+    BagConfig,
+    BilinearConfig,
+    ConvolutionConfig,
+    FeedforwardConfig,
+    RecurrentConfig,
+    TransformerConfig,
+    gpt2,
+    llama,
+    palm,
+    vaswani,
+)
 from chainrule.neural.language_model import NeuralModel
 
 if TYPE_CHECKING:
@@ -29,6 +40,10 @@ DOCUMENT_NETWORKS: dict[str, NetworkConfig] = {
     "Transformer, modern, of documents": small(MODERN, memory="document"),
     "Transformer, learned positions, of documents": small(gpt2(), memory="document", context=5),
     "Transformer, ALiBi in a window, of documents": small(MODERN, positions="alibi", window=3, memory="document"),
+    "log-bilinear, of documents": BilinearConfig(width=12, window=3, memory="document"),
+    "bag of all, of documents": BagConfig(width=12, embedding_width=8, window=None, memory="document"),
+    "feed-forward, of documents": FeedforwardConfig(width=12, embedding_width=6, window=4, memory="document"),
+    "convolution, of documents": ConvolutionConfig(width=12, layers=2, kernel=2, memory="document"),
     "LSTM of documents": RecurrentConfig(width=12, layers=2, memory="document"),
 }
 STREAM_NETWORKS: dict[str, NetworkConfig] = {
@@ -43,6 +58,16 @@ STREAM_NETWORKS: dict[str, NetworkConfig] = {
     "RNN": RecurrentConfig(cell="rnn_tanh", width=12, layers=1),
     "RNN with ReLU": RecurrentConfig(cell="rnn_relu", width=12, layers=2, residual=True),
     "GRU, trained by sampling": RecurrentConfig(cell="gru", width=12, layers=3, residual=True, output="sampled"),
+    "log-bilinear, tied, diagonal": BilinearConfig(
+        width=12, window=4, position_weights="diagonal", tied=True, output="nce"
+    ),
+    "skip-gram": BilinearConfig(width=12, window=1, position_weights="none"),
+    "bag of a window": BagConfig(width=12, layers=3, window=4, output="sampled"),
+    "bag of all": BagConfig(width=12, embedding_width=8, window=None, tied=True),
+    "feed-forward, with direct connections": FeedforwardConfig(width=12, embedding_width=6, window=3, direct=True),
+    "feed-forward, deep, tied": FeedforwardConfig(width=12, embedding_width=6, layers=2, window=2, tied=True),
+    "convolution, dilated": ConvolutionConfig(width=12, layers=3, kernel=3, output="adaptive"),
+    "convolution without gates": ConvolutionConfig(width=12, layers=2, kernel=4, dilation=1, gate="none"),
     "LSTM, tied": RecurrentConfig(width=12, embedding_width=8, tied=True, output="nce"),
 }
 

@@ -30,7 +30,15 @@ if TYPE_CHECKING:
     from chainrule.mixed import mix
     from chainrule.mixture.config import CacheConfig, MixtureConfig
     from chainrule.model import Model
-    from chainrule.neural.config import RecurrentConfig, TransformerConfig, preset
+    from chainrule.neural.config import (
+        BagConfig,
+        BilinearConfig,
+        ConvolutionConfig,
+        FeedforwardConfig,
+        RecurrentConfig,
+        TransformerConfig,
+        preset,
+    )
     from chainrule.ngram.config import NGramConfig
     from chainrule.protocol import LanguageModel, Scorer
     from chainrule.pruned import prune_by_entropy, prune_to_text, prune_to_vocabulary
@@ -65,6 +73,10 @@ _HOMES = {
     "OutputError": "errors",
     "SamplingConfig": "decoding.sampling",
     "Reading": "text.reading",
+    "BagConfig": "neural.config",
+    "BilinearConfig": "neural.config",
+    "ConvolutionConfig": "neural.config",
+    "FeedforwardConfig": "neural.config",
     "RecurrentConfig": "neural.config",
     "Scorer": "protocol",
     "SettingError": "errors",
@@ -89,11 +101,15 @@ _HOMES = {
 }
 
 __all__ = [
+    "BagConfig",
     "BeamConfig",
+    "BilinearConfig",
     "CacheConfig",
     "ChainruleError",
+    "ConvolutionConfig",
     "Corpus",
     "EstimationError",
+    "FeedforwardConfig",
     "Frequencies",
     "LanguageModel",
     "Limits",

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from chainrule.neural.config import NetworkConfig, RecurrentConfig, TransformerConfig
+from chainrule.neural.config import (
+    BagConfig,
+    BilinearConfig,
+    ConvolutionConfig,
+    FeedforwardConfig,
+    NetworkConfig,
+    RecurrentConfig,
+    TransformerConfig,
+)
+from chainrule.neural.encoders.bag import Bag
+from chainrule.neural.encoders.bilinear import Bilinear
+from chainrule.neural.encoders.convolution import Convolution
+from chainrule.neural.encoders.feedforward import Feedforward
 from chainrule.neural.encoders.recurrent import Recurrent
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.layers import Embedding, initialise, norm
@@ -19,6 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _ENCODERS: dict[type[NetworkConfig], Callable[[Any], nn.Module]] = {
+    BilinearConfig: Bilinear,
+    BagConfig: Bag,
+    FeedforwardConfig: Feedforward,
+    ConvolutionConfig: Convolution,
     RecurrentConfig: Recurrent,
     TransformerConfig: Transformer,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,8 +11,9 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from chainrule.neural.config.network import Activation
     from chainrule.neural.config.transformer import FeedForward as FeedForwardKind
     from chainrule.neural.config.transformer import Initialisation, Norm
 
@@ -68,6 +70,17 @@ class FeedForward(nn.Module):
             gate, hidden = hidden.chunk(2, -1)
             return self.down(self.activation(gate) * hidden)
         return self.down(self.activation(hidden))
+
+
+def hidden_layers(widths: Sequence[int], activation: Activation, dropout: float) -> nn.Sequential:
+    """a(W x + b), one on the other, from the first width to the last; dropout: of what each gives."""
+    steps: list[nn.Module] = []
+    for pair in pairwise(widths):
+        steps += [nn.Linear(*pair), _HIDDEN[activation](), nn.Dropout(dropout)]
+    return nn.Sequential(*steps)
+
+
+_HIDDEN: dict[Activation, Callable[[], nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU}
 
 
 def relu_squared(x: Tensor) -> Tensor:

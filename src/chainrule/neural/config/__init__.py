@@ -4,6 +4,10 @@ A field says in its help what it is, in a few words; the docstring of a configur
 folded for a terminal.
 """
 
+from chainrule.neural.config.bag import BagConfig
+from chainrule.neural.config.bilinear import BilinearConfig
+from chainrule.neural.config.convolution import ConvolutionConfig
+from chainrule.neural.config.feedforward import FeedforwardConfig
 from chainrule.neural.config.network import NetworkConfig, settings_of
 from chainrule.neural.config.recurrent import RecurrentConfig
 from chainrule.neural.config.transformer import PRESETS, TransformerConfig, gpt2, llama, modern, palm, preset, vaswani
@@ -11,6 +15,10 @@ from chainrule.neural.config.transformer import PRESETS, TransformerConfig, gpt2
 __all__ = [
     "NETWORKS",
     "PRESETS",
+    "BagConfig",
+    "BilinearConfig",
+    "ConvolutionConfig",
+    "FeedforwardConfig",
     "NetworkConfig",
     "RecurrentConfig",
     "TransformerConfig",
@@ -25,6 +33,10 @@ __all__ = [
 
 # By the name of the family: each is an encoder in `chainrule.neural.encoders`, and a verb under `chainrule train`.
 NETWORKS: dict[str, type[NetworkConfig]] = {
+    "bilinear": BilinearConfig,
+    "bag": BagConfig,
+    "feedforward": FeedforwardConfig,
+    "convolution": ConvolutionConfig,
     "recurrent": RecurrentConfig,
     "transformer": TransformerConfig,
 }

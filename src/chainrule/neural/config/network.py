@@ -14,6 +14,7 @@ CONTEXT = "tokens that are read together in training"
 
 Memory = Literal["stream", "document"]
 OutputKind = Literal["full", "adaptive", "sampled", "nce"]
+Activation = Literal["tanh", "relu", "gelu"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +68,26 @@ class NetworkConfig:
     def output_width(self) -> int:
         """Of what it gives."""
         return self.width
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayersConfig(NetworkConfig):
+    """Of layers that need not be as wide as the vectors of tokens."""
+
+    embedding_width: int | None = setting(
+        None, "numbers in the vector of a token; nothing: as the width", least=1, below=MAX_WIDTH
+    )
+    tied: bool = setting(
+        False, "the vectors of tokens are the output's weights, too; the last layer gets the width of these vectors"
+    )
+
+    @property
+    def input_width(self) -> int:
+        return self.width if self.embedding_width is None else self.embedding_width
+
+    @property
+    def output_width(self) -> int:
+        return self.input_width if self.tied else self.width
 
 
 def settings_of(config: NetworkConfig) -> dict[str, object]:

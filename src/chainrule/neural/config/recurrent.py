@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from chainrule.neural.config.network import CONTEXT, LAYERS, MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, NetworkConfig
+from chainrule.neural.config.network import CONTEXT, LAYERS, MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, LayersConfig
 from chainrule.neural.settings import setting
 
 Cell = Literal["rnn_tanh", "rnn_relu", "gru", "lstm"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentConfig(NetworkConfig):
+class RecurrentConfig(LayersConfig):
     """An LSTM, GRU or simple recurrent network.
 
     Its state is carried along the text. With variational dropout (Gal and
@@ -23,25 +23,11 @@ class RecurrentConfig(NetworkConfig):
     cell: Cell = setting("lstm", "rnn_tanh, rnn_relu: Elman's; gru; lstm")
     layers: int = setting(2, LAYERS, least=1, below=MAX_LAYERS)
     width: int = setting(512, "numbers in the state of a layer", least=1, below=MAX_WIDTH)
-    embedding_width: int | None = setting(
-        None, "numbers in the vector of a token; nothing: as the width", least=1, below=MAX_WIDTH
-    )
     context: int = setting(128, CONTEXT + ": gradients go no further back", least=1, below=MAX_CONTEXT)
     residual: bool = setting(False, "what goes into a layer is added to what comes out, where they are equally wide")
-    tied: bool = setting(
-        False, "the vectors of tokens are the output's weights, too; the last layer gets the width of these vectors"
-    )
     variational: bool = setting(True, "dropout takes the same numbers at every time of a batch")
     input_dropout: float = setting(0.0, "share of numbers dropped of what goes into the first layer", least=0, below=1)
     dropout: float = setting(0.0, "share of numbers dropped between layers", least=0, below=1)
     output_dropout: float = setting(0.0, "share of numbers dropped of what the last layer gives", least=0, below=1)
     weight_drop: float = setting(0.0, "share of the weights from state to state dropped in a batch", least=0, below=1)
     forget_bias: float = setting(1.0, "lstm: what the bias of the forget gate begins at", least=-10, below=10)
-
-    @property
-    def input_width(self) -> int:
-        return self.width if self.embedding_width is None else self.embedding_width
-
-    @property
-    def output_width(self) -> int:
-        return self.input_width if self.tied else self.width
