@@ -8,7 +8,7 @@ from oracles import random_documents, stream_of
 
 from chainrule.errors import ModelFormatError
 from chainrule.families import FAMILIES, family_of
-from chainrule.neural.config import RecurrentConfig, TransformerConfig
+from chainrule.neural.config import NETWORKS
 from chainrule.ngram.config import NGramConfig
 from chainrule.progress import silent
 from chainrule.training.config import Run, TrainingConfig
@@ -18,10 +18,7 @@ STREAM = stream_of(random_documents(1, 9, 20, 7))
 
 
 ONE_STEP = Run(training=TrainingConfig(steps=1, batch=2))
-SMALL = {  # what is trained in steps
-    "recurrent": (RecurrentConfig(layers=1, width=8, context=4), silent, ONE_STEP),
-    "transformer": (TransformerConfig(layers=1, width=8, heads=2, context=4), silent, ONE_STEP),
-}
+SMALL = {name: (config(width=8, context=4), silent, ONE_STEP) for name, config in NETWORKS.items()}
 
 
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name != "mixture"])

@@ -44,7 +44,7 @@ def next_token(
     """A language model that is to be trained on a stream. Raises TextError, SettingError."""
     training, validation = settled(config, run.training), run.validation
     if training.forcing != "teacher" and not isinstance(config, RecurrentConfig):
-        raise SettingError(f"forcing is {training.forcing}, which is for recurrent networks; a Transformer has none")
+        raise SettingError(f"forcing is {training.forcing}, which is for recurrent networks; choose teacher")
     if validation is not None and not validation.stream.size:
         raise TextError("the text to validate on is empty; give another, or leave it out")
     check_long_enough(stream, config.context)
@@ -84,7 +84,7 @@ class NextToken:
         training, batch, length = task.training, task.recipe.batch, network.config.context
         task.processes.check_batch(batch, training.accumulate)
         self.network, self.task, self.validation = network, task, validation
-        self.carries = isinstance(network.config, RecurrentConfig)
+        self.carries = network.causal.context is None  # training sees what evaluation will
         self.batches = Lanes(stream, batch, length) if self.carries else Windows(stream, batch, length, training.seed)
         self.states: list[Any] = [None] * training.accumulate  # of the rows of each part of a step
         self.epoch = stream.size
