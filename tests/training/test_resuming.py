@@ -13,6 +13,7 @@ import pytest
 from training_runs import QUICK, RECURRENT, TRANSFORMER, killed_at, numbers, text, trained, validation
 
 from chainrule.errors import ModelFormatError, OutputError, SettingError
+from chainrule.neural.config import BilinearConfig, ConvolutionConfig
 from chainrule.training.folder import remove_checkpoints
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 RUNS = {
     "recurrent": (RECURRENT, replace(QUICK, ema=0.9)),
     "transformer": (TRANSFORMER, QUICK),
+    "convolution": (
+        ConvolutionConfig(layers=2, width=12, kernel=2, dilation=1, context=6, dropout=0.1),
+        replace(QUICK, accumulate=2),
+    ),
+    "an empty state": (BilinearConfig(width=12, window=1, context=6), QUICK),
     "in parts": (RECURRENT, replace(QUICK, accumulate=2, optimiser="sgd", schedule="plateau", patience=1)),
     "averaged": (RECURRENT, replace(QUICK, optimiser="asgd", validate_every=2, patience=1, forcing="scheduled")),
     "in bfloat16": (RECURRENT, replace(QUICK, precision="bfloat16")),

@@ -75,7 +75,7 @@ def next_token(
 
 
 class NextToken:
-    """An Objective: -log P(token | those before it). Recurrent networks go on where their rows ended."""
+    """An Objective: -log P(token | those before it). Where a state never fills, rows go on where they ended."""
 
     def __init__(
         self, network: Network, task: Task, stream: Int32[ndarray, " tokens"], validation: Validation | None
