@@ -48,6 +48,7 @@ class Family:
     put_together: Callable[[Json, Arrays, int], LanguageModel[Any]]
     in_steps: bool = False
     running: Callable[[Any], Running | None] = lambda model: None  # how a text is scored in one stream, if it is
+    embeds: bool = False  # whether its models are Embedders
 
 
 def _train_uniform(
@@ -227,7 +228,8 @@ def _network_running(model: NeuralModel) -> Running:
 
 
 def _network_family(config: type[NetworkConfig]) -> Family:
-    return Family(config, 0, _train_network, _take_apart_network, _put_together_network(config), True, _network_running)
+    put_together = _put_together_network(config)
+    return Family(config, 0, _train_network, _take_apart_network, put_together, True, _network_running, embeds=True)
 
 
 FAMILIES: dict[str, Family] = {

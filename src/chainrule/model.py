@@ -14,13 +14,15 @@ import secrets
 import unicodedata
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from chainrule.applications.completion import Completer, Completion
 from chainrule.configuration import TokenizerEntry
 from chainrule.decoding.texts import Text, TextDecoder
+from chainrule.embedding import Embedded, embedded
+from chainrule.embedding_config import EmbeddingConfig, Pooling
 from chainrule.errors import OutputError, SettingError
 from chainrule.evaluation.acceptability import judged, read_pairs
 from chainrule.evaluation.likelihood import Measurement, measure
@@ -39,7 +41,7 @@ from chainrule.text.splitters import SEPARATORS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from jaxtyping import Float64, Int32, Int64
+    from jaxtyping import Float32, Float64, Int32, Int64
     from numpy import ndarray
 
     from chainrule.decoding.beam import BeamConfig
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
     from chainrule.ngram.mixed_speller import MixedSpeller
     from chainrule.ngram.model import NGramModel
     from chainrule.ngram.speller import Speller
-    from chainrule.protocol import LanguageModel
+    from chainrule.protocol import Embedder, LanguageModel
     from chainrule.tensors import MappedFile
     from chainrule.text.block import Block
     from chainrule.text.tokenizer import Tokenizer
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
 
 ARPA_SUFFIXES = (".arpa", ".arpa.gz", ".arpa.zst", ".arpa.xz", ".arpa.bz2")
 _SCORED_TOGETHER = 1 << 10  # texts, by one thread
+_EMBEDDED_TOGETHER = 1 << 20  # bytes of texts, which are sorted by length
 VOCABULARY_ARRAYS, SPELLER_ARRAYS = (
     "vocabulary.",
     "speller.",
@@ -183,6 +186,44 @@ class Model:
             lambda texts: priced_documents(self.language_model, self.speller, self.tokenizer.encode_texts(texts)),
             progress,
         )
+
+    @property
+    def embedder(self) -> Embedder:
+        """What gives vectors to tokens. Raises SettingError where the model is no network."""
+        self._check_file()
+        embedder = self._language_model
+        if not FAMILIES[self.family].embeds:
+            raise SettingError(f"a model of family {self.family!r} has no vectors; networks do")
+        return cast("Embedder", embedder)
+
+    def embed(
+        self, texts: Iterable[str], *, layer: int | None = None, pooling: Pooling = "mean"
+    ) -> Float32[ndarray, "texts D"]:
+        """A vector for each text, of a network's. layer, pooling: see `EmbeddingConfig`. Raises SettingError."""
+        found = self.embed_units(texts, EmbeddingConfig(layer=layer, pooling=pooling))
+        return np.concatenate([each.vectors for each in found]) if found else np.empty((0, 0), np.float32)
+
+    def embed_units(self, texts: Iterable[str], config: EmbeddingConfig | None = None) -> list[Embedded]:
+        """The vectors of each text's words, or of what the configuration says, by text. Raises SettingError.
+
+        good:  [found] = model.embed_units(["the bank of the river"]); found.units, found.vectors
+        """
+        config, texts = config or EmbeddingConfig(unit="word"), _several(texts)
+        parts = (texts[first : first + _SCORED_TOGETHER] for first in range(0, len(texts), _SCORED_TOGETHER))
+        encoded = (self.tokenizer.encode_texts(part) for part in parts)
+        return [each for some in encoded for each in embedded(self.embedder, self.tokenizer, some, config)]
+
+    def embed_blocks(self, blocks: Iterable[Block], config: EmbeddingConfig) -> Iterator[Embedded]:
+        """As `embed_units`, of the documents of blocks as they come. Raises SettingError, MarkerError."""
+        for piece in (piece for block in blocks for piece in block.pieces(_EMBEDDED_TOGETHER)):
+            yield from embedded(self.embedder, self.tokenizer, self.tokenizer.encode_block(piece), config)
+
+    def embed_vocabulary(self) -> Iterator[Embedded]:
+        """The tokens of the vocabulary, each a text of its own, with their vectors in no context; as `embed_units`."""
+        vectors = self.embedder.static_vectors()
+        for number, token in enumerate(self.tokenizer.vocabulary.tokens()):
+            text = token.decode("utf-8", "replace")
+            yield Embedded(text, [(0, len(text))], vectors[number : number + 1])
 
     def next(self, prompt: str = "", top: int = 10) -> list[tuple[str, float]]:
         """The likeliest next tokens after a prompt with their probabilities, none of them zero. Raises SettingError."""

@@ -100,6 +100,23 @@ class LanguageModel(Scorer, Protocol[State]):
         """Copies, repeats or drops rows; the given state stays usable."""
 
 
+class Embedder(Protocol):
+    """What gives vectors to tokens: any network, a language model or not."""
+
+    def vectors(
+        self, sequences: Sequence[Int32[ndarray, " tokens"]], layer: int | None = None
+    ) -> list[Float32[ndarray, "tokens D"]]:
+        """A vector for each token of each sequence, in its context.
+
+        sequences: ids without markers. layer: 0: of the tokens alone, whatever stands around them; from 1 on: what that
+        layer gives; None: the last. Raises SettingError where there is no such layer, or an id is outside the
+        vocabulary.
+        """
+
+    def static_vectors(self) -> Float32[ndarray, "vocab D"]:
+        """What layer 0 has for each token of the vocabulary."""
+
+
 def top_of(
     log_probs: Float32[ndarray, "rows vocab"], k: int
 ) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:

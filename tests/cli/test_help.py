@@ -50,6 +50,10 @@ VERBS = {
     "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
     "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--tokenizer", "--markers", "--ends", "--json"} | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--tokenizer", "--markers", "--json"} | READING,
+    "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--words", "--tokens", "--vocabulary", "--markers"}
+    | {"--overwrite"}
+    | READING,
+    "nearest": {"MODEL", "SENTENCE", "TEXT", "--top", "--layer", "--pooling", "--markers", "--json"} | READING,
     "next": {"MODEL", "PROMPT", "--top", "--tokenizer", "--markers", "--json"},
     "generate": {"MODEL", "PROMPT", "--number", "--seed", "--stream", "--tree", "--tokenizer", "--markers", "--json"}
     | {"--max-tokens", "--min-tokens", "--begin", "--stop", "--allow", "--ban", "--no-repeat", "--unknown"}

@@ -16,11 +16,13 @@ from chainrule.cli.compare import compare
 from chainrule.cli.complete import complete
 from chainrule.cli.convert import convert
 from chainrule.cli.count import count
+from chainrule.cli.embed import embed
 from chainrule.cli.evaluate import evaluate
 from chainrule.cli.filter import filter_texts
 from chainrule.cli.generate import generate
 from chainrule.cli.lmplz import lmplz
 from chainrule.cli.mix import mix
+from chainrule.cli.nearest import nearest_words
 from chainrule.cli.next import next_tokens
 from chainrule.cli.noise import noise
 from chainrule.cli.prune import prune
@@ -52,6 +54,8 @@ app.command(score, name="score")
 app.command(next_tokens, name="next")
 app.command(generate, name="generate")
 app.command(complete, name="complete")
+app.command(embed, name="embed")
+app.command(nearest_words, name="nearest")
 app.command(compare, name="compare")
 app.command(filter_texts, name="filter")
 app.command(rescore, name="rescore")

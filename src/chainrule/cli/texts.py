@@ -137,14 +137,15 @@ def note_mix(source: Source) -> None:
         note(f"{names}: {taken:,} of {of:,} documents, {text['bytes']:,} bytes, a share of {text['share']}")
 
 
-def check_text_target(path: Path, source: Corpus, *, overwrite: bool) -> None:
-    """Asked before the work: whether a text may be written there. Raises OutputError."""
+def check_text_target(path: Path, source: Corpus | None, *, overwrite: bool) -> None:
+    """Asked before the work: whether a file may be written there. source: what is to be read. Raises OutputError."""
     from chainrule.files import check_writable
 
     if path.is_dir():
         raise OutputError(f"{path}: this is a folder; name a file")
     if path.exists():
-        if any(path.samefile(file) for files in source.files for file in files if file != "-"):
+        files = [] if source is None else [file for files in source.files for file in files if file != "-"]
+        if any(path.samefile(file) for file in files):
             raise OutputError(f"{path}: is what is to be read; choose another name")
         if not overwrite:
             raise OutputError(f"{path}: exists already; say --overwrite to replace it, or choose another name")

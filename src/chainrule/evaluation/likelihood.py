@@ -22,10 +22,10 @@ from chainrule.evaluation.breakdown import GROUPS, Breakdown
 from chainrule.evaluation.pricing import priced, priced_stream
 from chainrule.evaluation.resampling import Documents, interval
 from chainrule.evaluation.row_sums import RowSums, row_sums
-from chainrule.evaluation.surprisal import is_white
 from chainrule.progress import Progress, silent
 from chainrule.protocol import END
 from chainrule.text.tokenizer import documents_of
+from chainrule.text.words import is_white
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

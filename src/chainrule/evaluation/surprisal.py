@@ -2,9 +2,7 @@
 
 Every token's price goes to one place, so the units of a document add up to the document:
 
-    words       runs of anything but ASCII white space. A token belongs to the word that its last visible byte is in, so
-                white space at its front belongs to the next word; one of white space alone belongs to the word behind.
-                A token that spans several words is charged to the last of them.
+    words       as `chainrule.text.words` cuts them and says which token belongs to which.
     characters  code points. A token's price is shared evenly among its bytes and those of the white space before it, so
                 it is exact where a token is a character or a byte, and no more than a picture of it elsewhere.
 
@@ -19,9 +17,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from chainrule.protocol import END
+from chainrule.text.words import words_of
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int32, Int64, UInt8
+    from jaxtyping import Bool, Float64, Int32, Int64
     from numpy import ndarray
 
     from chainrule.evaluation.pricing import Prices
@@ -49,37 +48,20 @@ def units(ids: Int32[ndarray, " tokens"], prices: Prices, aligned: Alignment, by
     return _words(ids, prices, aligned) if by == "words" else _characters(ids, prices, aligned)
 
 
-def is_white(text: UInt8[ndarray, " bytes"]) -> Bool[ndarray, " bytes"]:
-    """ASCII white space and NUL."""
-    return (text == 32) | ((text >= 9) & (text <= 13)) | (text == 0)
-
-
 def _tokens(ids: Int32[ndarray, " tokens"], prices: Prices, aligned: Alignment) -> Units:
     documents = np.concatenate([[0], np.flatnonzero(ids == END) + 1])
     return Units(aligned.starts, aligned.stops, prices.closed, prices.total, prices.unknown, documents)
 
 
 def _words(ids: Int32[ndarray, " tokens"], prices: Prices, aligned: Alignment) -> Units:
-    text = aligned.text
-    visible = ~is_white(text)
-    edges = np.flatnonzero(np.diff(visible.astype(np.int8), prepend=0, append=0))
-    ends = aligned.stops[ids == END] - 1
-    starts, stops = np.concatenate([edges[::2], ends]), np.concatenate([edges[1::2], ends + 1])
-    order = np.argsort(starts, kind="stable")
-    starts, stops = starts[order], stops[order]
-    last_visible = np.maximum.accumulate(np.where(visible, np.arange(text.size), -1))
-    last = last_visible[np.maximum(aligned.stops - 1, 0)]
-    inside = last >= aligned.starts
-    owner = np.where(
-        inside, np.searchsorted(starts, last, side="right") - 1, np.searchsorted(starts, aligned.starts, side="left")
-    )
+    words = words_of(ids, aligned)
 
     def summed(values: Float64[ndarray, " tokens"]) -> Float64[ndarray, " units"]:
-        return np.bincount(owner, weights=values, minlength=starts.size)
+        return np.bincount(words.of_tokens, weights=values, minlength=words.starts.size)
 
-    documents = np.concatenate([[0], np.searchsorted(starts, ends) + 1])
     unknown = summed(prices.unknown.astype(np.float64)) > 0
-    return Units(starts, stops, summed(prices.closed), summed(prices.total), unknown, documents)
+    closed, total = summed(prices.closed), summed(prices.total)
+    return Units(words.starts, words.stops, closed, total, unknown, words.documents)
 
 
 def _characters(ids: Int32[ndarray, " tokens"], prices: Prices, aligned: Alignment) -> Units:

@@ -16,6 +16,7 @@ from torch import Tensor
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural import states
 from chainrule.neural.scoring import WARM_UP, batches_of, padded, pieces_of, stride, window_start
+from chainrule.neural.vectors import static_vectors, token_vectors
 from chainrule.protocol import (
     END,
     NAN_FOUND,
@@ -209,6 +210,14 @@ class NeuralModel:
         found = log_probs[rows, tokens].cpu().numpy()
         check_log_probs(found)
         return found, tokens.to(torch.int32).cpu().numpy()
+
+    def vectors(self, sequences: Sequence[Tokens], layer: int | None = None) -> list[Float32[ndarray, "tokens D"]]:
+        """As `Embedder.vectors`."""
+        return token_vectors(self.network, sequences, layer)
+
+    def static_vectors(self) -> Float32[ndarray, "vocab D"]:
+        """As `Embedder.static_vectors`."""
+        return static_vectors(self.network)
 
     def _score(
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool, unknown: bool

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.network import Memory
     from chainrule.neural.layers import Embedding
@@ -42,6 +44,12 @@ class Encoder(Protocol):
 
         state: what `start` or this gave; it is used up. starts: (B, T), True where a row forgets what it has read and
         begins anew at that place; the borders of packed documents, and what is left of a row's beginning.
+        """
+
+    def hidden_layers(self, x: Tensor, starts: Tensor | None = None) -> Iterator[Tensor]:
+        """What each layer gives, from the first on, to rows that are read from their beginning: (B, T, D) each.
+
+        The last one is what a call gives. x, starts: as for that; nothing is dropped out.
         """
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WARM_UP = 512  # inputs that a recurrent network reads before the piece of a long stream that it scores
 _SCORED = 4096  # the least that it scores then
 _ROWS = 64  # and the most pieces
-_TOGETHER = 1 << 14  # tokens in a batch
+TOGETHER = 1 << 14  # tokens in a batch
 
 
 class Piece(NamedTuple):
@@ -72,13 +72,13 @@ def _row_pieces(row: int, length: int, encoder: Encoder, warm_up: int | None) ->
         yield Piece(row, max(0, first - early), first, min(first + size, length))
 
 
-def batches_of(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
-    """Pieces of about the same length together, the longest first."""
+def batches_of(pieces: Sequence[Piece], together: int = TOGETHER) -> Iterator[list[Piece]]:
+    """Pieces of about the same length together, the longest first. together: tokens in a batch, at most."""
     batch: list[Piece] = []
     longest = 0
     for piece in sorted(pieces, key=lambda piece: piece.begin - piece.end):
         longest = longest or piece.end - piece.begin
-        if batch and (len(batch) + 1) * longest > _TOGETHER:
+        if batch and (len(batch) + 1) * longest > together:
             yield batch
             batch, longest = [], piece.end - piece.begin
         batch.append(piece)

@@ -15,6 +15,8 @@ from chainrule.neural.layers import hidden_layers
 from chainrule.neural.windows import begins_of, forgotten
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from chainrule.neural.config import BagConfig
     from chainrule.neural.states import State
 
@@ -45,6 +47,10 @@ class Bag(nn.Module):
         past = self.start(len(x)) if state is None else cast(Tensor, state)
         totals, past = self._totals(F.pad(x, (0, 1), value=1.0), past, starts)
         return self.layers(totals[..., :-1] / totals[..., -1:]), past
+
+    def hidden_layers(self, x: Tensor, starts: Tensor | None = None) -> Iterator[Tensor]:
+        """As `Encoder.hidden_layers`: all of it is one."""
+        yield self(x, None, starts)[0]
 
     def _totals(self, x: Tensor, past: Tensor, starts: Tensor | None) -> tuple[Tensor, Tensor]:
         """Of each place's bag: (B, T, E + 1); and the past to go on from. x, past: with the ones."""

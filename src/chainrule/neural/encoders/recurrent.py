@@ -15,6 +15,8 @@ from torch.func import functional_call
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from chainrule.neural.config import RecurrentConfig
     from chainrule.neural.config.recurrent import Cell
     from chainrule.neural.states import State
@@ -54,11 +56,20 @@ class Recurrent(nn.Module):
             starts = None
         after = []
         for layer, layer_state, dropout in zip(self.layers, before, self.dropouts, strict=True):
-            given = self._dropped(x, dropout)
-            found, last = self._run(layer, given, layer_state, starts)
-            x = found + given if self.residual and found.shape == given.shape else found
+            x, last = self._read(layer, self._dropped(x, dropout), layer_state, starts)
             after.append(last)
         return self._dropped(x, self.output_dropout), tuple(after)
+
+    def hidden_layers(self, x: Tensor, starts: Tensor | None = None) -> Iterator[Tensor]:
+        """As `Encoder.hidden_layers`."""
+        for layer, before in zip(self.layers, self.start(len(x)), strict=True):
+            x, _ = self._read(layer, x, before, starts)
+            yield x
+
+    def _read(self, layer: nn.Module, x: Tensor, state: LayerState, starts: Tensor | None) -> tuple[Tensor, LayerState]:
+        """As `_run`, with what goes in added, where it is."""
+        found, last = self._run(layer, x, state, starts)
+        return found + x if self.residual and found.shape == x.shape else found, last
 
     def _run(self, layer: nn.Module, x: Tensor, state: LayerState, starts: Tensor | None) -> tuple[Tensor, LayerState]:
         """A layer over all times: (B, T, D) -> (B, T, D) and the state after the last."""

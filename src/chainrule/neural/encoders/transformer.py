@@ -18,6 +18,8 @@ from chainrule.neural.layers import FeedForward, initialise, norm
 from chainrule.neural.positions import ALiBi, Learned, Relative, Rotary, Sinusoidal, Turn, turned
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from chainrule.neural.config import TransformerConfig
     from chainrule.neural.states import State
 
@@ -141,15 +143,25 @@ class Transformer(nn.Module):
         assert isinstance(state, Cache)
         return self._read_on(x, state, starts)
 
+    def hidden_layers(self, x: Tensor, starts: Tensor | None = None) -> Iterator[Tensor]:
+        """As `Encoder.hidden_layers`; the last one is normalised, as `forward` gives it."""
+        x, sight, turn = self._prepared(x, *self._places_and_sight(x, starts))
+        for layer, block in enumerate(self.blocks):
+            x = block(x, sight, turn, None, layer)
+            yield x if self.norm is None or layer + 1 < self.layers else self.norm(x)
+
     def _read(self, x: Tensor, starts: Tensor | None) -> Tensor:
+        return self._through(x, *self._places_and_sight(x, starts), None)
+
+    def _places_and_sight(self, x: Tensor, starts: Tensor | None) -> tuple[Tensor, Sight]:
+        """Of rows that are read from their beginning."""
         length = x.shape[1]
         columns = torch.arange(length, device=x.device)
         documents = None if starts is None else starts.cumsum(1)
         places = columns[None]
         if starts is not None:
             places = columns - torch.where(starts, columns, 0).cummax(1).values
-        sight = causal_sight(length, x.device, window=self.window, bias=self.bias, documents=documents)
-        return self._through(x, places, sight, None)
+        return places, causal_sight(length, x.device, window=self.window, bias=self.bias, documents=documents)
 
     def _read_on(self, x: Tensor, cache: Cache, starts: Tensor | None) -> tuple[Tensor, Cache]:
         length = x.shape[1]
@@ -176,16 +188,20 @@ class Transformer(nn.Module):
         return self._through(x, places, sight, cache), cache
 
     def _through(self, x: Tensor, places: Tensor, sight: Sight, cache: Cache | None) -> Tensor:
+        x, sight, turn = self._prepared(x, places, sight)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, sight, turn, cache, layer)
+        return x if self.norm is None else self.norm(x)
+
+    def _prepared(self, x: Tensor, places: Tensor, sight: Sight) -> tuple[Tensor, Sight, Turn | None]:
+        """What the first block is given."""
         if self.places is not None:
             x = x + self.places(places).to(x.dtype)
         if self.dropout:
             x = F.dropout(x, self.dropout, self.training)
         if sight.mask is not None and sight.mask.is_floating_point():
             sight = sight._replace(mask=sight.mask.to(x.dtype))
-        turn = None if self.rotary is None else self.rotary(places, x)
-        for layer, block in enumerate(self.blocks):
-            x = block(x, sight, turn, cache, layer)
-        return x if self.norm is None else self.norm(x)
+        return x, sight, None if self.rotary is None else self.rotary(places, x)
 
     def _halved(self, cache: Cache) -> Cache:
         """Rows that are full keep the younger half of what they have read, which they read again by itself."""

@@ -1,0 +1,107 @@
+"""chainrule embed MODEL [TEXT]: a network's vectors of texts, words or tokens, to a NumPy file or as JSON lines."""
+
+from __future__ import annotations
+
+import json as json_library
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.cli.arguments import ModelMarkerRule, Overwrite, TextFile, WholeNumber
+from chainrule.cli.models import opened
+from chainrule.cli.screen import print_json, progress
+from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_repairs
+from chainrule.embedding_config import EmbeddingConfig, Pooling, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from chainrule.embedding import Embedded
+
+_DIGITS = 6  # behind the point, of numbers in JSON
+
+NetworkPath = Annotated[Path, Parameter(help="The model folder of a network.")]
+Layer = Annotated[
+    int | None,
+    WholeNumber,
+    Parameter(help="0: the vectors of tokens alone; 1 and on: what that layer gives; by default the last."),
+]
+Pool = Annotated[Pooling, Parameter(help="How the vectors of several tokens become one.")]
+
+
+def embed(
+    model: NetworkPath,
+    text: TextFile = "-",
+    /,
+    *,
+    output: Annotated[
+        Path | None,
+        Parameter(name=("--output", "-o"), help="A .npy file, a row a vector, or .jsonl; by default JSON lines."),
+    ] = None,
+    layer: Layer = None,
+    pooling: Pool = "mean",
+    words: Annotated[bool, Parameter(negative=(), help="A vector for each word, not for each text.")] = False,
+    tokens: Annotated[bool, Parameter(negative=(), help="A vector for each token, a word or a piece of one.")] = False,
+    vocabulary: Annotated[
+        bool, Parameter(negative=(), help="The vectors of the vocabulary's tokens, in no context; no text is read.")
+    ] = False,
+    markers: ModelMarkerRule = None,
+    reading: TextOptions = AS_USUAL,
+    overwrite: Overwrite = False,
+) -> None:
+    """Vectors of texts, or of their words or tokens, in context.
+
+    A network that reads from left to right gives a token what it knows after
+    reading it; one that is two-sided has seen the whole text.
+
+    The rows of a .npy file are in the order of the texts; with --words and
+    --tokens, in that of the lines of chainrule score, but for those of </s>.
+    """
+    if words + tokens + vocabulary > 1:
+        raise CycloptsError(msg="Choose one of --words, --tokens and --vocabulary.")
+    unit: Unit = "word" if words else "token" if tokens else "text"
+    source = None if vocabulary else reading.corpus(text)
+    if output is not None:
+        _check_target(output)
+        check_text_target(output, source, overwrite=overwrite)
+    with progress() as told:
+        opened_model = opened(model, None, markers, told)
+        if source is None:
+            records: Iterable[Embedded] = opened_model.embed_vocabulary()
+        else:
+            config = EmbeddingConfig(unit=unit, layer=layer, pooling=pooling)
+            records = opened_model.embed_blocks(source.blocks(told, "embedding"), config)
+        _write(records, output, unit)
+    if source is not None:
+        note_repairs(source)
+
+
+def _check_target(output: Path) -> None:
+    """Raises CycloptsError."""
+    if output.suffix not in (".npy", ".jsonl"):
+        raise CycloptsError(msg=f"-o takes a name that ends in .npy or .jsonl, not {output.name}.")
+
+
+def _write(records: Iterable[Embedded], output: Path | None, unit: Unit) -> None:
+    """Raises OutputError."""
+    from chainrule.embedding import write_rows
+    from chainrule.files import replaced
+
+    if output is None:
+        for record in records:
+            print_json(_as_json(record, unit))
+        return
+    with replaced(output) as file:
+        if output.suffix == ".jsonl":
+            for record in records:
+                file.write(json_library.dumps(_as_json(record, unit), ensure_ascii=False).encode() + b"\n")
+        else:
+            write_rows(file, (record.vectors for record in records))
+
+
+def _as_json(record: Embedded, unit: Unit) -> dict[str, Any]:
+    rows = record.vectors.round(_DIGITS).tolist()
+    if unit == "text":
+        return {"text": record.text, "vector": rows[0]}
+    return {"text": record.text, f"{unit}s": record.units, "vectors": rows}

@@ -1,0 +1,20 @@
+"""Which vectors of a text are wanted; free of NumPy, so that help and completion are quick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Unit = Literal["text", "word", "token"]
+Pooling = Literal["mean", "max", "first", "last"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingConfig:
+    """unit: what gets a vector: a text, a word, as `chainrule score --words` cuts them, or a token. layer: 0: of the
+    tokens alone; from 1 on: that layer's; None: the last. pooling: how the vectors of a unit's tokens become one.
+    """
+
+    unit: Unit = "text"
+    layer: int | None = None
+    pooling: Pooling = "mean"

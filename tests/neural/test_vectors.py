@@ -1,0 +1,47 @@
+"""Vectors of tokens: against one state after the other, and layer by layer against what the network gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from random_networks import DOCUMENT_NETWORKS, STREAM_NETWORKS, random_model
+
+from chainrule.errors import SettingError
+from chainrule.protocol import END
+
+NETWORKS = {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}
+TEXTS = [
+    np.random.default_rng(length).integers(3, 29, length).astype(np.int32) for length in (4, 0, 1, 23, 4, 9)
+]  # longer than most contexts
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_token_has_the_vector_of_the_state_after_it(name: str) -> None:
+    model = random_model(NETWORKS[name])
+    for text, vectors in zip(TEXTS, model.vectors(TEXTS), strict=True):
+        assert vectors.shape == (len(text), model.network.causal.width)
+        for place in range(len(text)):
+            expected = model.start([text[: place + 1]]).next.hidden[0]
+            np.testing.assert_allclose(vectors[place], expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_layers_are_numbered_from_the_vectors_of_tokens_alone(name: str) -> None:
+    model = random_model(NETWORKS[name])
+    text = TEXTS[0]
+    static, last = model.static_vectors(), model.vectors([text])[0]
+    assert np.array_equal(model.vectors([text], 0)[0], static[text])
+    embedded = model.network.embedding(torch.tensor([[END, *text.tolist()]]))
+    if model.network.causal.context is None or model.network.causal.context > len(text):
+        for number, hidden in enumerate(model.network.causal.hidden_layers(embedded), 1):
+            found = model.vectors([text], number)[0]
+            np.testing.assert_allclose(found, hidden[0, 1:].detach(), rtol=0, atol=1e-5)
+        np.testing.assert_array_equal(found, last)
+    with pytest.raises(SettingError, match="there is no layer 9; expected 0, the vectors of tokens alone, to"):
+        model.vectors([text], 9)
+
+
+def test_an_id_outside_the_vocabulary_is_refused() -> None:
+    with pytest.raises(SettingError, match="there is no token 29"):
+        random_model(NETWORKS["LSTM, tied"]).vectors([np.array([29], np.int32)])
