@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from chainrule.neural.windows import side_by_side
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from chainrule.neural.config import BilinearConfig
     from chainrule.neural.states import State
 
@@ -45,3 +47,7 @@ class Bilinear(nn.Module):
         if self.diagonals is not None:
             seen = seen * self.diagonals
         return seen.view(*x.shape[:2], self.window, self.width).sum(2), past
+
+    def hidden_layers(self, x: Tensor, starts: Tensor | None = None) -> Iterator[Tensor]:
+        """As `Encoder.hidden_layers`: all of it is one."""
+        yield self(x, None, starts)[0]

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from chainrule.neural.windows import side_by_side
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from chainrule.neural.config import ConvolutionConfig
     from chainrule.neural.config.convolution import Gate
     from chainrule.neural.states import State
@@ -60,6 +62,12 @@ class Convolution(nn.Module):
             x, past = layer(x, past, starts)
             after.append(past)
         return self.norm(x), tuple(after)
+
+    def hidden_layers(self, x: Tensor, starts: Tensor | None = None) -> Iterator[Tensor]:
+        """As `Encoder.hidden_layers`; the last one is normalised, as `forward` gives it."""
+        for number, (layer, past) in enumerate(zip(self.layers, self.start(len(x)), strict=True), 1):
+            x, _ = layer(x, past, starts)
+            yield self.norm(x) if number == len(self.layers) else x
 
 
 def gated(x: Tensor, kind: Gate) -> Tensor:

@@ -14,6 +14,8 @@ from chainrule.neural.layers import hidden_layers
 from chainrule.neural.windows import side_by_side
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from chainrule.neural.config import FeedforwardConfig
     from chainrule.neural.states import State
 
@@ -44,3 +46,7 @@ class Feedforward(nn.Module):
         seen, past = side_by_side(x, past, starts, self.window)  # (B, T, n E)
         hidden = self.layers(seen)
         return torch.cat((hidden, seen), -1) if self.direct else hidden, past
+
+    def hidden_layers(self, x: Tensor, starts: Tensor | None = None) -> Iterator[Tensor]:
+        """As `Encoder.hidden_layers`: all of it is one."""
+        yield self(x, None, starts)[0]
