@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import platform
 import sys
 import time
@@ -28,11 +29,11 @@ from chainrule.text.learning import Tokenized, limited, prepared
 from chainrule.text.splitters import SEPARATORS
 from chainrule.text.tokenizer import encoded_stream
 from chainrule.text.tokenizer_config import TokenizerConfig
-from chainrule.training.config import Run, TrainingConfig
+from chainrule.text.vectors import read_vectors
+from chainrule.training.config import Beginning, Run, TrainingConfig
 from chainrule.training.reports import Told, nobody
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Sequence
     from typing import BinaryIO
 
@@ -65,6 +66,8 @@ def train(
     told: Told = nobody,
     progress: Progress = silent,
     tune: Source | Paths | None = None,
+    vectors: str | os.PathLike[str] | None = None,
+    fixed_vectors: bool = False,
 ) -> Model:
     """Trains a model on a text, a line a document.
 
@@ -75,7 +78,8 @@ def train(
 
     The rest is for networks. training: for how long, and how. validation: a text to choose the best weights by; by
     default the end of the first one. folder: where checkpoints and log.jsonl go. resume: go on from the checkpoint in
-    it. overwrite: begin anew where there is one. told: is given a Report now and then.
+    it. overwrite: begin anew where there is one. told: is given a Report now and then. vectors: a file of word2vec or
+    GloVe, for the vectors of tokens to begin as; fixed_vectors: and to stay as.
     Raises TextError, EstimationError, SettingError, OutputError, ModelFormatError; KeyboardInterrupt, with what to do
     to go on, where the training of a network is interrupted.
 
@@ -96,8 +100,12 @@ def train(
     began = time.perf_counter()
     tokenizer = as_config(tokenizer)
     in_steps = FAMILIES[family].in_steps
-    if not in_steps and (training, validation, folder, resume) != (None, None, None, False):
-        raise SettingError(f"a model of family {family} is counted; training, validation and folder are for networks")
+    if not in_steps and (training, validation, folder, resume, vectors) != (None, None, None, False, None):
+        raise SettingError(
+            f"a model of family {family} is counted; training, validation, folder and vectors are for networks"
+        )
+    if fixed_vectors and vectors is None:
+        raise SettingError("there are no vectors to be fixed; name a file of them, or let them be learnt")
     if resume and overwrite:
         raise SettingError("resume goes on with a run and overwrite begins anew; say one of them")
     folder = None if folder is None else Path(folder)
@@ -106,13 +114,16 @@ def train(
             source, tokenizer, markers, progress, lambda n: check_text_fits(n, FAMILIES[family].token_bytes), file
         )
     speller_learnt = cache(started(lambda: learnt_speller(learner, stream, config, left_out)))
-    learnt_from, kept = stream, None
+    learnt_from, kept, beginning = stream, None, None
     if in_steps:
         training = training or TrainingConfig()
         if validation is None:
             learnt_from, kept = kept_for_validation(learner, stream, training, left_out, speller_learnt)
         else:
             kept = validated_on(as_source(validation), learner, training, speller_learnt, progress)
+        if vectors is not None:
+            found = read_vectors(os.fspath(vectors), learner.vocabulary.tokens(), progress)
+            beginning = Beginning(found, fixed_vectors)
         learn = partial(
             FAMILIES[family].train,
             run=Run(
@@ -121,7 +132,13 @@ def train(
                 folder=folder,
                 resume=resume,
                 overwrite=overwrite,
-                origin={"family": family, "tokenizer": learner.name, "normalise": list(learner.normaliser.steps)},
+                origin={
+                    "family": family,
+                    "tokenizer": learner.name,
+                    "normalise": list(learner.normaliser.steps),
+                    "vectors": None if beginning is None else beginning.name,
+                },
+                beginning=beginning,
                 told=told,
             ),
         )
@@ -138,6 +155,7 @@ def train(
         "seconds": time.perf_counter() - began,
         "tokenizer": {name: value for name, value in asdict(tokenizer).items() if value != getattr(_DEFAULT, name)},
         **_data_record(source, stream),
+        **({} if beginning is None else {"vectors": beginning.name}),
         "unseen_types": speller.unseen_types,
         **learnt,
     }

@@ -12,6 +12,7 @@ from random_networks import MODERN, random_model
 from chainrule.embedding_config import EmbeddingConfig
 from chainrule.model import Model
 from chainrule.text.tokenizer import Tokenizer
+from chainrule.text.vectors import read_vectors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,6 +66,12 @@ def test_the_vocabulary_has_a_row_for_each_token(chainrule, model: Model, networ
     np.testing.assert_allclose([record["vector"] for record in records], model.embedder.static_vectors(), atol=1e-6)
 
 
+def test_the_vocabulary_is_written_as_word2vec_does(chainrule, model: Model, network: Path, tmp_path: Path) -> None:
+    assert chainrule("embed", network, "--vocabulary", "-o", tmp_path / "v.vec").status == 0
+    found = read_vectors(str(tmp_path / "v.vec"), model.tokenizer.vocabulary.tokens())
+    np.testing.assert_array_equal(found.rows[np.argsort(found.ids)], model.embedder.static_vectors())
+
+
 def test_the_nearest_word_of_a_text_is_itself_in_the_same_sentence(chainrule, network: Path, text: Path) -> None:
     lines = chainrule("nearest", network, "the [bank] of the river", text, "--top", 3).lines
     assert lines[0] == "1.0000\tthe [bank] of the river"
@@ -78,6 +85,8 @@ def test_the_nearest_word_of_a_text_is_itself_in_the_same_sentence(chainrule, ne
     [
         ("embed NETWORK TEXT --words --tokens", 2, "Choose one of --words"),
         ("embed NETWORK TEXT -o vectors.txt", 2, "-o takes a name that ends in .npy or .jsonl"),
+        ("embed NETWORK TEXT -o vectors.vec", 2, "-o takes a name that ends in .npy or .jsonl"),
+        ("embed NETWORK --vocabulary -o vectors.txt", 2, "-o takes a name that ends in .npy, .jsonl or .vec"),
         ("embed NETWORK TEXT --layer 8", 1, "there is no layer 8"),
         ("embed NETWORK TEXT --pooling sum", 2, "--pooling"),
         ("embed NETWORK missing.txt", 1, "missing.txt"),

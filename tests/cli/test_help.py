@@ -24,7 +24,11 @@ def flag(name: str) -> str:
 MIXING = {"--mix", "--mix-seed"}
 READING = {"--document", "--field", "--encoding-errors", "--suffixes"}  # of all verbs that take texts
 TOKENIZER = {"--tokenizer", "--normalise", "--vocabulary", "--vocabulary-size", "--vocabulary-min-count", "--markers"}
-NETWORK = {"--output", "--valid", "--resume", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING
+NETWORK = (
+    {"--output", "--valid", "--resume", "--vectors", "--fixed-vectors", *TOKENIZER, "--overwrite", "--json"}
+    | READING
+    | MIXING
+)
 TRAINING = {flag(each.name) for each in fields(TrainingConfig)}
 VERBS = {
     **{

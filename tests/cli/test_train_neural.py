@@ -219,3 +219,26 @@ def test_a_report_in_one_line() -> None:
         "step 1,200 of 2,000  loss 1.8344  validation 1.8860, 2.7209 bits per byte *  81,000 tokens/s  34% of peak  "
         "rate 0.520  0.21 GB  0:41 left"
     )
+
+
+def test_a_network_begins_with_vectors_of_a_file(chainrule, corpus: Path, tmp_path: Path) -> None:
+    given = [value for value in QUICK if value not in ("--tokenizer", "character")]
+    vectors, lm = tmp_path / "glove.txt", tmp_path / "lm"
+    first, second, *_ = corpus.read_text().split()
+    vectors.write_text(f"{first} {'0.5 ' * 16}\n{second} {'1 ' * 16}\nzyzzyva {'2 ' * 16}\n")
+    begin = ["train", "feedforward", corpus, "-o", lm, *given, "--vectors", vectors]
+    result = chainrule(*begin, "--fixed-vectors")
+    assert result.status == 0, result.err
+    assert f"note: {vectors} has " in result.err
+    model = package.load(lm)
+    row = model.embedder.static_vectors()[model.tokenizer.vocabulary.id_of(first)]
+    assert row.tolist() == [0.5] * 16
+    assert model.record["vectors"] == f"{vectors}, fixed"
+    assert chainrule(*begin, "--fixed-vectors", "--resume").status == 0
+    assert f"vectors was {vectors}, fixed and is {vectors}" in chainrule(*begin, "--resume").error
+    assert "no vectors to be fixed" in chainrule(*begin[:-2], "--fixed-vectors", "--overwrite").error
+    vectors.write_text(f"{first} 1 2 3\n")
+    wrong = chainrule(*begin, "--overwrite")
+    assert wrong.status == 1
+    assert "its vectors have 3 numbers, those of the network 16; say --embedding-width 3" in wrong.error
+    assert "missing.txt: cannot be read" in chainrule(*begin[:-1], tmp_path / "missing.txt", "--overwrite").error

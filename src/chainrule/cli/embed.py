@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from chainrule.embedding import Embedded
+    from chainrule.model import Model
+    from chainrule.progress import Progress
 
 _DIGITS = 6  # behind the point, of numbers in JSON
 
@@ -37,7 +39,10 @@ def embed(
     *,
     output: Annotated[
         Path | None,
-        Parameter(name=("--output", "-o"), help="A .npy file, a row a vector, or .jsonl; by default JSON lines."),
+        Parameter(
+            name=("--output", "-o"),
+            help="A .npy file, a row a vector, or .jsonl, or .vec, as word2vec writes it; by default JSON lines.",
+        ),
     ] = None,
     layer: Layer = None,
     pooling: Pool = "mean",
@@ -63,10 +68,13 @@ def embed(
     unit: Unit = "word" if words else "token" if tokens else "text"
     source = None if vocabulary else reading.corpus(text)
     if output is not None:
-        _check_target(output)
+        _check_target(output, vocabulary=vocabulary)
         check_text_target(output, source, overwrite=overwrite)
     with progress() as told:
         opened_model = opened(model, None, markers, told)
+        if output is not None and output.suffix == ".vec":
+            _write_vocabulary(opened_model, output, told)
+            return
         if source is None:
             records: Iterable[Embedded] = opened_model.embed_vocabulary()
         else:
@@ -77,10 +85,19 @@ def embed(
         note_repairs(source)
 
 
-def _check_target(output: Path) -> None:
+def _check_target(output: Path, *, vocabulary: bool) -> None:
     """Raises CycloptsError."""
-    if output.suffix not in (".npy", ".jsonl"):
-        raise CycloptsError(msg=f"-o takes a name that ends in .npy or .jsonl, not {output.name}.")
+    suffixes = (".npy", ".jsonl", ".vec") if vocabulary else (".npy", ".jsonl")
+    if output.suffix not in suffixes:
+        *others, last = suffixes
+        raise CycloptsError(msg=f"-o takes a name that ends in {', '.join(others)} or {last}, not {output.name}.")
+
+
+def _write_vocabulary(model: Model, output: Path, told: Progress) -> None:
+    """Raises OutputError, SettingError."""
+    from chainrule.text.vectors import write_vectors
+
+    write_vectors(output, model.tokenizer.vocabulary.tokens(), model.embedder.static_vectors(), told)
 
 
 def _write(records: Iterable[Embedded], output: Path | None, unit: Unit) -> None:

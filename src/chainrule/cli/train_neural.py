@@ -6,7 +6,7 @@ The flags are the fields of the configurations, with their help; nothing here im
 from __future__ import annotations
 
 import time
-from dataclasses import MISSING, asdict, field, fields, make_dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, make_dataclass
 from functools import partial
 from inspect import getdoc
 from json import dumps, loads
@@ -34,7 +34,7 @@ from chainrule.neural.config import NETWORKS, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
 from chainrule.neural.settings import own_first
 from chainrule.text.tokenizer_config import TokenizerConfig
-from chainrule.training.config import TrainingConfig, differences
+from chainrule.training.config import TrainingConfig, beginning_name, differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,12 +118,40 @@ Resume = Annotated[
 ]
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class VectorOptions:
+    """What the vectors of tokens begin as."""
+
+    vectors: Annotated[
+        str | None,
+        Parameter(
+            help="Word vectors that those of tokens begin as: a file of word2vec, text or binary, or of GloVe, "
+            "also compressed.",
+            allow_leading_hyphen=True,
+            validator=file_or_dash,
+        ),
+    ] = None
+    fixed_vectors: Annotated[
+        bool, Parameter(negative=(), help="The vectors of tokens are not trained, but stay as they begin.")
+    ] = False
+
+    @property
+    def name(self) -> str | None:
+        """As a model's record has it."""
+        return None if self.vectors is None else beginning_name(self.vectors, fixed=self.fixed_vectors)
+
+
+LEARNT = VectorOptions()
+
+
 def transformer(
     *texts: Annotated[TextFiles, Parameter(required=False)],
     output: Output,
     preset: Preset = "modern",
     valid: ValidationFile = None,
     resume: Resume = False,
+    beginning: VectorOptions = LEARNT,
     training: TrainingFlags = AS_RECOMMENDED,
     network: TransformerFlags = PRESET_ALONE,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
@@ -153,6 +181,7 @@ def transformer(
         mixing,
         _given(training),
         resume,
+        beginning,
         overwrite,
         json=json,
     )
@@ -168,6 +197,7 @@ def _verb(config: type[NetworkConfig]) -> Callable[..., None]:
         output: Output,
         valid: ValidationFile = None,
         resume: Resume = False,
+        beginning: VectorOptions = LEARNT,
         training: TrainingFlags = AS_RECOMMENDED,
         network: Any = by_default,
         tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
@@ -188,6 +218,7 @@ def _verb(config: type[NetworkConfig]) -> Callable[..., None]:
             mixing,
             _given(training),
             resume,
+            beginning,
             overwrite,
             json=json,
         )
@@ -217,6 +248,7 @@ def _train(
     mixing: MixOptions,
     training: dict[str, Any],
     resume: bool,
+    beginning: VectorOptions,
     overwrite: bool,
     *,
     json: bool,
@@ -230,7 +262,7 @@ def _train(
         raise SettingError("--resume goes on with a run and --overwrite begins anew; say one of them")
     goes_on = resume and is_unfinished(output)
     if resume and not goes_on and is_model(output):
-        _check_same(output, config, training, source, tokenizer.config())
+        _check_same(output, config, training, source, tokenizer.config(), beginning)
         _say_that_it_has_ended(output, json=json)
         return
     replaces = overwrite or goes_on  # a run that goes on was begun with leave to replace what is there
@@ -250,6 +282,8 @@ def _train(
             overwrite=overwrite,
             told=screen,
             progress=told,
+            vectors=beginning.vectors,
+            fixed_vectors=beginning.fixed_vectors,
         )
         screen.close()
         if not is_first_process():
@@ -277,6 +311,7 @@ def _check_same(
     training: dict[str, Any],
     source: Source,
     tokenizer: TokenizerConfig,
+    beginning: VectorOptions,
 ) -> None:
     """Raises SettingError where the model in the folder came about otherwise, ModelFormatError where it is none."""
     from chainrule.configuration import read_config
@@ -290,6 +325,7 @@ def _check_same(
         found = differences(entry.settings.get("network", {}), settings_of(config))
         said = {name: value for name, value in training.items() if name != "device"}  # the record has the one in use
         found += differences({name: before.get(name) for name in said}, said)
+        found += differences({"vectors": entry.record.get("vectors")}, {"vectors": beginning.name})
         found += _text_differences(entry.record, source, tokenizer)
     if found:
         raise SettingError(

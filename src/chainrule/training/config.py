@@ -12,6 +12,7 @@ from chainrule.training.reports import Told, nobody
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from chainrule.text.vectors import Vectors
     from chainrule.training.validation import Validation
 
 Optimiser = Literal["muon", "adamw", "sgd", "asgd"]
@@ -102,13 +103,30 @@ class TrainingConfig:
             raise SettingError(f"a batch of {self.batch} cannot be gone through in {self.accumulate} equal parts")
 
 
+@dataclass(frozen=True)
+class Beginning:
+    """Vectors of tokens from a file. fixed: they are not trained, nor those of the tokens that were not found."""
+
+    vectors: Vectors
+    fixed: bool
+
+    @property
+    def name(self) -> str:
+        return beginning_name(self.vectors.name, fixed=self.fixed)
+
+
+def beginning_name(file: str, *, fixed: bool) -> str:
+    """As records have it."""
+    return f"{file}, fixed" if fixed else file
+
+
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """What a run needs besides a text and a network's configuration.
 
     folder: where checkpoints and log.jsonl go; without one there are none. resume: go on from the checkpoint there, or
     begin where there is none. overwrite: begin anew where there is one. origin: what the ids came from, which must be
-    the same for a run to go on.
+    the same for a run to go on. beginning: what the vectors of tokens begin as.
     """
 
     training: TrainingConfig = field(default_factory=TrainingConfig)
@@ -117,6 +135,7 @@ class Run:
     resume: bool = False
     overwrite: bool = False
     origin: dict[str, Any] = field(default_factory=dict)
+    beginning: Beginning | None = None
     told: Told = nobody
 
 

@@ -15,6 +15,7 @@ from chainrule.neural.config import settings_of as network_settings
 from chainrule.neural.network import Network
 from chainrule.neural.states import detach
 from chainrule.training.batches import Lanes, Windows, check_long_enough
+from chainrule.training.beginning import begin_with, found_of
 from chainrule.training.forcing import own_guesses
 from chainrule.training.objective import Problem
 from chainrule.training.recipe import recipe_for, settled
@@ -52,7 +53,10 @@ def next_token(
 
     def made() -> Network:
         counts = torch.from_numpy(_counts(stream, vocabulary_size)) if config.output != "full" else None
-        return build(config, vocabulary_size, counts)
+        network = build(config, vocabulary_size, counts)
+        if run.beginning is not None:
+            begin_with(network, run.beginning)
+        return network
 
     return Problem(
         training=training,
@@ -71,6 +75,7 @@ def next_token(
         objective=lambda network, task: NextToken(network, task, stream, validation),
         step=f"{recipe.batch} rows of {config.context} tokens",
         smaller="--batch, --context or --width",
+        note=None if run.beginning is None else found_of(run.beginning, vocabulary_size),
     )
 
 

@@ -80,7 +80,7 @@ class Problem(Generic[N]):
     training: with nothing left open that the family settles. network: the settings; text: what is learnt from, in words
     and digests; both must be the same for a run to go on. build: makes the network, its weights drawn by torch's random
     numbers. matrices: those of its parameters that Muon makes orthogonal. step: how much memory a step takes, in words;
-    smaller: the flags that make it less.
+    smaller: the flags that make it less. note: for people, before the first step.
     """
 
     training: TrainingConfig
@@ -92,3 +92,4 @@ class Problem(Generic[N]):
     objective: Callable[[N, Task], Objective]
     step: str
     smaller: str
+    note: str | None = None

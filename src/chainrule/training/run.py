@@ -90,7 +90,7 @@ class _Running(Generic[N]):
         if processes.number > 1 and resumed is None:  # the same weights everywhere; other random numbers in each
             torch.manual_seed(training.seed + processes.rank)
         self.resumed_at = 0
-        self.note: str | None = None  # for the next report
+        self.note = problem.note  # for the next report
         log_bytes = 0
         if resumed is not None:
             self._check_same(resumed.entry.run)

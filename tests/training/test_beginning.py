@@ -1,0 +1,82 @@
+"""Networks whose vectors of tokens begin as those of a file: kept, trained, and refused where they do not fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from training_runs import QUICK, VOCABULARY, numbers, trained
+
+from chainrule.errors import SettingError
+from chainrule.neural.config import FeedforwardConfig, NetworkConfig, TransformerConfig
+from chainrule.text.vectors import Vectors
+from chainrule.training.config import Beginning
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FEEDFORWARD = FeedforwardConfig(width=12, embedding_width=5, window=2, context=6)
+IDS = np.array([7, 2, 3])
+
+
+def beginning(width: int = 5, *, fixed: bool) -> Beginning:
+    rows = np.random.default_rng(3).normal(0, 4, (len(IDS), width)).astype(np.float32)
+    return Beginning(Vectors("glove.txt", IDS, rows), fixed)
+
+
+@pytest.mark.parametrize(
+    "config", [FEEDFORWARD, replace(FEEDFORWARD, tied=True), TransformerConfig(layers=1, width=8, heads=2, context=6)]
+)
+def test_fixed_vectors_stay_and_others_are_trained(config: NetworkConfig) -> None:
+    fixed, free = (beginning(config.input_width, fixed=each) for each in (True, False))
+    network, _, told = trained(config, beginning=fixed)
+    weight = network.embedding.weight.detach()
+    np.testing.assert_array_equal(weight[IDS], fixed.vectors.rows)
+    others = np.setdiff1d(np.arange(VOCABULARY), IDS)
+    assert 1 < float(weight[others].std()) < 8  # drawn with the spread of those that were found
+    assert told[0].note == "glove.txt has 3 of 11 tokens (27%); no vector is trained"
+    moved, _, told = trained(config, beginning=free)
+    moves = (moved.embedding.weight.detach()[IDS] - torch.from_numpy(free.vectors.rows)).abs()
+    assert 0 < float(moves.max()) < 2
+    assert told[0].note == "glove.txt has 3 of 11 tokens (27%)"
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_such_a_run_goes_on_as_if_nothing_had_happened(fixed: bool, tmp_path: Path) -> None:
+    given = {"beginning": beginning(fixed=fixed), "origin": {"vectors": "glove.txt"}}
+    whole, _, _ = trained(FEEDFORWARD, **given)
+
+    def stop(report) -> None:
+        if report.step >= 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trained(FEEDFORWARD, folder=tmp_path, **{**given, "told": stop})
+    again, _, _ = trained(FEEDFORWARD, folder=tmp_path, resume=True, **given)
+    assert numbers(again) == numbers(whole)
+
+
+def test_a_run_goes_on_only_with_the_same_vectors(tmp_path: Path) -> None:
+    trained(FEEDFORWARD, replace(QUICK, steps=3), folder=tmp_path, origin={"vectors": None})
+    with pytest.raises(SettingError, match=r"vectors was None and is glove\.txt, fixed"):
+        trained(
+            FEEDFORWARD,
+            replace(QUICK, steps=3),
+            folder=tmp_path,
+            resume=True,
+            beginning=beginning(fixed=True),
+            origin={"vectors": beginning(fixed=True).name},
+        )
+
+
+def test_vectors_that_do_not_fit_are_errors() -> None:
+    with pytest.raises(SettingError, match=r"glove.txt: its vectors have 7 numbers.* 5; say --embedding-width 7"):
+        trained(FEEDFORWARD, beginning=beginning(7, fixed=False))
+    with pytest.raises(SettingError, match="say --width 7"):
+        trained(TransformerConfig(width=8, layers=1, context=4), beginning=beginning(7, fixed=False))
+    empty = Beginning(Vectors("glove.txt", np.empty(0, np.int64), np.empty((0, 5), np.float32)), fixed=False)
+    with pytest.raises(SettingError, match=r"glove\.txt: it has no word of the vocabulary"):
+        trained(FEEDFORWARD, beginning=empty)
