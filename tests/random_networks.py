@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from chainrule.neural.building import build
+from chainrule.neural.conditional import build_conditional
+from chainrule.neural.conditional_model import ConditionalModel, Given
 from chainrule.neural.config import (
     BagConfig,
     BilinearConfig,
@@ -20,6 +23,7 @@ from chainrule.neural.config import (
     palm,
     vaswani,
 )
+from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.language_model import NeuralModel
 
 if TYPE_CHECKING:
@@ -85,3 +89,41 @@ def random_network(config: NetworkConfig, vocabulary_size: int = VOCABULARY_SIZE
 
 def random_model(config: NetworkConfig, vocabulary_size: int = VOCABULARY_SIZE, seed: int = 1) -> NeuralModel:
     return NeuralModel(random_network(config, vocabulary_size, seed))
+
+
+def pair(**settings: object) -> ConditionalConfig:
+    """Of few numbers."""
+    small = {"encoder_layers": 1, "decoder_layers": 2, "width": 16, "heads": 2, "max_source": 40}
+    return ConditionalConfig(**{**small, **settings})  # type: ignore[arg-type]
+
+
+PAIRS: dict[str, ConditionalConfig] = {
+    "Transformer given a source": pair(),
+    "post-norm Transformer given what an LSTM read": pair(encoder="lstm", norm_place="post", score="additive"),
+    "modern Transformer given what convolutions read": pair(encoder="convolution", style="modern", positions="rotary"),
+    "LSTM of Luong with input feeding": pair(encoder="lstm", decoder="lstm", score="general"),
+    "LSTM of Luong without": pair(encoder="lstm", decoder="lstm", score="dot", input_feeding=False),
+    "GRU of Bahdanau": pair(encoder="gru", decoder="gru", score="additive", attends="before"),
+    "GRU given a Transformer's source, by location": pair(decoder="gru", score="location"),
+    "LSTM without attention": pair(encoder="lstm", decoder="lstm", attention="none"),
+    "LSTM with a window": pair(decoder="lstm", attention="local", score="content"),
+    "LSTM with a predicted window": pair(decoder="lstm", attention="local", center="predicted", window=2),
+    "GRU with hard attention, summed over": pair(decoder="gru", attention="hard", input_feeding=False),
+    "LSTM with hard attention that goes on": pair(decoder="lstm", attention="hard"),
+    "convolutions given a source": pair(encoder="convolution", decoder="convolution"),
+}
+
+
+def random_pair(config: ConditionalConfig, vocabulary_size: int = VOCABULARY_SIZE, seed: int = 1) -> ConditionalModel:
+    """As `random_network`; source and target have vocabularies of one size."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = build_conditional(config, vocabulary_size, vocabulary_size)
+        with torch.no_grad():
+            for weight in network.parameters():
+                weight.add_(torch.randn_like(weight) * 0.2)
+    return ConditionalModel(network)
+
+
+def given_a_source(config: ConditionalConfig) -> Given:
+    return random_pair(config).given([np.array([5, 9, 3, 17, 5], np.int32)])

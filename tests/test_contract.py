@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from oracles import BEGIN, END, UNKNOWN, random_backoff_grams, table_of
-from random_networks import DOCUMENT_NETWORKS, STREAM_NETWORKS, random_model
+from random_networks import DOCUMENT_NETWORKS, PAIRS, STREAM_NETWORKS, given_a_source, random_model
 
 import chainrule
 from chainrule import CacheConfig, NGramConfig, UniformConfig
@@ -117,6 +117,8 @@ MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {
 }
 for name, config in {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}.items():
     MODELS[name] = lambda text, config=config: random_model(config)
+for name, pair in PAIRS.items():
+    MODELS[name] = lambda text, pair=pair: given_a_source(pair)
 for kind in ("linear", "log-linear"):
     MODELS[f"{kind} mixture with a stream"] = lambda text, kind=kind: with_a_stream(kind)
     MODELS[f"part of a mixture: {kind} mixture with a stream"] = fewer_unseen(

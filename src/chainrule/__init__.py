@@ -10,6 +10,7 @@ The names below are imported when they are first used, so that `import chainrule
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from chainrule.conditional import TextPairModel, load_pairs, train_pairs
     from chainrule.decoding.beam import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
@@ -39,11 +40,13 @@ if TYPE_CHECKING:
         TransformerConfig,
         preset,
     )
+    from chainrule.neural.config.conditional import ConditionalConfig
     from chainrule.ngram.config import NGramConfig
     from chainrule.protocol import LanguageModel, Scorer
     from chainrule.pruned import prune_by_entropy, prune_to_text, prune_to_vocabulary
     from chainrule.text.corpus import Corpus, Lines
     from chainrule.text.mix import Mix
+    from chainrule.text.pairs import Pairs, parallel
     from chainrule.text.reading import Reading
     from chainrule.text.sample import sample_lines
     from chainrule.text.splits import split
@@ -58,6 +61,7 @@ _HOMES = {
     "BeamConfig": "decoding.beam",
     "CacheConfig": "mixture.config",
     "ChainruleError": "errors",
+    "ConditionalConfig": "neural.config.conditional",
     "Corpus": "text.corpus",
     "EstimationError": "errors",
     "Frequencies": "frequencies",
@@ -71,24 +75,28 @@ _HOMES = {
     "ModelFormatError": "errors",
     "NGramConfig": "ngram.config",
     "OutputError": "errors",
-    "SamplingConfig": "decoding.sampling",
+    "Pairs": "text.pairs",
     "Reading": "text.reading",
     "BagConfig": "neural.config",
     "BilinearConfig": "neural.config",
     "ConvolutionConfig": "neural.config",
     "FeedforwardConfig": "neural.config",
     "RecurrentConfig": "neural.config",
+    "SamplingConfig": "decoding.sampling",
     "Scorer": "protocol",
     "SettingError": "errors",
     "TextError": "errors",
+    "TextPairModel": "conditional",
     "TokenizerConfig": "text.tokenizer_config",
     "TrainingConfig": "training.config",
     "TransformerConfig": "neural.config",
     "UniformConfig": "uniform",
     "count_text": "from_counts",
     "load": "loading",
+    "load_pairs": "conditional",
     "merge": "merged",
     "mix": "mixed",
+    "parallel": "text.pairs",
     "preset": "neural.config",
     "prune_by_entropy": "pruned",
     "prune_to_text": "pruned",
@@ -98,6 +106,7 @@ _HOMES = {
     "split": "text.splits",
     "train": "trained",
     "train_counts": "from_counts",
+    "train_pairs": "conditional",
 }
 
 __all__ = [
@@ -106,6 +115,7 @@ __all__ = [
     "BilinearConfig",
     "CacheConfig",
     "ChainruleError",
+    "ConditionalConfig",
     "ConvolutionConfig",
     "Corpus",
     "EstimationError",
@@ -121,20 +131,24 @@ __all__ = [
     "ModelFormatError",
     "NGramConfig",
     "OutputError",
+    "Pairs",
     "Reading",
     "RecurrentConfig",
     "SamplingConfig",
     "Scorer",
     "SettingError",
     "TextError",
+    "TextPairModel",
     "TokenizerConfig",
     "TrainingConfig",
     "TransformerConfig",
     "UniformConfig",
     "count_text",
     "load",
+    "load_pairs",
     "merge",
     "mix",
+    "parallel",
     "preset",
     "prune_by_entropy",
     "prune_to_text",
@@ -144,6 +158,7 @@ __all__ = [
     "split",
     "train",
     "train_counts",
+    "train_pairs",
 ]
 
 

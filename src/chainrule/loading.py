@@ -21,7 +21,9 @@ from chainrule.text.tokenizer_config import BUILT_IN, LEARNT, TokenizerConfig
 from chainrule.text.vocabulary import Markers, Vocabulary
 
 if TYPE_CHECKING:
-    from chainrule.configuration import ModelEntry
+    from numpy import ndarray
+
+    from chainrule.configuration import TokenizerEntry
     from chainrule.ngram.kenlm_probing import HashedModel
     from chainrule.text.splitters import Splitter
 
@@ -62,6 +64,10 @@ def _load_folder(path: Path, *, copy: bool) -> Model:
     if copy:
         arrays = {name: array.copy() for name, array in arrays.items()}
         mapped.check()
+    if entry.family == "conditional":
+        raise ModelFormatError(
+            f"{path}: is a model of one text given another: chainrule translate, or chainrule.load_pairs"
+        )
     if entry.family not in FAMILIES:
         raise ModelFormatError(
             f"{path}: family {entry.family!r} is not known to this version; known are {', '.join(FAMILIES)}"
@@ -75,14 +81,9 @@ def _load_folder(path: Path, *, copy: bool) -> Model:
             for name, array in arrays.items()
             if name.startswith(SPELLER_ARRAYS)
         }
-        vocabulary = Vocabulary.from_arrays(
-            *(arrays[VOCABULARY_ARRAYS + name] for name in ("text", "offsets", "slots"))
-        )
-        language_model = FAMILIES[entry.family].put_together(entry.settings, own, len(vocabulary))
-        splitter = _splitter_of(entry, texts)
-        normaliser = Normaliser(entry.tokenizer.normalise)
-        learner = Tokenizer(splitter, vocabulary, entry.tokenizer.markers, normaliser)
-        speller = speller_from_arrays(spelling, vocabulary)
+        learner = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
+        language_model = FAMILIES[entry.family].put_together(entry.settings, own, learner.vocabulary_size)
+        speller = speller_from_arrays(spelling, learner.vocabulary)
     except KeyError as error:
         raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
     except (ModelFormatError, SettingError) as error:
@@ -90,14 +91,24 @@ def _load_folder(path: Path, *, copy: bool) -> Model:
     return Model(entry.family, language_model, learner, entry.record, speller, mapped=None if copy else mapped)
 
 
-def _splitter_of(entry: ModelEntry, texts: dict[str, bytes]) -> Splitter:
-    if TOKENIZER not in texts:
-        if entry.tokenizer.kind not in BUILT_IN:
-            raise ModelFormatError(f"its {entry.tokenizer.kind} tokenizer needs a {TOKENIZER}, but none is named")
-        return splitter_named(entry.tokenizer.kind)
-    from chainrule.text.subword import Subword
+def tokenizer_from(
+    entry: TokenizerEntry, arrays: dict[str, ndarray], prefix: str, definition: bytes | None
+) -> Tokenizer:
+    """A tokenizer of a model folder. prefix: of the names of its arrays. definition: what its tokenizer.json holds.
 
-    return Subword(texts[TOKENIZER], entry.files[TOKENIZER].name)
+    Raises KeyError where an array is missing, ModelFormatError, SettingError.
+    """
+    vocabulary = Vocabulary.from_arrays(*(arrays[prefix + name] for name in ("text", "offsets", "slots")))
+    splitter: Splitter
+    if definition is not None:
+        from chainrule.text.subword import Subword
+
+        splitter = Subword(definition, TOKENIZER)
+    elif entry.kind not in BUILT_IN:
+        raise ModelFormatError(f"its {entry.kind} tokenizer needs a {TOKENIZER}, but none is named")
+    else:
+        splitter = splitter_named(entry.kind)
+    return Tokenizer(splitter, vocabulary, entry.markers, Normaliser(entry.normalise))
 
 
 def saved_tokenizer(config: TokenizerConfig, progress: Progress) -> Tokenizer | None:

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 CARD, ARRAYS, TOKENIZER = "README.md", "arrays.safetensors", "tokenizer.json"
-_DATA = (ARRAYS, TOKENIZER)  # the data files that there are
+SOURCE_TOKENIZER = "source-tokenizer.json"  # of a conditional model whose sources are cut in another way
+_DATA = (ARRAYS, TOKENIZER, SOURCE_TOKENIZER)  # the data files that there are
 RUN = ("checkpoints", "log.jsonl", "tensorboard")  # what training that is not over, or was killed, leaves
 _TEMPORARY = ".tmp"
 _SEAL = b"\n<!-- SHA-256 of the above: "
@@ -81,7 +82,7 @@ def save_model(
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> None:
-    """Saves a model and commits it. texts: what further data files hold; the only name known is tokenizer.json.
+    """Saves a model and commits it. texts: what further data files hold; tokenizer.json, source-tokenizer.json.
 
     Raises OutputError; then, and when interrupted, what was there before is still there, unless the commit was made.
     """

@@ -31,6 +31,8 @@ from chainrule.cli.score import score
 from chainrule.cli.split import split
 from chainrule.cli.train import ngram, uniform
 from chainrule.cli.train_neural import VERBS as NETWORK_VERBS
+from chainrule.cli.train_translation import translation
+from chainrule.cli.translate import translate
 from chainrule.cli.verify import verify
 from chainrule.errors import ChainruleError
 from chainrule.report.tables import printable
@@ -47,6 +49,7 @@ train = App(name="train", help="Train a model on text.")
 train.command(ngram, name="ngram")
 for name, verb in NETWORK_VERBS.items():
     train.command(verb, name=name)
+train.command(translation, name="translation")
 train.command(uniform, name="uniform")
 app.command(train)
 app.command(evaluate, name="evaluate")
@@ -56,6 +59,7 @@ app.command(generate, name="generate")
 app.command(complete, name="complete")
 app.command(embed, name="embed")
 app.command(nearest_words, name="nearest")
+app.command(translate, name="translate")
 app.command(compare, name="compare")
 app.command(filter_texts, name="filter")
 app.command(rescore, name="rescore")

@@ -169,7 +169,7 @@ def transformer(
     Checkpoints and log.jsonl are kept in the folder while it is trained;
     Ctrl-C keeps all, and --resume goes on, also after the process was killed.
     """
-    config = preset_named(preset, **_given(network))
+    config = preset_named(preset, **given_of(network))
     _train(
         texts,
         config,
@@ -179,7 +179,7 @@ def transformer(
         markers,
         reading,
         mixing,
-        _given(training),
+        given_of(training),
         resume,
         beginning,
         overwrite,
@@ -209,14 +209,14 @@ def _verb(config: type[NetworkConfig]) -> Callable[..., None]:
     ) -> None:
         _train(
             texts,
-            config(**_given(network)),
+            config(**given_of(network)),
             output,
             valid,
             tokenizer,
             markers,
             reading,
             mixing,
-            _given(training),
+            given_of(training),
             resume,
             beginning,
             overwrite,
@@ -231,7 +231,7 @@ def _verb(config: type[NetworkConfig]) -> Callable[..., None]:
 VERBS = {name: transformer if config is TransformerConfig else _verb(config) for name, config in NETWORKS.items()}
 
 
-def _given(flags: Any) -> dict[str, Any]:
+def given_of(flags: Any) -> dict[str, Any]:
     """What was said of a configuration's fields."""
     values = {each.name: getattr(flags, each.name) for each in fields(flags)}
     return {name: value for name, value in values.items() if value not in (None, ())}

@@ -5,7 +5,7 @@ Nothing is unpickled. Names, shapes and types are compared with what the setting
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -13,19 +13,25 @@ from torch import nn
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.building import build
+from chainrule.neural.conditional import build_conditional
+from chainrule.neural.conditional_model import ConditionalModel
 from chainrule.neural.config import settings_of
+from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.settings import config_from_json
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig
-    from chainrule.neural.network import Network
 
     Json = dict[str, Any]
     Arrays = dict[str, ndarray]
+
+M = TypeVar("M", bound=nn.Module)
 
 
 def take_apart(model: NeuralModel) -> tuple[Json, Arrays]:
@@ -33,7 +39,7 @@ def take_apart(model: NeuralModel) -> tuple[Json, Arrays]:
     return {"network": settings_of(model.network.config)}, arrays_of(model.network)
 
 
-def arrays_of(network: Network) -> Arrays:
+def arrays_of(network: nn.Module) -> Arrays:
     """All that a network has learnt, each once: weights that two layers share have the name of the first."""
     found = {}
     for name, tensor in _named(network).items():
@@ -50,12 +56,31 @@ def put_together(settings: Json, arrays: Arrays, vocabulary_size: int, kind: typ
     if settings.keys() != {"network"}:
         raise ModelFormatError(f"the settings hold {', '.join(sorted(settings)) or 'nothing'}; expected network")
     config: NetworkConfig = config_from_json(kind, settings["network"])
-    layers = settings["network"].get("layers", 0)
+    _check_layers(settings["network"].get("layers", 0), arrays)
+    return NeuralModel(_filled(lambda: build(config, vocabulary_size), arrays))
+
+
+def put_together_pair(settings: object, arrays: Arrays, sizes: tuple[int, int]) -> ConditionalModel:
+    """A conditional model from its network's settings and arrays, which it uses as they are.
+
+    sizes: of the vocabularies of sources and targets. Raises ModelFormatError.
+    """
+    config: ConditionalConfig = config_from_json(ConditionalConfig, settings)
+    _check_layers(config.encoder_layers + config.decoder_layers, arrays)
+    return ConditionalModel(_filled(lambda: build_conditional(config, *sizes), arrays))
+
+
+def _check_layers(layers: int, arrays: Arrays) -> None:
+    """Raises ModelFormatError where the settings would have a network built that no file of this size can fill."""
     if layers > len(arrays):
         raise ModelFormatError(f"the network has {layers} layers, but there are {len(arrays)} arrays in all")
+
+
+def _filled(build: Callable[[], M], arrays: Arrays) -> M:
+    """A network with these numbers. Raises ModelFormatError."""
     try:
         with torch.device("meta"):  # shapes alone
-            network = build(config, vocabulary_size)
+            network = build()
     except SettingError as error:
         raise ModelFormatError(f"the settings do not suit the vocabulary: {error}") from error
     expected = _named(network)
@@ -64,10 +89,10 @@ def put_together(settings: Json, arrays: Arrays, vocabulary_size: int, kind: typ
         found = torch.from_numpy(np.ascontiguousarray(arrays[name]))
         _replace(network, tensor, nn.Parameter(found) if isinstance(tensor, nn.Parameter) else found)
     _check_ranks(network)
-    return NeuralModel(network)
+    return network
 
 
-def _named(network: Network) -> dict[str, torch.Tensor]:
+def _named(network: nn.Module) -> dict[str, torch.Tensor]:
     """Parameters, and the buffers that a folder holds."""
     kept = network.state_dict(keep_vars=True)
     names = dict(network.named_parameters())
@@ -88,7 +113,7 @@ def _check_arrays(expected: dict[str, torch.Tensor], arrays: Arrays) -> None:
             )
 
 
-def _replace(network: Network, old: torch.Tensor, new: torch.Tensor) -> None:
+def _replace(network: nn.Module, old: torch.Tensor, new: torch.Tensor) -> None:
     """Wherever a layer has one tensor, it gets the other: layers that share it go on to share it."""
     for module in network.modules():
         for own in (module._parameters, module._buffers):
@@ -97,7 +122,7 @@ def _replace(network: Network, old: torch.Tensor, new: torch.Tensor) -> None:
                     own[name] = new  # type: ignore[assignment]
 
 
-def _check_ranks(network: Network) -> None:
+def _check_ranks(network: nn.Module) -> None:
     """Raises ModelFormatError where what is used as an index is not one."""
     for name, buffer in network.named_buffers():
         if name.endswith("ranks"):

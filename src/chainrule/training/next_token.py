@@ -116,7 +116,8 @@ class NextToken:
             self.states[number] = self.network.start(len(inputs))
         state = self.states[number]
         if training.forcing != "teacher":
-            inputs = own_guesses(self.network, inputs, state, 1.0 if training.forcing == "student" else done)
+            share = 1.0 if training.forcing == "student" else done
+            inputs = own_guesses(self.network, self.network.output, inputs, state, share)
         hidden, state = forward(inputs, state)
         self.states[number] = in_float32(detach(state)) if self.carries else None
         return self.network.output.loss(hidden, targets, label_smoothing=training.label_smoothing)

@@ -10,6 +10,7 @@ from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
 
 if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.config.conditional import ConditionalConfig
     from chainrule.training.config import Optimiser, TrainingConfig
 
 T = TypeVar("T")
@@ -29,9 +30,14 @@ class Recipe:
 
 def settled(config: NetworkConfig, training: TrainingConfig) -> TrainingConfig:
     """With a budget and an optimiser, where none is said."""
-    if all(getattr(training, name) is None for name in BUDGETS):
-        training = replace(training, minutes=DEFAULT_MINUTES)
-    return replace(training, optimiser=optimiser_for(config, training))
+    return replace(with_budget(training), optimiser=optimiser_for(config, training))
+
+
+def with_budget(training: TrainingConfig) -> TrainingConfig:
+    """With a budget, where none is said."""
+    if any(getattr(training, name) is not None for name in BUDGETS):
+        return training
+    return replace(training, minutes=DEFAULT_MINUTES)
 
 
 def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
@@ -55,6 +61,26 @@ def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
 def optimiser_for(config: NetworkConfig, training: TrainingConfig) -> Optimiser:
     """What was said; or Muon, but not for recurrent networks, whose matrices are so large that it takes long."""
     return training.optimiser or ("adamw" if isinstance(config, RecurrentConfig) else "muon")
+
+
+def conditional_settled(config: ConditionalConfig, training: TrainingConfig) -> TrainingConfig:
+    """As `settled`, of a conditional model."""
+    is_recurrent = config.is_recurrent(config.decoder)
+    return replace(with_budget(training), optimiser=training.optimiser or ("adamw" if is_recurrent else "muon"))
+
+
+def conditional_recipe(config: ConditionalConfig, training: TrainingConfig) -> Recipe:
+    """Of a conditional model. training: settled."""
+    is_recurrent = config.is_recurrent(config.decoder)
+    rate, warm_up = {"muon": (3e-3, 200), "adamw": (1e-3, 400)}.get(training.optimiser or "", (0.1, 100))
+    if is_recurrent and training.optimiser == "adamw":
+        rate, warm_up = 1e-3, 100
+    return Recipe(
+        batch=_or(training.batch, 128),
+        rate=_or(training.learning_rate, rate),
+        matrix_rate=_or(training.matrix_learning_rate, 0.01),
+        warm_up=_or(training.warm_up, warm_up),
+    )
 
 
 def _or(given: T | None, otherwise: T) -> T:

@@ -1,0 +1,111 @@
+"""chainrule translate MODEL [TEXT]: a text for each line, as the lines come."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from chainrule.cli.arguments import Json, TextFile, WholeNumber
+from chainrule.cli.screen import print_json, progress
+from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
+from chainrule.errors import SettingError
+from chainrule.progress import silent
+from chainrule.report.tables import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chainrule.conditional import Written
+    from chainrule.text.block import Block
+
+_AT_ONCE = 1024  # lines, which are sorted by length
+
+
+def translate(
+    model: Annotated[Path, Parameter(help="The folder of a model that train translation made.")],
+    text: TextFile = "-",
+    /,
+    *,
+    beam: Annotated[int, WholeNumber, Parameter(help="How many texts stay open; 1 takes the likeliest token.")] = 5,
+    rank_by: Annotated[
+        Literal["total", "mean", "wu"],
+        Parameter(help="Rank texts by log-probability, its mean over the tokens, or by the rule of Wu et al. 2016."),
+    ] = "mean",
+    alpha: Annotated[float, Parameter(help="The exponent in the rule of Wu et al.")] = 0.6,
+    nbest: Annotated[
+        int, WholeNumber, Parameter(help="Print so many texts for each line, as Moses does: line ||| text ||| score.")
+    ] = 1,
+    alignments: Annotated[
+        bool,
+        Parameter(negative=(), help="After a tab, for each token where it looked most: target-source, numbers from 0."),
+    ] = False,
+    max_tokens: Annotated[
+        int | None, WholeNumber, Parameter(help="The longest text, in tokens; by default twice its source's, and 20.")
+    ] = None,
+    reading: TextOptions = AS_USUAL,
+    json: Json = False,
+) -> None:
+    """Texts from texts, by a model of one given the other.
+
+    One line for each line that is read, in its order; an empty one gives an
+    empty one. With --json, each text with its tokens, scores and attention.
+    """
+    from chainrule.conditional import load_pairs
+    from chainrule.decoding.beam import BeamConfig
+
+    source = reading.corpus(text)
+    if max_tokens is not None and max_tokens < 1:
+        raise SettingError(f"max_tokens is {max_tokens}; expected 1 or more")
+    config = BeamConfig(size=max(beam, nbest) if beam > 1 else beam, best=nbest, rank_by=rank_by, alpha=alpha)
+    with progress() as told:
+        loaded = load_pairs(model)
+        shown = silent if sys.stdout.isatty() else told
+        number = 0
+        for block in source.blocks_as_they_come(shown, "translating"):
+            for place, lines in _lines(block):
+                try:
+                    found = loaded.write(lines, config, alignments=alignments or json, max_tokens=max_tokens)
+                except SettingError as error:
+                    raise SettingError(f"{place}: {error}") from error
+                for texts in found:
+                    _print(number, texts, nbest, alignments=alignments, json=json)
+                    number += 1
+                sys.stdout.flush()
+    note_repairs(source)
+
+
+def _lines(block: Block) -> Iterator[tuple[str, list[str]]]:
+    """Some documents at a time, with the place of the first."""
+    documents = block.documents()
+    for first in range(0, len(documents), _AT_ONCE):
+        yield f"from {block.place(first + 1)}", documents[first : first + _AT_ONCE]
+
+
+def _print(number: int, texts: list[Written], nbest: int, *, alignments: bool, json: bool) -> None:
+    if json:
+        print_json({"line": number, "texts": [_as_json(text) for text in texts]})
+        return
+    if nbest > 1:
+        for each in texts:
+            print(f"{number} ||| {printable(each.text)} ||| log_prob= {each.log_prob:.4f} ||| {each.score:.4f}")
+        return
+    line = printable(texts[0].text) if texts else ""
+    print(f"{line}\t{_alignment(texts[0]) if texts else ''}" if alignments else line)
+
+
+def _alignment(written: Written) -> str:
+    if written.attention is None:
+        return ""
+    best = written.attention[: len(written.tokens), : len(written.source_tokens)].argmax(1)
+    return " ".join(f"{target}-{source}" for target, source in enumerate(best.tolist()))
+
+
+def _as_json(written: Written) -> dict[str, object]:
+    attention = written.attention
+    return {
+        **{name: value for name, value in written._asdict().items() if name != "attention"},
+        "attention": None if attention is None else [[round(float(x), 4) for x in row] for row in attention],
+    }

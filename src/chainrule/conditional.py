@@ -1,0 +1,294 @@
+"""Texts from texts: a conditional model with the tokenizers of both sides, and the record of how it came about.
+
+model = chainrule.train_pairs(chainrule.Pairs(["ein Hund"], ["a dog"]))
+model.write(["ein Hund"])
+model.save("mt/")
+"""
+
+from __future__ import annotations
+
+import time
+import unicodedata
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from chainrule.configuration import TokenizerEntry
+from chainrule.decoding.beam import BeamConfig, search
+from chainrule.decoding.constraints import Constraints
+from chainrule.errors import ModelFormatError, SettingError, TextError
+from chainrule.loading import as_config, tokenizer_from
+from chainrule.model import VOCABULARY_ARRAYS, Model
+from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.progress import Progress, silent
+from chainrule.protocol import UNKNOWN
+from chainrule.report.card import model_card
+from chainrule.store import SOURCE_TOKENIZER, TOKENIZER, open_model, save_model
+from chainrule.text.corpus import Lines
+from chainrule.text.tokenizer import documents_of
+from chainrule.trained import circumstances, tokenized
+from chainrule.training.config import Run, TrainingConfig
+from chainrule.training.reports import Told, nobody
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from jaxtyping import Float32, Int32
+    from numpy import ndarray
+
+    from chainrule.decoding.beam import Hypothesis
+    from chainrule.neural.conditional_model import ConditionalModel
+    from chainrule.text.pairs import Pairs
+    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenizer_config import TokenizerConfig
+    from chainrule.training.pairs import TokenPairs
+
+    Rows = Sequence[Int32[ndarray, " tokens"]]
+
+FAMILY = "conditional"
+SOURCE = "source."  # before the names of the source vocabulary's arrays
+TOGETHER = 64  # sources that are searched for at once
+_PREFIX = np.empty(0, np.int32)
+
+
+class Written(NamedTuple):
+    """A text that was made from a source. log_prob: nats. score: what it is ranked by. tokens: as the tokenizer marks
+    them. attention: where each of them, and </s> if it ended, looked in the source's tokens and its </s>.
+    """
+
+    text: str
+    log_prob: float
+    score: float
+    tokens: list[str]
+    source_tokens: list[str]
+    attention: Float32[ndarray, "tokens source"] | None
+
+
+class TextPairModel:
+    """P(target text | source text)."""
+
+    def __init__(
+        self, model: ConditionalModel, source: Tokenizer, target: Tokenizer, record: dict[str, Any] | None = None
+    ) -> None:
+        """source, target: the tokenizers; the same one where the pieces were learnt jointly."""
+        self.model, self.source, self.target, self.record = model, source, target, record or {}
+
+    def __repr__(self) -> str:
+        return f"<TextPairModel: {self.target.name} tokenizer, {self.target.vocabulary_size:,} tokens>"
+
+    def given(self, source: str) -> Model:
+        """The language model of what is written from one text: it scores, samples and is mixed as any other.
+
+        Raises MarkerError; SettingError where the source is too long.
+        """
+        return Model(FAMILY, self.model.given(self.sources([source])), self.target, self.record)
+
+    def sources(self, texts: Sequence[str]) -> list[Int32[ndarray, " tokens"]]:
+        """The ids of source texts. Raises MarkerError."""
+        return documents_of(self.source.encode_texts(texts).ids)
+
+    def write(
+        self,
+        texts: Sequence[str],
+        beam: BeamConfig | None = None,
+        *,
+        alignments: bool = False,
+        max_tokens: int | None = None,
+        progress: Progress = silent,
+    ) -> list[list[Written]]:
+        """The best texts for each source, best first; nothing for a source without a token.
+
+        beam: by default 5 wide, ranked by the mean log-probability. max_tokens: of a text; by default twice the
+        source's, and 20. Raises MarkerError; SettingError where a source is too long.
+        """
+        beam = beam or BeamConfig(size=5, rank_by="mean")
+        sources = self.sources(texts)
+        written: list[list[Written]] = [[] for _ in texts]
+        order = sorted((i for i, source in enumerate(sources) if source.size), key=lambda i: sources[i].size)
+        for first in range(0, len(order), TOGETHER):
+            progress("writing", first, len(order))
+            chosen = order[first : first + TOGETHER]
+            given = self.model.given([sources[i] for i in chosen], alignments=alignments)
+            longest = max_tokens or 2 * sources[chosen[-1]].size + 20
+            found = search(
+                given,
+                [_PREFIX] * len(chosen),
+                beam,
+                Constraints(max_tokens=longest, banned=[UNKNOWN]),
+                attention=given.attention if alignments else None,
+            )
+            for i, each in zip(chosen, found, strict=True):
+                written[i] = [self._written(hypothesis, sources[i]) for hypothesis in each.hypotheses]
+        return written
+
+    def _written(self, hypothesis: Hypothesis, source: Int32[ndarray, " tokens"]) -> Written:
+        attention = hypothesis.attention
+        return Written(
+            self.target.decode(hypothesis.tokens),
+            hypothesis.log_prob,
+            hypothesis.score,
+            [self.target.vocabulary.token(token) for token in hypothesis.tokens.tolist()],
+            [self.source.vocabulary.token(token) for token in source.tolist()],
+            None if attention is None else attention[:, : source.size + 1],
+        )
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress = silent) -> None:
+        """Writes a model folder. Raises OutputError."""
+        from chainrule.neural.saving import arrays_of
+
+        arrays = arrays_of(self.model.network)
+        arrays |= {VOCABULARY_ARRAYS + name: each for name, each in self.target.vocabulary.arrays().items()}
+        is_joint = self.source is self.target
+        if not is_joint:
+            own = self.source.vocabulary.arrays()
+            arrays |= {SOURCE + VOCABULARY_ARRAYS + name: each for name, each in own.items()}
+        definitions = {TOKENIZER: self.target.splitter.definition}
+        if not is_joint:
+            definitions[SOURCE_TOKENIZER] = self.source.splitter.definition
+        save_model(
+            Path(path),
+            family=FAMILY,
+            settings={
+                "network": asdict(self.model.network.config),
+                "source_tokenizer": None if is_joint else _entry(self.source).model_dump(),
+            },
+            tokenizer=_entry(self.target),
+            arrays=arrays,
+            record=self.record,
+            card=model_card(FAMILY, self.target.name, self.target.vocabulary_size, self.record),
+            texts={name: each for name, each in definitions.items() if each is not None},
+            overwrite=overwrite,
+            progress=progress,
+        )
+
+
+def load_pairs(path: str | os.PathLike[str]) -> TextPairModel:
+    """Opens the folder of a conditional model. Raises ModelFormatError."""
+    from chainrule.neural.saving import put_together_pair
+
+    path = Path(path)
+    entry, arrays, texts, _ = open_model(path)
+    if entry.family != FAMILY:
+        raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected one of a text given another")
+    try:
+        target = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
+        source = target
+        if entry.settings.get("source_tokenizer") is not None:
+            described = TokenizerEntry.model_validate(entry.settings["source_tokenizer"])
+            source = tokenizer_from(described, arrays, SOURCE + VOCABULARY_ARRAYS, texts.get(SOURCE_TOKENIZER))
+        own = {name: each for name, each in arrays.items() if VOCABULARY_ARRAYS not in name}
+        sizes = (source.vocabulary_size, target.vocabulary_size)
+        model = put_together_pair(entry.settings.get("network"), own, sizes)
+    except KeyError as error:
+        raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
+    except (ModelFormatError, SettingError, ValueError) as error:
+        raise ModelFormatError(f"{path}: {error}") from error
+    return TextPairModel(model, source, target, entry.record)
+
+
+def train_pairs(
+    pairs: Pairs,
+    config: ConditionalConfig | None = None,
+    *,
+    tokenizer: TokenizerConfig | str = "word",
+    source_tokenizer: TokenizerConfig | str | None = None,
+    training: TrainingConfig | None = None,
+    validation: Pairs | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    told: Told = nobody,
+    progress: Progress = silent,
+) -> TextPairModel:
+    """Trains a model of targets given sources.
+
+    tokenizer: of both sides, learnt from both; or of targets alone, where source_tokenizer is given, too. validation:
+    pairs to choose the best weights by; without them, the last are taken. Pairs with a longer source than the model
+    reads are left out. The rest as `train`, and it raises what that does.
+
+    good:  train_pairs(parallel(Corpus.of("train.de"), Corpus.of("train.en")), tokenizer="bpe", folder="mt/")
+    """
+    from chainrule.neural.conditional_model import ConditionalModel
+    from chainrule.training.pairs import given_source
+    from chainrule.training.run import trained
+
+    config, training = config or ConditionalConfig(), training or TrainingConfig()
+    if resume and overwrite:
+        raise SettingError("resume goes on with a run and overwrite begins anew; say one of them")
+    began = time.perf_counter()
+    tokenizer = as_config(tokenizer)
+    separate = None if source_tokenizer is None else as_config(source_tokenizer)
+    if separate is None:
+        both = tokenized(Lines([*pairs.sources, *pairs.targets], "the pairs"), tokenizer, progress=progress)
+        source = target = both.tokenizer
+        rows = documents_of(both.stream)
+        sources, targets = rows[: len(pairs)], rows[len(pairs) :]
+    else:
+        first = tokenized(Lines(pairs.sources, "the sources"), separate, progress=progress)
+        second = tokenized(Lines(pairs.targets, "the targets"), tokenizer, progress=progress)
+        source, target = first.tokenizer, second.tokenizer
+        sources, targets = documents_of(first.stream), documents_of(second.stream)
+    token_pairs = _fitting(sources, targets, config)
+    too_long = len(sources) - len(token_pairs.sources)
+    held: TokenPairs | None = None
+    if validation is not None:
+        held_sources = documents_of(source.encode_texts(validation.sources).ids)
+        held = _fitting(held_sources, documents_of(target.encode_texts(validation.targets).ids), config)
+    elif training.valid_share:
+        token_pairs, held = _parted(token_pairs, training)
+    run = Run(
+        training=training,
+        folder=None if folder is None else Path(folder),
+        resume=resume,
+        overwrite=overwrite,
+        origin={"family": FAMILY, "tokenizer": target.name, "source_tokenizer": source.name},
+        told=told,
+    )
+    problem = given_source(token_pairs, held, (source.vocabulary_size, target.vocabulary_size), config, run)
+    network, how = trained(problem, run)
+    record = {
+        **circumstances(FAMILY, config),
+        "seconds": time.perf_counter() - began,
+        **pairs.record,
+        "too_long": too_long,
+        "documents": len(token_pairs.targets),
+        "tokens": token_pairs.predicted(),
+        "unknown_tokens": sum(int(np.count_nonzero(row == UNKNOWN)) for side in token_pairs for row in side),
+        **how,
+    }
+    return TextPairModel(ConditionalModel(network), source, target, record)
+
+
+def _fitting(sources: Rows, targets: Rows, config: ConditionalConfig) -> TokenPairs:
+    """The pairs whose source is not too long. Raises TextError where there are none."""
+    from chainrule.training.pairs import TokenPairs
+
+    fits = [i for i, row in enumerate(sources) if row.size < config.max_source]
+    if not fits:
+        raise TextError(f"every source is longer than {config.max_source - 1:,} tokens; raise --max-source")
+    return TokenPairs([sources[i] for i in fits], [targets[i] for i in fits])
+
+
+def _parted(pairs: TokenPairs, training: TrainingConfig) -> tuple[TokenPairs, TokenPairs]:
+    """Without their last share, and that share. Raises TextError where nothing would be left of one."""
+    from chainrule.training.pairs import TokenPairs
+
+    cut = len(pairs.targets) - int(training.valid_share * len(pairs.targets))
+    if not 0 < cut < len(pairs.targets):
+        raise TextError(
+            f"the last {training.valid_share:g} of {len(pairs.targets):,} pairs is nothing to validate on; give pairs "
+            "for it (--valid), more pairs, or --valid-share 0"
+        )
+    return TokenPairs(pairs.sources[:cut], pairs.targets[:cut]), TokenPairs(pairs.sources[cut:], pairs.targets[cut:])
+
+
+def _entry(tokenizer: Tokenizer) -> TokenizerEntry:
+    return TokenizerEntry(
+        kind=tokenizer.name,
+        markers=tokenizer.markers,
+        normalise=tokenizer.normaliser.steps,
+        unicode=unicodedata.unidata_version,
+    )

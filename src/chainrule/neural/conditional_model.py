@@ -1,0 +1,223 @@
+"""Conditional networks behind the waist: given its sources, one is a language model like any other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from chainrule.errors import SettingError
+from chainrule.neural.language_model import NeuralModel, Reading
+from chainrule.neural.scoring import padded
+from chainrule.protocol import END, UNKNOWN, as_tokens, check_log_probs, check_prefixes, check_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float32, Float64, Int32
+    from numpy import ndarray
+
+    from chainrule.neural.conditional import ConditionalNetwork
+    from chainrule.neural.config.conditional import ConditionalConfig
+    from chainrule.neural.network import Network
+    from chainrule.neural.source import Source
+    from chainrule.neural.states import State
+
+    Tokens = Int32[ndarray, " tokens"]
+
+_TOGETHER = 1 << 14  # tokens that are scored at once
+
+
+class ConditionalModel:
+    """P(target | source)."""
+
+    def __init__(self, network: ConditionalNetwork) -> None:
+        """Sets the network to evaluation: nothing is dropped out."""
+        self.network = network.eval()
+        self.vocabulary_size = network.vocabulary_size
+
+    @torch.inference_mode()
+    def given(self, sources: Sequence[Tokens], *, alignments: bool = False) -> Given:
+        """The language model of what is written from some sources, each read once. Raises SettingError.
+
+        alignments: whether `Given.attention` is to tell where the network looks.
+        """
+        config = self.network.config
+        for number, source in enumerate(sources, 1):
+            check_tokens(as_tokens(source), self.network.source_vocabulary_size)
+            if len(source) >= config.max_source:
+                raise SettingError(
+                    f"source {number} has {len(source):,} tokens; the model reads at most {config.max_source - 1:,}: "
+                    "cut it, or train with a longer --max-source"
+                )
+        if alignments and config.attention == "none":
+            raise SettingError("a model without attention has no alignments; leave them out")
+        rows = [np.append(as_tokens(source), np.int32(END)) for source in sources]
+        tokens = torch.from_numpy(padded(rows, END)).to(self.network.device)
+        lengths = torch.tensor([len(row) for row in rows], device=tokens.device)
+        seen = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
+        return Given(Bound(self.network, self.network.read(tokens, seen), alignments=alignments))
+
+
+class Bound:
+    """A conditional network with its sources, in the place of a Network: the state knows the source of each row."""
+
+    memory = "document"
+    looks_right = False
+    context: int | None = None
+    reach: int | None = None
+
+    def __init__(self, network: ConditionalNetwork, source: Source, *, alignments: bool = False) -> None:
+        self.network, self.source, self.alignments = network, source, alignments
+        self.embedding, self.output = network.embedding, network.output
+        self.vocabulary_size, self.width, self.device = network.vocabulary_size, network.writer.width, network.device
+
+    @property
+    def config(self) -> ConditionalConfig:
+        return self.network.config
+
+    @property
+    def causal(self) -> Self:
+        """The context encoder: this itself."""
+        return self
+
+    def eval(self) -> Self:
+        self.network.eval()
+        return self
+
+    def start(self, rows: int) -> State:
+        """A row for each source, or any number of them for a single one. Raises SettingError."""
+        sources = self.rows_of(rows)
+        looked = sources.new_zeros(rows, self.source.seen.shape[1], dtype=torch.float32)
+        return (sources, self.network.writer.start(self.source.at(sources)), looked if self.alignments else None)
+
+    def rows_of(self, rows: int) -> Tensor:
+        """The source of each row. Raises SettingError."""
+        number = len(self.source.seen)
+        if number == 1:
+            return torch.zeros(rows, dtype=torch.int64, device=self.device)
+        if rows not in (number, 0):
+            raise SettingError(f"{rows} rows for {number} sources; give one to each, or a single source")
+        return torch.arange(rows, device=self.device)
+
+    def __call__(self, x: Tensor, state: State = None, starts: Tensor | None = None) -> tuple[Tensor, State]:
+        """As `Encoder`."""
+        begun = self.start(len(x)) if state is None else state
+        rows, inner, looked = cast("tuple[Tensor, State, Tensor | None]", begun)
+        maps: list[Tensor] | None = [] if looked is not None else None
+        hidden, inner = self.network.writer(x, inner, starts, self.source.at(rows, maps))
+        if maps is not None:
+            looked = maps[-1][:, :, -1].mean(1)  # of the last layer, over its heads, for the next token
+        return hidden, (rows, inner, looked)
+
+
+class Given:
+    """A conditional model with its sources. Rows belong to the sources one by one, or all to a single one."""
+
+    end = END
+
+    def __init__(self, bound: Bound) -> None:
+        self.bound = bound
+        self.stepping = NeuralModel(cast("Network", bound))
+        self.vocabulary_size = bound.vocabulary_size
+
+    @property
+    def is_exact(self) -> bool:
+        """False where hard attention goes on from the likeliest place, in place of a sum over all."""
+        config = self.bound.config
+        return config.attention != "hard" or not config.feeds
+
+    def start(self, prefixes: Sequence[Tokens]) -> Reading:
+        """As `LanguageModel.start`. Raises SettingError."""
+        return self.stepping.start(prefixes)
+
+    def next_log_probs(self, state: Reading) -> Float32[ndarray, "rows vocab"]:
+        """As `LanguageModel.next_log_probs`."""
+        return self.stepping.next_log_probs(state)
+
+    def top(self, state: Reading, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
+        """As `LanguageModel.top`."""
+        return self.stepping.top(state, k)
+
+    def draw(
+        self, state: Reading, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
+    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
+        """As `LanguageModel.draw`."""
+        return self.stepping.draw(state, uniforms, banned)
+
+    def advance(self, state: Reading, tokens: Int32[ndarray, " rows"]) -> Reading:
+        """As `LanguageModel.advance`."""
+        return self.stepping.advance(state, tokens)
+
+    def select(self, state: Reading, rows: Int32[ndarray, " new_rows"]) -> Reading:
+        """As `LanguageModel.select`."""
+        return self.stepping.select(state, rows)
+
+    def attention(self, state: Reading) -> Float32[ndarray, "rows source"]:
+        """Where each row looked to predict its next token, NaN past the end of its source."""
+        sources, _, looked = cast("tuple[Tensor, State, Tensor]", state.memory)
+        found = looked.masked_fill(~self.bound.source.seen[sources], torch.nan).float().cpu().numpy()
+        return found if state.rows is None else found[state.rows]
+
+    def score(
+        self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """As `Scorer.score`."""
+        return self._score(sequences, prefixes, end=end)[0]
+
+    def unknown_log_probs(
+        self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """As `LanguageModel.unknown_log_probs`."""
+        return self._score(sequences, prefixes, end=end)[1]
+
+    def score_stream(self, stream: Tokens) -> Float32[ndarray, " tokens"]:
+        """As `Scorer.score_stream`: as many documents as sources, or any number of them for a single one."""
+        parts = np.split(as_tokens(stream), np.flatnonzero(as_tokens(stream) == END) + 1)
+        scores = self.score([part[:-1] for part in parts[:-1]])
+        if parts[-1].size:  # a document without an end
+            scores += self.score([parts[-1]], end=False)
+        return np.concatenate([np.empty(0, np.float32), *scores])
+
+    @torch.inference_mode()
+    def _score(
+        self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool
+    ) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
+        """The log-probabilities of each sequence's tokens, and of <unk> at their places."""
+        check_prefixes(len(sequences), prefixes)
+        before = [as_tokens([])] * len(sequences) if prefixes is None else [as_tokens(each) for each in prefixes]
+        rows = [
+            np.concatenate([prefix, as_tokens(sequence), np.full(int(end), END, np.int32)])
+            for prefix, sequence in zip(before, sequences, strict=True)
+        ]
+        for row in rows:
+            check_tokens(row, self.vocabulary_size)
+        sources = self.bound.rows_of(len(rows)).cpu().numpy()
+        scores = [np.empty(len(row), np.float32) for row in rows]
+        others = [np.empty(len(row), np.float32) for row in rows]
+        order = sorted((i for i, row in enumerate(rows) if len(row)), key=lambda i: len(rows[i]))
+        while order:
+            longest = len(rows[order[-1]])
+            batch, order = order[-max(1, _TOGETHER // longest) :], order[: -max(1, _TOGETHER // longest)]
+            found = self._scored([rows[i] for i in batch], sources[batch])
+            for i, row, other in zip(batch, *found, strict=True):
+                scores[i][:], others[i][:] = row[: len(rows[i])], other[: len(rows[i])]
+        for each in (*scores, *others):
+            check_log_probs(each)
+        places = [slice(len(prefix), None) for prefix in before]
+        return [[each[place] for each, place in zip(part, places, strict=True)] for part in (scores, others)]  # type: ignore[return-value]
+
+    def _scored(self, rows: list[Tokens], sources: ndarray) -> list[Float32[ndarray, "rows most"]]:
+        """Of the tokens of rows from some sources, and of <unk> at their places."""
+        bound, device = self.bound, self.bound.device
+        inputs = torch.from_numpy(padded([np.concatenate([[END], row[:-1]]) for row in rows], END)).to(device)
+        targets = torch.from_numpy(padded(rows, END)).to(device)
+        source = bound.source.at(torch.from_numpy(sources).to(device))
+        starts = inputs == END if bool((inputs[:, 1:] == END).any()) else None
+        hidden, _ = bound.network.writer(bound.embedding(inputs), None, starts, source)
+        return [
+            bound.output.log_probs_of(hidden, each).cpu().numpy()
+            for each in (targets, torch.full_like(targets, UNKNOWN))
+        ]

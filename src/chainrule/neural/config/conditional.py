@@ -1,0 +1,96 @@
+"""Of models of one sequence given another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from chainrule.errors import SettingError
+from chainrule.neural.config.network import MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH
+from chainrule.neural.settings import check_settings, setting
+
+Part = Literal["transformer", "lstm", "gru", "convolution"]
+Style = Literal["vaswani", "modern"]
+Looks = Literal["soft", "local", "hard", "none"]
+ScoreName = Literal["dot", "scaled_dot", "general", "additive", "content", "location"]
+Estimator = Literal["reinforce", "straight_through"]
+Shared = Literal["all", "target", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConditionalConfig:
+    """A model of one sequence given another: translations, summaries, corrections.
+
+    An encoder reads the source, and a decoder writes the target, looking at
+    the source by attention. Raises SettingError.
+    """
+
+    encoder: Part = setting("transformer", "what reads the source; lstm and gru read it in both directions")
+    decoder: Part = setting("transformer", "what writes the target")
+    encoder_layers: int = setting(3, "layers of the encoder", least=1, below=MAX_LAYERS)
+    decoder_layers: int = setting(3, "layers of the decoder", least=1, below=MAX_LAYERS)
+    width: int = setting(256, "numbers in the vector of a token, and in a layer", least=1, below=MAX_WIDTH)
+    heads: int = setting(4, "transformer: heads of attention", least=1, below=MAX_WIDTH)
+    feed_forward_width: int | None = setting(
+        None, "transformer: hidden numbers in a feed-forward layer; nothing: 4 widths", least=1, below=8 * MAX_WIDTH
+    )
+    style: Style = setting(
+        "vaswani",
+        "transformer: of LayerNorm and ReLU (Vaswani 2017), or of RMSNorm, normalised queries and keys, ReLU squared",
+    )
+    norm_place: Literal["pre", "post"] = setting(
+        "pre", "transformer: pre: norms stand before each sub-layer, and at the end; post: after each sum"
+    )
+    positions: Literal["sinusoidal", "rotary", "none"] = setting("sinusoidal", "transformer: how places are told")
+    kernel: int = setting(3, "convolution: places that a layer joins", least=1, below=MAX_CONTEXT)
+    attention: Looks = setting(
+        "soft",
+        "soft: the weighted mean of what the source has; local: within a window (Luong 2015); hard: one place is drawn "
+        "(Xu 2015); none: the decoder knows but the encoder's summary",
+    )
+    score: ScoreName = setting(
+        "scaled_dot",
+        "how well a state s and a place h of the source suit: dot: s h; scaled_dot: s h / root of the width; "
+        "general: s W h; additive: v tanh(W s + U h); content: their cosine, sharpened; location: W s, whatever h",
+    )
+    center: Literal["fixed", "predicted"] = setting(
+        "fixed", "local: the middle of the window: the target's place in the source, or what the state says"
+    )
+    window: int = setting(5, "local: places on each side of the middle", least=1, below=MAX_CONTEXT)
+    estimator: Estimator = setting(
+        "reinforce", "hard: how it learns to choose: from drawn places (Xu 2015), or as if they were soft"
+    )
+    attends: Literal["before", "after"] = setting(
+        "after", "lstm, gru: the source is looked at before the step (Bahdanau 2015), or after it (Luong 2015)"
+    )
+    input_feeding: bool = setting(True, "lstm, gru: what came of the last step is read, too (Luong 2015)")
+    shared: Shared = setting(
+        "target", "all: source, target and output have the same vectors of tokens; target: target and output"
+    )
+    max_source: int = setting(512, "the longest source, in tokens", least=1, below=MAX_CONTEXT)
+    dropout: float = setting(0.1, "share of numbers dropped: of token vectors and of each layer", least=0, below=1)
+    attention_dropout: float = setting(0.0, "share of attention weights dropped", least=0, below=1)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if "transformer" in (self.encoder, self.decoder) and self.width % (2 * self.heads):
+            raise SettingError(f"a width of {self.width} cannot be divided among {self.heads} heads of an even width")
+        if self.is_recurrent(self.encoder) and self.width % 2:
+            raise SettingError(f"a width of {self.width} cannot be divided between two directions; make it even")
+        if not self.is_recurrent(self.decoder):
+            if self.attention != "soft":
+                raise SettingError(
+                    f"attention is {self.attention}, but a {self.decoder} as decoder looks softly; take lstm or gru"
+                )
+        elif self.attention == "local" and self.score == "location":
+            raise SettingError("a score by location knows no window; choose another score, or soft attention")
+
+    @staticmethod
+    def is_recurrent(part: Part) -> bool:
+        return part in ("lstm", "gru")
+
+    @property
+    def feeds(self) -> bool:
+        """Whether what a step saw of the source goes into the next step of the decoder."""
+        is_recurrent = self.is_recurrent(self.decoder) and self.attention != "none"
+        return is_recurrent and (self.attends == "before" or self.input_feeding)

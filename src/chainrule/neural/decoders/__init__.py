@@ -1,0 +1,1 @@
+"""What writes a target while it looks at a source."""

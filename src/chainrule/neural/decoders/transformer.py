@@ -1,0 +1,145 @@
+"""The decoder of Vaswani et al. 2017: self-attention, attention to the source, and a feed-forward layer in each block.
+
+Legend: B rows, T time, D width.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from chainrule.neural.attention import Sight, cached_sight, causal_sight
+from chainrule.neural.cache import Cache
+from chainrule.neural.config.transformer import TransformerConfig
+from chainrule.neural.cross_attention import CrossAttention
+from chainrule.neural.encoders.transformer import Attention
+from chainrule.neural.layers import FeedForward, norm
+from chainrule.neural.positions import Rotary, Sinusoidal, Turn
+
+if TYPE_CHECKING:
+    from chainrule.neural.config.conditional import ConditionalConfig
+    from chainrule.neural.source import Kept, Source
+    from chainrule.neural.states import State
+
+
+def block_config(config: ConditionalConfig, layers: int) -> TransformerConfig:
+    """What the blocks of either side are made of."""
+    is_vaswani = config.style == "vaswani"
+    return TransformerConfig(
+        layers=layers,
+        width=config.width,
+        heads=config.heads,
+        feed_forward="relu" if is_vaswani else "relu_squared",
+        feed_forward_width=config.feed_forward_width,
+        norm="layer" if is_vaswani else "rms",
+        norm_place=config.norm_place,
+        norm_gain=is_vaswani,
+        query_key_norm=not is_vaswani,
+        biases=is_vaswani,
+        positions=config.positions,
+        dropout=config.dropout,
+        attention_dropout=config.attention_dropout,
+    )
+
+
+class Places(nn.Module):
+    """Tells places by sinusoids, which are added, or by what queries and keys are turned by."""
+
+    def __init__(self, config: ConditionalConfig) -> None:
+        super().__init__()
+        self.sinusoidal = Sinusoidal(config.width) if config.positions == "sinusoidal" else None
+        self.rotary = Rotary(config.width // config.heads, 10_000.0) if config.positions == "rotary" else None
+
+    def forward(self, x: Tensor, places: Tensor) -> tuple[Tensor, Turn | None]:
+        """x: (B, T, D). places: (B or 1, T)."""
+        if self.sinusoidal is not None:
+            x = x + self.sinusoidal(places).to(x.dtype)
+        return x, None if self.rotary is None else self.rotary(places, x)
+
+
+class DecoderBlock(nn.Module):
+    """Each sub-layer is added to what it was given; norms stand before it, or after the sum."""
+
+    def __init__(self, config: ConditionalConfig, blocks: TransformerConfig) -> None:
+        super().__init__()
+        self.attention = Attention(blocks)
+        self.look = CrossAttention(
+            config.width,
+            config.heads,
+            config.score,
+            longest=config.max_source,
+            biases=blocks.biases,
+            dropout=config.attention_dropout,
+        )
+        self.feed_forward = FeedForward(blocks.feed_forward, config.width, blocks.hidden_width, bias=blocks.biases)
+        self.norms = nn.ModuleList(
+            norm(blocks.norm, config.width, gain=blocks.norm_gain, bias=blocks.biases) for _ in range(3)
+        )
+        self.post, self.dropout = config.norm_place == "post", config.dropout
+
+    def forward(
+        self, x: Tensor, sight: Sight, turn: Turn | None, cache: Cache | None, layer: int, source: Source
+    ) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        before, between, after = self.norms
+        if self.post:
+            x = before(x + self._dropped(self.attention(x, sight, turn, cache, layer)))
+            x = between(x + self._dropped(self.look(x, source, layer)))
+            return cast(Tensor, after(x + self._dropped(self.feed_forward(x))))
+        x = x + self._dropped(self.attention(before(x), sight, turn, cache, layer))
+        x = x + self._dropped(self.look(between(x), source, layer))
+        return x + self._dropped(self.feed_forward(after(x)))
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.dropout, self.training)
+
+
+class TransformerDecoder(nn.Module):
+    """A Decoder whose state is a cache of keys and values."""
+
+    def __init__(self, config: ConditionalConfig) -> None:
+        super().__init__()
+        blocks = block_config(config, config.decoder_layers)
+        self.width, self.dropout, self.places = config.width, config.dropout, Places(config)
+        self.blocks = nn.ModuleList(DecoderBlock(config, blocks) for _ in range(config.decoder_layers))
+        is_pre = config.norm_place == "pre"
+        self.norm = norm(blocks.norm, config.width, gain=blocks.norm_gain, bias=blocks.biases) if is_pre else None
+
+    def kept(self, memory: Tensor) -> tuple[Kept, ...]:
+        """As `Decoder.kept`."""
+        return tuple(cast(DecoderBlock, block).look.kept(memory) for block in self.blocks)
+
+    def start(self, source: Source) -> Cache:
+        """As `Decoder.start`."""
+        return Cache.empty(len(source.rows), len(self.blocks), source.memory.device)
+
+    def forward(self, x: Tensor, state: State, starts: Tensor | None, source: Source) -> tuple[Tensor, State]:
+        """As `Decoder`."""
+        length = x.shape[1]
+        if state is None:
+            columns = torch.arange(length, device=x.device)
+            documents = None if starts is None else starts.cumsum(1)
+            places = columns[None]
+            if starts is not None:
+                places = columns - torch.where(starts, columns, 0).cummax(1).values
+            sight = causal_sight(length, x.device, window=None, bias=None, documents=documents)
+            return self._through(x, places, sight, None, source), None
+        assert isinstance(state, Cache)
+        cache, columns, first = state.grown(x, starts, None, keep_inputs=False)
+        places = columns[None] - (cache.first[:1, None] if first is None else first)
+        if first is None and length == 1:
+            sight = Sight()
+        else:
+            keys = torch.arange(cache.begin, cache.columns, device=x.device)
+            sight = cached_sight(columns, keys, first, None, None)
+        return self._through(x, places, sight, cache, source), cache
+
+    def _through(self, x: Tensor, places: Tensor, sight: Sight, cache: Cache | None, source: Source) -> Tensor:
+        x, turn = self.places(x, places)
+        x = F.dropout(x, self.dropout, self.training)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, sight, turn, cache, layer, source)
+        return x if self.norm is None else self.norm(x)

@@ -1,0 +1,255 @@
+"""The objective of a conditional model: the tokens of a target, given its source.
+
+Pairs of about the same length make a step, and each step has about as many tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+
+from chainrule.errors import SettingError, TextError
+from chainrule.neural.conditional import ConditionalNetwork, build_conditional
+from chainrule.neural.conditional_model import Bound
+from chainrule.neural.scoring import padded
+from chainrule.protocol import END
+from chainrule.training.forcing import own_guesses, own_guesses_at_once
+from chainrule.training.objective import Problem
+from chainrule.training.recipe import conditional_recipe, conditional_settled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jaxtyping import Int32, Int64
+    from numpy import ndarray
+    from torch import Tensor
+
+    from chainrule.neural.config.conditional import ConditionalConfig
+    from chainrule.training.config import Run
+    from chainrule.training.objective import Task
+
+    Tokens = Int32[ndarray, " tokens"]
+
+_VALIDATED_AT_ONCE = 1 << 13  # tokens
+
+
+class TokenPairs(NamedTuple):
+    """sources, targets: ids without markers, as many."""
+
+    sources: Sequence[Tokens]
+    targets: Sequence[Tokens]
+
+    def predicted(self) -> int:
+        """Tokens of all targets, </s> counted."""
+        return sum(len(target) + 1 for target in self.targets)
+
+    def digest(self) -> str:
+        """What tells these pairs from others."""
+        digest = hashlib.sha256()
+        for side in self:
+            for row in side:
+                digest.update(np.append(row, END).astype(np.int32).tobytes())
+        return digest.hexdigest()[:16]
+
+
+class Part(NamedTuple):
+    """Some pairs of a step: all (B, S) or (B, T), and True in `seen` and `wanted` where there is a token."""
+
+    sources: Tensor
+    seen: Tensor
+    inputs: Tensor
+    targets: Tensor
+    wanted: Tensor
+
+
+class Buckets:
+    """Which pairs make which step: a pure function of its number.
+
+    Pairs are sorted by length, those of the same lengths by chance, and cut into buckets of about as many tokens; so
+    each epoch has buckets of the same lengths, in another order.
+    """
+
+    def __init__(
+        self, sources: Int64[ndarray, " pairs"], targets: Int64[ndarray, " pairs"], tokens: int, least: int, seed: int
+    ) -> None:
+        """sources, targets: lengths. tokens: of both sides, filled up, in a bucket. least: pairs in one."""
+        self.sources, self.targets, self.seed = sources, targets, seed
+        order = np.lexsort((sources, targets))
+        starts, longest = [0], 0
+        for place, pair in enumerate(order.tolist()):
+            longest = max(longest, int(sources[pair]))
+            rows = place + 1 - starts[-1]
+            if rows > least and rows * (longest + int(targets[pair])) > tokens:
+                starts.append(place)
+                longest = int(sources[pair])
+        if len(starts) > 1 and order.size - starts[-1] < least:
+            del starts[-1]
+        self.edges = np.array([*starts, order.size])
+        self.sizes = np.add.reduceat(targets[order], starts)  # tokens predicted in each bucket
+        self._plans: dict[int, tuple[Int64[ndarray, " pairs"], Int64[ndarray, " buckets"]]] = {}
+
+    def __len__(self) -> int:
+        """Steps of an epoch."""
+        return self.edges.size - 1
+
+    def pairs(self, step: int) -> Int64[ndarray, " pairs"]:
+        """Those of a step."""
+        order, buckets = self._plan(step // len(self))
+        bucket = buckets[step % len(self)]
+        return order[self.edges[bucket] : self.edges[bucket + 1]]
+
+    def tokens(self, steps: int) -> int:
+        """Predicted in the first so many steps."""
+        epochs, rest = divmod(steps, len(self))
+        return int(epochs * self.sizes.sum() + (self.sizes[self._plan(epochs)[1][:rest]].sum() if rest else 0))
+
+    def _plan(self, epoch: int) -> tuple[Int64[ndarray, " pairs"], Int64[ndarray, " buckets"]]:
+        """The order of the pairs, and of the buckets."""
+        if epoch not in self._plans:
+            chance = np.random.default_rng([self.seed, epoch])
+            order = chance.permutation(self.sources.size)
+            order = order[np.lexsort((self.sources[order], self.targets[order]))]
+            self._plans = {epoch: (order, chance.permutation(len(self)))}
+        return self._plans[epoch]
+
+
+def given_source(
+    pairs: TokenPairs,
+    validation: TokenPairs | None,
+    sizes: tuple[int, int],
+    config: ConditionalConfig,
+    run: Run,
+) -> Problem[ConditionalNetwork]:
+    """A conditional model that is to be trained on pairs.
+
+    sizes: of the vocabularies of sources and targets. Raises TextError, SettingError.
+    """
+    if not pairs.targets:
+        raise TextError("there are no pairs to learn from; at least one is needed")
+    training = conditional_settled(config, run.training)
+    recipe = conditional_recipe(config, training)
+    if training.label_smoothing and config.attention == "hard":
+        raise SettingError("labels cannot be smoothed with hard attention; leave one of them out")
+    return Problem(
+        training=training,
+        recipe=recipe,
+        network=asdict(config),
+        text={
+            **run.origin,
+            "tokens": pairs.predicted(),
+            "ids": pairs.digest(),
+            "validation_tokens": None if validation is None else validation.predicted(),
+            "validation": None if validation is None else validation.digest(),
+            "vocabulary": list(sizes),
+        },
+        build=lambda: build_conditional(config, *sizes),
+        matrices=ConditionalNetwork.matrices,
+        objective=lambda network, task: GivenSource(network, task, pairs, validation),
+        step=f"about {recipe.batch} pairs",
+        smaller="--batch or --width",
+    )
+
+
+class GivenSource:
+    """An Objective: -log P(token of the target | those before it, the source).
+
+    A step holds as many tokens as `batch` pairs of middling length.
+    """
+
+    def __init__(
+        self, network: ConditionalNetwork, task: Task, pairs: TokenPairs, validation: TokenPairs | None
+    ) -> None:
+        self.network, self.task, self.learnt, self.validation = network, task, pairs, validation
+        sources, targets = (np.array([len(row) + 1 for row in side], np.int64) for side in pairs)
+        self.shares = task.processes.number * task.training.accumulate
+        if len(targets) < self.shares:
+            raise SettingError(f"{len(targets)} pairs cannot be shared among {self.shares} parts of a step")
+        middling = float(sources.mean() + targets.mean())
+        self.buckets = Buckets(sources, targets, int(task.recipe.batch * middling), self.shares, task.training.seed)
+        self.epoch = pairs.predicted()
+        hidden = sum(weight.numel() for weight in network.matrices())
+        self.flops_per_token = 6.0 * (hidden + network.output.weight.numel())
+        self.validates = validation is not None
+
+    def tokens(self, steps: int) -> int:
+        return self.buckets.tokens(steps)
+
+    def parts(self, step: int) -> list[Part]:
+        chosen, rank, number = self.buckets.pairs(step), self.task.processes.rank, self.task.training.accumulate
+        return [self._part(self.learnt, chosen[rank * number + part :: self.shares]) for part in range(number)]
+
+    def weight(self, step: int) -> float:
+        return self.tokens(step + 1) - self.tokens(step)
+
+    def loss(self, number: int, part: Part, forward: Callable[..., Any], done: float) -> Tensor:
+        training, inputs = self.task.training, part.inputs
+        if training.forcing != "teacher":
+            inputs = self._own_guesses(part, 1.0 if training.forcing == "student" else done)
+        hidden = forward(part.sources, part.seen, inputs)
+        return self.network.output.loss(
+            hidden[part.wanted], part.targets[part.wanted], label_smoothing=training.label_smoothing
+        )
+
+    @torch.no_grad()
+    def _own_guesses(self, part: Part, share: float) -> Tensor:
+        """What is read in place of the target. Recurrent decoders step; others guess all places after the target
+        (Mihaylova and Martins 2019).
+        """
+        if self.network.config.is_recurrent(self.network.config.decoder):
+            bound = Bound(self.network, self.network.read(part.sources, part.seen))
+            state = bound.start(len(part.inputs))
+            return own_guesses(
+                lambda tokens, state: bound(bound.embedding(tokens), state), bound.output, part.inputs, state, share
+            )
+        hidden = self.network(part.sources, part.seen, part.inputs)
+        return own_guesses_at_once(self.network.output.log_probs(hidden), part.inputs, share)
+
+    def carried(self) -> list[Tensor]:
+        return []
+
+    def carry(self, tensors: list[Tensor]) -> None:
+        pass
+
+    @torch.no_grad()
+    def validation_loss(self) -> float:
+        assert self.validation is not None
+        sources, targets = (np.array([len(row) + 1 for row in side], np.int64) for side in self.validation)
+        buckets, total = Buckets(sources, targets, _VALIDATED_AT_ONCE, 1, 0), torch.zeros(1, dtype=torch.float64)
+        for step in range(self.task.processes.rank, len(buckets), self.task.processes.number):
+            part = self._part(self.validation, buckets.pairs(step))
+            with self.task.machine.precision():
+                hidden = self.network(part.sources, part.seen, part.inputs)
+                total += self.network.output.loss(hidden[part.wanted], part.targets[part.wanted]).double().cpu()
+        self.task.processes.add([total])
+        return float(total) / int(targets.sum())
+
+    def validation_record(self, loss: float) -> dict[str, Any]:
+        assert self.validation is not None
+        return {"tokens": self.validation.predicted(), "pairs": len(self.validation.targets)}
+
+    def _part(self, pairs: TokenPairs, chosen: Int64[ndarray, " pairs"]) -> Part:
+        sources = [np.append(pairs.sources[i], END) for i in chosen.tolist()]
+        targets = [np.append(pairs.targets[i], END) for i in chosen.tolist()]
+        inputs = [np.append([END], target[:-1]) for target in targets]
+        return Part(
+            *(
+                torch.from_numpy(each).to(self.task.machine.device, non_blocking=True)
+                for each in (
+                    padded(sources, END),
+                    _filled(sources),
+                    padded(inputs, END),
+                    padded(targets, END),
+                    _filled(targets),
+                )
+            )
+        )
+
+
+def _filled(rows: Sequence[Tokens]) -> ndarray:
+    """True where a row has a token, in the array that `padded` makes of them."""
+    lengths = np.array([len(row) for row in rows])
+    return np.arange(lengths.max()) < lengths[:, None]
