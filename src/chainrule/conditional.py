@@ -7,6 +7,7 @@ model.save("mt/")
 
 from __future__ import annotations
 
+import json
 import time
 import unicodedata
 from dataclasses import asdict
@@ -177,7 +178,7 @@ def load_pairs(path: str | os.PathLike[str]) -> TextPairModel:
         target = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
         source = target
         if entry.settings.get("source_tokenizer") is not None:
-            described = TokenizerEntry.model_validate(entry.settings["source_tokenizer"])
+            described = TokenizerEntry.model_validate_json(json.dumps(entry.settings["source_tokenizer"]))
             source = tokenizer_from(described, arrays, SOURCE + VOCABULARY_ARRAYS, texts.get(SOURCE_TOKENIZER))
         own = {name: each for name, each in arrays.items() if VOCABULARY_ARRAYS not in name}
         sizes = (source.vocabulary_size, target.vocabulary_size)

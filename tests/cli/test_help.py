@@ -13,6 +13,7 @@ import pytest
 
 from chainrule.cli.main import app, train
 from chainrule.neural.config import NETWORKS
+from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.training.config import TrainingConfig
 
 
@@ -51,6 +52,11 @@ VERBS = {
     | {"--strict-discounts", "--kenlm-compatible", "--overwrite", "--json"}
     | READING
     | MIXING,
+    "train translation": {"--source", "--target", "--pairs", "--source-field", "--target-field", "--valid", "--output"}
+    | {"--resume", "--source-tokenizer", "--overwrite", "--json"}
+    | (TOKENIZER - {"--markers"})
+    | TRAINING
+    | {flag(each.name) for each in fields(ConditionalConfig)},
     "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
     "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--tokenizer", "--markers", "--ends", "--json"} | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--tokenizer", "--markers", "--json"} | READING,
@@ -63,6 +69,18 @@ VERBS = {
     | {"--max-tokens", "--min-tokens", "--begin", "--stop", "--allow", "--ban", "--no-repeat", "--unknown"}
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
     | {"--beam", "--rank-by", "--alpha", "--groups", "--diversity", "--must-end"},
+    "translate": {
+        "MODEL",
+        "TEXT",
+        "--beam",
+        "--rank-by",
+        "--alpha",
+        "--nbest",
+        "--alignments",
+        "--max-tokens",
+        "--json",
+    }
+    | READING,
     "complete": {"MODEL", "--number", "--tokenizer", "--markers", "--json"},
     "compare": {
         "TEXTS",
@@ -183,7 +201,7 @@ def test_the_command_alone_lists_every_verb_with_a_line(arguments: list[str], ch
 def test_the_verb_train_alone_lists_every_family(chainrule) -> None:
     result = chainrule("train")
     assert (result.status, result.err) == (0, "")
-    assert re.findall(r"^│ ([a-z]+) +\S", result.out, re.M) == sorted({"ngram", "uniform", *NETWORKS})
+    assert re.findall(r"^│ ([a-z]+) +\S", result.out, re.M) == sorted({"ngram", "translation", "uniform", *NETWORKS})
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -1,0 +1,129 @@
+"""Models of one text given another from the command line: trained on pairs, saved, opened, and written with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+
+import chainrule as package
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SOURCES = ["ein hund rennt", "eine katze schläft", "zwei hunde rennen", "ein mann liest", "eine frau läuft"] * 4
+TARGETS = ["a dog runs", "a cat sleeps", "two dogs run", "a man reads", "a woman walks"] * 4
+TINY = ["--width", 16, "--heads", 2, "--encoder-layers", 1, "--decoder-layers", 1, "--steps", 4, "--batch", 4]
+QUICK = [*TINY, "--precision", "float32", "--compile", "no", "--tokenizer", "whitespace"]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    package.set_threads(1)
+    torch.set_num_threads(1)
+    yield
+    package.set_threads(None)
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> list[Path]:
+    files = [tmp_path / "train.de", tmp_path / "train.en"]
+    for file, lines in zip(files, (SOURCES, TARGETS), strict=True):
+        file.write_text("".join(line + "\n" for line in lines))
+    return files
+
+
+@pytest.fixture
+def mt(chainrule, pairs: list[Path], tmp_path: Path) -> Path:
+    result = chainrule(
+        "train", "translation", "--source", pairs[0], "--target", pairs[1], "-o", tmp_path / "mt", *QUICK
+    )
+    assert result.status == 0, result.err
+    assert "target tokens of" in result.out
+    return tmp_path / "mt"
+
+
+def test_a_line_is_written_for_each_line_that_is_read(chainrule, mt: Path, stdin, tmp_path: Path) -> None:
+    stdin(b"zwei hunde\n\nein mann liest\n")
+    plain = chainrule("translate", mt, "--max-tokens", 6)
+    assert plain.status == 0, plain.err
+    assert len(plain.lines) == 3
+    assert plain.lines[1] == ""
+    model = package.load_pairs(mt)
+    expected = model.write(["zwei hunde", "ein mann liest"], max_tokens=6)
+    assert [plain.lines[0], plain.lines[2]] == [texts[0].text for texts in expected]
+    given = model.given("zwei hunde")
+    scored = given.score([expected[0][0].text])[0]
+    assert (
+        scored == pytest.approx(expected[0][0].log_prob, abs=1e-3) or len(expected[0][0].tokens) == 6
+    )  # cut, so no </s>
+    assert chainrule("verify", mt).status == 0
+
+
+def test_lists_alignments_and_json(chainrule, mt: Path, stdin) -> None:
+    stdin(b"zwei hunde\nein mann liest\n")
+    lines = chainrule("translate", mt, "--nbest", 3, "--max-tokens", 4).lines
+    assert [line.split(" ||| ")[0] for line in lines] == ["0"] * 3 + ["1"] * 3
+    scores = [float(line.split(" ||| ")[3]) for line in lines[:3]]
+    assert scores == sorted(scores, reverse=True)
+    stdin(b"zwei hunde\n")
+    text, alignment = chainrule("translate", mt, "--alignments", "--max-tokens", 4).out.rstrip("\n").split("\t")
+    pairs = [tuple(map(int, each.split("-"))) for each in alignment.split()]
+    assert [target for target, _ in pairs] == list(range(len(text.split())))
+    assert all(source in (0, 1) for _, source in pairs)
+    stdin(b"zwei hunde\n")
+    [found] = chainrule("translate", mt, "--json", "--max-tokens", 4).json["texts"]
+    assert found["source_tokens"] == ["zwei", "hunde"]
+    np.testing.assert_allclose(np.sum(found["attention"], axis=1), 1, atol=1e-3)
+
+
+def test_separate_tokenizers_and_pairs_to_validate_on(chainrule, pairs: list[Path], tmp_path: Path) -> None:
+    records = tmp_path / "pairs.jsonl"
+    rows = [json.dumps({"de": s, "en": t}) for s, t in zip(SOURCES, TARGETS, strict=True)]
+    records.write_text("\n".join(rows))
+    arguments = ["--pairs", records, "--source-field", "de", "--target-field", "en", "--valid", *pairs]
+    separate = ["--source-tokenizer", "character", "--encoder", "lstm", "--decoder", "lstm", "--score", "additive"]
+    result = chainrule("train", "translation", *arguments, "-o", tmp_path / "mt", *QUICK, *separate)
+    assert result.status == 0, result.err
+    model = package.load_pairs(tmp_path / "mt")
+    assert (model.source.name, model.target.name) == ("character", "whitespace")
+    assert model.record["validation"]["pairs"] == 20
+    model.save(tmp_path / "again")
+    again = package.load_pairs(tmp_path / "again")
+    assert again.write(SOURCES[:2], max_tokens=5) == model.write(SOURCES[:2], max_tokens=5)
+
+
+def test_bad_input_is_told_in_one_line(chainrule, mt: Path, pairs: list[Path], stdin, tmp_path: Path) -> None:
+    short = tmp_path / "short.en"
+    short.write_text("a dog\n")
+    out = tmp_path / "new"
+    both = ["--source", pairs[0], "--target", short]
+    assert "short.en: ends after line 1, but" in chainrule("train", "translation", *both, "-o", out, *QUICK).error
+    assert not out.exists()
+    missing = chainrule("train", "translation", "--source", pairs[0], "-o", out)
+    assert (missing.status, "--target is missing" in missing.error) == (2, True)
+    assert "there is a model already" in chainrule("train", "translation", *both, "-o", mt).error
+    assert "is a model of one text given another" in chainrule("score", mt, short).error
+    assert "heads of an even width" in chainrule("train", "translation", *both, "-o", out, "--heads", 7).error
+    stdin(b"ein hund\n" + b"a " * 600 + b"\n")
+    assert "source 2 has 600 tokens; the model reads at most 511" in chainrule("translate", mt).error
+    stdin(b"x\n")
+    assert "max_tokens is 0" in chainrule("translate", mt, "--max-tokens", 0).error
+    broken = tmp_path / "broken"
+    shutil.copytree(mt, broken)
+    config = json.loads((broken / "config.json").read_text())
+    config["settings"]["network"]["decoder_layers"] = 3
+    (broken / "config.json").write_text(json.dumps(config))
+    stdin(b"x\n")
+    assert "is missing" in chainrule("translate", broken).error
+    config["settings"]["network"]["decoder"] = "oracle"
+    (broken / "config.json").write_text(json.dumps(config))
+    stdin(b"x\n")
+    assert "a setting of the network cannot be" in chainrule("translate", broken).error

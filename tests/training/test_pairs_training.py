@@ -1,0 +1,142 @@
+"""Training on pairs: buckets, losses by hand, forcing, and runs that go on bit for bit."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from training_runs import numbers
+
+from chainrule.errors import SettingError, TextError
+from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.protocol import END
+from chainrule.training.config import Run, TrainingConfig
+from chainrule.training.pairs import Buckets, TokenPairs, given_source
+from chainrule.training.run import trained
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chainrule.training.reports import Report
+
+SIZE = 12
+SMALL = ConditionalConfig(encoder_layers=1, decoder_layers=1, width=16, heads=2, dropout=0.1)
+LSTM = replace(SMALL, encoder="lstm", decoder="lstm", score="additive")
+QUICK = TrainingConfig(steps=12, batch=8, validate_every=5, save_every=3, precision="float32", compile="no")
+
+
+def copies(number: int, seed: int) -> TokenPairs:
+    """Targets that say their source backwards."""
+    chance = np.random.default_rng(seed)
+    rows = [chance.integers(3, SIZE, chance.integers(1, 7)).astype(np.int32) for _ in range(number)]
+    return TokenPairs(rows, [row[::-1] for row in rows])
+
+
+def run_of(config: ConditionalConfig, training: TrainingConfig = QUICK, **more: Any) -> tuple[Any, Any, list[Report]]:
+    told: list[Report] = []
+    run = Run(training=training, **{"told": told.append, **more})
+    network, record = trained(given_source(copies(60, 1), copies(20, 2), (SIZE, SIZE), config, run), run)
+    return network, record, told
+
+
+lengths = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=60)
+
+
+@given(lengths, st.integers(1, 200), st.integers(1, 4), st.integers(0, 3))
+@settings(max_examples=60, deadline=None)
+def test_each_epoch_has_every_pair_once_in_buckets_of_about_as_many_tokens(pairs, tokens, least, seed) -> None:
+    sources, targets = np.array(pairs).T
+    buckets = Buckets(sources, targets, tokens, least, seed)
+    for epoch in range(2):
+        steps = range(epoch * len(buckets), (epoch + 1) * len(buckets))
+        chosen = [buckets.pairs(step) for step in steps]
+        assert sorted(np.concatenate(chosen).tolist()) == list(range(len(pairs)))
+        for step, rows in zip(steps, chosen, strict=True):
+            assert buckets.tokens(step + 1) - buckets.tokens(step) == targets[rows].sum()
+            assert len(rows) >= min(least, len(pairs))
+            if len(rows) > 2 * least:  # the last ones may have been put with those before
+                assert len(rows) * (sources[rows].max() + targets[rows].max()) <= tokens + least * 60
+    again = Buckets(sources, targets, tokens, least, seed)
+    last = 2 * len(buckets) - 1
+    assert again.pairs(last).tolist() == buckets.pairs(last).tolist()  # asked without those before
+
+
+@pytest.mark.parametrize("config", [SMALL, LSTM], ids=["transformer", "lstm"])
+def test_the_first_loss_is_that_of_the_network_token_by_token(config: ConditionalConfig) -> None:
+    still = replace(config, dropout=0.0)
+    run = Run(training=replace(QUICK, steps=1))
+    problem = given_source(copies(60, 1), None, (SIZE, SIZE), still, run)
+    torch.manual_seed(0)
+    network = problem.build().eval()
+    pairs = copies(60, 1)
+    sources, targets = (np.array([len(row) + 1 for row in side]) for side in pairs)
+    chosen = Buckets(sources, targets, int(8 * (sources.mean() + targets.mean())), 1, 0).pairs(0)
+    nats = 0.0
+    for i in chosen.tolist():
+        source = torch.tensor([[*pairs.sources[i].tolist(), END]])
+        target = pairs.targets[i].tolist()
+        hidden = network(source, torch.ones_like(source, dtype=torch.bool), torch.tensor([[END, *target]]))
+        log_probs = network.output.log_probs(hidden)[0]
+        nats -= sum(log_probs[t, token].item() for t, token in enumerate([*target, END]))
+    told: list[Report] = []
+    trained(problem, replace(run, told=told.append))
+    assert told[0].loss == pytest.approx(nats / targets[chosen].sum(), rel=1e-5)
+
+
+def test_a_step_in_parts_is_the_same_step() -> None:
+    whole, parts = (
+        run_of(replace(SMALL, dropout=0.0), replace(QUICK, accumulate=accumulate, optimiser="sgd"))[2]
+        for accumulate in (1, 2)
+    )
+    assert [each.loss for each in parts] == pytest.approx([each.loss for each in whole], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("config", "training"),
+    [
+        (SMALL, replace(QUICK, label_smoothing=0.1, ema=0.9)),
+        (LSTM, replace(QUICK, forcing="scheduled")),
+        (replace(LSTM, attention="hard"), QUICK),
+        (replace(SMALL, encoder="convolution", decoder="convolution"), replace(QUICK, forcing="student")),
+    ],
+    ids=["transformer", "lstm", "hard", "convolution"],
+)
+def test_an_interrupted_run_goes_on_bit_for_bit(
+    config: ConditionalConfig, training: TrainingConfig, tmp_path: Path
+) -> None:
+    whole, _, _ = run_of(config, training)
+
+    def stop(report: Report) -> None:
+        if report.step == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_of(config, training, folder=tmp_path, told=stop)
+    resumed, record, _ = run_of(config, training, folder=tmp_path, resume=True)
+    assert numbers(resumed) == numbers(whole)
+    assert record["steps"] == 12
+
+
+@pytest.mark.parametrize(
+    "config",
+    [SMALL, LSTM, replace(LSTM, attention="hard", estimator="straight_through"), replace(LSTM, attention="local")],
+    ids=["transformer", "lstm", "hard", "local"],
+)
+def test_a_network_learns(config: ConditionalConfig) -> None:
+    _, record, told = run_of(config, replace(QUICK, steps=60, learning_rate=1e-2, validate_every=30))
+    first = next(report.loss for report in told)
+    assert record["validation"]["loss"] < first - 0.15
+
+
+def test_what_cannot_be_learnt_is_an_error() -> None:
+    with pytest.raises(TextError, match="there are no pairs"):
+        given_source(TokenPairs([], []), None, (SIZE, SIZE), SMALL, Run(training=QUICK))
+    with pytest.raises(SettingError, match="labels cannot be smoothed with hard attention"):
+        run_of(replace(LSTM, attention="hard"), replace(QUICK, label_smoothing=0.1))
