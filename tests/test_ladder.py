@@ -8,11 +8,14 @@ import pytest
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.ladder import climb
+from chainrule.ladder import LARGE_VOCABULARY, Networks, climb, networks_for
+from chainrule.neural.config import NETWORKS
 from chainrule.text.corpus import Corpus, Lines
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from chainrule.evaluation.comparison import Comparison
 
 
 @pytest.fixture
@@ -75,3 +78,60 @@ def test_a_held_out_text_that_cannot_be_read_is_told_before_any_n_gram_is_counte
             progress=lambda task, done, total: told.append(task),
         )
     assert set(told) <= {"reading"}
+
+
+@pytest.fixture(scope="module")
+def whole() -> Comparison:
+    """Of all families, on a text of few words."""
+    words = ["ka", "vi", "nin", "or", "tu", "ash"]
+    lines = [f"{word} {words[(3 * number) % 6]} {word} {word}" for number in range(40) for word in words]
+    train, validation, heldout = Lines(lines), Lines(lines[::7]), Lines(lines[::5])
+    return climb(train, heldout, order=2, networks=Networks(1e-3, validation))
+
+
+def test_every_family_of_networks_stands_in_the_table_and_the_mixture_last(whole: Comparison) -> None:
+    names = [contender.name for contender in whole.contenders]
+    assert names[:3] == ["uniform", "unigram", "bigram"]
+    assert names[-1] == "mixture"
+    families = [contender.record["family"] for contender in whole.contenders[3:-1]]
+    assert set(families) == set(NETWORKS)
+    assert {"RNN", "LSTM"} <= set(names)
+
+
+def test_all_learn_from_the_same_tokens_and_the_mixture_is_of_the_best_n_grams_and_all_networks(whole) -> None:
+    signatures = {contender.measurement.token_signature for contender in whole.contenders}
+    assert len(signatures) == 1
+    mixture = whole.contenders[-1]
+    names = [model["name"] for model in mixture.record["models"]]
+    assert names == ["bigram", *(contender.name for contender in whole.contenders[3:-1])]
+    parts = [contender for contender in whole.contenders if contender.name in names]
+    assert mixture.parameters == sum(part.parameters for part in parts)
+    assert mixture.train_seconds > sum(part.train_seconds for part in parts)
+
+
+def test_learning_curves_end_where_training_does_and_counted_models_have_a_point(whole: Comparison) -> None:
+    for contender in whole.contenders[1:3]:
+        [(seconds, bits)] = contender.curve
+        assert seconds == contender.train_seconds
+        assert bits > 0
+    for contender in whole.contenders[3:-1]:
+        assert contender.curve[-1][0] == pytest.approx(contender.train_seconds)
+        assert list(contender.curve) == sorted(contender.curve)
+        assert contender.size == 4 * contender.parameters
+
+
+def test_samples_are_the_same_again_and_again(whole: Comparison) -> None:
+    assert all(len(contender.samples) == 3 for contender in whole.contenders)
+    again = climb(Lines(["ka vi"] * 20), Lines(["ka vi"]), order=1).contenders[1].samples
+    assert again == climb(Lines(["ka vi"] * 20), Lines(["ka vi"]), order=1).contenders[1].samples
+
+
+@pytest.mark.parametrize("minutes", [0.0, -1.0, float("nan")])
+def test_no_time_is_refused(minutes: float) -> None:
+    with pytest.raises(SettingError, match="expected more than 0"):
+        Networks(minutes, Lines(["a"]))
+
+
+def test_a_large_vocabulary_gets_an_adaptive_softmax() -> None:
+    assert {config.output for _, config in networks_for(LARGE_VOCABULARY)} == {"full"}
+    assert {config.output for _, config in networks_for(LARGE_VOCABULARY + 1)} == {"adaptive"}

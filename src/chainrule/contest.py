@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from chainrule.errors import SettingError
 from chainrule.evaluation.comparison import Comparison, Contender
+from chainrule.families import FAMILIES
 from chainrule.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -23,14 +25,32 @@ def contest(models: Iterable[tuple[str, Model]], source: Source, progress: Progr
     return Comparison([_contender(name, model, source, progress) for name, model in models])
 
 
+def parameters_of(model: Model) -> int | None:
+    """The numbers that training set, n-grams or weights; None where its record does not say."""
+    weights, ngrams = model.record.get("parameters"), model.record.get("ngrams")
+    return weights if ngrams is None else sum(ngrams)
+
+
+def size_of(model: Model) -> int | None:
+    """Bytes of all numbers of a model in its folder, but for the tokenizer's and the speller's; None where a model
+    cannot be saved there, as a probing binary of KenLM's.
+    """
+    try:
+        _, arrays = FAMILIES[model.family].take_apart(model.language_model)
+    except SettingError:
+        return None
+    return sum(array.nbytes for array in arrays.values())
+
+
 def _contender(name: str, model: Model, source: Source, progress: Progress) -> Contender:
-    sizes = model.record.get("ngrams")
     return Contender(
         name=name,
         measurement=model.evaluate(source, progress),
         train_seconds=model.record.get("seconds"),
-        parameters=None if sizes is None else sum(sizes),
+        parameters=parameters_of(model),
         configuration=_configuration(model),
+        size=size_of(model),
+        record=model.record,
     )
 
 

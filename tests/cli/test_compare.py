@@ -55,8 +55,9 @@ def test_a_report_is_written_and_replaced_only_when_asked(chainrule, corpus: Pat
     folder = tmp_path / "a" / "report"
     result = chainrule("compare", corpus, "--order", 1, "-o", f"{folder}/")
     assert result.status == 0
-    assert result.err == f"{folder}: table.md, table.json\n"
-    assert sorted(path.name for path in folder.iterdir()) == ["table.json", "table.md"]
+    names = ["table.md", "table.json", "index.html", "by-position.svg", "by-frequency.svg"]
+    assert result.err == f"{folder}: {', '.join(names)}\n"
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names)
     figures = strict_json((folder / "table.json").read_text())
     assert [row["model"] for row in figures] == NAMES[:2]
     page = (folder / "table.md").read_text()
@@ -72,7 +73,10 @@ def test_a_report_is_written_and_replaced_only_when_asked(chainrule, corpus: Pat
     assert (folder / "table.md").read_text() == page
     assert chainrule("compare", corpus, "--order", 2, "-o", folder, "--overwrite", "--json").status == 0
     assert len(strict_json((folder / "table.json").read_text())) == 3
-    assert sorted(path.name for path in folder.iterdir()) == ["table.json", "table.md"]
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names)
+    (folder / "notes.svg").write_text("mine")
+    assert chainrule("compare", corpus, "--smoothing", "laplace", "-o", folder, "--overwrite").status == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["notes.svg", "table.json", "table.md"]
 
 
 def test_other_things_in_a_report_folder_are_left_alone(chainrule, corpus: Path, tmp_path: Path) -> None:
@@ -120,7 +124,7 @@ def test_a_report_that_cannot_be_written_leaves_nothing(
     monkeypatch.setattr(os, "replace", full)
     result = chainrule("compare", corpus, "--order", 1, "-o", tmp_path / "report")
     assert result.status == 1
-    assert result.error.endswith("table.json: cannot be written: No space left on device; nothing was changed")
+    assert result.error.endswith("by-frequency.svg: cannot be written: No space left on device; nothing was changed")
     assert not (tmp_path / "report").exists()
 
 
@@ -138,6 +142,31 @@ def test_pythons_own_documentation_is_there_without_any_file(chainrule) -> None:
     )
     uniform, unigram, bigram = [float(line.split()[1]) for line in result.lines[3:6]]
     assert uniform > unigram > bigram > 1
+
+
+def test_networks_of_every_family_are_compared_within_their_minutes(chainrule, tmp_path: Path) -> None:
+    lines = [f"{first} {second}" for first in "abcdefgh" for second in "abcdefgh"]
+    (tmp_path / "text").write_text("".join(line + "\n" for line in lines * 20))
+    report = tmp_path / "report"
+    result = chainrule("compare", tmp_path / "text", "--order", 1, "--minutes", 0.001, "-o", report)
+    assert result.status == 0
+    assert result.lines[0] == (
+        f"trained on nineteen twentieths of nine tenths of {tmp_path / 'text'}; "
+        f"measured on one tenth of {tmp_path / 'text'}"
+    )
+    rows = strict_json((report / "table.json").read_text())
+    assert [row["model"] for row in rows][:2] == ["uniform", "unigram"]
+    assert {"LSTM", "transformer", "mixture"} <= {row["model"] for row in rows}
+    assert all(len(row["samples"]) == 3 for row in rows)
+    page = (report / "index.html").read_text()
+    assert all(f">{row['bits_per_byte']:.4f}<" in page for row in rows)
+    assert "How to reproduce this" in page
+
+
+def test_no_minutes_are_told(chainrule, corpus: Path, tmp_path: Path) -> None:
+    result = chainrule("compare", corpus, "--minutes", 0, "-o", tmp_path / "report")
+    assert (result.status, result.error) == (1, "minutes is 0; expected more than 0")
+    assert not (tmp_path / "report").exists()
 
 
 @pytest.fixture(scope="module")
@@ -208,6 +237,8 @@ def test_a_tokenizer_is_for_arpa_files_alone(chainrule, saved: Path, heldout: Pa
         (["--text", "text"], "MODELS are missing"),
         (["two", "chars", "--text", "-"], "can be read only once"),
         (["two", "--text", "text", "--order", "2"], "--order is for training models"),
+        (["two", "--text", "text", "--minutes", "1"], "--minutes is for training models"),
+        (["text", "--smoothing", "all", "--minutes", "1"], "--minutes is for networks"),
         (["two", "--text", "text", "--heldout", "text"], "--heldout is for training models"),
         (["two"], "two is a model; say --text"),
         (["two", "chars", "two", "--text", "text"], "MODELS name two twice; a model is compared with others."),

@@ -88,6 +88,7 @@ VERBS = {
         "--output",
         "--heldout",
         "--order",
+        "--minutes",
         "--smoothing",
         *TOKENIZER,
         "--overwrite",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_library
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +27,7 @@ from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.smoothing_table import page_of, smoothing_table_of, text_of
 from chainrule.cli.texts import AS_USUAL, TextOptions, check_read_once, note_repairs
 from chainrule.errors import OutputError
+from chainrule.report.page import FIGURE_NAMES, figures_of, report_page
 from chainrule.report.tables import markdown_code, markdown_table, text_table
 
 if TYPE_CHECKING:
@@ -37,7 +38,10 @@ if TYPE_CHECKING:
     from chainrule.text.corpus import Source
     from chainrule.text.vocabulary import Markers
 
-TABLE, FIGURES = "table.md", "table.json"
+# Of the text to train on, where networks are trained: what they learn, and what their best weights are chosen by.
+_VALIDATED = {"nineteen twentieths": "19/20", "one twentieth": "1/20"}
+TABLE, FIGURES, PAGE = "table.md", "table.json", "index.html"
+PLOTS = tuple(f"{name}.svg" for name in FIGURE_NAMES)
 
 
 def compare(
@@ -55,6 +59,12 @@ def compare(
         TextFile | None, Parameter(help="Measure on this text; by default on every tenth part of the others.")
     ] = None,
     order: Annotated[int | None, WholeNumber, Parameter(help="The highest n-gram order; 5 unless said.")] = None,
+    minutes: Annotated[
+        float | None,
+        Parameter(
+            help="Train every family of networks, too, so many minutes each, and mix them with the best n-grams."
+        ),
+    ] = None,
     smoothing: Annotated[
         tuple[str, ...],
         Parameter(
@@ -73,9 +83,13 @@ def compare(
 
     With --text, models that are there already. Without it, every model is
     trained on the texts, or on Python's own documentation where none is given,
-    and measured on what is held out of it. With -o, the table is written there
-    too, as table.md and table.json. With --smoothing all, the table has a row
-    for each smoothing of n-gram models and a column for each order.
+    and measured on what is held out of it. With --minutes, these are networks
+    of every family, too, and the best mixture; the best weights of both are
+    chosen on a twentieth of the training text, which no model learns from.
+    With -o, a page that needs no network (index.html), its plots (.svg) and
+    the table (table.md, table.json) are written there. With --smoothing all,
+    the table has a row for each smoothing of n-gram models and a column for
+    each order.
 
     p is of a paired test against the best model: approximate randomisation on
     the documents' bits, 10,000 times. ±95 % is half the bootstrap interval.
@@ -83,30 +97,41 @@ def compare(
     if output is not None:
         _check_report_folder(output, overwrite=overwrite)
     if text is not None:
-        for name, given in (("--heldout", heldout), ("--order", order), ("--smoothing", smoothing or None)):
+        for name, given in (
+            ("--heldout", heldout),
+            ("--order", order),
+            ("--minutes", minutes),
+            ("--smoothing", smoothing or None),
+        ):
             if given is not None:
                 raise CycloptsError(msg=f"{name} is for training models; with --text, they are there already.")
         comparison, about = _contest(texts, text, tokenizer, markers, reading)
     elif smoothing:
+        if minutes is not None:
+            raise CycloptsError(msg="--minutes is for networks, and --smoothing compares n-gram models alone.")
         with _trained_on(texts, heldout, reading) as (train, measured, told):
             table = smoothing_table_of(
                 train, measured, smoothing, 5 if order is None else order, tokenizer, markers or "error", told
             )
         about = _about(train, measured)
-        _show(output, about, table.as_json(), text_of(table), page_of(table, about), json=json)
+        files = {TABLE: page_of(table, about), FIGURES: _json(table.as_json())}
+        _show(output, about, files, table.as_json(), text_of(table), json=json)
         return
     else:
         comparison, about = _ladder(
-            texts, heldout, 5 if order is None else order, tokenizer, markers or "error", reading
+            texts, heldout, 5 if order is None else order, minutes, tokenizer, markers or "error", reading
         )
     shown = f"{text_table(comparison.header(), comparison.rows())}\n\n{_footer(comparison)}"
-    _show(output, about, comparison.as_json(), shown, _page(comparison, about), json=json)
+    files = {} if output is None else _files(comparison, about)
+    _show(output, about, files, comparison.as_json(), shown, json=json)
 
 
-def _show(output: Path | None, about: str, figures: list[dict[str, Any]], shown: str, page: str, *, json: bool) -> None:
-    """Writes a table where it is wanted, and prints it. Raises OutputError."""
+def _show(
+    output: Path | None, about: str, files: dict[str, str], figures: list[dict[str, Any]], shown: str, *, json: bool
+) -> None:
+    """Writes files where they are wanted, and prints a table. Raises OutputError."""
     if output is not None:
-        _write(output, page, figures)
+        _write(output, files)
     if json:
         print_json(figures)
     else:
@@ -144,15 +169,30 @@ def _ladder(
     texts: tuple[str, ...],
     heldout: str | None,
     order: int,
+    minutes: float | None,
     tokenizer: TokenizerOptions,
     markers: Markers,
     reading: TextOptions,
 ) -> tuple[Comparison, str]:
     """Every model trained on the texts, and what the table is about."""
-    from chainrule.ladder import climb
+    from chainrule.ladder import Networks, climb
+    from chainrule.text.splits import split
 
+    train: Source
     with _trained_on(texts, heldout, reading) as (train, measured, told):
-        comparison = climb(train, measured, order=order, tokenizer=tokenizer.config(), markers=markers, progress=told)
+        networks = None
+        if minutes is not None:
+            train, validation = split(train, _VALIDATED, told).values()
+            networks = Networks(minutes, validation)
+        comparison = climb(
+            train,
+            measured,
+            order=order,
+            tokenizer=tokenizer.config(),
+            markers=markers,
+            networks=networks,
+            progress=told,
+        )
     return comparison, _about(train, measured)
 
 
@@ -188,6 +228,19 @@ def _parts(texts: tuple[str, ...], heldout: str | None, reading: TextOptions, to
     return train_and_heldout(whole, told) if heldout is None else (whole, reading.corpus(heldout))
 
 
+def _files(comparison: Comparison, about: str) -> dict[str, str]:
+    """What a report consists of, by the names of its files."""
+    figures = figures_of(comparison)
+    notes = _footer(comparison).split("\n")
+    page = report_page(comparison, figures, about=about, command=["chainrule", *sys.argv[1:]], notes=notes)
+    plots = {f"{figure.name}.svg": figure.svg for figure in figures}
+    return {TABLE: _page(comparison, about), FIGURES: _json(comparison.as_json()), PAGE: page, **plots}
+
+
+def _json(figures: list[dict[str, Any]]) -> str:
+    return json_library.dumps(figures, indent=2) + "\n"
+
+
 def _footer(comparison: Comparison) -> str:
     """What stands below the table."""
     several = len(comparison.texts) > 1
@@ -214,7 +267,7 @@ def _check_report_folder(folder: Path, *, overwrite: bool) -> None:
 
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder}: a file is in the way; a report is a folder, so choose another name")
-    taken = [name for name in (TABLE, FIGURES) if (folder / name).exists()]
+    taken = [name for name in (TABLE, FIGURES, PAGE, *PLOTS) if (folder / name).exists()]
     if taken and not overwrite:
         raise OutputError(
             f"{folder / taken[0]}: exists already; say --overwrite to replace it, or choose another folder"
@@ -222,16 +275,18 @@ def _check_report_folder(folder: Path, *, overwrite: bool) -> None:
     check_writable(folder)
 
 
-def _write(folder: Path, page: str, figures: list[dict[str, Any]]) -> None:
-    """Raises OutputError."""
+def _write(folder: Path, files: dict[str, str]) -> None:
+    """The files of a report, and no others of the kind. Raises OutputError."""
     from chainrule.files import replaced
 
     is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with replaced(folder / TABLE) as table, replaced(folder / FIGURES) as file:
-            table.write(page.encode())
-            file.write((json_library.dumps(figures, indent=2) + "\n").encode())
+        with ExitStack() as opened_files:
+            for name, text in files.items():
+                opened_files.enter_context(replaced(folder / name)).write(text.encode())
+        for name in {TABLE, FIGURES, PAGE, *PLOTS} - files.keys():  # of another report, which this one replaces
+            (folder / name).unlink(missing_ok=True)
     except BaseException as error:
         if is_new:
             with suppress(OSError):
@@ -239,7 +294,7 @@ def _write(folder: Path, page: str, figures: list[dict[str, Any]]) -> None:
         if isinstance(error, OSError):
             raise OutputError(f"{folder}: cannot be made: {error.strerror or error}") from error
         raise
-    print(f"{folder}: {TABLE}, {FIGURES}", file=sys.stderr)
+    print(f"{folder}: {', '.join(files)}", file=sys.stderr)
 
 
 def _page(comparison: Comparison, about: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from chainrule.evaluation.resampling import Difference, difference
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from chainrule.evaluation.breakdown import Breakdown
     from chainrule.evaluation.likelihood import Measurement
 
 
@@ -31,6 +32,10 @@ class Contender:
     train_seconds: float | None  # where it is known
     parameters: int | None  # stored probabilities, weights: the numbers that training set
     configuration: str | None = None  # models of the same one differ by chance alone: their seeds
+    size: int | None = None  # bytes of all its numbers in a model folder
+    curve: tuple[tuple[float, float], ...] = ()  # seconds of training, and bits per byte of the text to validate on
+    samples: tuple[str, ...] = ()  # texts that it generated
+    record: dict[str, Any] = field(default_factory=dict)  # of how it came about
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,10 +130,15 @@ class Comparison:
             {
                 "model": contender.name,
                 "parameters": contender.parameters,
+                "size_bytes": contender.size,
                 "train_seconds": contender.train_seconds,
                 "to_best": gap and _as_json(gap),
                 "spread": _spread_as_json(spreads.get(_group(contender))),
                 **contender.measurement.as_json(),
+                "by_position": _rows(contender.measurement.by_position),
+                "by_frequency": _rows(contender.measurement.by_frequency),
+                "curve": [list(point) for point in contender.curve],
+                "samples": list(contender.samples),
             }
             for contender, gap in zip(self.contenders, self.differences, strict=True)
         ]
@@ -163,6 +173,10 @@ def _spread(group: list[Contender]) -> Spread:
 def _shown(number: float | None, form: str) -> str:
     """Nothing, where a number is not known or not finite."""
     return format(number, form) if number is not None and math.isfinite(number) else ""
+
+
+def _rows(breakdown: Breakdown | None) -> list[dict[str, Any]] | None:
+    return None if breakdown is None else breakdown.as_json()
 
 
 def _as_json(gap: Difference) -> dict[str, float | None]:
