@@ -153,9 +153,9 @@ class Trainer:
         is_known = steps >= _SPEED_STEPS and self.step >= warm_up and seconds >= min(_SPEED_SECONDS, 0.05 * budget)
         is_known = bool(self.task.processes.agreed(is_known or self.seconds >= budget))
         if is_known:
-            fixed = steps_in(budget, self.step, self.seconds, seconds / max(1, steps))
-            self.steps = self.step if self.seconds >= budget else fixed
-            self.steps = int(self.task.processes.agreed(self.steps))
+            is_over = self.seconds >= budget or not steps
+            fixed = self.step if is_over else steps_in(budget, self.step, self.seconds, seconds / steps)
+            self.steps = int(self.task.processes.agreed(fixed))
 
     def validate(self) -> tuple[float, bool]:
         """The loss on what is kept for that, and whether it is the best so far."""
