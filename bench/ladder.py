@@ -1,0 +1,262 @@
+"""The ladder on two texts: what each family reaches with the same tokens and the same minutes, and when.
+
+    python bench/ladder.py characters tinyshakespeare/input.txt --work runs/characters [--minutes 5]
+    python bench/ladder.py words novels/train.txt.xz novels/test.txt.xz --work runs/words [--minutes 10]
+        [--only LSTM] [--seed 0]
+
+characters  a 6-gram, an LSTM and a Transformer with the recipes of neural.py, and mixtures of each with the 6-gram.
+            The last tenth of the characters is measured; of the rest, the last twentieth tunes.
+words       the first 1,000,000 tokens and a vocabulary of 10,000: every family, Kneser-Ney of order 5, and mixtures.
+            The next 50,000 tokens tune.
+
+What tunes is what the best weights of networks and of mixtures are chosen by, and where learning curves are drawn; no
+model learns from it. Every model is kept in --work: one that is finished is not trained again, one that was interrupted
+goes on from its checkpoint. So the runs may be done in several hours of quiet: --only trains one model and no other.
+The table, in Markdown, has what is there so far.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from neural import BEST_LSTM, BEST_LSTM_TRAINING, BEST_TRANSFORMER, BEST_TRANSFORMER_TRAINING, circumstances, told
+
+import chainrule
+from chainrule import NGramConfig, RecurrentConfig, TokenizerConfig, TrainingConfig
+from chainrule.contest import parameters_of
+from chainrule.neural.config import NETWORKS
+from chainrule.training.folder import remove_checkpoints
+from chainrule.training.reports import LOG
+
+if TYPE_CHECKING:
+    from chainrule.neural.config import NetworkConfig
+
+    Recipe = tuple[NetworkConfig, TrainingConfig]
+
+TOKENS, TUNING_TOKENS, VOCABULARY = 1_000_000, 50_000, 10_000
+# Where the defaults do not fit a million words: they would learn them by heart.
+WORDS: dict[str, dict[str, Any]] = {
+    "bag": {"embedding_width": 256, "dropout": 0.2},
+    "feedforward": {"window": 4, "embedding_width": 128, "dropout": 0.2},
+    "convolution": {"layers": 4, "dropout": 0.2},
+    "recurrent": {"embedding_width": 256, "input_dropout": 0.2, "dropout": 0.3, "output_dropout": 0.3, "context": 64},
+    "transformer": {"context": 128, "dropout": 0.2},
+}
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """ngram: the name of the model that the others are held against. mixtures: of which models, by name."""
+
+    ngram: str
+    ngrams: dict[str, NGramConfig]
+    networks: dict[str, Recipe]
+    mixtures: dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Three files."""
+
+    train: Path
+    tune: Path
+    test: Path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", choices=["characters", "words"])
+    parser.add_argument("texts", nargs="+", help="characters: one file; words: one to train on and one to measure on")
+    parser.add_argument("--work", type=Path, required=True, help="the folder that models are kept in")
+    parser.add_argument("--minutes", type=float, help="of training, for each network; 5 for characters, 10 for words")
+    parser.add_argument("--only", help="train this model alone, by its name in the table")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
+    if options.task == "characters":
+        ladder, tokenizer = character_ladder(), TokenizerConfig(kind="character")
+        texts = characters(options.work, *options.texts)
+        minutes = options.minutes or 5
+    else:
+        ladder, tokenizer = word_ladder(), TokenizerConfig(kind="whitespace", vocabulary_size=VOCABULARY)
+        texts = words(options.work, *options.texts)
+        minutes = options.minutes or 10
+    if options.only not in (None, *ladder.networks):
+        parser.error(f"--only takes one of {', '.join(ladder.networks)}, not {options.only}")
+    for name, config in ladder.ngrams.items():
+        counted(options.work / name, config, texts, tokenizer)
+    for name, (config, training) in ladder.networks.items():
+        if options.only in (None, name):
+            print(f"{name}:", flush=True)
+            training = replace(training, minutes=minutes, seed=options.seed)
+            learnt(options.work / name, config, training, texts, options.work / ladder.ngram)
+    print(f"\n{circumstances()}; {minutes:g} minutes each, seed {options.seed}\n")
+    print(table(options.work, ladder, texts))
+
+
+def character_ladder() -> Ladder:
+    networks: dict[str, Recipe] = {
+        "LSTM": (BEST_LSTM, BEST_LSTM_TRAINING),
+        "transformer": (BEST_TRANSFORMER, BEST_TRANSFORMER_TRAINING),
+    }
+    mixtures = {f"6-gram + {name}": ["6-gram", name] for name in networks}
+    mixtures["mixture of all"] = ["6-gram", *networks]
+    return Ladder("6-gram", {"6-gram": NGramConfig(order=6)}, networks, mixtures)
+
+
+def word_ladder() -> Ladder:
+    networks: dict[str, Recipe] = {}
+    for family, kind in NETWORKS.items():
+        config = kind(**WORDS.get(family, {}))
+        if isinstance(config, RecurrentConfig):
+            networks["RNN"] = replace(config, cell="rnn_tanh"), TrainingConfig()
+            networks["LSTM"] = config, TrainingConfig()
+        else:
+            networks[family] = config, TrainingConfig()
+    mixtures = {f"5-gram + {name}": ["5-gram", name] for name in networks}
+    mixtures["mixture of all"] = ["5-gram", *networks]
+    return Ladder("5-gram", {"5-gram": NGramConfig(order=5)}, networks, mixtures)
+
+
+def characters(work: Path, text: str) -> Texts:
+    """The first 85.5 % of the characters, the next 4.5 %, and the last tenth."""
+    whole = Path(text).read_text(encoding="utf-8")
+    known = int(0.9 * len(whole))
+    cut = int(0.95 * known)
+    return written(work, whole[:cut], whole[cut:known], whole[known:])
+
+
+def words(work: Path, train: str, test: str) -> Texts:
+    """Lines until there are so many tokens, the lines after them, and the whole text to measure on."""
+    lines = lines_of(train)
+    learnt_from = taken(lines, TOKENS)
+    return written(work, learnt_from, taken(lines, TUNING_TOKENS), "".join(lines_of(test)))
+
+
+def lines_of(path: str) -> Any:
+    for block in chainrule.Corpus.of(path).blocks():
+        yield from bytes(block.text).decode().splitlines(keepends=True)
+
+
+def taken(lines: Any, tokens: int) -> str:
+    """The next lines, until they have so many tokens, their ends not counted."""
+    text, found = [], 0
+    while found < tokens and (line := next(lines, None)) is not None:
+        text.append(line)
+        found += len(line.split())
+    return "".join(text)
+
+
+def written(work: Path, *parts: str) -> Texts:
+    paths = [work / name for name in ("train.txt", "tune.txt", "test.txt")]
+    for path, text in zip(paths, parts, strict=True):
+        path.write_text(text, encoding="utf-8")
+    return Texts(*paths)
+
+
+def counted(folder: Path, config: NGramConfig, texts: Texts, tokenizer: TokenizerConfig) -> None:
+    """Trains an n-gram model anew: it takes a second."""
+    chainrule.train(texts.train, config, tokenizer=tokenizer).save(folder, overwrite=True)
+
+
+def learnt(folder: Path, config: NetworkConfig, training: TrainingConfig, texts: Texts, vocabulary: Path) -> None:
+    """Trains a network, unless that is done already; goes on where it was interrupted."""
+    if (folder / "config.json").is_file():
+        record = chainrule.load(folder).record
+        found = record["settings"], record["training"]["minutes"], record["training"]["seed"]
+        if json.loads(json.dumps((asdict(config), training.minutes, training.seed))) != list(found):
+            raise SystemExit(f"{folder} is a model of other settings; remove it, or choose another --work")
+        print("  there already")
+        return
+    model = chainrule.train(
+        texts.train,
+        config,
+        tokenizer=str(vocabulary),
+        training=training,
+        validation=texts.tune,
+        folder=folder,
+        resume=True,
+        told=told,
+    )
+    model.save(folder, overwrite=True)
+    remove_checkpoints(folder)
+    figures_file(folder).unlink(missing_ok=True)
+
+
+def table(work: Path, ladder: Ladder, texts: Texts) -> str:
+    """Markdown, of the models that are there."""
+    names = [name for name in (*ladder.ngrams, *ladder.networks) if (work / name / "config.json").is_file()]
+    level = figures(work / ladder.ngram, texts)["tuning_nats"]
+    header = ["model", "nats a token", "perplexity", "bits per byte", "95 % interval", "parameters", "training s"]
+    rows = [[*header, f"below the {ladder.ngram} after", "weights"]]
+    for name in names:
+        passed = "" if name in ladder.ngrams else crossing(work / name, level)
+        rows.append([name, *cells(figures(work / name, texts)), passed, ""])
+    for name, parts in ladder.mixtures.items():
+        if set(parts) <= set(names):
+            rows.append([name, *cells(found := mixed([work / part for part in parts], texts)), "", found["weights"]])
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
+
+
+def crossing(folder: Path, level: float) -> str:
+    """After how many seconds of training the validated loss is first below a level."""
+    lines = map(json.loads, (folder / LOG).read_text().splitlines())
+    validated = [(line["seconds"], line["valid_loss"]) for line in lines if line.get("valid_loss") is not None]
+    seconds = next((seconds for seconds, loss in validated if loss < level), None)
+    return "never" if seconds is None else f"{seconds:.0f} s"
+
+
+def figures_file(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.json")
+
+
+def figures(folder: Path, texts: Texts) -> dict[str, Any]:
+    """What a model was measured to have; kept beside it, since measuring large networks takes minutes."""
+    path = figures_file(folder)
+    if not path.is_file() or path.stat().st_mtime < (folder / "config.json").stat().st_mtime:
+        model = chainrule.load(folder)
+        tuned = model.evaluate(texts.tune)
+        found = {**measured(model, texts), "tuning_nats": -tuned.log_prob / tuned.tokens}
+        path.write_text(json.dumps(found))
+    return json.loads(path.read_text())
+
+
+def mixed(folders: list[Path], texts: Texts) -> dict[str, Any]:
+    """Of a linear mixture, whose weights are tuned on what tunes."""
+    models = [chainrule.load(folder) for folder in folders]
+    mixture = chainrule.mix(models, heldout=texts.tune, names=[folder.name for folder in folders])
+    weights = ", ".join(f"{weight:.2f}" for weight in mixture.record["weights"][0])
+    return {**measured(mixture, texts), "weights": weights}
+
+
+def measured(model: chainrule.Model, texts: Texts) -> dict[str, Any]:
+    found = model.evaluate(texts.test)
+    return {
+        "nats": -found.log_prob / found.tokens,
+        "bits_per_byte": found.bits_per_byte,
+        "interval": found.interval,
+        "parameters": parameters_of(model),
+        "seconds": model.record.get("training_seconds", model.record.get("seconds")),
+    }
+
+
+def cells(found: dict[str, Any]) -> list[str]:
+    low, high = found["interval"]
+    return [
+        f"{found['nats']:.4f}",
+        f"{math.exp(found['nats']):,.2f}",
+        f"{found['bits_per_byte']:.4f}",
+        f"{low:.4f}-{high:.4f}",
+        "" if found["parameters"] is None else f"{found['parameters']:,}",
+        "" if found["seconds"] is None else f"{found['seconds']:.1f}",
+    ]
+
+
+if __name__ == "__main__":
+    main()
