@@ -134,7 +134,7 @@ def in_blocks(model: chainrule.Model, texts: Texts) -> float:
     """Nats a character, in blocks of the context that know nothing of one another, as nanoGPT averages them."""
     network = model.language_model.network
     ids = model.tokenizer.encode_texts(texts.test.read_text(encoding="utf-8").removesuffix("\n").split("\n")).ids
-    machine = machine_for(TrainingConfig(precision="float32", compile="no"))
+    machine = machine_for(TrainingConfig(precision="float32", compile="no", device=str(network.device)))
     length = network.config.context
     return validation_loss(network, ids[: ids.size // length * length], length, machine, Processes(), carried=False)
 

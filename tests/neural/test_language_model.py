@@ -116,3 +116,9 @@ def test_signatures_tell_the_context() -> None:
     assert random_model(small(MODERN, window=3, memory="document")).stream_signature == "context:document|reach:5"
     assert random_model(RecurrentConfig(width=8)).stream_signature == "context:stream|warm-up:512"
     assert random_model(RecurrentConfig(width=8, memory="document")).stream_signature == "context:document"
+
+
+def test_a_state_without_rows_lies_where_the_network_does() -> None:
+    model = random_model(MODERN)
+    model.network.to("meta")  # stands for a GPU
+    assert model.start([]).next.hidden.device.type == "meta"

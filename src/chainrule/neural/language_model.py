@@ -122,7 +122,8 @@ class NeuralModel:
     def start(self, prefixes: Sequence[Tokens]) -> Reading:
         """As `LanguageModel.start`."""
         if not prefixes:
-            return Reading(self.network.start(0), _Next(torch.zeros(0, self.network.causal.width)))
+            nothing = torch.zeros(0, self.network.causal.width, device=self.network.device)
+            return Reading(self.network.start(0), _Next(nothing))
         rows = [self._seen_at_the_end(as_tokens(prefix)) for prefix in prefixes]
         tokens = padded(rows, END, left=True)
         lengths = np.array([len(row) for row in rows])

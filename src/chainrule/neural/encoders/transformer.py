@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from chainrule.neural.attention import Sight, attend, cached_sight, causal_sight
+from chainrule.neural.attention import Sight, attend, attend_next, cached_sight, causal_sight, is_next
 from chainrule.neural.cache import Cache
 from chainrule.neural.layers import FeedForward, initialise, norm
 from chainrule.neural.positions import ALiBi, Learned, Relative, Rotary, Sinusoidal, Turn, turned
@@ -53,9 +53,12 @@ class Attention(nn.Module):
             query_key = turned(query_key, turn)
         query, key = query_key.split([self.heads, self.key_heads], 2)
         query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
-        if cache is not None:
-            key, value = cache.appended(layer, key, value)
-        found = attend(query, key, value, sight, self.dropout if self.training else 0.0)
+        if cache is not None and is_next(query):
+            found = attend_next(query, key, value, cache.store_of(layer, key), cache.begin, cache.columns, sight.mask)
+        else:
+            if cache is not None:
+                key, value = cache.appended(layer, key, value)
+            found = attend(query, key, value, sight, self.dropout if self.training else 0.0)
         return cast(Tensor, self.out(found.transpose(1, 2).flatten(2)))
 
 
