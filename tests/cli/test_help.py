@@ -81,6 +81,7 @@ VERBS = {
         "--json",
     }
     | READING,
+    "attend": {"MODEL", "TEXT", "TARGET", "--output", "--overwrite"},
     "complete": {"MODEL", "--number", "--tokenizer", "--markers", "--json"},
     "compare": {
         "TEXTS",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -127,3 +128,34 @@ def test_bad_input_is_told_in_one_line(chainrule, mt: Path, pairs: list[Path], s
     (broken / "config.json").write_text(json.dumps(config))
     stdin(b"x\n")
     assert "a setting of the network cannot be" in chainrule("translate", broken).error
+
+
+def test_where_a_model_of_pairs_looks_is_a_page_and_a_picture(chainrule, mt: Path, tmp_path: Path) -> None:
+    page, picture = tmp_path / "a.html", tmp_path / "a.svg"
+    result = chainrule("attend", mt, "zwei <b>hunde", "two <script>dogs", "-o", page)
+    assert result.out.endswith("6 maps of 3 layers\n"), (
+        result.err
+    )  # source, target, and the one on the other; two heads
+    text = page.read_text()
+    assert "<script" not in text
+    assert "<b>" not in text
+    assert "target on source, layer 1" in text
+    assert chainrule("attend", mt, "zwei hunde", "-o", picture).status == 0
+    ElementTree.fromstring(picture.read_text())
+    assert "exists already" in chainrule("attend", mt, "zwei", "-o", page).error
+    assert chainrule("attend", mt, "zwei", "-o", tmp_path / "a.png").status == 2
+    assert "the source is empty" in chainrule("attend", mt, "", "-o", tmp_path / "b.svg").error
+
+
+def test_where_a_language_model_looks(chainrule, corpus: Path, model: Path, tmp_path: Path) -> None:
+    tiny = ["--tokenizer", "character", "--layers", 2, "--width", 16, "--context", 8, "--steps", 1, "--compile", "no"]
+    assert chainrule("train", "transformer", corpus, "-o", tmp_path / "lm", *tiny).status == 0
+    result = chainrule("attend", tmp_path / "lm", "a man", "-o", tmp_path / "a.html")
+    assert result.out.endswith("8 maps of 2 layers\n"), result.err
+    assert (
+        "looks at 7 at once; shorten it"
+        in chainrule("attend", tmp_path / "lm", "a long man", "-o", tmp_path / "b.svg").error
+    )
+    assert "leave out 'x'" in chainrule("attend", tmp_path / "lm", "a", "x", "-o", tmp_path / "b.svg").error
+    assert "has no attention" in chainrule("attend", model, "a", "-o", tmp_path / "b.svg").error
+    assert not (tmp_path / "b.svg").exists()

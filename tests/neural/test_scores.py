@@ -10,7 +10,7 @@ from torch import nn
 
 from chainrule.neural.cross_attention import CrossAttention
 from chainrule.neural.scores import Product, looked_softly, score_named, weights_of
-from chainrule.neural.source import Source
+from chainrule.neural.source import Looked, Source
 
 NAMES = ["dot", "scaled_dot", "general", "content", "additive", "location"]
 B, H, T, S, D = 2, 3, 4, 5, 8
@@ -130,11 +130,11 @@ def test_cross_attention_is_that_of_torch() -> None:
     x, memory = torch.randn(B, T, D), torch.randn(B, S, D)
     seen = torch.arange(S) < torch.tensor([[3], [5]])
     source = Source.of(seen, memory, memory[:, 0], (look.kept(memory),))
-    maps: list[torch.Tensor] = []
+    maps = Looked([], [])
     found = look(x, source.at(torch.arange(B), maps), 0)
     expected, weights = theirs(x, memory, memory, key_padding_mask=~seen, average_attn_weights=False)
     torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(maps[0], weights)
+    torch.testing.assert_close(maps.source[0], weights)
 
 
 @pytest.mark.parametrize("which", [[0, 1, 2], [0, 0, 1, 1, 2, 2], [2, 0, 2, 1, 2], [1, 1], [2]])
@@ -145,9 +145,9 @@ def test_rows_of_one_source_find_what_each_would_by_itself(which: list[int], nam
     memory, seen = torch.randn(3, S, D), torch.arange(S) < torch.tensor([[3], [5], [1]])
     source = Source.of(seen, memory, memory[:, 0], (look.kept(memory),))
     x = torch.randn(len(which), T, D)
-    maps: list[torch.Tensor] = []
+    maps = Looked([], [])
     found = look(x, source.at(torch.tensor(which), maps), 0)
     for row, number in enumerate(which):
         alone = source.at(torch.tensor([number]))
         torch.testing.assert_close(found[row : row + 1], look(x[row : row + 1], alone, 0))
-        torch.testing.assert_close(maps[0][row].sum(-1), torch.ones(2, T))
+        torch.testing.assert_close(maps.source[0][row].sum(-1), torch.ones(2, T))

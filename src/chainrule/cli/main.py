@@ -12,6 +12,7 @@ from contextlib import suppress
 from cyclopts import App, CycloptsError, MissingArgumentError, UnusedCliTokensError
 
 from chainrule import __version__
+from chainrule.cli.attend import attend
 from chainrule.cli.compare import compare
 from chainrule.cli.complete import complete
 from chainrule.cli.convert import convert
@@ -60,6 +61,7 @@ app.command(complete, name="complete")
 app.command(embed, name="embed")
 app.command(nearest_words, name="nearest")
 app.command(translate, name="translate")
+app.command(attend, name="attend")
 app.command(compare, name="compare")
 app.command(filter_texts, name="filter")
 app.command(rescore, name="rescore")

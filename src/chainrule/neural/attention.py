@@ -30,15 +30,21 @@ class Sight(NamedTuple):
     causal: query i of T sees key j of T where j <= i, and there is no mask.
     blocks: the mask is that of one block of queries, of its own and the one before, (1, H or 1, block, 2 block); see
     `attend_in_blocks`.
+    looked: where the weights go, (B, H, T, S), if there is such a list: they are what attention makes of the values
+    that are one key each.
     """
 
     mask: Tensor | None = None
     causal: bool = False
     blocks: int | None = None
+    looked: list[Tensor] | None = None
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, sight: Sight, dropout: float = 0.0) -> Tensor:
     """softmax(Q K^T / sqrt(d)) V. query: (B, H, T, d); key, value: (B, K, S, d) -> (B, H, T, d)."""
+    if sight.looked is not None:
+        one = torch.eye(key.shape[2], dtype=key.dtype, device=key.device).expand(*key.shape[:3], -1)
+        sight.looked.append(attend(query, key, one, sight._replace(looked=None)))
     if query.device.type == "cpu" and torch.is_autocast_enabled("cpu"):  # the kernel is slower in bfloat16 there
         with torch.autocast("cpu", enabled=False):
             mask = sight.mask.float() if sight.mask is not None and sight.mask.is_floating_point() else sight.mask

@@ -61,9 +61,11 @@ class ConditionalNetwork(nn.Module):
         self.embedding, self.decoder = embedding, decoder
         self.vocabulary_size, self.source_vocabulary_size = len(embedding.weight), len(source_embedding.weight)
 
-    def read(self, tokens: Tensor, seen: Tensor) -> Source:
-        """tokens: (N, S), int64, each source with its </s>. seen: (N, S), True where there is one."""
-        memory: Memory = self.reader(self.source_embedding(tokens), seen)
+    def read(self, tokens: Tensor, seen: Tensor, looked: list[Tensor] | None = None) -> Source:
+        """tokens: (N, S), int64, each source with its </s>. seen: (N, S), True where there is one. looked: as the
+        reader's.
+        """
+        memory: Memory = self.reader(self.source_embedding(tokens), seen, looked)
         return Source.of(seen, *memory, self.writer.kept(memory.places))
 
     def forward(self, tokens: Tensor, seen: Tensor, inputs: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 from chainrule.errors import SettingError
 from chainrule.neural.language_model import NeuralModel, Reading
 from chainrule.neural.scoring import padded
+from chainrule.neural.source import Looked
 from chainrule.protocol import END, UNKNOWN, as_tokens, check_log_probs, check_prefixes, check_tokens
 
 if TYPE_CHECKING:
@@ -106,10 +107,10 @@ class Bound:
         """As `Encoder`."""
         begun = self.start(len(x)) if state is None else state
         rows, inner, looked = cast("tuple[Tensor, State, Tensor | None]", begun)
-        maps: list[Tensor] | None = [] if looked is not None else None
+        maps = Looked([], []) if looked is not None else None
         hidden, inner = self.network.writer(x, inner, starts, self.source.at(rows, maps))
         if maps is not None:
-            looked = maps[-1][:, :, -1].mean(1)  # of the last layer, over its heads, for the next token
+            looked = maps.source[-1][:, :, -1].mean(1)  # of the last layer, over its heads, for the next token
         return hidden, (rows, inner, looked)
 
 

@@ -40,7 +40,7 @@ class CrossAttention(nn.Module):
         query = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, T, d)
         query = source.grouped(self.score.query(query))
         if source.looked is not None:
-            source.looked.append(source.of_rows(weights_of(self.score, query, kept.keys, source.mask), times))
+            source.looked.source.append(source.of_rows(weights_of(self.score, query, kept.keys, source.mask), times))
         dropout = self.dropout if self.training else 0.0
         found = looked_softly(self.score, query, kept.keys, kept.values, source.mask, dropout)
         return cast(Tensor, self.out(source.of_rows(found, times).transpose(1, 2).flatten(2)))
@@ -94,7 +94,7 @@ class Glance(nn.Module):
         if bell is not None:
             weights = weights * bell
         if source.looked is not None:
-            source.looked.append(source.of_rows(weights, times))
+            source.looked.source.append(source.of_rows(weights, times))
         if self.looks == "hard":
             return self._chosen(source.of_rows(weights, times)[:, 0], source)
         return _certain(source.of_rows(weights @ kept.values, times)[:, 0])

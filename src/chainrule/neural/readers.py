@@ -31,8 +31,8 @@ class Memory(NamedTuple):
 class Reader(Protocol):
     """An nn.Module."""
 
-    def __call__(self, x: Tensor, seen: Tensor) -> Memory:
-        """x: (N, S, D). seen: (N, S), True where there is a token."""
+    def __call__(self, x: Tensor, seen: Tensor, looked: list[Tensor] | None = None) -> Memory:
+        """x: (N, S, D). seen: (N, S), True where there is a token. looked: as `Sight`'s, where there is attention."""
 
 
 class TransformerReader(nn.Module):
@@ -46,10 +46,10 @@ class TransformerReader(nn.Module):
         is_pre = config.norm_place == "pre"
         self.norm = norm(blocks.norm, config.width, gain=blocks.norm_gain, bias=blocks.biases) if is_pre else None
 
-    def forward(self, x: Tensor, seen: Tensor) -> Memory:
+    def forward(self, x: Tensor, seen: Tensor, looked: list[Tensor] | None = None) -> Memory:
         x, turn = self.places(x, torch.arange(x.shape[1], device=x.device)[None])
         x = F.dropout(x, self.dropout, self.training)
-        sight = Sight(seen[:, None, None])
+        sight = Sight(seen[:, None, None], looked=looked)
         for layer, block in enumerate(self.blocks):
             x = block(x, sight, turn, None, layer)
         x = x if self.norm is None else self.norm(x)
@@ -72,7 +72,7 @@ class RecurrentReader(nn.Module):
         )
         self.dropout = config.dropout
 
-    def forward(self, x: Tensor, seen: Tensor) -> Memory:
+    def forward(self, x: Tensor, seen: Tensor, looked: list[Tensor] | None = None) -> Memory:
         """The summary is what each direction has read at its end."""
         x = F.dropout(x, self.dropout, self.training)
         packed = pack_padded_sequence(x, seen.sum(1).cpu(), batch_first=True, enforce_sorted=False)
@@ -93,7 +93,7 @@ class ConvolutionReader(nn.Module):
             nn.Linear(config.kernel * config.width, 2 * config.width) for _ in range(config.encoder_layers)
         )
 
-    def forward(self, x: Tensor, seen: Tensor) -> Memory:
+    def forward(self, x: Tensor, seen: Tensor, looked: list[Tensor] | None = None) -> Memory:
         x, _ = self.places(x, torch.arange(x.shape[1], device=x.device)[None])
         x = F.dropout(x, self.dropout, self.training)
         for layer in self.layers:

@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+class Looked(NamedTuple):
+    """Where each layer puts its attention weights: on the source, (B, H, T, S), and on the target, (B, H, T, T)."""
+
+    source: list[Tensor]
+    target: list[Tensor]
+
+
 class Kept(NamedTuple):
     """What a layer of the decoder looks at: made of the memory once. (N, H, S, d) each."""
 
@@ -27,7 +34,7 @@ class Source:
     """seen: (N, S), True where there is a token. memory: (N, S, D), and its summary: (N, D).
 
     kept: of each layer of the decoder. rows: the source of each row of the decoder, (B,). groups: how these lie.
-    looked: where each layer puts its weights, (B, H, T, S), if it is there.
+    looked: where weights go, if they are asked for.
     """
 
     seen: Tensor
@@ -36,7 +43,7 @@ class Source:
     kept: tuple[Kept, ...]
     rows: Tensor
     groups: _Groups
-    looked: list[Tensor] | None = None
+    looked: Looked | None = None
 
     @classmethod
     def of(cls, seen: Tensor, memory: Tensor, summary: Tensor, kept: tuple[Kept, ...]) -> Source:
@@ -44,7 +51,7 @@ class Source:
         rows = torch.arange(len(seen), device=seen.device)
         return cls(seen, memory, summary, kept, rows, _Groups(1, None))
 
-    def at(self, rows: Tensor, looked: list[Tensor] | None = None) -> Source:
+    def at(self, rows: Tensor, looked: Looked | None = None) -> Source:
         """The same sources, looked at by other rows. rows: (B,), int64, each a source."""
         return replace(self, rows=rows, groups=_groups_of(rows, len(self.seen)), looked=looked)
 

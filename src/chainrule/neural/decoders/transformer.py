@@ -140,6 +140,8 @@ class TransformerDecoder(nn.Module):
     def _through(self, x: Tensor, places: Tensor, sight: Sight, cache: Cache | None, source: Source) -> Tensor:
         x, turn = self.places(x, places)
         x = F.dropout(x, self.dropout, self.training)
+        if source.looked is not None:
+            sight = sight._replace(looked=source.looked.target)
         for layer, block in enumerate(self.blocks):
             x = block(x, sight, turn, cache, layer, source)
         return x if self.norm is None else self.norm(x)

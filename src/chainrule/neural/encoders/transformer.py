@@ -153,6 +153,13 @@ class Transformer(nn.Module):
             x = block(x, sight, turn, None, layer)
             yield x if self.norm is None or layer + 1 < self.layers else self.norm(x)
 
+    def attention_maps(self, x: Tensor) -> list[Tensor]:
+        """Where each place of rows that are read from their beginning looks, in each layer: (B, H, T, T)."""
+        maps: list[Tensor] = []
+        places, sight = self._places_and_sight(x, None)
+        self._through(x, places, sight._replace(looked=maps), None)
+        return maps
+
     def _read(self, x: Tensor, starts: Tensor | None) -> Tensor:
         return self._through(x, *self._places_and_sight(x, starts), None)
 

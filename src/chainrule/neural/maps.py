@@ -1,0 +1,79 @@
+"""Where a network looks: the weights of every attention in it, for one text, or for a source and its target.
+
+They come from the layers themselves while these read the text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from chainrule.errors import SettingError
+from chainrule.neural.encoders.transformer import Transformer
+from chainrule.neural.source import Looked
+from chainrule.protocol import END
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Int32
+    from numpy import ndarray
+    from torch import Tensor
+
+    from chainrule.neural.conditional_model import ConditionalModel
+    from chainrule.neural.language_model import NeuralModel
+
+    Tokens = Int32[ndarray, " tokens"]
+
+Sides = Literal["text", "source", "target", "target on source"]
+
+
+class Weights(NamedTuple):
+    """Of one layer, (H, T, S). sides: what looks at what; layer: from 1."""
+
+    sides: Sides
+    layer: int
+    weights: Float32[ndarray, "heads queries keys"]
+
+
+@torch.inference_mode()
+def maps_of_text(model: NeuralModel, tokens: Tokens) -> list[Weights]:
+    """Of </s> and the tokens after it, as far as the network looks. Raises SettingError where it has no attention."""
+    encoder = model.network.causal
+    if not isinstance(encoder, Transformer):
+        raise SettingError("this model has no attention to be shown; expected a Transformer, or a model of pairs")
+    inputs = torch.from_numpy(np.concatenate([[END], tokens]).astype(np.int64))[None].to(model.network.device)
+    if encoder.context is not None and inputs.shape[1] > encoder.context:
+        raise SettingError(
+            f"the text has {len(tokens):,} tokens, and the network looks at {encoder.context - 1:,} at once; shorten it"
+        )
+    return _numbered("text", encoder.attention_maps(model.network.embedding(inputs)))
+
+
+@torch.inference_mode()
+def maps_of_pair(model: ConditionalModel, source: Tokens, target: Tokens) -> list[Weights]:
+    """Of a source with its </s>, and of </s> and a target. Raises SettingError where the model has no attention."""
+    network = model.network
+    if network.config.attention == "none":
+        raise SettingError("a model without attention has no maps to be shown")
+    given, beginning = ([*source.tolist(), END], [END, *target.tolist()])
+    tokens, inputs = (torch.tensor([row], device=network.device) for row in (given, beginning))
+    own: list[Tensor] = []
+    read = network.read(tokens, torch.ones_like(tokens, dtype=torch.bool), own)
+    looked = Looked([], [])
+    network.writer(network.embedding(inputs), None, None, read.at(torch.zeros_like(inputs[:, 0]), looked))
+    across = [torch.cat(steps, 2) for steps in _by_layer(looked.source, len(read.kept))]
+    return [
+        *_numbered("target on source", across),
+        *_numbered("source", own),
+        *_numbered("target", looked.target),
+    ]
+
+
+def _by_layer(found: list[Tensor], layers: int) -> list[list[Tensor]]:
+    """What was put down layer by layer, once for each call: recurrent decoders go step by step."""
+    return [found[layer::layers] for layer in range(layers)]
+
+
+def _numbered(sides: Sides, maps: list[Tensor]) -> list[Weights]:
+    return [Weights(sides, layer, weights[0].float().cpu().numpy()) for layer, weights in enumerate(maps, 1)]

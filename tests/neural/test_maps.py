@@ -1,0 +1,72 @@
+"""Attention weights on request, against a plain softmax."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from random_networks import MODERN, PAIRS, random_model, random_pair, small
+
+from chainrule.errors import SettingError
+from chainrule.neural.attention import attend, causal_sight
+from chainrule.neural.config import RecurrentConfig, gpt2
+from chainrule.neural.maps import maps_of_pair, maps_of_text
+from chainrule.neural.positions import ALiBi
+
+TOKENS = np.array([5, 9, 3, 17], np.int32)
+
+
+@pytest.mark.parametrize("window", [None, 2, 5])
+@pytest.mark.parametrize("key_heads", [4, 2, 1])
+@pytest.mark.parametrize("biased", [False, True])
+@torch.no_grad()
+def test_what_is_looked_at_is_the_softmax_and_makes_the_result(window, key_heads: int, biased: bool) -> None:
+    torch.manual_seed(0)
+    query = torch.randn(2, 4, 9, 8)
+    key, value = torch.randn(2, key_heads, 9, 8), torch.randn(2, key_heads, 9, 8)
+    bias = ALiBi(4) if biased else None
+    sight = causal_sight(9, query.device, window=window, bias=bias, documents=None)
+    looked: list[torch.Tensor] = []
+    found = attend(query, key, value, sight._replace(looked=looked))
+    distances = torch.arange(9)[:, None] - torch.arange(9)
+    scores = query @ key.repeat_interleave(4 // key_heads, 1).mT / math.sqrt(8)
+    if bias is not None:
+        scores = scores + bias(distances)
+    seen = (distances >= 0) & (distances < (window or 9))
+    expected = scores.masked_fill(~seen, -torch.inf).softmax(-1)
+    torch.testing.assert_close(looked[0], expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(found, looked[0] @ value.repeat_interleave(4 // key_heads, 1), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("config", [MODERN, small(gpt2())], ids=["modern", "gpt2"])
+def test_maps_of_a_text_are_causal(config) -> None:
+    maps = maps_of_text(random_model(config), TOKENS)
+    assert [(each.sides, each.layer) for each in maps] == [("text", 1), ("text", 2)]
+    for each in maps:
+        assert each.weights.shape == (4, 5, 5)
+        np.testing.assert_allclose(each.weights.sum(-1), 1, atol=1e-5)
+        assert (np.triu(each.weights, 1) == 0).all()
+
+
+@pytest.mark.parametrize("name", [name for name, config in PAIRS.items() if config.attention != "none"])
+def test_maps_of_a_pair_are_distributions_of_all_layers(name: str) -> None:
+    config = PAIRS[name]
+    maps = maps_of_pair(random_pair(config), TOKENS, TOKENS[:2])
+    across = [each.weights for each in maps if each.sides == "target on source"]
+    assert len(across) == (1 if config.is_recurrent(config.decoder) else config.decoder_layers)
+    for weights in across:
+        assert weights.shape[1:] == (3, 5)
+        if config.center != "predicted":
+            np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
+    assert len([each for each in maps if each.sides == "source"]) == (config.encoder == "transformer")
+
+
+def test_what_has_no_attention_has_no_maps() -> None:
+    with pytest.raises(SettingError, match="has no attention to be shown"):
+        maps_of_text(random_model(RecurrentConfig(width=8)), TOKENS)
+    with pytest.raises(SettingError, match="without attention has no maps"):
+        maps_of_pair(random_pair(PAIRS["LSTM without attention"]), TOKENS, TOKENS)
+    with pytest.raises(SettingError, match="looks at 5 at once"):
+        maps_of_text(random_model(MODERN), np.arange(3, 12, dtype=np.int32))
