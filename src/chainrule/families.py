@@ -6,11 +6,11 @@ Importing this loads no engine: the functions below import what they need when t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.mixture.config import CacheConfig, MixtureConfig
-from chainrule.neural.config import NETWORKS
+from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.ngram.config import COMPACT, FAST, MAX_ORDER, NGramConfig
 from chainrule.uniform import UniformConfig, UniformModel
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from chainrule.evaluation.likelihood import Running
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.language_model import NeuralModel
+    from chainrule.neural.two_sided_model import TwoSidedModel
     from chainrule.ngram.compact_model import CompactNGramModel
     from chainrule.ngram.kinds import AnyNGram
     from chainrule.progress import Progress
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
     Arrays = dict[str, ndarray]
     Json = dict[str, Any]
+
+
+Job = Literal["continue", "fill"]
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,13 @@ class Family:
 
     config: type
     token_bytes: int  # what training holds in memory for each token of the text, at least; 0: it may lie on a disk
-    train: Callable[..., tuple[LanguageModel[Any], Json]]
+    train: Callable[..., tuple[Any, Json]]
     take_apart: Callable[[Any], tuple[Json, Arrays]]
-    put_together: Callable[[Json, Arrays, int], LanguageModel[Any]]
+    put_together: Callable[[Json, Arrays, int], Any]
     in_steps: bool = False
     running: Callable[[Any], Running | None] = lambda model: None  # how a text is scored in one stream, if it is
     embeds: bool = False  # whether its models are Embedders
+    job: Job = "continue"  # whether they are LanguageModels, or TwoSidedModels
 
 
 def _train_uniform(
@@ -156,7 +161,10 @@ def _put_together_mixture(settings: Json, arrays: Arrays, vocabulary_size: int) 
 
     listed, kind, weights = settings.get("components"), settings.get("kind"), settings.get("weights")
     known = isinstance(listed, list) and all(
-        isinstance(each, dict) and each.get("family") in FAMILIES and isinstance(each.get("settings"), dict)
+        isinstance(each, dict)
+        and each.get("family") in FAMILIES
+        and isinstance(each.get("settings"), dict)
+        and FAMILIES[each["family"]].job == "continue"
         for each in listed
     )
     if not known or not listed or kind not in ("linear", "log-linear") or not isinstance(weights, list):
@@ -206,7 +214,7 @@ def _train_network(
     return NeuralModel(network), record
 
 
-def _take_apart_network(model: NeuralModel) -> tuple[Json, Arrays]:
+def _take_apart_network(model: NeuralModel | TwoSidedModel) -> tuple[Json, Arrays]:
     from chainrule.neural.saving import take_apart
 
     return take_apart(model)
@@ -227,6 +235,36 @@ def _network_running(model: NeuralModel) -> Running:
     return Running(model.score_stream_with_unknown, model.stream_signature)
 
 
+def _train_two_sided(
+    stream: Int32[ndarray, " tokens"],
+    vocabulary_size: int,
+    config: NetworkConfig,
+    progress: Progress,
+    run: Run | None = None,
+) -> tuple[TwoSidedModel, Json]:
+    from chainrule.neural.two_sided_model import TwoSidedModel
+    from chainrule.training.config import Run
+    from chainrule.training.run import train_network
+
+    network, record = train_network(stream, vocabulary_size, config, run or Run())
+    return TwoSidedModel(network), record
+
+
+def _put_together_two_sided(kind: type[NetworkConfig]) -> Callable[[Json, Arrays, int], TwoSidedModel]:
+    def put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> TwoSidedModel:
+        from chainrule.neural.saving import network_from
+        from chainrule.neural.two_sided_model import TwoSidedModel
+
+        return TwoSidedModel(network_from(settings, arrays, vocabulary_size, kind))
+
+    return put_together
+
+
+def _two_sided_family(config: type[NetworkConfig]) -> Family:
+    put_together = _put_together_two_sided(config)
+    return Family(config, 0, _train_two_sided, _take_apart_network, put_together, True, embeds=True, job="fill")
+
+
 def _network_family(config: type[NetworkConfig]) -> Family:
     put_together = _put_together_network(config)
     return Family(config, 0, _train_network, _take_apart_network, put_together, True, _network_running, embeds=True)
@@ -240,6 +278,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "ngram": Family(NGramConfig, 20, _train_ngram, _take_apart_ngram, _put_together_ngram),
     **{name: _network_family(config) for name, config in NETWORKS.items()},
+    **{name: _two_sided_family(config) for name, config in TWO_SIDED.items()},
 }
 
 

@@ -12,9 +12,9 @@ import math
 import os
 import secrets
 import unicodedata
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -28,15 +28,18 @@ from chainrule.evaluation.acceptability import judged, read_pairs
 from chainrule.evaluation.likelihood import Measurement, measure
 from chainrule.evaluation.pricing import priced_documents
 from chainrule.evaluation.sentences import SentenceScores, sentence_scores
-from chainrule.families import FAMILIES
+from chainrule.families import FAMILIES, Job
 from chainrule.jit import in_order
 from chainrule.ngram.config import COMPACT, FAST
 from chainrule.progress import Progress, silent
-from chainrule.protocol import END, UNKNOWN
+from chainrule.protocol import END, UNKNOWN, top_of
 from chainrule.report.card import model_card
 from chainrule.store import TOKENIZER, save_model
 from chainrule.text.corpus import Corpus, Source
+from chainrule.text.masks import MASK, masked_tokens
 from chainrule.text.splitters import SEPARATORS
+from chainrule.text.tokenizer import documents_of
+from chainrule.text.words import begins_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -48,12 +51,13 @@ if TYPE_CHECKING:
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
     from chainrule.evaluation.acceptability import Judged
+    from chainrule.neural.two_sided_model import TwoSidedModel
     from chainrule.ngram.compact_model import CompactNGramModel
     from chainrule.ngram.kenlm_probing import HashedModel
     from chainrule.ngram.mixed_speller import MixedSpeller
     from chainrule.ngram.model import NGramModel
     from chainrule.ngram.speller import Speller
-    from chainrule.protocol import Embedder, LanguageModel
+    from chainrule.protocol import Embedder, LanguageModel, Scorer
     from chainrule.tensors import MappedFile
     from chainrule.text.block import Block
     from chainrule.text.tokenizer import Tokenizer
@@ -70,24 +74,28 @@ VOCABULARY_ARRAYS, SPELLER_ARRAYS = (
 )  # what the names of their arrays begin with in a model folder
 
 
+Pseudo = Literal["original", "word-l2r"]
+_DOES: dict[Job, str] = {"continue": "continues texts", "fill": "fills gaps in texts"}
+
+
 class Model:
-    """A language model over text. `record` says how it came about: data, settings, versions, time."""
+    """A model over text, mostly a language model. `record` says how it came about: data, settings, versions, time."""
 
     def __init__(
         self,
         family: str,
-        language_model: LanguageModel[Any],
+        engine: LanguageModel[Any] | TwoSidedModel,
         tokenizer: Tokenizer,
         record: dict[str, Any] | None = None,
         speller: Speller | MixedSpeller | None = None,
         *,
         mapped: MappedFile | None = None,
     ) -> None:
-        """speller: without one, it is learnt from the vocabulary when it is first needed.
+        """engine: what the family trains. speller: without one, it is learnt from the vocabulary when it is needed.
 
         mapped: the file whose pages the numbers are.
         """
-        self.family, self._language_model, self._tokenizer = family, language_model, tokenizer
+        self.family, self._engine, self._tokenizer = family, engine, tokenizer
         self._mapped = mapped
         self.record = record or {}
         self._speller = speller
@@ -96,10 +104,25 @@ class Model:
         return f"<Model: {self.family}, {self.tokenizer.name} tokenizer, {self.vocabulary_size:,} tokens>"
 
     @property
-    def language_model(self) -> LanguageModel[Any]:
-        """Raises ModelFormatError where its file was written to since it was opened."""
+    def engine(self) -> Any:
+        """What the family trains. Raises ModelFormatError where its file was written to since it was opened."""
         self._check_file()
-        return self._language_model
+        return self._engine
+
+    @property
+    def language_model(self) -> LanguageModel[Any]:
+        """Raises ModelFormatError as `engine` does; SettingError where the model does not continue texts."""
+        return cast("LanguageModel[Any]", self._engine_that("continue"))
+
+    def _engine_that(self, *jobs: Job) -> Any:
+        """Raises SettingError where the model is for other things, ModelFormatError as `engine` does."""
+        job = FAMILIES[self.family].job
+        if job not in jobs:
+            raise SettingError(
+                f"a model of family {self.family!r} {_DOES[job]}; this takes one that "
+                f"{' or '.join(_DOES[each] for each in jobs)}"
+            )
+        return self.engine
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -129,18 +152,16 @@ class Model:
     def score(self, texts: Iterable[str]) -> Float64[ndarray, " texts"]:
         """log P of each text with its </s>, in nats; an unknown word counts as <unk>, without its spelling.
 
-        Raises MarkerError.
+        Of a network that sees both sides, pseudo-log-likelihoods. Raises MarkerError.
         """
         texts = _several(texts)
         parts = (texts[first : first + _SCORED_TOGETHER] for first in range(0, len(texts), _SCORED_TOGETHER))
-        scores = in_order(
-            lambda part: sentence_scores(self.language_model, self.tokenizer.encode_texts(part).ids), parts
-        )
+        scores = in_order(lambda part: sentence_scores(self.scorer, self.tokenizer.encode_texts(part).ids), parts)
         return np.concatenate([np.empty(0), *(part.log_probs for part in scores)])
 
     def sentence_scores(self, block: Block) -> SentenceScores:
         """What `score` gives, for the documents of a block, with their numbers of tokens. Raises MarkerError."""
-        return sentence_scores(self.language_model, self.tokenizer.encode_block(block).ids)
+        return sentence_scores(self.scorer, self.tokenizer.encode_block(block).ids)
 
     def evaluate(
         self,
@@ -175,26 +196,69 @@ class Model:
         """Per token, </s> predicted, unknown words as <unk>."""
         return self.evaluate(source).perplexity
 
-    def judge_pairs(self, files: Paths, progress: Progress = silent) -> list[Judged]:
+    def judge_pairs(self, files: Paths, progress: Progress = silent, *, pseudo: Pseudo | None = None) -> list[Judged]:
         """Which sentence of each minimal pair, BLiMP's JSON lines, is likelier: by set, by field and in all.
 
-        Raises TextError.
+        pseudo: how a masked network scores: as `TwoSidedModel.score`, or left to right in words, the default.
+        Raises TextError; SettingError where the model has no such way.
         """
         names = [files] if isinstance(files, str | os.PathLike) else files
-        return judged(
-            read_pairs(os.fspath(name) for name in names),
-            lambda texts: priced_documents(self.language_model, self.speller, self.tokenizer.encode_texts(texts)),
-            progress,
+        fills = FAMILIES[self.family].job == "fill"
+        if pseudo is not None and not fills:
+            raise SettingError(f"a model of family {self.family!r} has true log-probabilities; pseudo is for others")
+        price = partial(self._pseudo_priced, pseudo) if fills else self._priced
+        return judged(read_pairs(os.fspath(name) for name in names), price, progress)
+
+    def _priced(self, texts: Sequence[str]) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
+        return priced_documents(self.language_model, self.speller, self.tokenizer.encode_texts(texts))
+
+    def _pseudo_priced(
+        self, pseudo: Pseudo | None, texts: Sequence[str]
+    ) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
+        """Pseudo-log-likelihoods without </s>, with the spelling of unknown tokens; and numbers of tokens."""
+        model: TwoSidedModel = self._engine_that("fill")
+        encoded = self.tokenizer.encode_texts(texts)
+        sequences = documents_of(encoded.ids)
+        if pseudo == "word-l2r" or (pseudo is None and model.masks):
+            scores = model.score_left_to_right(sequences, begins_word(self.tokenizer))
+        else:
+            scores = model.score(sequences, end=False)
+        documents = np.cumsum(encoded.ids == END)
+        spelled = np.zeros(len(texts))
+        places = np.flatnonzero(encoded.ids == UNKNOWN)
+        np.add.at(
+            spelled, documents[places], self.speller.log_probs([encoded.surface(place) for place in places.tolist()])
         )
+        totals = np.array([each.sum(dtype=np.float64) for each in scores])
+        return totals + spelled, np.array([len(each) for each in sequences])
+
+    def fill(self, text: str, top: int = 5, *, mask: str = MASK) -> list[list[tuple[str, float]]]:
+        """The likeliest tokens for each mask of a text, with their probabilities, best first.
+
+        Raises SettingError where the text has no mask, or the model does not fill gaps.
+
+        good:  model.fill("the [MASK] bit the man")
+        """
+        model: TwoSidedModel = self._engine_that("fill")
+        if top < 1:
+            raise SettingError(f"top is {top}; expected 1 or more")
+        log_probs, tokens = top_of(model.fill(masked_tokens(self.tokenizer, text, mask)), top)
+        pairs = (zip(*row, strict=True) for row in zip(tokens.tolist(), log_probs.tolist(), strict=True))
+        return [
+            [(self.tokenizer.vocabulary.token(token), math.exp(log_prob)) for token, log_prob in row] for row in pairs
+        ]
+
+    @property
+    def scorer(self) -> Scorer:
+        """What scores texts: a language model, or by pseudo-log-likelihoods. Raises as `language_model`."""
+        return cast("Scorer", self._engine_that("continue", "fill"))
 
     @property
     def embedder(self) -> Embedder:
         """What gives vectors to tokens. Raises SettingError where the model is no network."""
-        self._check_file()
-        embedder = self._language_model
         if not FAMILIES[self.family].embeds:
             raise SettingError(f"a model of family {self.family!r} has no vectors; networks do")
-        return cast("Embedder", embedder)
+        return cast("Embedder", self.engine)
 
     def embed(
         self, texts: Iterable[str], *, layer: int | None = None, pooling: Pooling = "mean"
@@ -361,7 +425,7 @@ class Model:
         if path.name.endswith(ARPA_SUFFIXES):
             self._save_arpa(path, overwrite=overwrite, progress=progress)
             return
-        settings, arrays = FAMILIES[self.family].take_apart(self.language_model)
+        settings, arrays = FAMILIES[self.family].take_apart(self.engine)
         vocabulary = {VOCABULARY_ARRAYS + name: array for name, array in self.tokenizer.vocabulary.arrays().items()}
         speller = {SPELLER_ARRAYS + name: array for name, array in self.speller.arrays().items()}
         definition = self.tokenizer.splitter.definition

@@ -30,6 +30,7 @@ from chainrule.text.splitters import SEPARATORS
 from chainrule.text.tokenizer import encoded_stream
 from chainrule.text.tokenizer_config import TokenizerConfig
 from chainrule.text.vectors import read_vectors
+from chainrule.text.words import begins_word
 from chainrule.training.config import Beginning, Run, TrainingConfig
 from chainrule.training.reports import Told, nobody
 
@@ -140,6 +141,7 @@ def train(
                 },
                 beginning=beginning,
                 told=told,
+                begins_word=begins_word(learner) if FAMILIES[family].job == "fill" else None,
             ),
         )
     else:

@@ -12,7 +12,7 @@ from dataclasses import fields
 import pytest
 
 from chainrule.cli.main import app, train
-from chainrule.neural.config import NETWORKS
+from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.training.config import TrainingConfig
 
@@ -35,7 +35,7 @@ VERBS = {
     **{
         f"train {name}": {"TEXTS", *NETWORK, *TRAINING, *(flag(each.name) for each in fields(config))}
         | ({"--preset"} if name == "transformer" else set())
-        for name, config in NETWORKS.items()
+        for name, config in {**NETWORKS, **TWO_SIDED}.items()
     },
     "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams", "--smoothing"}
     | {
@@ -58,8 +58,10 @@ VERBS = {
     | TRAINING
     | {flag(each.name) for each in fields(ConditionalConfig)},
     "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
-    "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--tokenizer", "--markers", "--ends", "--json"} | READING,
+    "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--tokenizer", "--markers", "--ends", "--json"}
+    | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--tokenizer", "--markers", "--json"} | READING,
+    "fill": {"MODEL", "TEXT", "--top", "--mask", "--markers", "--json"},
     "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--words", "--tokens", "--vocabulary", "--markers"}
     | {"--overwrite"}
     | READING,
@@ -203,7 +205,8 @@ def test_the_command_alone_lists_every_verb_with_a_line(arguments: list[str], ch
 def test_the_verb_train_alone_lists_every_family(chainrule) -> None:
     result = chainrule("train")
     assert (result.status, result.err) == (0, "")
-    assert re.findall(r"^│ ([a-z]+) +\S", result.out, re.M) == sorted({"ngram", "translation", "uniform", *NETWORKS})
+    families = {"ngram", "translation", "uniform", *NETWORKS, *TWO_SIDED}
+    assert re.findall(r"^│ ([a-z-]+) +\S", result.out, re.M) == sorted(families)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

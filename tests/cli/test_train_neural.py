@@ -11,7 +11,7 @@ import torch
 
 import chainrule as package
 from chainrule.cli.training_screen import described
-from chainrule.neural.config import NETWORKS
+from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.training.reports import Report
 
 if TYPE_CHECKING:
@@ -54,6 +54,45 @@ def test_a_network_is_trained_and_every_verb_uses_it(
     assert chainrule("verify", lm).status == 0
     assert "cannot be written as ARPA" in chainrule("convert", lm, tmp_path / "lm.arpa").error
     assert chainrule("convert", lm, tmp_path / "copy").status == 0
+
+
+@pytest.mark.parametrize("family", TWO_SIDED)
+def test_a_network_that_sees_both_sides_is_trained_and_its_verbs_use_it(
+    family: str, chainrule, corpus: Path, heldout: Path, tmp_path: Path
+) -> None:
+    lm = tmp_path / "lm"
+    result = chainrule("train", family, corpus, "-o", lm, "--valid", heldout, *QUICK)
+    assert result.status == 0, result.err
+    assert "bits per byte" not in result.out + result.err
+    assert len(chainrule("score", lm, heldout).lines) == 102
+    gaps = chainrule("fill", lm, "ka [MASK] vi", "--top", 3).lines
+    assert len(gaps) == 4
+    assert chainrule("fill", lm, "ka [MASK]", "--json").json[0].keys() == {"token", "probability"}
+    (tmp_path / "pairs.jsonl").write_text('{"sentence_good": "ka vi", "sentence_bad": "vi ka zz"}\n')
+    assert chainrule("evaluate", lm, "--minimal-pairs", tmp_path / "pairs.jsonl").status == 0
+    assert chainrule("embed", lm, heldout, "-o", tmp_path / "v.npy").status == 0
+    assert chainrule("verify", lm).status == 0
+    refused = f"a model of family '{family}' fills gaps in texts; this takes one that continues texts"
+    for verb in (
+        ("evaluate", lm, heldout),
+        ("next", lm, "ka"),
+        ("generate", lm, "ka"),
+        ("score", lm, heldout, "--words"),
+    ):
+        assert refused in chainrule(*verb).error
+
+
+def test_gaps_that_cannot_be_filled_are_told(chainrule, corpus: Path, model: Path, tmp_path: Path) -> None:
+    lm = tmp_path / "lm"
+    assert chainrule("train", "two-sided", corpus, "-o", lm, *QUICK).status == 0
+    assert "there is no [MASK] in 'ka vi'" in chainrule("fill", lm, "ka vi").error
+    assert "there are 2 masks" in chainrule("fill", lm, "[MASK] ka [MASK]").error
+    assert "the mask is empty" in chainrule("fill", lm, "ka", "--mask", "").error
+    assert "top is 0" in chainrule("fill", lm, "[MASK]", "--top", 0).error
+    assert "continues texts; this takes one that fills gaps" in chainrule("fill", model, "ka [MASK]").error
+    assert (
+        "true log-probabilities" in chainrule("evaluate", model, "--minimal-pairs", "x", "--pseudo", "original").error
+    )
 
 
 def test_a_finished_model_is_not_lost_by_mistake_and_checkpoints_are_gone(

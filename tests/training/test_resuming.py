@@ -13,7 +13,7 @@ import pytest
 from training_runs import QUICK, RECURRENT, TRANSFORMER, killed_at, numbers, text, trained, validation
 
 from chainrule.errors import ModelFormatError, OutputError, SettingError
-from chainrule.neural.config import BilinearConfig, ConvolutionConfig
+from chainrule.neural.config import BilinearConfig, ConvolutionConfig, MaskedConfig
 from chainrule.training.folder import remove_checkpoints
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ RUNS = {
     "transformer": (TRANSFORMER, QUICK),
     "convolution": (
         ConvolutionConfig(layers=2, width=12, kernel=2, dilation=1, context=6, dropout=0.1),
+        replace(QUICK, accumulate=2),
+    ),
+    "masked": (
+        MaskedConfig(layers=1, width=16, heads=2, context=8, masks="spans", dropout=0.1),
         replace(QUICK, accumulate=2),
     ),
     "an empty state": (BilinearConfig(width=12, window=1, context=6), QUICK),

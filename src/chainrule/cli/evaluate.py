@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from chainrule.evaluation.acceptability import Accuracy
     from chainrule.evaluation.likelihood import Measurement
+    from chainrule.model import Pseudo
     from chainrule.text.vocabulary import Markers
 
 
@@ -36,6 +37,13 @@ def evaluate(
     /,
     *texts: Annotated[TextFiles, Parameter(required=False)],
     minimal_pairs: MinimalPairs = (),
+    pseudo: Annotated[
+        Literal["original", "word-l2r"] | None,
+        Parameter(
+            help="How a masked network scores a pair: a token by all others; or without the rest of its word, the "
+            "default."
+        ),
+    ] = None,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     ends: Annotated[bool, Parameter(help="Predict and count the end of each line, as everyone does.")] = True,
@@ -53,8 +61,10 @@ def evaluate(
     byte; a tie is half a win.
     """
     if minimal_pairs:
-        _judge_pairs(model, minimal_pairs, texts, tokenizer, markers, json=json)
+        _judge_pairs(model, minimal_pairs, pseudo, texts, tokenizer, markers, json=json)
         return
+    if pseudo is not None:
+        raise CycloptsError(msg="--pseudo is for --minimal-pairs.")
     if not texts:
         raise CycloptsError(msg="TEXTS is missing.")
     source = reading.corpus(*texts)
@@ -70,6 +80,7 @@ def evaluate(
 def _judge_pairs(
     model: Path,
     files: tuple[str, ...],
+    pseudo: Pseudo | None,
     texts: tuple[str, ...],
     tokenizer: str | None,
     markers: Markers | None,
@@ -83,7 +94,7 @@ def _judge_pairs(
     if texts:
         raise CycloptsError(msg="TEXTS and --minimal-pairs are both given; evaluate measures one of them at a time.")
     with progress() as told:
-        rows = opened(model, tokenizer, markers, told).judge_pairs(files, told)
+        rows = opened(model, tokenizer, markers, told).judge_pairs(files, told, pseudo=pseudo)
     if json:
         print_json([row.as_json() for row in rows])
         return

@@ -19,6 +19,7 @@ from chainrule.cli.convert import convert
 from chainrule.cli.count import count
 from chainrule.cli.embed import embed
 from chainrule.cli.evaluate import evaluate
+from chainrule.cli.fill import fill
 from chainrule.cli.filter import filter_texts
 from chainrule.cli.generate import generate
 from chainrule.cli.lmplz import lmplz
@@ -58,6 +59,7 @@ app.command(score, name="score")
 app.command(next_tokens, name="next")
 app.command(generate, name="generate")
 app.command(complete, name="complete")
+app.command(fill, name="fill")
 app.command(embed, name="embed")
 app.command(nearest_words, name="nearest")
 app.command(translate, name="translate")

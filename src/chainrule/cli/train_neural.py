@@ -30,7 +30,7 @@ from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.texts import AS_USUAL, NOT_MIXED, MixOptions, TextOptions, check_read_once, note_mix, note_repairs
 from chainrule.cli.training_screen import TrainingScreen
 from chainrule.errors import SettingError
-from chainrule.neural.config import NETWORKS, TransformerConfig, settings_of
+from chainrule.neural.config import NETWORKS, TWO_SIDED, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
 from chainrule.neural.settings import own_first
 from chainrule.text.tokenizer_config import TokenizerConfig
@@ -228,7 +228,10 @@ def _verb(config: type[NetworkConfig]) -> Callable[..., None]:
     return train_family
 
 
-VERBS = {name: transformer if config is TransformerConfig else _verb(config) for name, config in NETWORKS.items()}
+VERBS = {
+    name: transformer if config is TransformerConfig else _verb(config)
+    for name, config in {**NETWORKS, **TWO_SIDED}.items()
+}
 
 
 def given_of(flags: Any) -> dict[str, Any]:
@@ -373,9 +376,10 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
     )
     if "validation" in record:
         found = record["validation"]
+        bits = f", {found['bits_per_byte']:.4f} bits per byte" if "bits_per_byte" in found else ""
         print(
-            f"validation: {found['loss']:.4f} nats a token, {found['bits_per_byte']:.4f} bits per byte "
-            f"on {found['tokens']:,} tokens, best after step {found['step']:,}"
+            f"validation: {found['loss']:.4f} nats a token{bits} on {found['tokens']:,} tokens, "
+            f"best after step {found['step']:,}"
         )
     memory = summary["peak_memory_bytes"]
     told_memory = f", {memory / 1e9:.2f} GB of memory at most" if memory else ""

@@ -143,6 +143,22 @@ def causal_sight(
     return Sight(_biased(mask, places, places, bias))
 
 
+def two_sided_sight(
+    length: int, device: torch.device, *, window: int | None, bias: Bias | None, documents: Tensor | None
+) -> Sight:
+    """As `causal_sight`, but that a query sees what is behind it, too; a bias is the same on both sides."""
+    if window is not None and window >= length:
+        window = None
+    if window is None and bias is None and documents is None:
+        return Sight()
+    places = torch.arange(length, device=device)
+    distances = (places[:, None] - places).abs()
+    mask = (distances < (window or length))[None, None]
+    if documents is not None:
+        mask = mask & (documents[:, None, :, None] == documents[:, None, None, :])  # (B, 1, T, T)
+    return Sight(mask if bias is None else bias(distances)[None].masked_fill(~mask, -torch.inf))
+
+
 def cached_sight(queries: Tensor, keys: Tensor, first: Tensor | None, window: int | None, bias: Bias | None) -> Sight:
     """Of queries at columns (T,), of keys at columns (S,). first: (B, T), the first column that each query may see."""
     return Sight(_biased(seen(queries, keys, first, window), queries, keys, bias))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -13,13 +14,17 @@ from chainrule.neural.config import (
     BilinearConfig,
     ConvolutionConfig,
     FeedforwardConfig,
+    MaskedConfig,
+    MaskedRecurrentConfig,
     NetworkConfig,
     RecurrentConfig,
     TransformerConfig,
+    TwoSidedConfig,
 )
 from chainrule.neural.encoders.bag import Bag
 from chainrule.neural.encoders.bilinear import Bilinear
 from chainrule.neural.encoders.convolution import Convolution
+from chainrule.neural.encoders.directions import Apart, Woven
 from chainrule.neural.encoders.feedforward import Feedforward
 from chainrule.neural.encoders.recurrent import Recurrent
 from chainrule.neural.encoders.transformer import Transformer
@@ -37,6 +42,9 @@ _ENCODERS: dict[type[NetworkConfig], Callable[[Any], nn.Module]] = {
     ConvolutionConfig: Convolution,
     RecurrentConfig: Recurrent,
     TransformerConfig: Transformer,
+    MaskedConfig: partial(Transformer, looks_right=True),
+    MaskedRecurrentConfig: Woven,
+    TwoSidedConfig: Apart,
 }
 
 

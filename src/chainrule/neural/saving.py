@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.network import Network
+    from chainrule.neural.two_sided_model import TwoSidedModel
 
     Json = dict[str, Any]
     Arrays = dict[str, ndarray]
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=nn.Module)
 
 
-def take_apart(model: NeuralModel) -> tuple[Json, Arrays]:
+def take_apart(model: NeuralModel | TwoSidedModel) -> tuple[Json, Arrays]:
     """The settings of the network, and its numbers by name, float32 (int64 for ranks)."""
     return {"network": settings_of(model.network.config)}, arrays_of(model.network)
 
@@ -49,7 +51,12 @@ def arrays_of(network: nn.Module) -> Arrays:
 
 
 def put_together(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> NeuralModel:
-    """A model from what `take_apart` gave; it uses the arrays as they are, without a copy.
+    """As `network_from`, a language model."""
+    return NeuralModel(network_from(settings, arrays, vocabulary_size, kind))
+
+
+def network_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Network:
+    """A network from what `take_apart` gave; it uses the arrays as they are, without a copy.
 
     kind: the family's configuration. Raises ModelFormatError.
     """

@@ -48,12 +48,21 @@ def window_start(inputs: int, context: int) -> int:
 
 
 def pieces_of(lengths: Sequence[int], encoder: Encoder, *, warm_up: int | None = None) -> list[Piece]:
-    """Pieces that score each input of each row once. lengths: of the rows, in inputs."""
+    """Pieces that score each input of each row once. lengths: of the rows, in inputs.
+
+    Where an encoder looks right and fills, they overlap and are equally long, and what a later one of the same row
+    scores holds: it has as much on both sides as there can be.
+    """
     return [piece for row, length in enumerate(lengths) for piece in _row_pieces(row, length, encoder, warm_up)]
 
 
 def _row_pieces(row: int, length: int, encoder: Encoder, warm_up: int | None) -> Iterator[Piece]:
     if not length:
+        return
+    if encoder.looks_right:
+        size = min(length, encoder.context or length)
+        begins = [*range(0, length - size, max(1, size // 2)), length - size]
+        yield from (Piece(row, begin, begin + size // 4 * (begin > 0), begin + size) for begin in begins)
         return
     if encoder.context is not None:
         context, step = encoder.context, stride(encoder.context)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from chainrule.errors import SettingError
+from chainrule.neural.framing import framed, padding
 from chainrule.neural.scoring import batches_of, padded, pieces_of
 from chainrule.protocol import END, check_tokens
 
@@ -38,16 +39,17 @@ def token_vectors(
     """
     for sequence in sequences:
         check_tokens(sequence, network.vocabulary_size)
-    rows = [np.concatenate([[END], sequence]) for sequence in sequences]
-    width = _hidden(network, torch.full((1, 1), END, device=network.device), layer).shape[-1]
+    rows = [framed(sequence, network) for sequence in sequences]
+    width = _hidden(network, torch.full((1, 1), END, device=network.device), None, layer).shape[-1]
     found = [np.empty((len(row), width), np.float32) for row in rows]
     pieces = pieces_of([len(row) for row in rows], network.causal)
     for batch in batches_of(pieces, _TOGETHER):
         tokens = padded([rows[row][begin:end] for row, begin, _, end in batch], END)
-        hidden = _hidden(network, torch.from_numpy(tokens).to(network.device), layer).float().cpu().numpy()
+        starts = padding([end - begin for _, begin, _, end in batch]) if network.causal.looks_right else None
+        hidden = _hidden(network, torch.from_numpy(tokens).to(network.device), starts, layer).float().cpu().numpy()
         for vectors, (row, begin, first, end) in zip(hidden, batch, strict=True):
             found[row][first:end] = vectors[first - begin : end - begin]
-    return [vectors[1:] for vectors in found]
+    return [vectors[1 : len(sequence) + 1] for sequence, vectors in zip(sequences, found, strict=True)]
 
 
 @torch.inference_mode()
@@ -56,11 +58,11 @@ def static_vectors(network: Network) -> Float32[ndarray, "vocab D"]:
     return network.embedding(torch.arange(network.vocabulary_size, device=network.device)).float().cpu().numpy()
 
 
-def _hidden(network: Network, tokens: Tensor, layer: int | None) -> Tensor:
-    """What a layer gives to rows that hold no borders: (B, T) -> (B, T, D). Raises SettingError."""
+def _hidden(network: Network, tokens: Tensor, starts: Tensor | None, layer: int | None) -> Tensor:
+    """What a layer gives: (B, T) -> (B, T, D). starts: as the encoder's. Raises SettingError."""
     x: Tensor = network.embedding(tokens)
     number, found = 0, x
-    for number, found in enumerate(chain([x], network.causal.hidden_layers(x))):
+    for number, found in enumerate(chain([x], network.causal.hidden_layers(x, starts))):
         if number == layer:
             return found
     if layer is not None:

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.protocol import END
+from chainrule.protocol import BEGIN, END
+from chainrule.text.block import byte_array
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int32, Int64, UInt8
     from numpy import ndarray
 
     from chainrule.text.restoring import Alignment
+    from chainrule.text.tokenizer import Tokenizer
 
 
 class Words(NamedTuple):
@@ -45,6 +47,20 @@ def words_of(ids: Int32[ndarray, " tokens"], aligned: Alignment) -> Words:
         inside, np.searchsorted(starts, last, side="right") - 1, np.searchsorted(starts, aligned.starts, side="left")
     )
     return Words(starts, stops, of_tokens, np.concatenate([[0], np.searchsorted(starts, ends) + 1]))
+
+
+def begins_word(tokenizer: Tokenizer) -> Bool[ndarray, " vocab"]:
+    """Whether each token of a vocabulary begins a word: behind another token, white space comes first.
+
+    Tokenizers that cut words and punctuation give whole words: all of their tokens do.
+    """
+    tokens = tokenizer.vocabulary.tokens()
+    if tokenizer.name in ("word", "whitespace"):
+        return np.ones(len(tokens), np.bool_)
+    aligned = tokenizer.splitter.restored(byte_array(b"".join(b"a " + token + b"\n" for token in tokens)))
+    begins = is_white(aligned.text)[aligned.stops[::3]]  # what stands behind each a
+    begins[[BEGIN, END]] = True
+    return np.asarray(begins)
 
 
 def is_white(text: UInt8[ndarray, " bytes"]) -> Bool[ndarray, " bytes"]:

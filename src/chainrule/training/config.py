@@ -12,6 +12,9 @@ from chainrule.training.reports import Told, nobody
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from jaxtyping import Bool
+    from numpy import ndarray
+
     from chainrule.text.vectors import Vectors
     from chainrule.training.validation import Validation
 
@@ -126,7 +129,8 @@ class Run:
 
     folder: where checkpoints and log.jsonl go; without one there are none. resume: go on from the checkpoint there, or
     begin where there is none. overwrite: begin anew where there is one. origin: what the ids came from, which must be
-    the same for a run to go on. beginning: what the vectors of tokens begin as.
+    the same for a run to go on. beginning: what the vectors of tokens begin as. begins_word: whether a token begins a
+    word, for what masks words.
     """
 
     training: TrainingConfig = field(default_factory=TrainingConfig)
@@ -137,6 +141,7 @@ class Run:
     origin: dict[str, Any] = field(default_factory=dict)
     beginning: Beginning | None = None
     told: Told = nobody
+    begins_word: Bool[ndarray, " vocab"] | None = None
 
 
 # No number of the model depends on these, so that a run may go on with others.

@@ -52,7 +52,7 @@ def next_token(
     recipe = recipe_for(config, training)
 
     def made() -> Network:
-        counts = torch.from_numpy(_counts(stream, vocabulary_size)) if config.output != "full" else None
+        counts = torch.from_numpy(counts_of(stream, vocabulary_size)) if config.output != "full" else None
         network = build(config, vocabulary_size, counts)
         if run.beginning is not None:
             begin_with(network, run.beginning)
@@ -172,7 +172,8 @@ def digest_of(stream: Int32[ndarray, " tokens"]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _counts(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> ndarray:
+def counts_of(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> ndarray:
+    """How often each token is in a stream."""
     counts = np.zeros(vocabulary_size, np.int64)
     for start in range(0, stream.size, _COUNTED_AT_ONCE):
         counts += np.bincount(stream[start : start + _COUNTED_AT_ONCE], minlength=vocabulary_size)

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Generic
 import torch
 
 from chainrule.errors import EstimationError, OutputError, SettingError
+from chainrule.neural.config import TWO_SIDED
 from chainrule.training.checkpoint import FOLDER, Checkpoints
 from chainrule.training.config import Run, differences, text_differences
 from chainrule.training.config import settings_of as training_settings
 from chainrule.training.machine import Machine, machine_for, peak
+from chainrule.training.masked import two_sided
 from chainrule.training.next_token import next_token
 from chainrule.training.objective import N, Task
 from chainrule.training.processes import Processes, ended, started_here
@@ -40,8 +42,9 @@ _SECONDS_BETWEEN_CHECKPOINTS, _SECONDS_BETWEEN_REPORTS = 60.0, 2.0
 def train_network(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, run: Run
 ) -> tuple[Network, dict[str, Any]]:
-    """A language model, trained on a stream, as `trained` gives it. Raises as that does, and TextError."""
-    return trained(next_token(stream, vocabulary_size, config, run), run)
+    """A network of any family, trained on a stream, as `trained` gives it. Raises as that does, and TextError."""
+    problem = two_sided if isinstance(config, tuple(TWO_SIDED.values())) else next_token
+    return trained(problem(stream, vocabulary_size, config, run), run)
 
 
 def trained(problem: Problem[N], run: Run) -> tuple[N, dict[str, Any]]:

@@ -11,17 +11,22 @@ from chainrule.neural.config.feedforward import FeedforwardConfig
 from chainrule.neural.config.network import NetworkConfig, settings_of
 from chainrule.neural.config.recurrent import RecurrentConfig
 from chainrule.neural.config.transformer import PRESETS, TransformerConfig, gpt2, llama, modern, palm, preset, vaswani
+from chainrule.neural.config.two_sided import MaskedConfig, MaskedRecurrentConfig, TwoSidedConfig
 
 __all__ = [
     "NETWORKS",
     "PRESETS",
+    "TWO_SIDED",
     "BagConfig",
     "BilinearConfig",
     "ConvolutionConfig",
     "FeedforwardConfig",
+    "MaskedConfig",
+    "MaskedRecurrentConfig",
     "NetworkConfig",
     "RecurrentConfig",
     "TransformerConfig",
+    "TwoSidedConfig",
     "gpt2",
     "llama",
     "modern",
@@ -39,4 +44,11 @@ NETWORKS: dict[str, type[NetworkConfig]] = {
     "convolution": ConvolutionConfig,
     "recurrent": RecurrentConfig,
     "transformer": TransformerConfig,
+}
+
+# Those that see both sides of a token, and are no language models.
+TWO_SIDED: dict[str, type[NetworkConfig]] = {
+    "masked": MaskedConfig,
+    "masked-recurrent": MaskedRecurrentConfig,
+    "two-sided": TwoSidedConfig,
 }

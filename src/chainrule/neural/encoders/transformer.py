@@ -12,7 +12,15 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from chainrule.neural.attention import Sight, attend, attend_next, cached_sight, causal_sight, is_next
+from chainrule.neural.attention import (
+    Sight,
+    attend,
+    attend_next,
+    cached_sight,
+    causal_sight,
+    is_next,
+    two_sided_sight,
+)
 from chainrule.neural.cache import Cache
 from chainrule.neural.layers import FeedForward, initialise, norm
 from chainrule.neural.positions import ALiBi, Learned, Relative, Rotary, Sinusoidal, Turn, turned
@@ -98,10 +106,10 @@ class Transformer(nn.Module):
     the text was cut into calls. Where `window` restricts each layer and places are relative, a state never fills.
     """
 
-    looks_right = False
-
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: TransformerConfig, *, looks_right: bool = False) -> None:
+        """looks_right: each token sees those behind it, too; then there is no state."""
         super().__init__()
+        self.looks_right = looks_right
         self.width, self.window, self.layers = config.width, config.window, config.layers
         self.context = None if config.window is not None and not _is_absolute(config) else config.context
         self.dropout = config.dropout
@@ -171,7 +179,8 @@ class Transformer(nn.Module):
         places = columns[None]
         if starts is not None:
             places = columns - torch.where(starts, columns, 0).cummax(1).values
-        return places, causal_sight(length, x.device, window=self.window, bias=self.bias, documents=documents)
+        sight = two_sided_sight if self.looks_right else causal_sight
+        return places, sight(length, x.device, window=self.window, bias=self.bias, documents=documents)
 
     def _read_on(self, x: Tensor, cache: Cache, starts: Tensor | None) -> tuple[Tensor, Cache]:
         length = x.shape[1]

@@ -1,0 +1,79 @@
+"""Of networks that see both sides of a token: they score, fill in and embed, but do not continue texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from chainrule.errors import SettingError
+from chainrule.neural.config.network import Memory  # noqa: TC001  # looked up where settings are checked
+from chainrule.neural.config.recurrent import RecurrentConfig
+from chainrule.neural.config.transformer import TransformerConfig
+from chainrule.neural.settings import setting
+
+MaskedUnit = Literal["tokens", "words", "spans"]
+Loss = Literal["together", "apart"]
+
+_MEMORY = "document: each is read by itself; stream: with its neighbours in the text, as one"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masking:
+    """What is hidden from a network while it learns; at each step anew."""
+
+    masks: MaskedUnit = setting(
+        "words", "what is masked together: single tokens; whole words; spans of words (Joshi 2020)"
+    )
+    masked_share: float = setting(0.3, "share of tokens that are masked, and to be found", least=0.001, below=1)
+    random_share: float = setting(0.1, "of these: share that becomes any token, not the mask", least=0, below=1)
+    kept_share: float = setting(0.1, "of these: share that stays as it is", least=0, below=1)
+    memory: Memory = setting("document", _MEMORY)
+
+    def check_shares(self) -> None:
+        """Raises SettingError."""
+        if self.random_share + self.kept_share > 1:
+            raise SettingError(
+                f"a share of {self.random_share} cannot become any token and {self.kept_share} stay: lower one of them"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedConfig(Masking, TransformerConfig):
+    """A masked Transformer: it sees both sides, and learns to fill in.
+
+    As BERT (Devlin 2019) with masks that change at each step (Liu 2019).
+    Texts are scored by pseudo-log-likelihood (Salazar 2020).
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_shares()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedRecurrentConfig(Masking, RecurrentConfig):
+    """A masked LSTM or GRU: each layer reads both ways, half of its width each.
+
+    Trained and used as the masked Transformer.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_shares()
+        for name in ("width", "output_width"):
+            if getattr(self, name) % 2:
+                raise SettingError(f"a width of {getattr(self, name)} cannot be shared by two directions; make it even")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoSidedConfig(RecurrentConfig):
+    """A two-sided LSTM or GRU (ELMo, Peters 2018), the directions apart.
+
+    One reads what is before a token and one what is behind it, through all
+    layers, so that nothing needs to be masked.
+    """
+
+    loss: Loss = setting(
+        "together", "together: both directions predict a token as one; apart: each by itself, as in ELMo"
+    )
+    memory: Memory = setting("document", _MEMORY)

@@ -1,0 +1,221 @@
+"""The objectives of networks that see both sides of a token: what was masked, or what neither direction has seen."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+import torch
+
+from chainrule.errors import TextError
+from chainrule.neural.building import build
+from chainrule.neural.config import settings_of as network_settings
+from chainrule.neural.config.two_sided import Masking, TwoSidedConfig
+from chainrule.neural.encoders.directions import Apart
+from chainrule.neural.network import Network
+from chainrule.protocol import BEGIN, END
+from chainrule.training.batches import Windows, blocks, check_long_enough
+from chainrule.training.next_token import counts_of, digest_of, flops_per_token
+from chainrule.training.objective import Problem
+from chainrule.training.recipe import recipe_for, settled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from jaxtyping import Bool, Int32, Int64
+    from numpy import ndarray
+    from torch import Tensor
+
+    from chainrule.neural.config import NetworkConfig
+    from chainrule.training.config import Run
+    from chainrule.training.objective import Task
+
+_SPAN_END, _LONGEST_SPAN = 0.2, 10  # words: lengths are geometric, as in Joshi 2020
+_MEAN_SPAN = (1 - (1 - _SPAN_END) ** _LONGEST_SPAN) / _SPAN_END
+_VALIDATION, _TRAINING = 0, 1  # what random numbers are for
+_TOKENS_AT_ONCE = 1 << 13
+
+
+class Masked(NamedTuple):
+    """Rows of tokens, what is read in place of them, and where the tokens are to be found."""
+
+    inputs: Int64[ndarray, "B T"]
+    targets: Int64[ndarray, "B T"]
+    asked: Bool[ndarray, "B T"]
+
+
+def two_sided(
+    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, run: Run
+) -> Problem[Network]:
+    """A network that is to see both sides of a token. Raises TextError, SettingError."""
+    training, validation = settled(config, run.training), run.validation
+    if validation is not None and not validation.stream.size:
+        raise TextError("the text to validate on is empty; give another, or leave it out")
+    check_long_enough(stream, config.context)
+    recipe = recipe_for(config, training)
+    begins = np.ones(vocabulary_size, np.bool_) if run.begins_word is None else run.begins_word
+    kept = None if validation is None else validation.stream
+
+    def made() -> Network:
+        counts = torch.from_numpy(counts_of(stream, vocabulary_size)) if config.output != "full" else None
+        network = build(config, vocabulary_size, counts)
+        if run.beginning is not None:
+            begin_with(network, run.beginning)
+        return network
+
+    return Problem(
+        training=training,
+        recipe=recipe,
+        network=network_settings(config),
+        text={
+            **run.origin,
+            "tokens": stream.size,
+            "ids": digest_of(stream),
+            "validation_tokens": None if kept is None else kept.size,
+            "validation": None if kept is None else digest_of(kept),
+            "vocabulary": vocabulary_size,
+        },
+        build=made,
+        matrices=Network.matrices,
+        objective=lambda network, task: BothSides(network, task, stream, kept, begins),
+        step=f"{recipe.batch} rows of {config.context} tokens",
+        smaller="--batch, --context or --width",
+    )
+
+
+class BothSides:
+    """An Objective: -log P(token | both sides), of what is masked; or of all tokens, where nothing needs to be."""
+
+    def __init__(
+        self,
+        network: Network,
+        task: Task,
+        stream: Int32[ndarray, " tokens"],
+        validation: Int32[ndarray, " tokens"] | None,
+        begins: Bool[ndarray, " vocab"],
+    ) -> None:
+        """Raises SettingError where a batch cannot be shared out."""
+        task.processes.check_batch(task.recipe.batch, task.training.accumulate)
+        self.network, self.task, self.validation, self.begins = network, task, validation, begins
+        self.batches = Windows(stream, task.recipe.batch, network.config.context, task.training.seed)
+        self.epoch = stream.size
+        self.flops_per_token = flops_per_token(network)
+        self.validates = validation is not None
+        self._last: tuple[int, Masked] | None = None
+
+    def tokens(self, steps: int) -> int:
+        return steps * self.batches.batch * self.batches.length
+
+    def parts(self, step: int) -> list[tuple[Tensor, ...]]:
+        own = slice(*self.task.processes.rows(self.batches.batch))
+        columns = (self._on_device(each[own]).chunk(self.task.training.accumulate) for each in self._masked(step))
+        return list(zip(*columns, strict=True))
+
+    def weight(self, step: int) -> float:
+        return float(np.count_nonzero(self._masked(step).asked))
+
+    def loss(self, number: int, part: tuple[Tensor, ...], forward: Callable[..., Any], done: float) -> Tensor:
+        return self._loss(part, forward, self.task.training.label_smoothing)
+
+    def carried(self) -> list[Tensor]:
+        return []
+
+    def carry(self, tensors: list[Tensor]) -> None:
+        """Nothing is carried from step to step."""
+
+    @torch.no_grad()
+    def validation_loss(self) -> float:
+        total = torch.zeros(2, dtype=torch.float64)
+        for number, masked in enumerate(self._validated()):
+            if number % self.task.processes.number == self.task.processes.rank:
+                with self.task.machine.precision():
+                    nats = self._loss(tuple(map(self._on_device, masked)), self.network, 0.0)
+                total += torch.tensor([float(nats), np.count_nonzero(masked.asked)])
+        self.task.processes.add([total])
+        return float(total[0] / total[1])
+
+    def validation_record(self, loss: float) -> dict[str, Any]:
+        assert self.validation is not None
+        return {"tokens": self.validation.size}
+
+    def _loss(self, part: tuple[Tensor, ...], forward: Callable[..., Any], smoothing: float) -> Tensor:
+        inputs, targets, asked = part
+        config, output = self.network.config, self.network.output
+        if isinstance(config, TwoSidedConfig) and config.loss == "apart":
+            starts = inputs == END if self.network.memory == "document" else None
+            sides = cast(Apart, self.network.encoder).sides(self.network.embedding(inputs), starts)
+            before, behind = (output.loss(side, targets, label_smoothing=smoothing) for side in sides)
+            return (before + behind) / 2
+        hidden, _ = forward(inputs)
+        return output.loss(hidden[asked], targets[asked], label_smoothing=smoothing)
+
+    def _masked(self, step: int) -> Masked:
+        """All rows of a step: every process must know how much is masked in all of them."""
+        if self._last is None or self._last[0] != step:
+            rows = self.batches.rows(step, 0, self.batches.batch).targets
+            self._last = step, self._with_masks(rows, (_TRAINING, step))
+        return self._last[1]
+
+    def _validated(self) -> Iterator[Masked]:
+        assert self.validation is not None
+        rows = max(1, _TOKENS_AT_ONCE // self.batches.length)
+        for number, part in enumerate(blocks(self.validation, self.batches.length, rows)):
+            yield self._with_masks(part.targets, (_VALIDATION, number))
+
+    def _with_masks(self, targets: Int64[ndarray, "B T"], purpose: tuple[int, int]) -> Masked:
+        config = self.network.config
+        if not isinstance(config, Masking):
+            return Masked(targets, targets, np.ones(targets.shape, np.bool_))
+        chance = np.random.default_rng([self.task.training.seed, *purpose])
+        return masked(targets, config, self.begins, chance)
+
+    def _on_device(self, array: ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self.task.machine.device, non_blocking=True)
+
+
+def masked(
+    targets: Int64[ndarray, "B T"], config: Masking, begins: Bool[ndarray, " vocab"], chance: np.random.Generator
+) -> Masked:
+    """Rows with masks; one token at least is asked for.
+
+    begins: whether a token begins a word. Of what is asked for, most becomes the mask, <s>, some any token, and some
+    stays (Devlin 2019).
+    """
+    units = _units(targets, config, begins)
+    chosen = _chosen(int(units[-1]) + 1, config, chance)
+    asked = chosen[units].reshape(targets.shape)
+    fate = chance.random(targets.shape)
+    inputs = np.where(asked & (fate >= config.kept_share), BEGIN, targets)
+    at_random = asked & (fate >= config.kept_share) & (fate < config.kept_share + config.random_share)
+    inputs[at_random] = chance.integers(min(END + 1, begins.size - 1), begins.size, int(at_random.sum()))
+    return Masked(inputs, targets, asked)
+
+
+def _units(
+    targets: Int64[ndarray, "B T"], config: Masking, begins: Bool[ndarray, " vocab"]
+) -> Int64[ndarray, " tokens"]:
+    """The number of what is masked together with each token, of all rows one after the other: it never falls."""
+    if config.masks == "tokens":
+        return np.arange(targets.size)
+    begun = begins[targets]
+    begun[:, 0] = True
+    begun[:, 1:] |= targets[:, :-1] == END
+    return np.cumsum(begun.ravel()) - 1
+
+
+def _chosen(units: int, config: Masking, chance: np.random.Generator) -> Bool[ndarray, " units"]:
+    """Which of some units are masked; one at least."""
+    if config.masks == "spans":  # these may overlap: so many begin that the share is right
+        rate = -math.log1p(-config.masked_share) / _MEAN_SPAN
+        begins = np.flatnonzero(chance.random(units) < rate)
+        lengths = np.minimum(chance.geometric(_SPAN_END, begins.size), _LONGEST_SPAN)
+        changes = np.bincount(begins, minlength=units + 1) - np.bincount(
+            np.minimum(begins + lengths, units), minlength=units + 1
+        )
+        chosen = np.cumsum(changes)[:-1] > 0
+    else:
+        chosen = chance.random(units) < config.masked_share
+    if not chosen.any():
+        chosen[chance.integers(units)] = True
+    return chosen

@@ -1,0 +1,184 @@
+"""Networks that see both sides: what they see, against torch's own layers; and scores, against one mask at a time."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from random_networks import random_network
+
+from chainrule.errors import SettingError
+from chainrule.neural.config import MaskedConfig, MaskedRecurrentConfig, TwoSidedConfig
+from chainrule.neural.encoders.directions import Woven
+from chainrule.neural.saving import network_from, take_apart
+from chainrule.neural.two_sided_model import MASK, TwoSidedModel
+from chainrule.protocol import END
+
+SMALL = {"layers": 2, "width": 16, "context": 12}
+MASKED = {
+    "Transformer of documents": MaskedConfig(**SMALL, heads=2),
+    "Transformer of a stream": MaskedConfig(**SMALL, heads=2, memory="stream"),
+    "Transformer, ALiBi in a window": MaskedConfig(**SMALL, heads=2, positions="alibi", window=3, memory="stream"),
+    "Transformer, relative": MaskedConfig(**SMALL, heads=2, positions="relative"),
+    "LSTM of documents": MaskedRecurrentConfig(**SMALL, embedding_width=6, residual=True),
+    "GRU of a stream, tied": MaskedRecurrentConfig(**SMALL, cell="gru", tied=True, memory="stream"),
+}
+APART = {
+    "apart, of documents": TwoSidedConfig(**SMALL),
+    "apart, of a stream": TwoSidedConfig(**SMALL, memory="stream", residual=True, embedding_width=16),
+}
+NETWORKS = {**MASKED, **APART}
+TEXTS = [np.random.default_rng(length).integers(3, 29, length).astype(np.int32) for length in (5, 1, 9, 0, 5)]
+
+
+def model(name: str) -> TwoSidedModel:
+    return TwoSidedModel(random_network(NETWORKS[name]))
+
+
+def read(network: TwoSidedModel, inputs: list[int]) -> torch.Tensor:
+    """log P at each place: (T, V)."""
+    with torch.no_grad():
+        hidden, _ = network.network(torch.tensor([inputs]))
+        return network.network.output.log_probs(hidden)[0]
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_a_masked_score_reads_the_text_once_for_each_token(name: str) -> None:
+    scorer = model(name)
+    for text, found in zip(TEXTS, scorer.score(TEXTS, end=False), strict=True):
+        for place, token in enumerate(text.tolist(), 1):
+            inputs = [END, *text.tolist(), END]
+            inputs[place] = MASK
+            assert found[place - 1] == pytest.approx(float(read(scorer, inputs)[place, token]), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", APART)
+def test_directions_apart_tell_all_tokens_at_once_and_never_see_them(name: str) -> None:
+    scorer = model(name)
+    for text, found in zip(TEXTS, scorer.score(TEXTS, end=False), strict=True):
+        for place, token in enumerate(text.tolist(), 1):
+            for other in (token, 7, 8):
+                inputs = [END, *text.tolist(), END]
+                inputs[place] = other
+                assert found[place - 1] == pytest.approx(float(read(scorer, inputs)[place, token]), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_end_is_scored_where_it_is_asked_for_and_prefixes_are_not(name: str) -> None:
+    scorer = model(name)
+    plain, ended = scorer.score(TEXTS, end=False), scorer.score(TEXTS)
+    for text, without, with_end in zip(TEXTS, plain, ended, strict=True):
+        assert len(with_end) == len(text) + 1
+        np.testing.assert_allclose(with_end[:-1], without, atol=1e-4)
+        last = read(scorer, [END, *text.tolist(), MASK])[-1, END]
+        assert float(with_end[-1]) == pytest.approx(float(last), abs=1e-4)
+    parts = scorer.score([text[2:] for text in TEXTS], prefixes=[text[:2] for text in TEXTS])
+    for part, whole, text in zip(parts, ended, TEXTS, strict=True):
+        np.testing.assert_allclose(part, whole[len(text[:2]) :], atol=1e-4)
+    stream = np.concatenate([[*text, END] for text in TEXTS]).astype(np.int32)
+    np.testing.assert_allclose(scorer.score_stream(stream), np.concatenate(ended), atol=1e-4)
+
+
+def test_left_to_right_the_rest_of_a_word_is_masked_too() -> None:
+    scorer = model("Transformer of a stream")
+    begins = np.zeros(29, np.bool_)
+    begins[[5, 6]] = True
+    text = np.array([5, 9, 10, 6, 11, 5], np.int32)
+    ends = [3, 3, 3, 5, 5, 6]  # by hand: words are 5 9 10, 6 11, 5
+    [found] = scorer.score_left_to_right([text], begins)
+    for place, (token, end) in enumerate(zip(text.tolist(), ends, strict=True)):
+        inputs = [END, *text[:place], *[MASK] * (end - place), *text[end:], END]
+        assert found[place] == pytest.approx(float(read(scorer, inputs)[place + 1, token]), abs=1e-4)
+    [plain] = scorer.score([text], end=False)
+    np.testing.assert_allclose(found[[2, 4, 5]], plain[[2, 4, 5]], atol=1e-4)
+    with pytest.raises(SettingError, match="mask nothing"):
+        model("apart, of a stream").score_left_to_right([text], begins)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_place_sees_both_sides_of_its_document(name: str) -> None:
+    scorer = model(name)
+    inputs = torch.tensor([[END, 4, 5, 6, END, 7, 8]])
+    hidden, _ = scorer.network(inputs)
+    for changed in range(7):
+        other = inputs.clone()
+        other[0, changed] = 20
+        if inputs[0, changed] == END:
+            continue
+        after, _ = scorer.network(other)
+        differs = (after - hidden).abs().amax(2)[0] > 1e-6
+        for place in range(7):
+            same_document = (place < 4) == (changed < 4) or scorer.network.memory == "stream"
+            within = abs(place - changed) <= 4 or "window" not in name
+            itself = place == changed and name in APART
+            assert bool(differs[place]) == (same_document and within and not itself), (place, changed)
+
+
+def test_a_woven_layer_is_torchs_bidirectional_one() -> None:
+    config = MaskedRecurrentConfig(layers=1, width=12, embedding_width=7)
+    encoder = Woven(config)
+    oracle = torch.nn.LSTM(7, 6, batch_first=True, bidirectional=True)
+    for suffix, one in (("", encoder.pairs[0].ahead), ("_reverse", encoder.pairs[0].back)):
+        for name, weight in one.layers[0].named_parameters():
+            getattr(oracle, name + suffix).data.copy_(weight)
+    x = torch.randn(2, 5, 7)
+    torch.testing.assert_close(encoder(x)[0], oracle(x)[0])
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_vectors_of_a_text_are_the_same_in_any_company(name: str) -> None:
+    embedder = model(name)
+    together = embedder.vectors(TEXTS)
+    for text, vectors in zip(TEXTS, together, strict=True):
+        np.testing.assert_allclose(vectors, embedder.vectors([text])[0], atol=1e-5)
+    long = np.random.default_rng(1).integers(3, 29, 50).astype(np.int32)
+    [vectors] = embedder.vectors([long])
+    assert vectors.shape == (50, together[0].shape[1])
+    assert np.isfinite(vectors).all()
+
+
+def test_a_text_longer_than_the_network_is_scored_in_windows() -> None:
+    scorer = model("Transformer of a stream")
+    long = np.random.default_rng(1).integers(3, 29, 40).astype(np.int32)
+    [found] = scorer.score([long], end=False)
+    inputs = [END, *long.tolist(), END]
+    place = 20
+    inputs[place] = MASK
+    window = read(scorer, inputs[place - 6 : place + 6])
+    assert found[place - 1] == pytest.approx(float(window[6, long[place - 1]]), abs=1e-4)
+
+
+def test_gaps_are_filled_from_both_sides() -> None:
+    for name in ("Transformer of a stream", "apart, of a stream"):
+        scorer = model(name)
+        text = np.array([4, MASK, 6], np.int32)
+        np.testing.assert_allclose(scorer.fill(text), read(scorer, [END, 4, MASK, 6, END])[2:3], atol=1e-4)
+        np.testing.assert_allclose(np.exp(scorer.fill(text)).sum(1), 1, atol=1e-4)
+    with pytest.raises(SettingError, match="there are 2 masks"):
+        scorer.fill(np.array([MASK, MASK], np.int32))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_model_put_together_again_is_the_same(name: str) -> None:
+    before = model(name)
+    settings, arrays = take_apart(before)
+    config = type(NETWORKS[name])
+    again = TwoSidedModel(network_from(json.loads(json.dumps(settings)), arrays, 29, config))
+    np.testing.assert_array_equal(before.score(TEXTS)[2], again.score(TEXTS)[2])
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        (MaskedConfig, {"masks": "letters"}, "expected tokens, words or spans"),
+        (MaskedConfig, {"masked_share": 0.0}, "masked_share is 0.0"),
+        (MaskedRecurrentConfig, {"random_share": 0.6, "kept_share": 0.6}, "lower one of them"),
+        (MaskedRecurrentConfig, {"width": 5}, "a width of 5 cannot be shared by two directions"),
+        (TwoSidedConfig, {"loss": "both"}, "expected together or apart"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(kind: type, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        kind(**changes)

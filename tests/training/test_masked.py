@@ -1,0 +1,90 @@
+"""What is masked: how much, whole words, spans, what becomes of it; and the two losses of directions that are apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from training_runs import QUICK, VOCABULARY, trained
+
+from chainrule.neural.building import build
+from chainrule.neural.config import MaskedConfig, TwoSidedConfig
+from chainrule.protocol import BEGIN, END
+from chainrule.training.masked import BothSides, masked
+
+TARGETS = np.random.default_rng(0).integers(2, 50, (40, 250))
+BEGINS = np.arange(50) % 3 == 0
+
+
+def chance() -> np.random.Generator:
+    return np.random.default_rng(1)
+
+
+@pytest.mark.parametrize("masks", ["tokens", "words", "spans"])
+@pytest.mark.parametrize("share", [0.15, 0.4])
+def test_about_the_share_is_masked_and_most_of_it_hidden(masks: str, share: float) -> None:
+    config = MaskedConfig(masks=masks, masked_share=share, random_share=0.2, kept_share=0.1)
+    found = masked(TARGETS, config, BEGINS, chance())
+    assert np.array_equal(found.targets, TARGETS)
+    assert np.array_equal(found.inputs[~found.asked], TARGETS[~found.asked])
+    assert found.asked.mean() == pytest.approx(share, abs=0.05)
+    hidden = found.inputs[found.asked]
+    assert (hidden == BEGIN).mean() == pytest.approx(0.7, abs=0.04)
+    assert (hidden == TARGETS[found.asked]).mean() == pytest.approx(0.1 + 0.2 / 47, abs=0.04)
+    assert hidden.min() >= BEGIN
+
+
+@given(
+    st.sampled_from(["words", "spans"]), st.lists(st.integers(2, 9), min_size=2, max_size=30), st.integers(0, 1 << 30)
+)
+def test_words_are_masked_whole_and_one_at_least(masks: str, tokens: list[int], seed: int) -> None:
+    begins = np.arange(10) < 6
+    found = masked(np.array([tokens]), MaskedConfig(masks=masks), begins, np.random.default_rng(seed))
+    assert found.asked.any()
+    for place in range(1, len(tokens)):
+        goes_on = not begins[tokens[place]] and tokens[place - 1] != END
+        assert not goes_on or found.asked[0, place] == found.asked[0, place - 1]
+
+
+def test_spans_are_longer_than_words() -> None:
+    def run(masks: str) -> float:
+        asked = masked(TARGETS, MaskedConfig(masks=masks), np.ones(50, np.bool_), chance()).asked.ravel()
+        return float(asked.sum() / np.count_nonzero(np.diff(asked.astype(np.int8)) == 1))
+
+    assert run("words") < 2
+    assert 4 < run("spans") < 8
+
+
+def test_the_same_step_has_the_same_masks_and_another_one_others() -> None:
+    config = MaskedConfig(layers=1, width=16, heads=2, context=8, masks="tokens")
+    first, record, told = trained(config)
+    second, _, _ = trained(config)
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+    assert record["validation"].keys() == {"loss", "step", "tokens"}
+    assert told[-1].bits_per_byte is None
+
+
+def test_a_masked_network_learns_what_both_sides_say() -> None:
+    """Tokens go round in a circle, so that either side tells the one between; with chance alone it is log 9."""
+    stream = (2 + np.arange(400) % (VOCABULARY - 2)).astype(np.int32)
+    config = MaskedConfig(layers=1, width=16, heads=2, context=8, memory="stream", masked_share=0.2)
+    training = replace(QUICK, steps=120, batch=16, validate_every=None)
+    _, _, told = trained(config, training, stream)
+    assert told[-1].loss < np.log(9) / 2
+
+
+def test_directions_apart_are_trained_by_the_mean_of_their_two_losses() -> None:
+    config = TwoSidedConfig(layers=1, width=12, context=6, loss="apart", memory="stream")
+    network = build(config, VOCABULARY)
+    tokens = torch.tensor([[3, 4, 5, 6, 7, 8]])
+    before, behind = network.encoder.sides(network.embedding(tokens))
+    losses = [-network.output.log_probs_of(side, tokens).sum() for side in (before, behind)]
+
+    part = (tokens, tokens, torch.ones_like(tokens, dtype=torch.bool))
+    found = BothSides._loss(SimpleNamespace(network=network), part, network, 0.0)
+    torch.testing.assert_close(found, sum(losses) / 2)
