@@ -8,7 +8,6 @@ import numpy as np
 
 from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN
-from chainrule.text.block import byte_array
 
 if TYPE_CHECKING:
     from jaxtyping import Int32
@@ -31,7 +30,7 @@ def masked_tokens(tokenizer: Tokenizer, text: str, mask: str = MASK) -> Int32[nd
         raise SettingError(f"there is no {mask} in {text!r}; put one where a token is to be found, or name it: --mask")
     encoded = tokenizer.encode_texts([text])
     aligned = tokenizer.align(encoded)
-    written = tokenizer.normaliser(byte_array(mask.encode() + b"\n"), 10).tobytes()[:-1]
+    written = tokenizer.align(tokenizer.encode_texts([mask])).text.tobytes()[:-1]
     whole = aligned.text.tobytes()
     ids, owners = encoded.ids[:-1].copy(), np.zeros(encoded.ids.size - 1, np.int64)
     spaces_apart = tokenizer.name in ("character", "byte")  # other tokens are made with the space before them, if any
