@@ -84,14 +84,14 @@ class Model:
     def __init__(
         self,
         family: str,
-        engine: LanguageModel[Any] | TwoSidedModel,
+        engine: Any,
         tokenizer: Tokenizer,
         record: dict[str, Any] | None = None,
         speller: Speller | MixedSpeller | None = None,
         *,
         mapped: MappedFile | None = None,
     ) -> None:
-        """engine: what the family trains. speller: without one, it is learnt from the vocabulary when it is needed.
+        """engine: what the family trains, mostly a LanguageModel. speller: without one, it is learnt from the vocabulary when it is needed.
 
         mapped: the file whose pages the numbers are.
         """
@@ -112,9 +112,9 @@ class Model:
     @property
     def language_model(self) -> LanguageModel[Any]:
         """Raises ModelFormatError as `engine` does; SettingError where the model does not continue texts."""
-        return cast("LanguageModel[Any]", self._engine_that("continue"))
+        return cast("LanguageModel[Any]", self.engine_that("continue"))
 
-    def _engine_that(self, *jobs: Job) -> Any:
+    def engine_that(self, *jobs: Job) -> Any:
         """Raises SettingError where the model is for other things, ModelFormatError as `engine` does."""
         job = FAMILIES[self.family].job
         if job not in jobs:
@@ -216,7 +216,7 @@ class Model:
         self, pseudo: Pseudo | None, texts: Sequence[str]
     ) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
         """Pseudo-log-likelihoods without </s>, with the spelling of unknown tokens; and numbers of tokens."""
-        model: TwoSidedModel = self._engine_that("fill")
+        model: TwoSidedModel = self.engine_that("fill")
         encoded = self.tokenizer.encode_texts(texts)
         sequences = documents_of(encoded.ids)
         if pseudo == "word-l2r" or (pseudo is None and model.masks):
@@ -239,7 +239,7 @@ class Model:
 
         good:  model.fill("the [MASK] bit the man")
         """
-        model: TwoSidedModel = self._engine_that("fill")
+        model: TwoSidedModel = self.engine_that("fill")
         if top < 1:
             raise SettingError(f"top is {top}; expected 1 or more")
         log_probs, tokens = top_of(model.fill(masked_tokens(self.tokenizer, text, mask)), top)
@@ -251,7 +251,7 @@ class Model:
     @property
     def scorer(self) -> Scorer:
         """What scores texts: a language model, or by pseudo-log-likelihoods. Raises as `language_model`."""
-        return cast("Scorer", self._engine_that("continue", "fill"))
+        return cast("Scorer", self.engine_that("continue", "fill"))
 
     @property
     def embedder(self) -> Embedder:
