@@ -91,7 +91,7 @@ class Model:
         *,
         mapped: MappedFile | None = None,
     ) -> None:
-        """engine: what the family trains, mostly a LanguageModel. speller: without one, it is learnt from the vocabulary when it is needed.
+        """engine: what the family trains, mostly a LanguageModel. speller: without one, it is learnt when it is needed.
 
         mapped: the file whose pages the numbers are.
         """
