@@ -64,7 +64,7 @@ def network_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: typ
         raise ModelFormatError(f"the settings hold {', '.join(sorted(settings)) or 'nothing'}; expected network")
     config: NetworkConfig = config_from_json(kind, settings["network"])
     _check_layers(settings["network"].get("layers", 0), arrays)
-    return NeuralModel(_filled(lambda: build(config, vocabulary_size), arrays))
+    return _filled(lambda: build(config, vocabulary_size), arrays)
 
 
 def put_together_pair(settings: object, arrays: Arrays, sizes: tuple[int, int]) -> ConditionalModel:
