@@ -46,29 +46,37 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compiles a function on its first call; it runs without the interpreter's lock, and divides by zero as NumPy does.
 
     A kernel only computes: its caller checks the arguments and allocates. Never mix uint64 with int64 in one: Numba
-    makes that float64.
+    makes that float64. Since it allocates nothing, no references are counted: that would be a locked instruction for
+    each array of a call that is not inlined, on which threads that share the array wait for each other.
     """
-    return _compiled(function, nogil=True)
+    return _compiled(function, nogil=True, counted=False)
+
+
+def allocating_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """As `kernel`, for what makes arrays, too: it allocates them, or sees memory as one by `array_at`."""
+    return _compiled(function, nogil=True, counted=True)
 
 
 def tiny_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """As `kernel`, for what takes less time than to give the interpreter's lock away and take it back."""
-    return _compiled(function, nogil=False)
+    """As `allocating_kernel`, for what takes less time than to give the interpreter's lock away and take it back."""
+    return _compiled(function, nogil=False, counted=True)
 
 
 def quick_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """As `kernel`, for sums that may be added up in any order, so that they are in vectors; infinities and NaN stay."""
-    return _compiled(function, nogil=True, fastmath={"reassoc", "contract", "arcp", "nsz"})
+    """As `allocating_kernel`, for sums that may be added up in any order, in vectors; infinities and NaN stay."""
+    return _compiled(function, nogil=True, counted=True, fastmath={"reassoc", "contract", "arcp", "nsz"})
 
 
-def _compiled(function: Callable[P, R], *, nogil: bool, fastmath: bool | set[str] = False) -> Callable[P, R]:
+def _compiled(
+    function: Callable[P, R], *, nogil: bool, counted: bool, fastmath: bool | set[str] = False
+) -> Callable[P, R]:
     folder = cache_folder()
     with _configuring:
         before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
         numba.config.CACHE_DIR = str(folder or "")  # type: ignore[attr-defined]
         try:
-            compiled: Callable[P, R] = numba.njit(
-                cache=folder is not None, nogil=nogil, error_model="numpy", fastmath=fastmath
+            compiled: Callable[P, R] = numba.njit(  # type: ignore[call-overload]
+                cache=folder is not None, nogil=nogil, error_model="numpy", fastmath=fastmath, _nrt=counted
             )(function)
             return compiled
         finally:

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.jit import allocating_kernel
 
 Array = NDArray[Any]
 
 
-@kernel
+@allocating_kernel
 def edit_distances(ours: Array, our_offsets: Array, theirs: Array, their_offsets: Array, distances: Array) -> None:
     """distances[i] = the fewest insertions, deletions and substitutions that make sequence i of ours that of theirs.
 

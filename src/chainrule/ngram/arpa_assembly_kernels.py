@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel, prefetch
+from chainrule.jit import allocating_kernel, kernel, prefetch
 from chainrule.ngram.counting_kernels import PLACE_BITS, sort_keys
 from chainrule.ngram.query_kernels import NO_NODE, find_children
 
@@ -17,7 +17,7 @@ _PLACE = (1 << PLACE_BITS) - 1
 _BLOCK = 512  # n-grams whose memory is asked for before the first one is read
 
 
-@kernel
+@allocating_kernel
 def find_nodes(words: Array, begin: Array, slots: Array, rows: Array, length: int, nodes: Array) -> None:
     """nodes[i] = the node of the first `length` words of row i, or NO_NODE. Words are of the vocabulary.
 
@@ -60,7 +60,7 @@ def is_ascending(contexts: Array, words: Array) -> bool:
     return True
 
 
-@kernel
+@allocating_kernel
 def count_children(contexts: Array, start: int, stop: int, first_context: int, number: int) -> Array:
     """How many of the n-grams start .. stop follow each of the contexts, a `number` of them from first_context on."""
     counts = np.zeros(number, np.int64)
@@ -87,7 +87,7 @@ def group(contexts: Array, words: Array, start: int, stop: int, first_context: i
             cursor[context] += 1
 
 
-@kernel
+@allocating_kernel
 def sort_groups(keys: Array, begin: Array, first_node: int, start: int, stop: int) -> int:
     """Sorts the keys of contexts start .. stop by word; the index of a key whose word is there twice, or -1."""
     largest = 0

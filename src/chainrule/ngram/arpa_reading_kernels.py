@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.jit import allocating_kernel, kernel
 from chainrule.protocol import BEGIN, UNKNOWN
 from chainrule.text.vocabulary_kernels import HASH_FACTOR, HASH_START, find_token, mixed
 
@@ -40,7 +40,7 @@ def count_newlines(text: Array) -> int:
     return count
 
 
-@kernel
+@allocating_kernel
 def parse_lines(
     text: Array,
     order: int,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.jit import allocating_kernel, kernel
 from chainrule.ngram.query_kernels import child, children
 
 Array = NDArray[Any]
@@ -76,7 +76,7 @@ def best_words(
     return True
 
 
-@kernel
+@allocating_kernel
 def draw_words(
     words: Array,
     log_probs: Array,

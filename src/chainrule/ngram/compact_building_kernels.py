@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.jit import allocating_kernel, kernel
 from chainrule.ngram.compact_bits_kernels import read_bits, width_of, write_bits
 from chainrule.ngram.compact_query_kernels import (
     BEGINS,
@@ -157,7 +157,7 @@ def write_runs(
             place += width
 
 
-@kernel
+@allocating_kernel
 def unpack(
     unigrams: Array,
     values: Array,

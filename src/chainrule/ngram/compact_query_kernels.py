@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.jit import allocating_kernel, kernel
 from chainrule.ngram.compact_bits_kernels import SAMPLE_SHIFT, neighbours, read_bits, read_inside, width_of
 from chainrule.ngram.query_kernels import NO_NODE
 from chainrule.protocol import BEGIN, END
@@ -173,7 +173,7 @@ def backoff_of(
     return implied_backoff(seen, seen_below * math.exp(scale))
 
 
-@kernel
+@allocating_kernel
 def score_stream(
     unigrams: Array,
     values: Array,
@@ -242,7 +242,7 @@ def score_stream(
             nodes[n, 0] = nodes[n, count]
 
 
-@kernel
+@allocating_kernel
 def open_rows(bits: Array, layout: Array, vocabulary_size: int, state: Array, opened: Array, scales: Array) -> None:
     """Opens all contexts of a state; opened[n, row] has children of order n, none where the context is not there."""
     places = np.empty(state.shape[0], np.int64)
@@ -255,7 +255,7 @@ def open_rows(bits: Array, layout: Array, vocabulary_size: int, state: Array, op
         open_contexts(bits, layout[n - 2], contexts, chosen, opened[n - 1], opened[n], scales[n])
 
 
-@kernel
+@allocating_kernel
 def advance(bits: Array, layout: Array, vocabulary_size: int, state: Array, tokens: Array) -> Array:
     """The state after one more token in each row. A token is below the vocabulary's size."""
     rows, longest = state.shape

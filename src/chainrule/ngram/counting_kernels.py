@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.jit import allocating_kernel, kernel
 from chainrule.protocol import BEGIN, END
 
 Array = NDArray[Any]
@@ -23,7 +23,7 @@ _BLOCK = 1024
 _LARGE = 4096  # from this size on, a digit of 11 bits pays
 
 
-@kernel
+@allocating_kernel
 def count_contexts(stream: Array, start: int, stop: int, vocabulary_size: int) -> Array:
     """How often each word stands before the places start .. stop of a stream; before the first one stands </s>."""
     counts = np.zeros(vocabulary_size, np.int64)
@@ -54,7 +54,7 @@ def group_by_context(
         context = word
 
 
-@kernel
+@allocating_kernel
 def sort_following(words: Array, sizes: Array, start: int, stop: int, places: Array, following: Array, at: int) -> int:
     """Sorts the occurrences after contexts start .. stop, which stand from `at` on, by word within each context.
 
@@ -87,7 +87,7 @@ def sort_following(words: Array, sizes: Array, start: int, stop: int, places: Ar
     return distinct
 
 
-@kernel
+@allocating_kernel
 def sort_keys(keys: Array, scratch: Array) -> None:
     """Sorts keys, whose places ascend already, by word.
 
@@ -129,7 +129,7 @@ def sort_keys(keys: Array, scratch: Array) -> None:
         keys[:] = source
 
 
-@kernel
+@allocating_kernel
 def number(
     sizes: Array,
     start: int,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.jit import allocating_kernel, kernel
 from chainrule.ngram.counting_kernels import PLACE_BITS
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
@@ -26,7 +26,7 @@ _TEXT_OF_MARKERS = np.frombuffer(bytearray(b"".join(_MARKERS)), np.uint8)
 _MARKER_STARTS = np.array([0, 5, 8, 12])
 
 
-@kernel
+@allocating_kernel
 def parse_counts(
     text: Array, order: int, longest: int, words: Array, markers: Array, lengths: Array, counts: Array
 ) -> tuple[int, int, int, int, int]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import array_at, kernel
+from chainrule.jit import allocating_kernel, array_at, kernel
 from chainrule.ngram.incremental_kernels import LOG10_OF_E, extend
 from chainrule.ngram.kenlm_probing_kernels import STATE_SIZE
 from chainrule.protocol import BEGIN, END
@@ -34,14 +34,14 @@ def score_stream(
             _copy(begun, state)
 
 
-@kernel
+@allocating_kernel
 def _copy(numbers: Array, address: int) -> None:
     state = array_at(address, STATE_SIZE, np.int64)
     for i in range(STATE_SIZE):
         state[i] = numbers[i]
 
 
-@kernel
+@allocating_kernel
 def advance(model_address: int, states: Array, address: int, tokens: Array, begun: Array) -> None:
     """Each row of states, which are at this address, becomes the state after one more token."""
     for row in range(states.shape[0]):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.jit import allocating_kernel, kernel
 from chainrule.ngram.query_kernels import NO_NODE, child
 from chainrule.protocol import BEGIN, END
 
@@ -31,7 +31,7 @@ def match(words: Array, begin: Array, order: int, stream: Array, nodes: Array, c
             nodes[i, k] = child(words, begin, context, stream[i]) if 0 <= context < inner else NO_NODE
 
 
-@kernel
+@allocating_kernel
 def expect(
     shares: Array, buckets: Array, counts: Array, uniform: float, weights: Array, stopped: Array, reached: Array
 ) -> float:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import array_at, kernel, tiny_kernel
+from chainrule.jit import allocating_kernel, array_at, kernel, tiny_kernel
 from chainrule.ngram.index_kernels import LONG_RUN, find_slot, slot_of
 from chainrule.ngram.kenlm_probing_kernels import HASHED, KIND, ORDER, RECORD_SIZE, STATE_SIZE, extend_hashed
 from chainrule.ngram.query_kernels import NO_NODE, child, children
@@ -34,7 +34,7 @@ LOG10_OF_E = 0.4342944819032518
 _TAB, _RETURN, _SPACE = 9, 13, 32  # and what is between tab and return: line feed, vertical tab, form feed
 
 
-@kernel
+@allocating_kernel
 def extend(model_address: int, word: int, before: int, after: int) -> tuple[float, int]:
     """log10 P(word | the state before) and the length of the n-gram found; writes the state after.
 
@@ -45,7 +45,7 @@ def extend(model_address: int, word: int, before: int, after: int) -> tuple[floa
     return _extend_trie(model_address, word, before, after)
 
 
-@kernel
+@allocating_kernel
 def _extend_trie(model_address: int, word: int, before_address: int, after_address: int) -> tuple[float, int]:
     model = array_at(model_address, RECORD_SIZE, np.int64)
     before, after = array_at(before_address, STATE_SIZE, np.int64), array_at(after_address, STATE_SIZE, np.int64)
@@ -74,7 +74,7 @@ def _extend_trie(model_address: int, word: int, before_address: int, after_addre
     return score * LOG10_OF_E, found
 
 
-@kernel
+@allocating_kernel
 def _child(model_address: int, context: int, word: int) -> int:
     """As `child`; a long run is searched by hash."""
     model = array_at(model_address, RECORD_SIZE, np.int64)
@@ -94,7 +94,7 @@ def _child_in(words: Array, begin: Array, slots: Array, context: int, word: int)
     return child(words, begin, context, word)
 
 
-@kernel
+@allocating_kernel
 def _log_backoff(model_address: int, context: int) -> float:
     model = array_at(model_address, RECORD_SIZE, np.int64)
     if model[IS_WIDE] != 0:
@@ -102,7 +102,7 @@ def _log_backoff(model_address: int, context: int) -> float:
     return array_at(model[CONTEXTS], 2 * (model[INNER] + 1), np.float32)[2 * context + 1]
 
 
-@kernel
+@allocating_kernel
 def _matters(model_address: int, node: int) -> bool:
     """Whether an n-gram as context changes what is said of the next word: it backs off at a cost, or has children."""
     model = array_at(model_address, RECORD_SIZE, np.int64)
@@ -192,7 +192,7 @@ def encode_texts(model_address: int, text: Array, stops: Array, is_whole: bool, 
     return count
 
 
-@kernel
+@allocating_kernel
 def _next_word(model_address: int, text: Array, position: int, stop: int, is_whole: bool) -> tuple[int, int]:
     """The id of the first word from `position` on, -1 where there is none; and the position behind it.
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel, prefetch
+from chainrule.jit import allocating_kernel, kernel, prefetch
 
 Array = NDArray[Any]
 
@@ -42,7 +42,7 @@ def count_in_long_runs(begin: Array) -> int:
     return count
 
 
-@kernel
+@allocating_kernel
 def fill_slots(words: Array, begin: Array, slots: Array) -> bool:
     """Puts the children in long runs into empty slots; False where one would be further than MOST_PROBES away."""
     first_slots = np.empty(_BLOCK, np.int64)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import array_at, kernel
+from chainrule.jit import allocating_kernel, array_at, kernel
 from chainrule.protocol import BEGIN
 
 Array = NDArray[Any]
@@ -53,7 +53,7 @@ def _row(table: Array, rows: int, width: int, key: int) -> int:
     return -1
 
 
-@kernel
+@allocating_kernel
 def extend_hashed(model_address: int, word: int, before: int, after: int) -> tuple[float, int]:
     """log10 P(word | the state before) and the length of the n-gram found; writes the state after.
 

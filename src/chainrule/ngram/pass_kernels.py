@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.jit import allocating_kernel, kernel
 
 Array = NDArray[Any]
 
@@ -80,7 +80,7 @@ def weigh(
             log_probs[node] = math.log(prob) if prob > 0 else -np.inf
 
 
-@kernel
+@allocating_kernel
 def back_off(
     start: int,
     stop: int,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.jit import allocating_kernel, kernel
 from chainrule.ngram.query_kernels import NO_NODE, find_children
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
@@ -126,7 +126,7 @@ def back_off_anew(
                 new[node] = backoff + new[suffixes[node]]
 
 
-@kernel
+@allocating_kernel
 def count_occurrences(
     words: Array, begin: Array, slots: Array, inner: int, order: int, stream: Array, counts: Array
 ) -> None:

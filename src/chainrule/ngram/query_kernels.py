@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel, prefetch
+from chainrule.jit import allocating_kernel, kernel, prefetch
 from chainrule.ngram.index_kernels import LONG_RUN, find_slot, slot_of
 from chainrule.protocol import BEGIN, END
 
@@ -97,7 +97,7 @@ def find_children(
             nodes[known[j]] = find_slot(words, low[j], low[j] + size[j], token, slots, slot[j])
 
 
-@kernel
+@allocating_kernel
 def score_stream(
     words: Array,
     log_probs: Array,
@@ -147,7 +147,7 @@ def score_stream(
             nodes[n, 0] = nodes[n, count]
 
 
-@kernel
+@allocating_kernel
 def advance(words: Array, begin: Array, inner: int, contexts: Array, tokens: Array) -> Array:
     """The contexts after one more token in each row. A token is below the vocabulary's size."""
     new = np.full(contexts.shape, NO_NODE, np.int64)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.jit import allocating_kernel, kernel
 
 Array = NDArray[Any]
 
@@ -20,7 +20,7 @@ def count_suffixes(suffixes: Array, first: int, counts: Array) -> None:
         counts[suffix - first] += 1
 
 
-@kernel
+@allocating_kernel
 def counts_of_counts(counts: Array, largest: int) -> Array:
     """How many counts are 0, 1, ..., largest, and more."""
     n = np.zeros(largest + 2, np.int64)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.jit import allocating_kernel
 from chainrule.ngram.query_kernels import NO_NODE, child
 from chainrule.protocol import BEGIN, END
 
@@ -17,7 +17,7 @@ _BLOCK = 1024  # as in `score_stream`, of which this is the twin
 _BEGIN_NODE = 1 + BEGIN
 
 
-@kernel
+@allocating_kernel
 def score_token(
     words: Array,
     log_probs: Array,

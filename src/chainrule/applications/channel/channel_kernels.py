@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.jit import allocating_kernel, kernel
 
 Array = NDArray[Any]
 
@@ -19,7 +19,7 @@ SIDE = 2  # characters that a side of a rule has at most
 NO_WORD = -1
 
 
-@kernel
+@allocating_kernel
 def log_probs(
     observed: Array,
     observed_offsets: Array,
@@ -72,7 +72,7 @@ def child_of(characters: Array, children: Array, node: int, code: int) -> int:
     return low if low < end and characters[low] == code else NO_WORD
 
 
-@kernel
+@allocating_kernel
 def meant_words(
     observed: Array,
     offsets: Array,

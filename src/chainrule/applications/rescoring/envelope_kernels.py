@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.jit import allocating_kernel
 
 Array = NDArray[Any]
 
 
-@kernel
+@allocating_kernel
 def upper_envelopes(intercepts: Array, slopes: Array, offsets: Array, winners: Array, begins: Array) -> int:
     """The rows of all lists' envelopes, list after list, and from where on each is best; how many these are.
 
