@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -161,6 +162,19 @@ def test_networks_of_every_family_are_compared_within_their_minutes(chainrule, t
     page = (report / "index.html").read_text()
     assert all(f">{row['bits_per_byte']:.4f}<" in page for row in rows)
     assert "How to reproduce this" in page
+
+
+def test_without_torch_it_is_told_what_to_install(
+    chainrule, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "chainrule.training.validation", raising=False)
+    result = chainrule("compare", corpus, "--order", 1, "--minutes", 1, "-o", tmp_path / "report")
+    assert (result.status, result.error) == (
+        1,
+        "networks need torch, which is not installed: pip install 'chainrule[neural]'",
+    )
+    assert not (tmp_path / "report").exists()
 
 
 def test_no_minutes_are_told(chainrule, corpus: Path, tmp_path: Path) -> None:

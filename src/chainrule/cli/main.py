@@ -118,6 +118,10 @@ def run(arguments: list[str]) -> int:
         return _told(f"{_usage(error, arguments)} Try: {verbs} --help", 2, debug)
     except ChainruleError as error:
         return _told(str(error), 1, debug)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        return _told("networks need torch, which is not installed: pip install 'chainrule[neural]'", 1, debug)
     except MemoryError as error:
         found = f" ({error})" if str(error) else ""
         return _told(f"out of memory{found}; ask for less at once: a shorter text, a lower order", 1, debug)
