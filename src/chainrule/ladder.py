@@ -43,6 +43,7 @@ NAMES = {1: "unigram", 2: "bigram", 3: "trigram"}
 # Of all networks alike, so that they differ in how they see the context; small enough to learn something in a minute.
 WIDTH, CONTEXT = 128, 64
 LARGE_VOCABULARY = 5000  # tokens, from which on a softmax over all of them would take most of the time
+SHORT_WARM_UP = 20  # steps, where there are a hundred in all
 SAMPLES, SAMPLE_TOKENS, SEED = 3, 30, 1
 
 
@@ -60,13 +61,14 @@ class Networks:
 
 @dataclass(frozen=True)
 class _Rung:
-    """seconds: what its training took. curve: as a Contender's; of a model that is counted, it is a single point."""
+    """seconds: what its training took. curve, level: as a Contender's."""
 
     name: str
     model: Model
     seconds: float
     parameters: int | None
     curve: Curve = ()
+    level: float | None = None
 
 
 def climb(
@@ -115,6 +117,7 @@ def _contender(rung: _Rung, measurement: Measurement, progress: Progress) -> Con
         parameters=rung.parameters,
         size=size_of(model),
         curve=rung.curve,
+        level=rung.level,
         samples=tuple(model.generate("", SAMPLES, limits=limits, seed=SEED, progress=progress)),
         record=model.record,
     )
@@ -127,15 +130,15 @@ def _rungs(
     learner = tokens.tokenizer
     speller = learnt_speller(learner, tokens.stream, UniformConfig(), tokens.left_out)  # the same for every rung
     yield _Rung("uniform", Model("uniform", UniformModel(learner.vocabulary_size), learner, {}, speller), 0.0, 0)
-    best: _Rung | None = None  # of the n-gram models, where networks want to be compared with it
+    best: _Rung | None = None  # of the n-gram models, for the mixture
     for config in configs:
         rung = _counted(tokens, config, speller, networks, progress)
-        if networks is not None and (best is None or rung.curve[-1][1] < best.curve[-1][1]):
+        if best is None or (rung.level or 0.0) < (best.level or 0.0):
             best = rung
         yield rung
     if networks is None or best is None:
         return
-    training = TrainingConfig(minutes=networks.minutes)
+    training = TrainingConfig(minutes=networks.minutes, warm_up=SHORT_WARM_UP if networks.minutes < 1 else None)
     validation = validated_on(networks.validation, learner, training, lambda: speller, progress)
     mixed = [best]
     for name, network in networks_for(learner.vocabulary_size):
@@ -166,8 +169,9 @@ def _counted(
     language_model, learnt = train_ngram(tokens.stream, tokens.tokenizer.vocabulary_size, config, progress)
     seconds = time.perf_counter() - began
     model = Model("ngram", language_model, tokens.tokenizer, {**circumstances("ngram", config), **learnt}, speller)
-    curve = () if networks is None else ((seconds, model.evaluate(networks.validation, progress).bits_per_byte),)
-    return _Rung(NAMES.get(config.order, f"{config.order}-gram"), model, seconds, parameters_of(model), curve)
+    level = None if networks is None else model.evaluate(networks.validation, progress).bits_per_byte
+    name = NAMES.get(config.order, f"{config.order}-gram")
+    return _Rung(name, model, seconds, parameters_of(model), level=level)
 
 
 def _learnt(

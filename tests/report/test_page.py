@@ -60,7 +60,8 @@ def comparison(fixtures: Path) -> Comparison:
                 train_seconds=1.25,
                 parameters=54321,
                 size=7_600_000,
-                curve=((1.0, 3.0), (2.0, 2.5)) if order == 2 else ((0.1, 2.75),),
+                curve=((1.0, 3.0), (2.0, 2.5)) if order == 2 else (),
+                level=2.75 if order == 1 else None,
                 samples=("a sample", HOSTILE),
                 record={"settings": {"order": order}, "note": HOSTILE},
             )
@@ -126,7 +127,9 @@ def test_every_plot_has_its_numbers_beside_it(comparison: Comparison) -> None:
 def test_there_are_no_plots_without_numbers(comparison: Comparison) -> None:
     nothing = Breakdown(np.zeros(GROUPS), np.zeros(GROUPS, np.int64))
     bare = [
-        replace(each, curve=(), measurement=replace(each.measurement, by_position=nothing, by_frequency=None))
+        replace(
+            each, curve=(), level=None, measurement=replace(each.measurement, by_position=nothing, by_frequency=None)
+        )
         for each in comparison.contenders
     ]
     assert figures_of(Comparison(bare)) == []

@@ -90,6 +90,14 @@ def test_lines_differ_by_more_than_colour() -> None:
     assert len({mark for _, _, mark in looks}) == 7
 
 
+def test_what_is_in_several_plots_keeps_its_look() -> None:
+    one = line_plot("t", [Line(label="b", x=[0], y=[1], look=1)], SECONDS, BITS)
+    both = line_plot("t", [Line(label=name, x=[0], y=[1]) for name in "ab"], SECONDS, BITS)
+    assert COLOURS[1][0] in one
+    assert COLOURS[1][0] in both
+    assert COLOURS[0][0] not in one
+
+
 def test_names_of_many_categories_do_not_overlap() -> None:
     names = [f"{1 << number}-{2 << number}" for number in range(40)]
     axis = Axis(label="position", categories=names)

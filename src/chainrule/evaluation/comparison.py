@@ -34,6 +34,7 @@ class Contender:
     configuration: str | None = None  # models of the same one differ by chance alone: their seeds
     size: int | None = None  # bytes of all its numbers in a model folder
     curve: tuple[tuple[float, float], ...] = ()  # seconds of training, and bits per byte of the text to validate on
+    level: float | None = None  # these bits of a model that is counted, and has no curve
     samples: tuple[str, ...] = ()  # texts that it generated
     record: dict[str, Any] = field(default_factory=dict)  # of how it came about
 
@@ -137,6 +138,7 @@ class Comparison:
                 **contender.measurement.as_json(),
                 "by_position": _rows(contender.measurement.by_position),
                 "by_frequency": _rows(contender.measurement.by_frequency),
+                "level": contender.level,
                 "curve": [list(point) for point in contender.curve],
                 "samples": list(contender.samples),
             }

@@ -17,10 +17,11 @@ from chainrule.report.plots import Axis, Line, line_plot
 from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from chainrule.evaluation.breakdown import Breakdown
     from chainrule.evaluation.comparison import Comparison, Contender
+    from chainrule.evaluation.likelihood import Measurement
 
 TITLE = "Language models compared"
 BITS = Axis(label="bits per byte")
@@ -66,19 +67,21 @@ def figures_of(comparison: Comparison) -> list[Figure]:
     drawn = [
         _learning_curves(comparison),
         _by_group(
+            comparison,
             "by-position",
             "By position in the document",
             "By the place of a token in its document, the first being 1." + _LEFT_OUT,
             "position in the document",
-            {each.name: each.measurement.by_position for each in _near_the_best(comparison)},
+            lambda found: found.by_position,
         ),
         _by_group(
+            comparison,
             "by-frequency",
             "By word frequency",
             "By how often the training text has a token; 0 stands for those that it lacks, with their spelling."
             + _LEFT_OUT,
             "times in the training text",
-            {each.name: each.measurement.by_frequency for each in _near_the_best(comparison)},
+            lambda found: found.by_frequency,
         ),
     ]
     return [figure for figure in drawn if figure is not None]
@@ -144,32 +147,42 @@ def _table(comparison: Comparison) -> str:
 
 
 def _learning_curves(comparison: Comparison) -> Figure | None:
-    learnt = [each for each in comparison.contenders if len(each.curve) > 1]
-    counted = [each for each in comparison.contenders if len(each.curve) == 1]
-    if not learnt:
+    lines = [
+        Line(label=each.name, x=[x for x, _ in each.curve], y=[y for _, y in each.curve], look=number)
+        for number, each in enumerate(comparison.contenders)
+        if each.curve
+    ]
+    if not lines:
         return None
-    best = min(counted, key=lambda each: each.curve[0][1], default=None)
+    levels = {each.name: each.level for each in comparison.contenders if each.level is not None}
+    best = min(levels, key=lambda name: levels[name], default=None)
     return Figure(
         name="learning-curves",
         title="Learning curves",
         explained="On the text that networks are validated on while they learn. Models that are counted are there at "
         "once; the best of these is the line without marks.",
-        lines=[Line(label=each.name, x=[x for x, _ in each.curve], y=[y for _, y in each.curve]) for each in learnt],
+        lines=lines,
         x=Axis(label="seconds of training"),
-        levels={} if best is None else {best.name: best.curve[0][1]},
+        levels={} if best is None else {best: levels[best]},
     )
 
 
 def _by_group(
-    name: str, title: str, explained: str, label: str, breakdowns: Mapping[str, Breakdown | None]
+    comparison: Comparison,
+    name: str,
+    title: str,
+    explained: str,
+    label: str,
+    breakdown_of: Callable[[Measurement], Breakdown | None],
 ) -> Figure | None:
     from chainrule.evaluation.breakdown import group_name
 
-    known = {model: each for model, each in breakdowns.items() if each is not None}
-    groups = sorted({group for each in known.values() for group in each.groups})
+    found = [(number, each, breakdown_of(each.measurement)) for number, each in _near_the_best(comparison)]
+    known = [(number, each.name, breakdown) for number, each, breakdown in found if breakdown is not None]
+    groups = sorted({group for _, _, breakdown in known for group in breakdown.groups})
     lines = [
-        Line(label=model, x=range(len(groups)), y=[each.bits_per_byte(group) for group in groups])
-        for model, each in known.items()
+        Line(label=model, x=range(len(groups)), y=[breakdown.bits_per_byte(group) for group in groups], look=number)
+        for number, model, breakdown in known
     ]
     if not any(math.isfinite(y) for line in lines for y in line.y):
         return None
@@ -177,12 +190,12 @@ def _by_group(
     return Figure(name=name, title=title, explained=explained, lines=lines, x=axis, levels={})
 
 
-def _near_the_best(comparison: Comparison) -> list[Contender]:
-    """Distributions of the best one's text that do not dwarf the others in a plot."""
+def _near_the_best(comparison: Comparison) -> list[tuple[int, Contender]]:
+    """Distributions of the best one's text that do not dwarf the others in a plot, each with its row in the table."""
     best = comparison.best.measurement
     return [
-        each
-        for each in comparison.contenders
+        (number, each)
+        for number, each in enumerate(comparison.contenders)
         if each.measurement.text_signature == best.text_signature
         and each.measurement.is_distribution
         and each.measurement.bits_per_byte <= 2 * best.bits_per_byte

@@ -36,6 +36,7 @@ body { margin: 0 auto; max-width: 70rem; padding: 1.5rem 1rem 4rem; background: 
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .5rem }
 h2 { font-size: 1.25rem; margin: 2.5rem 0 .75rem }
 h3 { font-size: 1rem; margin: 0 0 .5rem }
+section > p { overflow-wrap: anywhere }
 header p, figcaption, caption { color: var(--quiet) }
 a { color: var(--link) }
 nav ul { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; padding: 0; list-style: none }

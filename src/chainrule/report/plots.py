@@ -58,11 +58,15 @@ class Axis:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """Points that belong together, joined in their order; where a number is not finite, the line is broken."""
+    """Points that belong together, joined in their order; where a number is not finite, the line is broken.
+
+    look: the number of its colour, mark and dashes, for what is in several plots; by default its place among the lines.
+    """
 
     label: str
     x: Sequence[float]
     y: Sequence[float]
+    look: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,10 +85,11 @@ def line_plot(title: str, lines: Sequence[Line], x: Axis, y: Axis, *, levels: Ma
     levels = levels or {}
     across = _Scale(x, [value for line in lines for value in line.x], LEFT, WIDTH - RIGHT)
     up = _Scale(y, [*(value for line in lines for value in line.y), *levels.values()], HEIGHT - BOTTOM, TOP)
-    drawn = [_line(number, line, across, up) for number, line in enumerate(lines)]
-    drawn += [_level(number, name, value, up) for number, (name, value) in enumerate(levels.items(), len(lines))]
-    legend = [_line_key(number, line.label, has_mark=True) for number, line in enumerate(lines)]
-    legend += [_line_key(number, name, has_mark=False) for number, name in enumerate(levels, len(lines))]
+    looks = [place if line.look is None else line.look for place, line in enumerate(lines)]
+    drawn = [_line(look, line, across, up) for look, line in zip(looks, lines, strict=True)]
+    drawn += [_level(number, name, value, up) for number, (name, value) in enumerate(levels.items())]
+    legend = [_Key(line.label, _line_sample(look)) for look, line in zip(looks, lines, strict=True)]
+    legend += [_Key(name, f'<path {_ruled(number)} d="M0 0H24"/>') for number, name in enumerate(levels)]
     return _svg(title, [*_frame(x, y, across, up), *drawn], legend)
 
 
@@ -210,7 +215,7 @@ def _level(number: int, name: str, value: float, up: _Scale) -> str:
         if math.isfinite(value)
         else ""
     )
-    return f"<g {_stroked(number)}>{path}</g>"
+    return f"<g {_ruled(number)}>{path}</g>"
 
 
 def _told(label: str, place: str, value: float) -> str:
@@ -230,9 +235,9 @@ class _Key:
         return 32 + LETTER * cell_len(self.label) + 18
 
 
-def _line_key(number: int, label: str, *, has_mark: bool) -> _Key:
-    mark = f'<path {_filled(number)} transform="translate(12 0)" d="{MARKS[number % len(MARKS)]}"/>' if has_mark else ""
-    return _Key(label, f'<path {_stroked(number)} d="M0 0H24"/>{mark}')
+def _line_sample(look: int) -> str:
+    mark = f'<path {_filled(look)} transform="translate(12 0)" d="{MARKS[look % len(MARKS)]}"/>'
+    return f'<path {_stroked(look)} d="M0 0H24"/>{mark}'
 
 
 def _legend(keys: Sequence[_Key]) -> tuple[list[str], int]:
@@ -273,6 +278,11 @@ def _stroked(number: int) -> str:
     return (
         f'class="stroke{colour}" stroke="{COLOURS[colour][0]}" stroke-width="2" stroke-dasharray="{dashes}" fill="none"'
     )
+
+
+def _ruled(number: int) -> str:
+    """A level is of no colour."""
+    return f'class="axis" stroke="{QUIET[0]}" stroke-width="2" stroke-dasharray="{DASHES[number % len(DASHES)]}"'
 
 
 def _filled(number: int) -> str:

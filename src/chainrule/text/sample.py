@@ -1,7 +1,8 @@
 """The built-in sample text: Python's own documentation as every installation carries it, so that nothing is downloaded.
 
 About 2 MB: the help topics of the language reference, and the docstrings of the standard library, a line of text a
-document. It differs a little between versions of Python, so a figure on it belongs to the version it was measured with.
+document. It differs between versions of Python, and between builds of one, since distributions leave parts of the
+library out; so a figure on it belongs to the build that it was measured with.
 """
 
 from __future__ import annotations
