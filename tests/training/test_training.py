@@ -21,7 +21,7 @@ from training_runs import QUICK, RECURRENT, TRANSFORMER, VOCABULARY, numbers, te
 from chainrule.errors import EstimationError, SettingError, TextError
 from chainrule.neural.building import build
 from chainrule.neural.language_model import NeuralModel
-from chainrule.training import machine
+from chainrule.training import machine, next_token
 from chainrule.training.config import TrainingConfig
 from chainrule.training.trainer import Trainer
 from chainrule.training.validation import Validation
@@ -98,6 +98,29 @@ def test_the_first_loss_is_that_of_the_network_on_the_first_rows() -> None:
     before = torch.stack([stream[[place - 1]] for place in (0, 100, 200, 300)])
     hidden, _ = network(torch.cat([before, rows[:, :-1]], 1))
     assert first == pytest.approx(network.output.loss(hidden, rows).item() / 24, abs=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_rows_go_on_where_they_ended_but_for_those_that_begin_anew(
+    share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of weights that hardly move, so that the losses can be computed from what the rows have read, cut out by hand."""
+    monkeypatch.setattr(next_token, "_ANEW", share)
+    config = replace(RECURRENT, dropout=0.0, output_dropout=0.0)
+    training = replace(QUICK, optimiser="adamw", learning_rate=1e-30)
+    torch.manual_seed(0)
+    network = build(config, VOCABULARY)
+    stream = torch.from_numpy(text()).long()
+    begun = [0, 100, 200, 300]  # where each row last began
+    for step, found in enumerate(losses(config, training)):
+        anew = np.random.default_rng([training.seed, step]).random(4) < share
+        here = [place + 6 * step for place in (0, 100, 200, 300)]
+        begun = [now if is_anew else before for now, before, is_anew in zip(here, begun, anew, strict=True)]
+        nats = 0.0
+        for first, place in zip(begun, here, strict=True):
+            hidden, _ = network(stream[torch.arange(first - 1, place + 5)][None])
+            nats += network.output.loss(hidden[:, -6:], stream[place : place + 6][None]).item()
+        assert found == pytest.approx(nats / 24, abs=1e-6)
 
 
 def test_the_best_weights_are_the_model() -> None:

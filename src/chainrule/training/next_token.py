@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from chainrule.training.beginning import begin_with, found_of
 from chainrule.training.forcing import own_guesses
 from chainrule.training.objective import Problem
 from chainrule.training.recipe import recipe_for, settled
-from chainrule.training.states import in_float32, joined, leaves, parted
+from chainrule.training.states import in_float32, joined, leaves, parted, with_rows_of
 from chainrule.training.validation import validation_loss
 
 if TYPE_CHECKING:
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from chainrule.training.objective import Task
     from chainrule.training.validation import Validation
 
-    Rows = tuple[Tensor, Tensor]  # what is read, and what is to be predicted: (B, T) each
-
 _COUNTED_AT_ONCE = 1 << 22  # tokens
+_ANEW = 1 / 64  # the chance of a row to begin anew at a step
 
 
 def next_token(
@@ -79,8 +78,20 @@ def next_token(
     )
 
 
+class Part(NamedTuple):
+    """Some rows of a step."""
+
+    inputs: Tensor  # (B, T), what is read
+    targets: Tensor  # (B, T), what is to be predicted
+    anew: Tensor  # (B,), whether a row that could go on where it ended does not
+
+
 class NextToken:
-    """An Objective: -log P(token | those before it). Where a state never fills, rows go on where they ended."""
+    """An Objective: -log P(token | those before it). Where a state never fills, rows go on where they ended.
+
+    Now and then one begins anew, as every text does that is scored: a recurrent network that has not seen that for long
+    would be at a loss there.
+    """
 
     def __init__(
         self, network: Network, task: Task, stream: Int32[ndarray, " tokens"], validation: Validation | None
@@ -99,22 +110,25 @@ class NextToken:
     def tokens(self, steps: int) -> int:
         return steps * self.batches.batch * self.batches.length
 
-    def parts(self, step: int) -> list[Rows]:
-        rows = self.batches.rows(step, *self.task.processes.rows(self.batches.batch))
-        inputs, targets = (
-            torch.from_numpy(ids).to(self.task.machine.device, non_blocking=True).chunk(self.task.training.accumulate)
-            for ids in rows
+    def parts(self, step: int) -> list[Part]:
+        first, last = self.task.processes.rows(self.batches.batch)
+        rows = self.batches.rows(step, first, last)
+        chance = np.random.default_rng([self.task.training.seed, step]).random(self.batches.batch)
+        inputs, targets, anew = (
+            torch.from_numpy(each).to(self.task.machine.device, non_blocking=True).chunk(self.task.training.accumulate)
+            for each in (rows.inputs, rows.targets, chance[first:last] < _ANEW)
         )
-        return list(zip(inputs, targets, strict=True))
+        return [Part(*each) for each in zip(inputs, targets, anew, strict=True)]
 
     def weight(self, step: int) -> float:
         return self.tokens(1)
 
-    def loss(self, number: int, part: Rows, forward: Callable[..., Any], done: float) -> Tensor:
-        training, (inputs, targets) = self.task.training, part
-        if self.carries and self.states[number] is None:
-            self.states[number] = self.network.start(len(inputs))
+    def loss(self, number: int, part: Part, forward: Callable[..., Any], done: float) -> Tensor:
+        training, (inputs, targets, anew) = self.task.training, part
         state = self.states[number]
+        if self.carries:
+            fresh = self.network.start(len(inputs))
+            state = fresh if state is None else with_rows_of(state, fresh, anew)
         if training.forcing != "teacher":
             share = 1.0 if training.forcing == "student" else done
             inputs = own_guesses(self.network, self.network.output, inputs, state, share)

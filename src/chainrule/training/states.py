@@ -32,6 +32,12 @@ def in_float32(state: Any) -> Any:
     return with_leaves(state, [leaf.float() for leaf in leaves(state)])
 
 
+def with_rows_of(state: Any, other: Any, rows: Tensor) -> Any:
+    """A state with some of its rows from another of the same form. rows: (B,), True for those."""
+    pairs = zip(leaves(state), leaves(other), strict=True)
+    return with_leaves(state, [torch.where(rows.view(-1, *[1] * (one.ndim - 1)), two, one) for one, two in pairs])
+
+
 def joined(states: list[Any]) -> Any:
     """One state of the rows of several."""
     rows = [torch.cat(parts) for parts in zip(*map(leaves, states), strict=True)]
