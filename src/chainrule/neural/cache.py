@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 _LEAST = 64  # columns that are made room for
+_FEW = 8  # likewise, where rows were selected
 
 
 @dataclass
@@ -138,7 +139,8 @@ class Cache:
         """In a store of its own, without what no row needs, with room for as much again and at least `more`."""
         needed = self.begin if self.store.inputs is None else max(self.least, 0)
         used = self.columns - needed
-        capacity = max(_LEAST, 2 * used, used + more)
+        # A beam selects at every step, so that more room would be made, and touched, for nothing.
+        capacity = max(_LEAST, 2 * used, used + more) if rows is None else used + _FEW
         number = self.rows if rows is None else len(rows)
 
         def copied(buffer: Tensor | None) -> Tensor | None:
@@ -146,7 +148,10 @@ class Cache:
                 return None
             old = buffer[..., needed : self.columns, :]
             fresh = buffer.new_empty(number, *buffer.shape[1:-2], capacity, buffer.shape[-1])
-            fresh[..., :used, :] = old if rows is None else old[rows]
+            if rows is None:
+                fresh[..., :used, :] = old
+            else:
+                torch.index_select(old, 0, rows, out=fresh[..., :used, :])  # one pass, without a copy in between
             return fresh
 
         layers = [copied(each) for each in self.store.layers] or [None] * self.layers

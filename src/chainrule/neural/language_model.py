@@ -172,13 +172,14 @@ class NeuralModel:
             raise SettingError(f"k is {k}; expected 1 or more")
         rows = self._log_probs(state)
         k = min(k, self.vocabulary_size)
-        log_probs, tokens = rows.topk(k)
+        more, tokens = rows.topk(min(k + 1, self.vocabulary_size))
+        log_probs, tokens = more[:, :k], tokens[:, :k]
         if not bool((log_probs[:, :1] <= 0).all()):  # NaN is not, either
             raise ModelFormatError(NAN_FOUND)
         tokens, order = tokens.sort(1)  # equal ones by lower id: by id first, and then by what they have
         log_probs, order = log_probs.gather(1, order).sort(dim=1, descending=True, stable=True)
         best, ids = log_probs.cpu().numpy(), tokens.gather(1, order).to(torch.int32).cpu().numpy()
-        shared = ((rows >= log_probs[:, -1:]).sum(1) > k).cpu().numpy()  # others have as much as the last one
+        shared = (more[:, k:] == log_probs[:, -1:]).any(1).cpu().numpy()  # others have as much as the last one
         for row in np.flatnonzero(shared):
             _, ids[row : row + 1] = top_of(rows[row : row + 1].cpu().numpy(), k)
         return (best.copy(), ids) if state.rows is None else (best[state.rows], ids[state.rows])
