@@ -56,6 +56,8 @@ STREAM_NETWORKS: dict[str, NetworkConfig] = {
     "Transformer, palm": small(palm()),
     "Transformer, llama, grouped": small(llama(), key_value_heads=2, context=64),
     "Transformer, modern, in a window": small(MODERN, window=3),
+    "Transformer, additive score": small(MODERN, score="additive"),
+    "Transformer, general score, ALiBi": small(vaswani(), score="general", positions="alibi"),
     "Transformer, no positions, post-norm, parallel": small(MODERN, positions="none", norm_place="post", parallel=True),
     "Transformer, relative positions, grouped": small(MODERN, positions="relative", key_value_heads=2, context=7),
     "Transformer, learned positions in a window": small(gpt2(), window=2, output="adaptive", tied=False),

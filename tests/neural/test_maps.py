@@ -14,6 +14,7 @@ from chainrule.neural.attention import attend, causal_sight
 from chainrule.neural.config import RecurrentConfig, gpt2
 from chainrule.neural.maps import maps_of_pair, maps_of_text
 from chainrule.neural.positions import ALiBi
+from chainrule.neural.scores import weights_of
 
 TOKENS = np.array([5, 9, 3, 17], np.int32)
 
@@ -48,6 +49,21 @@ def test_maps_of_a_text_are_causal(config) -> None:
         assert each.weights.shape == (4, 5, 5)
         np.testing.assert_allclose(each.weights.sum(-1), 1, atol=1e-5)
         assert (np.triu(each.weights, 1) == 0).all()
+
+
+@pytest.mark.parametrize("name", ["dot", "general", "additive", "content"])
+@torch.no_grad()
+def test_self_attention_by_another_score_is_its_formula(name: str) -> None:
+    """The softmax of what tests/neural/test_scores.py holds to the formulas, over what is before."""
+    model = random_model(small(MODERN, score=name, layers=1, positions="none", query_key_norm=False))
+    [found] = maps_of_text(model, TOKENS)
+    block = model.network.encoder.blocks[0]
+    x = block.norms[0](model.network.embedding(torch.tensor([[2, *TOKENS.tolist()]])))
+    query, key, _ = block.attention.query_key_value(x).unflatten(-1, (3, 4, 4)).transpose(1, 3).unbind(2)
+    score = block.attention.score
+    causal = torch.ones(5, 5, dtype=torch.bool).tril()
+    expected = weights_of(score, score.query(query), score.key(key), causal)[0]
+    np.testing.assert_allclose(found.weights, expected.numpy(), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", [name for name, config in PAIRS.items() if config.attention != "none"])

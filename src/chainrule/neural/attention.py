@@ -64,6 +64,27 @@ def attend(query: Tensor, key: Tensor, value: Tensor, sight: Sight, dropout: flo
     return F.scaled_dot_product_attention(query, key, value, mask, dropout, is_causal=sight.causal)
 
 
+def attend_plainly(
+    score: Callable[[Tensor, Tensor], Tensor],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    sight: Sight,
+    dropout: float = 0.0,
+) -> Tensor:
+    """`attend`, with another score than the kernel's: queries and keys -> (B, H, T, S). There are no blocks."""
+    scores = score(query, key)
+    if sight.causal:
+        scores = scores.masked_fill(~torch.ones_like(scores[0, 0], dtype=torch.bool).tril(), -torch.inf)
+    if sight.mask is not None:
+        is_added = sight.mask.is_floating_point()
+        scores = scores + sight.mask if is_added else scores.masked_fill(~sight.mask, -torch.inf)
+    weights = scores.softmax(-1)
+    if sight.looked is not None:
+        sight.looked.append(weights)
+    return F.dropout(weights, dropout) @ value
+
+
 def is_next(query: Tensor) -> bool:
     """Whether `attend_next` can be asked: of one query a row, (B, H, 1, d), in float32 on the CPU, with no gradient."""
     is_plain = query.dtype == torch.float32 and query.device.type == "cpu" and not torch.is_autocast_enabled("cpu")

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Norm = Literal["layer", "rms"]
+SelfScore = Literal[
+    "dot", "scaled_dot", "general", "additive", "content"
+]  # a place in the text is no place in a source
 NormPlace = Literal["pre", "post"]
 Positions = Literal["none", "learned", "sinusoidal", "relative", "alibi", "rotary"]
 FeedForward = Literal["relu", "gelu", "relu_squared", "swiglu", "geglu"]
@@ -48,6 +51,11 @@ class TransformerConfig(NetworkConfig):
         "rotary", "how places are told; relative: a learned number for each head and distance (T5)"
     )
     rotary_base: float = setting(10_000.0, "rotary: the longest wave, in tokens over 2 pi", least=1)
+    score: SelfScore = setting(
+        "scaled_dot",
+        "how well a query q and a key k suit: dot: q k; scaled_dot: q k / root of the width; general: q W k; "
+        "additive: v tanh(W q + U k); content: their cosine, sharpened",
+    )
     query_key_norm: bool = setting(True, "queries and keys are normalised in each head")
     parallel: bool = setting(False, "attention and feed-forward side by side in a block, not one after the other")
     window: int | None = setting(None, "tokens that each layer sees, itself among them; nothing: all", least=1)
@@ -71,6 +79,10 @@ class TransformerConfig(NetworkConfig):
                 f"rotary positions turn pairs of numbers, but a head has {self.width // self.heads}; "
                 "choose a width or heads so that it is even"
             )
+        if self.score != "scaled_dot" and self.key_heads != self.heads:
+            raise SettingError(f"score is {self.score}, which needs as many heads of keys as of queries; leave one out")
+        if self.score == "additive" and self.window is not None:
+            raise SettingError("an additive score has no window; take another score, or no window")
         if self.window is not None and self.window > self.context:
             raise SettingError(f"a window of {self.window} is longer than the context of {self.context}; shorten it")
 

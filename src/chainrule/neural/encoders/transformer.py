@@ -16,6 +16,7 @@ from chainrule.neural.attention import (
     Sight,
     attend,
     attend_next,
+    attend_plainly,
     cached_sight,
     causal_sight,
     is_next,
@@ -24,6 +25,7 @@ from chainrule.neural.attention import (
 from chainrule.neural.cache import Cache
 from chainrule.neural.layers import FeedForward, initialise, norm
 from chainrule.neural.positions import ALiBi, Learned, Relative, Rotary, Sinusoidal, Turn, turned
+from chainrule.neural.scores import score_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +47,8 @@ class Attention(nn.Module):
         self.normed = config.query_key_norm
         gained = config.query_key_norm and config.norm_gain
         self.gains = nn.ParameterList(torch.ones(self.head_width) for _ in range(2 * gained))  # of queries, of keys
+        is_usual = config.score == "scaled_dot"
+        self.score = None if is_usual else score_named(config.score, self.heads, self.head_width, 0)
 
     def forward(self, x: Tensor, sight: Sight, turn: Turn | None, cache: Cache | None, layer: int) -> Tensor:
         """(B, T, D) -> (B, T, D). cache: where keys and values of this layer go, and those before them come from."""
@@ -61,12 +65,21 @@ class Attention(nn.Module):
             query_key = turned(query_key, turn)
         query, key = query_key.split([self.heads, self.key_heads], 2)
         query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
-        if cache is not None and is_next(query):
+        if self.score is not None:
+            query, key = self.score.query(query), self.score.key(key)
+            if self.score.is_product:
+                query = query * math.sqrt(self.head_width)  # which the kernel divides by
+        dropout = self.dropout if self.training else 0.0
+        if self.score is not None and not self.score.is_product:
+            if cache is not None:
+                key, value = cache.appended(layer, key, value)
+            found = attend_plainly(self.score, query, key, value, sight, dropout)
+        elif cache is not None and is_next(query):
             found = attend_next(query, key, value, cache.store_of(layer, key), cache.begin, cache.columns, sight.mask)
         else:
             if cache is not None:
                 key, value = cache.appended(layer, key, value)
-            found = attend(query, key, value, sight, self.dropout if self.training else 0.0)
+            found = attend(query, key, value, sight, dropout)
         return cast(Tensor, self.out(found.transpose(1, 2).flatten(2)))
 
 
