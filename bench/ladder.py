@@ -5,7 +5,7 @@
         [--only LSTM] [--seed 0]
 
 characters  a 6-gram, an LSTM and a Transformer with the recipes of neural.py, and mixtures of each with the 6-gram.
-            The last tenth of the characters is measured; of the rest, the last twentieth tunes.
+            The last tenth of the characters is measured; of the rest, a twentieth tunes, in runs of 50 lines.
 words       the first 1,000,000 tokens and a vocabulary of 10,000: every family, Kneser-Ney of order 5, and mixtures.
             The next 50,000 tokens tune.
 
@@ -18,6 +18,7 @@ The table, in Markdown, has what is there so far.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import math
 from dataclasses import asdict, dataclass, replace
@@ -34,7 +35,10 @@ from chainrule.training.folder import remove_checkpoints
 from chainrule.training.reports import LOG
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from chainrule.neural.config import NetworkConfig
+    from chainrule.text.corpus import Source
 
     Recipe = tuple[NetworkConfig, TrainingConfig]
 
@@ -124,26 +128,29 @@ def word_ladder() -> Ladder:
 
 
 def characters(work: Path, text: str) -> Texts:
-    """The first 85.5 % of the characters, the next 4.5 %, and the last tenth."""
+    """Of the first nine tenths of the characters, every twentieth run of 50 lines tunes; the last tenth is measured."""
     whole = Path(text).read_text(encoding="utf-8")
-    known = int(0.9 * len(whole))
-    cut = int(0.95 * known)
-    return written(work, whole[:cut], whole[cut:known], whole[known:])
+    cut = int(0.9 * len(whole))
+    known = chainrule.Lines(whole[:cut].removesuffix("\n").split("\n"), "what is known")
+    parts = chainrule.split(known, {"train": "19/20", "tune": "1/20"}).values()
+    return written(work, *("".join(lines_of(part)) for part in parts), whole[cut:])
 
 
 def words(work: Path, train: str, test: str) -> Texts:
     """Lines until there are so many tokens, the lines after them, and the whole text to measure on."""
-    lines = lines_of(train)
+    lines = lines_of(chainrule.Corpus.of(train))
     learnt_from = taken(lines, TOKENS)
-    return written(work, learnt_from, taken(lines, TUNING_TOKENS), "".join(lines_of(test)))
+    return written(work, learnt_from, taken(lines, TUNING_TOKENS), "".join(lines_of(chainrule.Corpus.of(test))))
 
 
-def lines_of(path: str) -> Any:
-    for block in chainrule.Corpus.of(path).blocks():
-        yield from bytes(block.text).decode().splitlines(keepends=True)
+def lines_of(source: Source) -> Iterator[str]:
+    for block in source.blocks():
+        yield from io.StringIO(
+            bytes(block.text).decode(), newline="\n"
+        )  # str.splitlines knows other ends of lines, too
 
 
-def taken(lines: Any, tokens: int) -> str:
+def taken(lines: Iterator[str], tokens: int) -> str:
     """The next lines, until they have so many tokens, their ends not counted."""
     text, found = [], 0
     while found < tokens and (line := next(lines, None)) is not None:
@@ -192,23 +199,29 @@ def table(work: Path, ladder: Ladder, texts: Texts) -> str:
     """Markdown, of the models that are there."""
     names = [name for name in (*ladder.ngrams, *ladder.networks) if (work / name / "config.json").is_file()]
     level = figures(work / ladder.ngram, texts)["tuning_nats"]
+    passed = {name: crossing(work / name, level) for name in names if name in ladder.networks}
     header = ["model", "nats a token", "perplexity", "bits per byte", "95 % interval", "parameters", "training s"]
     rows = [[*header, f"below the {ladder.ngram} after", "weights"]]
-    for name in names:
-        passed = "" if name in ladder.ngrams else crossing(work / name, level)
-        rows.append([name, *cells(figures(work / name, texts)), passed, ""])
+    rows += [
+        [name, *cells(figures(work / name, texts)), shown(passed[name]) if name in passed else "", ""] for name in names
+    ]
     for name, parts in ladder.mixtures.items():
         if set(parts) <= set(names):
             rows.append([name, *cells(found := mixed([work / part for part in parts], texts)), "", found["weights"]])
     lines = ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
+    overtaking = [f"{name} after {seconds:.0f} s" for name, seconds in passed.items() if seconds is not None]
+    summary = f"On what tunes, these overtake the {ladder.ngram}: {', '.join(overtaking) or 'none'}."
+    return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:], "", summary])
 
 
-def crossing(folder: Path, level: float) -> str:
-    """After how many seconds of training the validated loss is first below a level."""
+def crossing(folder: Path, level: float) -> float | None:
+    """After how many seconds of training the validated loss is first below a level, if ever."""
     lines = map(json.loads, (folder / LOG).read_text().splitlines())
     validated = [(line["seconds"], line["valid_loss"]) for line in lines if line.get("valid_loss") is not None]
-    seconds = next((seconds for seconds, loss in validated if loss < level), None)
+    return next((seconds for seconds, loss in validated if loss < level), None)
+
+
+def shown(seconds: float | None) -> str:
     return "never" if seconds is None else f"{seconds:.0f} s"
 
 
