@@ -51,7 +51,8 @@ tr.best > *, tr.best > th:first-child { background: var(--best); font-weight: 60
 td:has(code) { text-align: left }
 figure { margin: 0 }
 .plot { display: block; width: 100%; min-width: 34rem; max-width: 48rem; height: auto }
-.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(17rem, 100%), 1fr)); gap: 1rem }
+.cards { display: grid; gap: 1rem; align-items: start;
+  grid-template-columns: repeat(auto-fill, minmax(min(17rem, 100%), 1fr)) }
 .cards article { border: 1px solid var(--edge); border-radius: .5rem; padding: .75rem 1rem; overflow-wrap: anywhere }
 .cards p { margin: 0 0 .6rem }
 details { margin: .5rem 0 }
