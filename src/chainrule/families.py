@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.mixture.config import CacheConfig, MixtureConfig
 from chainrule.neural.config import NETWORKS, TWO_SIDED
+from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.ngram.config import COMPACT, FAST, MAX_ORDER, NGramConfig
 from chainrule.uniform import UniformConfig, UniformModel
 
@@ -270,6 +271,24 @@ def _network_family(config: type[NetworkConfig]) -> Family:
     return Family(config, 0, _train_network, _take_apart_network, put_together, True, _network_running, embeds=True)
 
 
+def _train_conditional(
+    stream: Int32[ndarray, " tokens"],
+    vocabulary_size: int,
+    config: ConditionalConfig,
+    progress: Progress,
+    run: Run | None = None,
+) -> tuple[LanguageModel[Any], Json]:
+    raise SettingError("a conditional model learns from pairs: chainrule train translation, or chainrule.train_pairs")
+
+
+def _take_apart_conditional(model: Any) -> tuple[Json, Arrays]:
+    raise SettingError("a model with its source is not saved; save the one of pairs that was given it")
+
+
+def _put_together_conditional(settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
+    raise ModelFormatError("is a model of one text given another: chainrule translate, or chainrule.load_pairs")
+
+
 FAMILIES: dict[str, Family] = {
     "uniform": Family(UniformConfig, 4, _train_uniform, lambda model: ({}, {}), _put_together_uniform),
     "cache": Family(CacheConfig, 4, _train_cache, lambda model: ({"words": model.words}, {}), _put_together_cache),
@@ -277,6 +296,10 @@ FAMILIES: dict[str, Family] = {
         MixtureConfig, 4, _train_mixture, _take_apart_mixture, _put_together_mixture, running=_mixture_running
     ),
     "ngram": Family(NGramConfig, 20, _train_ngram, _take_apart_ngram, _put_together_ngram),
+    # A language model once it has its source: chainrule.conditional trains, saves and opens it.
+    "conditional": Family(
+        ConditionalConfig, 0, _train_conditional, _take_apart_conditional, _put_together_conditional, True
+    ),
     **{name: _network_family(config) for name, config in NETWORKS.items()},
     **{name: _two_sided_family(config) for name, config in TWO_SIDED.items()},
 }

@@ -64,10 +64,6 @@ def _load_folder(path: Path, *, copy: bool) -> Model:
     if copy:
         arrays = {name: array.copy() for name, array in arrays.items()}
         mapped.check()
-    if entry.family == "conditional":
-        raise ModelFormatError(
-            f"{path}: is a model of one text given another: chainrule translate, or chainrule.load_pairs"
-        )
     if entry.family not in FAMILIES:
         raise ModelFormatError(
             f"{path}: family {entry.family!r} is not known to this version; known are {', '.join(FAMILIES)}"

@@ -12,6 +12,9 @@ import pytest
 import torch
 
 import chainrule as package
+from chainrule.mixture.components import Components
+from chainrule.mixture.linear import LinearMixture
+from chainrule.uniform import UniformModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +59,7 @@ def test_a_line_is_written_for_each_line_that_is_read(chainrule, mt: Path, stdin
     plain = chainrule("translate", mt, "--max-tokens", 6)
     assert plain.status == 0, plain.err
     assert len(plain.lines) == 3
+    assert plain.err == ""
     assert plain.lines[1] == ""
     model = package.load_pairs(mt)
     expected = model.write(["zwei hunde", "ein mann liest"], max_tokens=6)
@@ -115,6 +119,8 @@ def test_bad_input_is_told_in_one_line(chainrule, mt: Path, pairs: list[Path], s
     assert "heads of an even width" in chainrule("train", "translation", *both, "-o", out, "--heads", 7).error
     stdin(b"ein hund\n" + b"a " * 600 + b"\n")
     assert "source 2 has 600 tokens; the model reads at most 511" in chainrule("translate", mt).error
+    stdin(b"x y hund\n")
+    assert "does not know 2 tokens of the sources" in chainrule("translate", mt, "--max-tokens", 3).err
     stdin(b"x\n")
     assert "max_tokens is 0" in chainrule("translate", mt, "--max-tokens", 0).error
     broken = tmp_path / "broken"
@@ -159,3 +165,21 @@ def test_where_a_language_model_looks(chainrule, corpus: Path, model: Path, tmp_
     assert "leave out 'x'" in chainrule("attend", tmp_path / "lm", "a", "x", "-o", tmp_path / "b.svg").error
     assert "has no attention" in chainrule("attend", model, "a", "-o", tmp_path / "b.svg").error
     assert not (tmp_path / "b.svg").exists()
+
+
+def test_given_its_source_a_model_is_mixed_measured_and_written_with_as_any_other(mt: Path, tmp_path: Path) -> None:
+    given = package.load_pairs(mt).given("zwei hunde")
+    text = tmp_path / "text"
+    text.write_text("two dogs\na dog runs\n")
+    measured = given.evaluate(text)
+    assert measured.log_prob == pytest.approx(given.score(["two dogs", "a dog runs"]).sum(), rel=1e-5)
+    assert len(given.generate("two", n=2, seed=1, limits=package.Limits(max_tokens=4))) == 2
+    with pytest.raises(package.SettingError, match="save the one of pairs"):
+        given.save(tmp_path / "given")
+    uniform = UniformModel(given.vocabulary_size)
+    mixture = LinearMixture(
+        Components(("conditional", "uniform"), (given.language_model, uniform)), np.array([[0.6, 0.4]])
+    )
+    tokens = given.tokenizer.encode_texts(["two dogs"]).ids[:-1]
+    parts = [np.exp(model.score([tokens])[0]) for model in (given.language_model, uniform)]
+    np.testing.assert_allclose(np.exp(mixture.score([tokens])[0]), 0.6 * parts[0] + 0.4 * parts[1], rtol=1e-4)

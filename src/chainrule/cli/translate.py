@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json, TextFile, WholeNumber
-from chainrule.cli.screen import print_json, progress
+from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
 from chainrule.errors import SettingError
 from chainrule.progress import silent
+from chainrule.protocol import UNKNOWN
 from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
@@ -63,18 +64,21 @@ def translate(
     with progress() as told:
         loaded = load_pairs(model)
         shown = silent if sys.stdout.isatty() else told
-        number = 0
+        number = unknown = 0
         for block in source.blocks_as_they_come(shown, "translating"):
             for place, lines in _lines(block):
                 try:
                     found = loaded.write(lines, config, alignments=alignments or json, max_tokens=max_tokens)
                 except SettingError as error:
                     raise SettingError(f"{place}: {error}") from error
+                unknown += sum(int((ids == UNKNOWN).sum()) for ids in loaded.sources(lines))
                 for texts in found:
                     _print(number, texts, nbest, alignments=alignments, json=json)
                     number += 1
                 sys.stdout.flush()
     note_repairs(source)
+    if unknown:
+        note(f"the model does not know {unknown:,} token{'s' * (unknown != 1)} of the sources; each counts as <unk>")
 
 
 def _lines(block: Block) -> Iterator[tuple[str, list[str]]]:

@@ -66,19 +66,23 @@ def optimiser_for(config: NetworkConfig, training: TrainingConfig) -> Optimiser:
 def conditional_settled(config: ConditionalConfig, training: TrainingConfig) -> TrainingConfig:
     """As `settled`, of a conditional model."""
     is_recurrent = config.is_recurrent(config.decoder)
-    return replace(with_budget(training), optimiser=training.optimiser or ("adamw" if is_recurrent else "muon"))
+    return replace(
+        with_budget(training),
+        optimiser=training.optimiser or ("adamw" if is_recurrent else "muon"),
+        compile="no" if training.compile == "auto" else training.compile,  # again for each length that pairs have
+    )
 
 
 def conditional_recipe(config: ConditionalConfig, training: TrainingConfig) -> Recipe:
     """Of a conditional model. training: settled."""
     is_recurrent = config.is_recurrent(config.decoder)
-    rate, warm_up = {"muon": (3e-3, 200), "adamw": (1e-3, 400)}.get(training.optimiser or "", (0.1, 100))
+    rate, warm_up = {"muon": (6e-3, 50), "adamw": (1e-3, 400)}.get(training.optimiser or "", (0.1, 100))
     if is_recurrent and training.optimiser == "adamw":
         rate, warm_up = 1e-3, 100
     return Recipe(
         batch=_or(training.batch, 128),
         rate=_or(training.learning_rate, rate),
-        matrix_rate=_or(training.matrix_learning_rate, 0.01),
+        matrix_rate=_or(training.matrix_learning_rate, 0.02),
         warm_up=_or(training.warm_up, warm_up),
     )
 
