@@ -10,7 +10,7 @@ The names below are imported when they are first used, so that `import chainrule
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chainrule.conditional import TextPairModel, load_pairs, train_pairs
+    from chainrule.conditional import TextPairModel, load_pairs
     from chainrule.decoding.beam import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from chainrule.text.splits import split
     from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.trained import train
+    from chainrule.trained_pairs import train_pairs
     from chainrule.training.config import TrainingConfig
     from chainrule.uniform import UniformConfig
 
@@ -106,7 +107,7 @@ _HOMES = {
     "split": "text.splits",
     "train": "trained",
     "train_counts": "from_counts",
-    "train_pairs": "conditional",
+    "train_pairs": "trained_pairs",
 }
 
 __all__ = [

@@ -89,18 +89,9 @@ def _of_text(path: Path, text: str, told: Progress) -> tuple[str, list[Attention
     from chainrule.neural.maps import maps_of_text
 
     model = opened(path, None, None, told)
-    if "network" not in read_settings(path):
-        raise SettingError(f"{path}: a model of family {model.family!r} has no attention; expected a Transformer")
     ids = model.tokenizer.encode_texts([text]).ids[:-1]
     tokens = ["</s>", *map(model.tokenizer.vocabulary.token, ids.tolist())]
-    return text, _titled(maps_of_text(model.language_model, ids), {"text": (tokens, tokens)})  # type: ignore[arg-type]
-
-
-def read_settings(path: Path) -> dict[str, object]:
-    """Those of a model folder; nothing of a file."""
-    from chainrule.configuration import read_config
-
-    return read_config(path).settings if path.is_dir() else {}
+    return text, _titled(maps_of_text(model.language_model, ids), {"text": (tokens, tokens)})
 
 
 def _titled(maps: list[Weights], sides: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> list[AttentionMap]:

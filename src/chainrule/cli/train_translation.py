@@ -69,8 +69,8 @@ def translation(
     length. Checkpoints and log.jsonl are kept in the folder while it is
     trained; Ctrl-C keeps all, and --resume goes on.
     """
-    from chainrule.conditional import train_pairs
     from chainrule.trained import peak_memory
+    from chainrule.trained_pairs import train_pairs
     from chainrule.training.folder import is_first_process, is_unfinished, remove_checkpoints
 
     if resume and overwrite:

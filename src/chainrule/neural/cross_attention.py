@@ -70,11 +70,6 @@ class Glance(nn.Module):
                 nn.Linear(config.width, config.width), nn.Tanh(), nn.Linear(config.width, 1), nn.Sigmoid()
             )
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether what is not drawn at random stands for all places: false where the likeliest one is taken."""
-        return self.looks != "hard" or not self.feeds
-
     def kept(self, memory: Tensor) -> Kept:
         """(N, S, D) -> keys, and the places themselves."""
         return Kept(self.score.key(memory[:, None]), memory[:, None])

@@ -5,13 +5,14 @@ They come from the layers themselves while these read the text.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 
 from chainrule.errors import SettingError
 from chainrule.neural.encoders.transformer import Transformer
+from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.source import Looked
 from chainrule.protocol import END
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.neural.conditional_model import ConditionalModel
-    from chainrule.neural.language_model import NeuralModel
+    from chainrule.protocol import LanguageModel
 
     Tokens = Int32[ndarray, " tokens"]
 
@@ -37,10 +38,10 @@ class Weights(NamedTuple):
 
 
 @torch.inference_mode()
-def maps_of_text(model: NeuralModel, tokens: Tokens) -> list[Weights]:
+def maps_of_text(model: LanguageModel[Any], tokens: Tokens) -> list[Weights]:
     """Of </s> and the tokens after it, as far as the network looks. Raises SettingError where it has no attention."""
-    encoder = model.network.causal
-    if not isinstance(encoder, Transformer):
+    encoder = model.network.causal if isinstance(model, NeuralModel) else None
+    if not isinstance(model, NeuralModel) or not isinstance(encoder, Transformer):
         raise SettingError("this model has no attention to be shown; expected a Transformer, or a model of pairs")
     inputs = torch.from_numpy(np.concatenate([[END], tokens]).astype(np.int64))[None].to(model.network.device)
     if encoder.context is not None and inputs.shape[1] > encoder.context:

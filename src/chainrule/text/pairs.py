@@ -82,7 +82,7 @@ def from_records(name: str, source_field: str, target_field: str) -> Pairs:
                 raise TextError(f"{place}: the field {each!r} {found}; {named_fields(record)}")
             texts.append(" ".join(record[each].split("\n")))
         pairs.add(*texts)
-    return _checked(pairs, name, {"data": {name: None}})
+    return _checked(pairs, name, {"data": {}, "read_from": name})
 
 
 def pairs_of(files: Sequence[str], fields: tuple[str, str], progress: Progress = silent) -> Pairs:
