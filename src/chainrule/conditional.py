@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from chainrule.neural.conditional_model import ConditionalModel
     from chainrule.text.tokenizer import Tokenizer
 
-    Rows = Sequence[Int32[ndarray, " tokens"]]
 
 FAMILY = "conditional"
 SOURCE = "source."  # before the names of the source vocabulary's arrays
