@@ -63,7 +63,7 @@ def violations(module: str, source: str, *, is_package: bool = False) -> list[st
     for name in sorted(imported(tree, module, is_package=is_package)):
         if name.split(".")[0] == "numba" and own != "jit":
             found.append(f"{module} imports numba")
-        if name.split(".")[0] == "torch" and own not in ("neural", "training"):
+        if name.split(".")[0] == "torch" and own not in ("neural", "training", "experiments"):
             found.append(f"{module} imports torch")
         other = room(name) if name.split(".")[0] == "chainrule" else ""
         if module.endswith("_kernels") and other and not (name.endswith("_kernels") or other in ("jit", "protocol")):

@@ -98,6 +98,7 @@ VERBS = {
         "--json",
     }
     | READING,
+    "experiment": {"NAME", "--output", "--seed", "--overwrite", "--json"},
     "filter": {"TEXTS", "--model", "--keep", "--below", "--difference", "--output", "--tokenizer", "--markers"}
     | {"--overwrite", "--json"}
     | READING,

@@ -77,7 +77,8 @@ def test_a_bag_is_blind_to_order_and_the_others_are_not(window: int | None) -> N
 
 @pytest.mark.parametrize("direct", [True, False])
 def test_feed_forward_is_bengio_s_formula(direct: bool) -> None:
-    network = random_network(FeedforwardConfig(width=8, embedding_width=5, window=3, direct=direct)).eval()
+    config = FeedforwardConfig(width=8, embedding_width=5, window=3, direct=direct, activation="tanh")
+    network = random_network(config).eval()
     encoder, output, vectors = network.encoder, network.output, network.embedding(TEXT)
     h, d = encoder.layers[0].weight, encoder.layers[0].bias
     u, w = output.weight[:, :8], output.weight[:, 8:]

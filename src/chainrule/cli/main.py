@@ -19,6 +19,7 @@ from chainrule.cli.convert import convert
 from chainrule.cli.count import count
 from chainrule.cli.embed import embed
 from chainrule.cli.evaluate import evaluate
+from chainrule.cli.experiment import experiment
 from chainrule.cli.fill import fill
 from chainrule.cli.filter import filter_texts
 from chainrule.cli.generate import generate
@@ -65,6 +66,7 @@ app.command(nearest_words, name="nearest")
 app.command(translate, name="translate")
 app.command(attend, name="attend")
 app.command(compare, name="compare")
+app.command(experiment, name="experiment")
 app.command(filter_texts, name="filter")
 app.command(rescore, name="rescore")
 app.command(noise, name="noise")

@@ -24,8 +24,8 @@ class BagConfig(LayersConfig):
     """
 
     layers: int = setting(2, LAYERS, least=1, below=MAX_LAYERS)
-    width: int = setting(512, "numbers in a layer", least=1, below=MAX_WIDTH)
-    window: int | None = setting(5, "tokens that are averaged; nothing: all so far", least=1, below=MAX_CONTEXT)
+    width: int = setting(256, "numbers in a layer", least=1, below=MAX_WIDTH)
+    window: int | None = setting(3, "tokens that are averaged; nothing: all so far", least=1, below=MAX_CONTEXT)
     activation: Activation = setting("relu", "of the layers")
     dropout: float = setting(0.0, "share of numbers dropped of what each layer gives", least=0, below=1)
     context: int = setting(128, CONTEXT, least=1, below=MAX_CONTEXT)

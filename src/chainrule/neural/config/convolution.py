@@ -20,8 +20,8 @@ class ConvolutionConfig(NetworkConfig):
     apart from layer to layer (van den Oord 2016, Bai 2018).
     """
 
-    layers: int = setting(6, "layers, each added to what goes into it", least=1, below=MAX_LAYERS)
-    width: int = setting(256, "numbers in the vector of a token, and in a layer", least=1, below=MAX_WIDTH)
+    layers: int = setting(5, "layers, each added to what goes into it", least=1, below=MAX_LAYERS)
+    width: int = setting(128, "numbers in the vector of a token, and in a layer", least=1, below=MAX_WIDTH)
     kernel: int = setting(3, "places that a layer joins", least=1, below=MAX_CONTEXT)
     dilation: int = setting(2, "each layer's places are so many times further apart", least=1, below=MAX_CONTEXT)
     gate: Gate = setting("glu", "glu: h sigmoid(g); gtu: tanh(h) sigmoid(g); none: relu(h)")

@@ -25,9 +25,9 @@ class FeedforwardConfig(LayersConfig):
     """
 
     layers: int = setting(1, LAYERS, least=1, below=MAX_LAYERS)
-    width: int = setting(512, "numbers in a layer", least=1, below=MAX_WIDTH)
-    window: int = setting(5, "tokens that a prediction looks back", least=1, below=MAX_CONTEXT)
-    activation: Activation = setting("tanh", "of the layers")
+    width: int = setting(256, "numbers in a layer", least=1, below=MAX_WIDTH)
+    window: int = setting(8, "tokens that a prediction looks back", least=1, below=MAX_CONTEXT)
+    activation: Activation = setting("relu", "of the layers; tanh: Bengio's")
     direct: bool = setting(False, "the output reads the vectors of tokens, too, past the layers")
     dropout: float = setting(0.0, "share of numbers dropped of what each layer gives", least=0, below=1)
     context: int = setting(128, CONTEXT, least=1, below=MAX_CONTEXT)

@@ -1,0 +1,117 @@
+"""Memory: strings of A and B, of which the last letter is B exactly when any B came before.
+
+At most one B comes before, at any place, so that a model has to carry one bit as far as the string is long. Each is
+asked which of two strings is right, the one with the right last letter or that with the wrong one: guessing gives half.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.experiments.findings import Findings
+from chainrule.families import FAMILIES, family_of
+from chainrule.neural.config import (
+    BagConfig,
+    BilinearConfig,
+    ConvolutionConfig,
+    FeedforwardConfig,
+    RecurrentConfig,
+    TransformerConfig,
+)
+from chainrule.ngram.config import NGramConfig
+from chainrule.progress import Progress, silent
+from chainrule.protocol import END
+from chainrule.report.plots import Axis, Line
+from chainrule.training.config import Run, TrainingConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from _typeshed import DataclassInstance
+    from jaxtyping import Int32
+    from numpy import ndarray
+
+    from chainrule.protocol import LanguageModel
+
+A, B = 3, 4
+_VOCABULARY = 5
+_SURE = 0.99  # of choices
+_SMALL: dict[str, Any] = {"width": 32, "context": 64, "memory": "document"}
+
+FAMILIES_COMPARED: dict[str, DataclassInstance] = {
+    "6-gram": NGramConfig(order=6, smoothing="witten-bell"),
+    "log-bilinear, window 8": BilinearConfig(window=8, **_SMALL),
+    "feed-forward, window 8": FeedforwardConfig(window=8, **_SMALL),
+    "convolution, reach 15": ConvolutionConfig(layers=3, **_SMALL),
+    "bag of all": BagConfig(window=None, **_SMALL),
+    "RNN": RecurrentConfig(cell="rnn_tanh", layers=1, **_SMALL),
+    "LSTM": RecurrentConfig(layers=1, **_SMALL),
+    "Transformer": TransformerConfig(layers=2, heads=2, **{**_SMALL, "context": 128}),
+}
+
+
+def memory(
+    *,
+    seed: int = 0,
+    progress: Progress = silent,
+    compared: dict[str, DataclassInstance] = FAMILIES_COMPARED,
+    trained_to: int = 16,
+    lengths: Sequence[int] = (2, 4, 8, 12, 16, 24, 32, 64),
+    strings: int = 4000,
+    tested: int = 200,
+    steps: int = 400,
+) -> Findings:
+    """The share of right choices by length, a line for each family. trained_to: the longest string that is learnt.
+
+    strings: so many are learnt from; tested: of each length. Raises SettingError.
+    """
+    chance = np.random.default_rng(seed)
+    stream = np.concatenate([ending(string) for string in drawn(chance, chance.integers(2, trained_to + 1, strings))])
+    asked = [drawn(chance, np.full(tested, length)) for length in lengths]
+    training = TrainingConfig(steps=steps, optimiser="adamw", batch=16, seed=seed, compile="no", learning_rate=5e-3)
+    lines = []
+    for number, (label, config) in enumerate(compared.items()):
+        progress(f"memory: {label}", number, len(compared))
+        family = FAMILIES[family_of(config)]
+        more = {"run": Run(training=training)} if family.in_steps else {}
+        model, _ = family.train(stream, _VOCABULARY, config, silent, **more)
+        lines.append(Line(label=label, x=list(lengths), y=[accuracy(model, some) for some in asked]))
+    progress("memory", 1, 1)
+    return Findings(
+        title=f"The last letter is B when any was before; learnt to length {trained_to}",
+        x=Axis(label="length of the string", log=True),
+        y=Axis(label="share of right choices"),
+        lines=lines,
+        says=[f"{line.label}: {_reach(line, lengths)}" for line in lines],
+    )
+
+
+def drawn(chance: np.random.Generator, lengths: Sequence[int] | ndarray) -> list[Int32[ndarray, " length"]]:
+    """A string of each length, half of them with one B somewhere before the last letter, which tells it."""
+    found = []
+    for length in map(int, lengths):
+        string = np.full(length, A, np.int32)
+        if chance.random() < 0.5:
+            string[int(chance.integers(length - 1))] = string[-1] = B
+        found.append(string)
+    return found
+
+
+def ending(string: Int32[ndarray, " length"]) -> Int32[ndarray, " tokens"]:
+    """With </s>."""
+    return np.append(string, np.int32(END))
+
+
+def accuracy(model: LanguageModel[Any], strings: Sequence[Int32[ndarray, " length"]]) -> float:
+    """The share of strings that are likelier than they would be with the other last letter."""
+    wrong = [np.append(string[:-1], A + B - string[-1]).astype(np.int32) for string in strings]
+    right_scores, wrong_scores = (model.score(some) for some in (strings, wrong))
+    return float(np.mean([a.sum() > b.sum() for a, b in zip(right_scores, wrong_scores, strict=True)]))
+
+
+def _reach(line: Line, lengths: Sequence[int]) -> str:
+    sure = list(takewhile(lambda pair: pair[1] >= _SURE, zip(lengths, line.y, strict=True)))
+    return f"right to length {sure[-1][0]}" if sure else f"wrong at length {lengths[0]} already"

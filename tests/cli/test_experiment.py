@@ -1,0 +1,45 @@
+"""chainrule experiment: a table, sentences and a plot; and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chainrule.experiments import gradients
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = gradients.gradients
+    monkeypatch.setattr(gradients, "gradients", lambda **given: whole(**given, length=12, rows=2))
+
+
+@pytest.mark.usefixtures("small")
+def test_an_experiment_shows_what_it_found_and_draws_it(chainrule, tmp_path: Path) -> None:
+    plot = tmp_path / "plot.svg"
+    result = chainrule("experiment", "gradients", "-o", plot, "--seed", 3)
+    assert result.status == 0, result.err
+    assert result.lines[1].startswith("norm of the gradient, by distance in tokens ")
+    assert any(line.startswith("LSTM: ") for line in result.lines)
+    assert plot.read_text().startswith("<svg")
+    assert "exists already; say --overwrite" in chainrule("experiment", "gradients", "-o", plot).error
+    found = chainrule("experiment", "gradients", "-o", plot, "--seed", 3, "--overwrite", "--json").json
+    assert {len(line["y"]) for line in found["lines"]} == {12}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["weather"], 2, "weather"),
+        (["memory", "-o", "none/plot.svg"], 1, "there is no folder none"),
+        (["cost", "--seed", "x"], 2, "--seed"),
+    ],
+)
+def test_what_cannot_be_is_told(arguments: list[str], status: int, message: str, chainrule) -> None:
+    result = chainrule("experiment", *arguments)
+    assert result.status == status
+    assert message in result.error
