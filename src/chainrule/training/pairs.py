@@ -130,7 +130,7 @@ def given_source(
     """
     if not pairs.targets:
         raise TextError("there are no pairs to learn from; at least one is needed")
-    training = conditional_settled(config, run.training)
+    training = conditional_settled(run.training)
     recipe = conditional_recipe(config, training)
     if training.label_smoothing and config.attention == "hard":
         raise SettingError("labels cannot be smoothed with hard attention; leave one of them out")

@@ -63,22 +63,23 @@ def optimiser_for(config: NetworkConfig, training: TrainingConfig) -> Optimiser:
     return training.optimiser or ("adamw" if isinstance(config, RecurrentConfig) else "muon")
 
 
-def conditional_settled(config: ConditionalConfig, training: TrainingConfig) -> TrainingConfig:
-    """As `settled`, of a conditional model."""
-    is_recurrent = config.is_recurrent(config.decoder)
-    return replace(
-        with_budget(training),
-        optimiser=training.optimiser or ("adamw" if is_recurrent else "muon"),
-        compile="no" if training.compile == "auto" else training.compile,  # again for each length that pairs have
-    )
+def conditional_settled(training: TrainingConfig) -> TrainingConfig:
+    """As `settled`, of a conditional model: Muon for recurrent parts, too, and nothing is compiled unless it is said,
+    since that would be done again for each length that pairs have.
+    """
+    compiled = "no" if training.compile == "auto" else training.compile
+    return replace(with_budget(training), optimiser=training.optimiser or "muon", compile=compiled)
 
 
 def conditional_recipe(config: ConditionalConfig, training: TrainingConfig) -> Recipe:
     """Of a conditional model. training: settled."""
     is_recurrent = config.is_recurrent(config.decoder)
-    rate, warm_up = {"muon": (6e-3, 50), "adamw": (1e-3, 400)}.get(training.optimiser or "", (0.1, 100))
-    if is_recurrent and training.optimiser == "adamw":
-        rate, warm_up = 1e-3, 100
+    if training.optimiser == "muon":
+        rate, warm_up = (1e-2 if is_recurrent else 6e-3), 50
+    elif training.optimiser == "adamw":
+        rate, warm_up = (3e-3 if is_recurrent else 1e-3), 100
+    else:
+        rate, warm_up = 0.1, 100
     return Recipe(
         batch=_or(training.batch, 128),
         rate=_or(training.learning_rate, rate),
