@@ -13,6 +13,7 @@ from chainrule.mixture.config import CacheConfig, MixtureConfig
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.ngram.config import COMPACT, FAST, MAX_ORDER, NGramConfig
+from chainrule.training.finetuning_config import FineTuningConfig
 from chainrule.uniform import UniformConfig, UniformModel
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.evaluation.likelihood import Running
+    from chainrule.neural.classifier import Classifier
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.language_model import NeuralModel
     from chainrule.neural.two_sided_model import TwoSidedModel
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
-Job = Literal["continue", "fill"]
+Job = Literal["continue", "fill", "classify"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Family:
     in_steps: bool = False
     running: Callable[[Any], Running | None] = lambda model: None  # how a text is scored in one stream, if it is
     embeds: bool = False  # whether its models are Embedders
-    job: Job = "continue"  # whether they are LanguageModels, or TwoSidedModels
+    job: Job = "continue"  # whether they are LanguageModels, TwoSidedModels, or Classifiers
 
 
 def _train_uniform(
@@ -289,6 +291,35 @@ def _put_together_conditional(settings: Json, arrays: Arrays, vocabulary_size: i
     raise ModelFormatError("is a model of one text given another: chainrule translate, or chainrule.load_pairs")
 
 
+def _train_classifier(
+    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: FineTuningConfig, progress: Progress
+) -> tuple[Classifier, Json]:
+    raise SettingError("a classifier is made of a network and labelled texts: chainrule finetune")
+
+
+def _take_apart_classifier(model: Classifier) -> tuple[Json, Arrays]:
+    """The arrays of the network with network. before their names; those of the head are those of another module."""
+    from chainrule.neural.saving import arrays_of, network_settings
+
+    base = family_of(model.network.config)
+    settings: Json = {
+        "base": base,
+        **network_settings(model.network),
+        "labels": list(model.labels),
+        "unit": model.unit,
+    }
+    return settings, arrays_of(model)
+
+
+def _put_together_classifier(settings: Json, arrays: Arrays, vocabulary_size: int) -> Classifier:
+    from chainrule.neural.saving import classifier_from
+
+    base = settings.get("base")
+    if base not in FAMILIES or not FAMILIES[base].embeds:
+        raise ModelFormatError(f"the classifier's base is {base!r}, which is no family of networks that is known here")
+    return classifier_from(settings, arrays, vocabulary_size, FAMILIES[base].config)
+
+
 FAMILIES: dict[str, Family] = {
     "uniform": Family(UniformConfig, 4, _train_uniform, lambda model: ({}, {}), _put_together_uniform),
     "cache": Family(CacheConfig, 4, _train_cache, lambda model: ({"words": model.words}, {}), _put_together_cache),
@@ -302,6 +333,9 @@ FAMILIES: dict[str, Family] = {
     ),
     **{name: _network_family(config) for name, config in NETWORKS.items()},
     **{name: _two_sided_family(config) for name, config in TWO_SIDED.items()},
+    "classifier": Family(
+        FineTuningConfig, 4, _train_classifier, _take_apart_classifier, _put_together_classifier, job="classify"
+    ),
 }
 
 

@@ -75,7 +75,7 @@ VOCABULARY_ARRAYS, SPELLER_ARRAYS = (
 
 
 Pseudo = Literal["original", "word-l2r"]
-_DOES: dict[Job, str] = {"continue": "continues texts", "fill": "fills gaps in texts"}
+_DOES: dict[Job, str] = {"continue": "continues texts", "fill": "fills gaps in texts", "classify": "labels texts"}
 
 
 class Model:

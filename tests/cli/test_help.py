@@ -15,6 +15,7 @@ from chainrule.cli.main import app, train
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.training.config import TrainingConfig
+from chainrule.training.finetuning_config import FineTuningConfig
 
 
 def flag(name: str) -> str:
@@ -61,6 +62,9 @@ VERBS = {
     "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--tokenizer", "--markers", "--ends", "--json"}
     | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--tokenizer", "--markers", "--json"} | READING,
+    "finetune": {"MODEL", "--data", "--output", "--test", "--words", "--markers", "--overwrite", "--json"}
+    | {flag(each.name) for each in fields(FineTuningConfig)},
+    "classify": {"MODEL", "TEXT", "--data", "--markers", "--json"} | READING,
     "fill": {"MODEL", "TEXT", "--top", "--mask", "--markers", "--json"},
     "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--words", "--tokens", "--vocabulary", "--markers"}
     | {"--overwrite"}

@@ -13,6 +13,7 @@ from cyclopts import App, CycloptsError, MissingArgumentError, UnusedCliTokensEr
 
 from chainrule import __version__
 from chainrule.cli.attend import attend
+from chainrule.cli.classify import classify
 from chainrule.cli.compare import compare
 from chainrule.cli.complete import complete
 from chainrule.cli.convert import convert
@@ -22,6 +23,7 @@ from chainrule.cli.evaluate import evaluate
 from chainrule.cli.experiment import experiment
 from chainrule.cli.fill import fill
 from chainrule.cli.filter import filter_texts
+from chainrule.cli.finetune import finetune
 from chainrule.cli.generate import generate
 from chainrule.cli.lmplz import lmplz
 from chainrule.cli.mix import mix
@@ -61,6 +63,8 @@ app.command(next_tokens, name="next")
 app.command(generate, name="generate")
 app.command(complete, name="complete")
 app.command(fill, name="fill")
+app.command(finetune, name="finetune")
+app.command(classify, name="classify")
 app.command(embed, name="embed")
 app.command(nearest_words, name="nearest")
 app.command(translate, name="translate")

@@ -13,6 +13,7 @@ from torch import nn
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.building import build
+from chainrule.neural.classifier import Classifier, layer_widths
 from chainrule.neural.conditional import build_conditional
 from chainrule.neural.conditional_model import ConditionalModel
 from chainrule.neural.config import settings_of
@@ -38,7 +39,12 @@ M = TypeVar("M", bound=nn.Module)
 
 def take_apart(model: NeuralModel | TwoSidedModel) -> tuple[Json, Arrays]:
     """The settings of the network, and its numbers by name, float32 (int64 for ranks)."""
-    return {"network": settings_of(model.network.config)}, arrays_of(model.network)
+    return network_settings(model.network), arrays_of(model.network)
+
+
+def network_settings(network: Network) -> Json:
+    """Those of a network, for a file of JSON."""
+    return {"network": settings_of(network.config)}
 
 
 def arrays_of(network: nn.Module) -> Arrays:
@@ -65,6 +71,30 @@ def network_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: typ
     config: NetworkConfig = config_from_json(kind, settings["network"])
     _check_layers(settings["network"].get("layers", 0), arrays)
     return _filled(lambda: build(config, vocabulary_size), arrays)
+
+
+def classifier_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Classifier:
+    """A classifier from its arrays, as `arrays_of` gave them. kind: its network's. Raises ModelFormatError."""
+    labels, unit = settings.get("labels"), settings.get("unit")
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or len(labels) < 2:
+        raise ModelFormatError(f"the labels of the classifier are {labels!r}; expected two strings at least")
+    if unit not in ("text", "word"):
+        raise ModelFormatError(f"the classifier labels each {unit!r}; expected text or word")
+    config: NetworkConfig = config_from_json(kind, settings.get("network"))
+    _check_layers(getattr(config, "layers", 0), arrays)
+    shapes = [arrays[name].shape if name in arrays else () for name in ("mix", "head.weight")]
+    if [len(shape) for shape in shapes] != [1, 2]:
+        raise ModelFormatError(f"the arrays of the classifier's head have the shapes {shapes}; it is damaged")
+    mixed, width = shapes[0][0], shapes[1][1]
+
+    def made() -> Classifier:
+        return Classifier(build(config, vocabulary_size), labels, unit, width=width, mixed_layers=max(0, mixed - 1))
+
+    classifier = _filled(made, arrays).eval()
+    widths = layer_widths(classifier.network)
+    if width != widths[-1] or mixed not in (0, len(widths) + 1):
+        raise ModelFormatError(f"the head takes {width} numbers of {mixed} layers, but the network gives {widths}")
+    return classifier
 
 
 def put_together_pair(settings: object, arrays: Arrays, sizes: tuple[int, int]) -> ConditionalModel:

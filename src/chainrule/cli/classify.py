@@ -1,0 +1,67 @@
+"""chainrule classify CLASSIFIER [TEXT]: the labels of texts, or of their words; or how well they are found."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from chainrule.cli.arguments import Json, ModelMarkerRule, TextFile
+from chainrule.cli.finetune import described
+from chainrule.cli.models import opened
+from chainrule.cli.screen import print_json, progress
+from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
+
+if TYPE_CHECKING:
+    from chainrule.finetuned import Predicted
+
+
+def classify(
+    model: Annotated[Path, Parameter(help="What chainrule finetune wrote.")],
+    text: TextFile = "-",
+    /,
+    *,
+    data: Annotated[
+        str | None, Parameter(help="Labelled texts, as for finetune: how well their labels are found is told.")
+    ] = None,
+    markers: ModelMarkerRule = None,
+    reading: TextOptions = AS_USUAL,
+    json: Json = False,
+) -> None:
+    """Label texts, or their words.
+
+    Columns: the label; its probability; the text. Where words are labelled: a
+    line for each, and an empty one after each text.
+    """
+    from chainrule.finetuned import assessed, classifier_of, predicted
+    from chainrule.text.labelled import read_labelled
+
+    with progress() as told:
+        classifier = opened(model, None, markers, told)
+        labels, unit = classifier_of(classifier).labels, classifier_of(classifier).unit
+        if data is not None:
+            found = assessed(classifier, read_labelled(data, unit))
+            if json:
+                print_json(found.as_json())
+            else:
+                print(described(found))
+            return
+        source = reading.corpus(text)
+        for block in source.blocks(told, "classifying"):
+            for one in predicted(classifier, block.documents()):
+                _print(one, labels, unit == "word", json=json)
+    note_repairs(source)
+
+
+def _print(one: Predicted, labels: tuple[str, ...], by_word: bool, *, json: bool) -> None:
+    best = one.log_probs.argmax(1).tolist()
+    for unit, label, row in zip(one.units, best, one.log_probs.tolist(), strict=True):
+        if json:
+            probabilities = {name: math.exp(log_prob) for name, log_prob in zip(labels, row, strict=True)}
+            print_json({"word" if by_word else "text": unit, "label": labels[label], "probabilities": probabilities})
+        else:
+            print(f"{labels[label]}\t{math.exp(row[label]):.6f}\t{unit}")
+    if by_word:
+        print()

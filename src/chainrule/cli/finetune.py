@@ -1,0 +1,99 @@
+"""chainrule finetune MODEL --data LABELLED -o CLASSIFIER: a head on a pre-trained network learns labels."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from chainrule.cli.arguments import Json, ModelMarkerRule, Output, Overwrite
+from chainrule.cli.embed import NetworkPath
+from chainrule.cli.models import check_model_target, opened
+from chainrule.cli.screen import print_json, progress
+from chainrule.cli.train_neural import flags_of
+from chainrule.training.finetuning_config import FineTuningConfig
+
+if TYPE_CHECKING:
+    from chainrule.evaluation.classification import Classification
+    from chainrule.text.labelled import LabelledUnit
+
+    class FineTuningFlags:
+        """All fields may be left out."""
+else:
+    FineTuningFlags = flags_of(FineTuningConfig)
+
+AS_RECOMMENDED = FineTuningFlags()
+_CONFUSED = 10  # pairs that are shown
+
+LabelledFile = Annotated[
+    str,
+    Parameter(help="TSV: text, tab, label; or .jsonl: text, label. With --words: word, tab, label; or words, labels."),
+]
+
+
+def finetune(
+    model: NetworkPath,
+    /,
+    *,
+    data: LabelledFile,
+    output: Output,
+    test: Annotated[str | None, Parameter(help="Labelled texts to report on, written as those of --data.")] = None,
+    words: Annotated[bool, Parameter(negative=(), help="Each word has a label, not each text.")] = False,
+    training: FineTuningFlags = AS_RECOMMENDED,
+    markers: ModelMarkerRule = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Put a head on a network of any family, and train both on labels.
+
+    The epoch that does best on a share of the texts that is kept for it wins.
+    What is written is a model folder for chainrule classify. With --test:
+    accuracy with its 95 % interval, F1, confusion, calibration.
+    """
+    from chainrule.finetuned import assessed
+    from chainrule.finetuned import finetune as finetuned
+    from chainrule.text.labelled import read_labelled
+
+    check_model_target(output, overwrite=overwrite)
+    unit: LabelledUnit = "word" if words else "text"
+    given = {each.name: getattr(training, each.name) for each in fields(training)}  # type: ignore[arg-type]
+    config = FineTuningConfig(**{name: value for name, value in given.items() if value is not None})
+    examples = read_labelled(data, unit)
+    tests = None if test is None else read_labelled(test, unit)
+    with progress() as told:
+        classifier = finetuned(opened(model, None, markers, told), examples, unit, config, told=_tell, progress=told)
+        found = None if tests is None else assessed(classifier, tests)
+        if found is not None:
+            classifier.record["test"] = found.as_json()
+        classifier.save(output, overwrite=overwrite, progress=told)
+    if json:
+        print_json({**classifier.record, "model": str(output)})
+        return
+    record = classifier.record
+    print(
+        f"{output}: classifier of {record['examples']:,} examples, best after epoch {record['best_epoch']} of "
+        f"{record['epochs']}, in {record['training_seconds']:.1f} s"
+    )
+    if found is not None:
+        print(described(found))
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def described(found: Classification) -> str:
+    """For people."""
+    low, high = found.accuracy.interval
+    figures = [
+        ("accuracy", f"{found.accuracy.share:.2%}", f"{100 * low:.2f} to {100 * high:.2f} at 95 %"),
+        ("macro F1", f"{found.macro_f1:.4f}", f"of {len(found.labels)} labels"),
+        ("nats", f"{found.nats:.4f}", "a label"),
+        ("calibration error", f"{found.calibration_error:.4f}", "expected, in 15 bins"),
+        ("examples", f"{found.accuracy.pairs:,}", ""),
+    ]
+    lines = [f"{name:<20}{value:>12}  {remark}".rstrip() for name, value, remark in figures]
+    lines += [f"{times:,} {true} taken for {other}" for true, other, times in found.confused(_CONFUSED)]
+    return "\n".join(lines)

@@ -1,0 +1,84 @@
+"""How well labels are predicted: accuracy, F1, confusion, and whether probabilities mean what they say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.evaluation.acceptability import Accuracy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float64, Int64
+    from numpy import ndarray
+
+_BINS = 15
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Of some examples. confusion: rows are the true labels, columns what was predicted."""
+
+    labels: tuple[str, ...]
+    confusion: Int64[ndarray, "labels labels"]
+    nats: float  # -log P(true label), a mean
+    calibration_error: float  # expected, in bins of confidence (Guo 2017)
+
+    @property
+    def accuracy(self) -> Accuracy:
+        return Accuracy(int(self.confusion.sum()), int(np.trace(self.confusion)), 0)
+
+    @property
+    def f1(self) -> Float64[ndarray, " labels"]:
+        """Of each label: 2 right / (true + predicted); 0 where there is none of it."""
+        sizes = self.confusion.sum(0) + self.confusion.sum(1)
+        return np.asarray(2 * np.diag(self.confusion) / np.maximum(sizes, 1))
+
+    @property
+    def macro_f1(self) -> float:
+        """The mean over the labels that there are examples of."""
+        return float(self.f1[self.confusion.sum(1) > 0].mean())
+
+    def confused(self, most: int) -> list[tuple[str, str, int]]:
+        """True and predicted labels that were taken for one another most often."""
+        wrong = self.confusion - np.diag(np.diag(self.confusion))
+        order = np.argsort(-wrong, axis=None, kind="stable")[:most]
+        pairs = [divmod(int(place), len(self.labels)) for place in order]
+        return [(self.labels[i], self.labels[j], int(wrong[i, j])) for i, j in pairs if wrong[i, j]]
+
+    def as_json(self) -> dict[str, Any]:
+        low, high = self.accuracy.interval
+        return {
+            "examples": self.accuracy.pairs,
+            "accuracy": self.accuracy.share,
+            "low": low,
+            "high": high,
+            "macro_f1": self.macro_f1,
+            "f1": dict(zip(self.labels, self.f1.tolist(), strict=True)),
+            "nats": self.nats,
+            "calibration_error": self.calibration_error,
+            "labels": list(self.labels),
+            "confusion": self.confusion.tolist(),
+        }
+
+
+def classification(
+    labels: Sequence[str], log_probs: Float64[ndarray, "examples labels"], true: Int64[ndarray, " examples"]
+) -> Classification:
+    """log_probs: in nats, a row sums to one. true: the number of each example's label; one example at least."""
+    predicted = log_probs.argmax(1)
+    confusion = np.zeros((len(labels), len(labels)), np.int64)
+    np.add.at(confusion, (true, predicted), 1)
+    nats = -float(log_probs[np.arange(true.size), true].mean(dtype=np.float64))
+    error = calibration_error(np.exp(log_probs.max(1)), predicted == true)
+    return Classification(tuple(labels), confusion, nats, error)
+
+
+def calibration_error(confidence: Float64[ndarray, " examples"], right: ndarray) -> float:
+    """sum over bins of |accuracy - mean confidence| times the bin's share (Guo et al. 2017, equation 3)."""
+    bins = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
+    gaps = np.bincount(bins, right, _BINS) - np.bincount(bins, confidence, _BINS)
+    return float(np.abs(gaps).sum() / confidence.size)

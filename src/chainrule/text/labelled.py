@@ -1,0 +1,121 @@
+"""Labelled texts: one label for each text, or for each of its words.
+
+JSON lines    {"text": "a text", "label": "news"}       {"words": ["a", "text"], "labels": ["DET", "NOUN"]}
+TSV           text, tab, label                          word, tab, label; an empty line after each text
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from chainrule.errors import TextError
+from chainrule.text.plain import line_blocks
+from chainrule.text.reading import FORMATS, text_suffix
+from chainrule.text.records import json_objects
+from chainrule.text.streams import opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+LabelledUnit = Literal["text", "word"]
+
+
+class Labelled(NamedTuple):
+    """A text with a label for each of its units: itself, or its words, which stand with one space between."""
+
+    text: str
+    labels: tuple[str, ...]
+    place: str  # where it was read, for messages
+
+
+def read_labelled(name: str, unit: LabelledUnit) -> list[Labelled]:
+    """A file of JSON lines where its name says so, else of TSV.
+
+    Raises TextError, told with file and line, where a text, a word or a label is missing, or there is none at all.
+    """
+    if FORMATS.get(text_suffix(name)) == "json":
+        found = [_of_record(record, unit, place) for place, record in json_objects(name)]
+    else:
+        found = list(_tsv_texts(name) if unit == "text" else _tsv_words(name))
+    if not found:
+        raise TextError(f"{name}: there is no labelled text in it; at least one is needed")
+    return found
+
+
+def classes_of(examples: Sequence[Labelled], least: int = 1) -> list[str]:
+    """All labels, sorted. Raises TextError where there is only one, or one of fewer units than `least`."""
+    counts: dict[str, int] = {}
+    for label in (label for example in examples for label in example.labels):
+        counts[label] = counts.get(label, 0) + 1
+    if len(counts) < 2:
+        raise TextError(f"all labels are {', '.join(counts)!r}; expected two kinds of them at least")
+    rare = min(counts, key=lambda label: counts[label])
+    if counts[rare] < least:
+        raise TextError(f"the label {rare!r} has {counts[rare]} example; give it {least} at least, or leave it out")
+    return sorted(counts)
+
+
+def _of_record(record: dict[str, Any], unit: LabelledUnit, place: str) -> Labelled:
+    """Raises TextError."""
+    if unit == "text":
+        text, label = (_string(record, field, place) for field in ("text", "label"))
+        return Labelled(text, (label,), place)
+    words, labels = record.get("words"), record.get("labels")
+    if not (isinstance(words, list) and isinstance(labels, list)):
+        raise TextError(f"{place}: expected words and labels, a list each, such as {{'words': [...], 'labels': [...]}}")
+    if len(words) != len(labels):
+        raise TextError(f"{place}: there are {len(words)} words and {len(labels)} labels; give one to each")
+    return _of_words(words, labels, place)
+
+
+def _string(record: dict[str, Any], field: str, place: str) -> str:
+    value = record.get(field)
+    if not isinstance(value, str) or not value.strip():
+        raise TextError(f"{place}: {field} is {value!r}; expected a string that is not empty")
+    return value
+
+
+def _tsv_texts(name: str) -> Iterator[Labelled]:
+    for place, line in _lines(name):
+        if line.strip():
+            text, tab, label = line.rpartition("\t")
+            if not tab or not text.strip() or not label.strip():
+                raise TextError(f"{place}: found {line!r}; expected a text, a tab and its label")
+            yield Labelled(text, (label,), place)
+
+
+def _tsv_words(name: str) -> Iterator[Labelled]:
+    words: list[str] = []
+    labels: list[str] = []
+    first = ""
+    for place, line in _lines(name):
+        if line.strip():
+            word, tab, label = line.rpartition("\t")
+            if not tab:
+                raise TextError(f"{place}: found {line!r}; expected a word, a tab and its label")
+            first = first if words else place
+            words.append(word)
+            labels.append(label)
+        elif words:
+            yield _of_words(words, labels, first)
+            words, labels = [], []
+    if words:
+        yield _of_words(words, labels, first)
+
+
+def _of_words(words: list[Any], labels: list[Any], place: str) -> Labelled:
+    """Raises TextError."""
+    for kind, values in (("word", words), ("label", labels)):
+        bad = next((each for each in values if not isinstance(each, str) or not each or each.split() != [each]), None)
+        if bad is not None or not values:
+            raise TextError(f"{place}: found the {kind} {bad!r}; expected some that are not empty, without white space")
+    return Labelled(" ".join(words), tuple(labels), place)
+
+
+def _lines(name: str) -> Iterator[tuple[str, str]]:
+    """Each line with its place."""
+    with opened(name) as stream:
+        for block in line_blocks(stream, "strict"):
+            for number, line in enumerate(block.documents(), block.first):
+                yield f"{name}, line {number}", line

@@ -1,0 +1,167 @@
+"""A pre-trained network gets a head and learns labels; the best epoch in validation is kept."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+from chainrule.errors import EstimationError, SettingError
+from chainrule.neural.building import build
+from chainrule.neural.classifier import Classifier, Units, layer_widths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jaxtyping import Int64
+    from numpy import ndarray
+
+    from chainrule.neural.network import Network
+    from chainrule.progress import Progress
+    from chainrule.text.labelled import LabelledUnit
+    from chainrule.training.finetuning_config import FineTuningConfig
+
+_WARM_UP = 0.1  # share of the steps
+
+
+class Example(NamedTuple):
+    """A text, and the number of the label of each of its units."""
+
+    units: Units
+    labels: Int64[ndarray, " units"]
+
+
+def finetuned(
+    network: Network,
+    labels: Sequence[str],
+    unit: LabelledUnit,
+    examples: Sequence[Example],
+    config: FineTuningConfig,
+    told: Callable[[str], None],
+    progress: Progress,
+) -> tuple[Classifier, dict[str, Any]]:
+    """A classifier in evaluation mode, with its record. The network that is given stays as it was.
+
+    told: is given a line for each epoch. Raises SettingError where layers cannot be mixed, EstimationError where the
+    loss is no number.
+    """
+    began = time.perf_counter()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        body = build(network.config, network.vocabulary_size) if config.fresh else copy.deepcopy(network)
+        body.output.requires_grad_(False)
+        if config.frozen:
+            body.requires_grad_(False)
+        widths = layer_widths(body)
+        if config.mixed and len(set(widths)) > 1:
+            raise SettingError(f"layers of the widths {widths} cannot be mixed; leave --mixed out")
+        layers = len(widths) if config.mixed else 0
+        classifier = Classifier(body, labels, unit, width=widths[-1], mixed_layers=layers, dropout=config.dropout)
+        learnt, kept = _divided(examples, config)
+        record = _trained(classifier, learnt, kept, config, told, progress)
+    return classifier.eval(), {
+        "finetuning": asdict(config),
+        **record,
+        "examples": len(learnt),
+        "validation_examples": len(kept),
+        "training_seconds": time.perf_counter() - began,
+    }
+
+
+def _divided(examples: Sequence[Example], config: FineTuningConfig) -> tuple[list[Example], list[Example]]:
+    """Examples to learn from, and to validate on; every label stays among the former."""
+    order = np.random.default_rng(config.seed).permutation(len(examples)).tolist()
+    kept: list[Example] = []
+    learnt: list[Example] = []
+    seen: set[int] = set()
+    wanted = int(config.valid_share * len(examples))
+    for number in reversed(order):
+        example = examples[number]
+        own = set(example.labels.tolist())
+        if own <= seen and len(kept) < wanted:
+            kept.append(example)
+        else:
+            learnt.append(example)
+            seen |= own
+    return learnt, kept
+
+
+def _trained(
+    classifier: Classifier,
+    learnt: Sequence[Example],
+    kept: Sequence[Example],
+    config: FineTuningConfig,
+    told: Callable[[str], None],
+    progress: Progress,
+) -> dict[str, Any]:
+    """Leaves the classifier with the best weights."""
+    optimiser = torch.optim.AdamW(
+        [weight for weight in classifier.parameters() if weight.requires_grad],
+        lr=config.learning_rate,
+        weight_decay=config.weight_decay,
+    )
+    per_epoch = -(-len(learnt) // config.batch)
+    steps = config.epochs * per_epoch
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate_share(step, steps))
+    best, best_epoch, weights = math.inf, 0, None
+    for epoch in range(1, config.epochs + 1):
+        loss = 0.0
+        for number, batch in enumerate(_batches(learnt, config.batch, [config.seed, epoch])):
+            progress("fine-tuning", (epoch - 1) * per_epoch + number, steps)
+            loss += _step(classifier, batch, optimiser)
+            schedule.step()
+        found = validation_nats(classifier, kept) if kept else loss / per_epoch
+        is_best = not kept or found < best
+        told(f"epoch {epoch}  loss {loss / per_epoch:.4f}  validation {found:.4f}{' *' * (is_best and bool(kept))}")
+        if not math.isfinite(found) or not math.isfinite(loss):
+            raise EstimationError(f"the loss is {loss} in epoch {epoch}; try a lower --learning-rate")
+        if is_best:
+            best, best_epoch = found, epoch
+            weights = {name: each.detach().clone() for name, each in classifier.state_dict().items()}
+        elif epoch - best_epoch >= config.patience:
+            break
+    assert weights is not None
+    classifier.load_state_dict(weights)
+    return {"epochs": epoch, "best_epoch": best_epoch, "validation_nats": best if kept else None}
+
+
+def _step(classifier: Classifier, batch: Sequence[Example], optimiser: torch.optim.Optimizer) -> float:
+    classifier.train()
+    targets = torch.from_numpy(np.concatenate([example.labels for example in batch]))
+    loss = F.cross_entropy(classifier([example.units for example in batch]), targets)
+    optimiser.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    torch.nn.utils.clip_grad_norm_(classifier.parameters(), 1.0)
+    optimiser.step()
+    return float(loss.detach())
+
+
+def validation_nats(classifier: Classifier, examples: Sequence[Example]) -> float:
+    """-log P(label), the mean over units."""
+    classifier.eval()
+    rows = classifier.log_probs([example.units for example in examples])
+    nats = [-row[np.arange(len(row)), example.labels] for row, example in zip(rows, examples, strict=True)]
+    return float(np.concatenate(nats).mean(dtype=np.float64))
+
+
+def _batches(examples: Sequence[Example], size: int, seed: Sequence[int]) -> list[list[Example]]:
+    """Texts of about the same length together, in random order: what is alike is found in a few batches at a time."""
+    chance = np.random.default_rng(seed)
+    order = chance.permutation(len(examples)).tolist()
+    batches: list[list[Example]] = []
+    for first in range(0, len(order), 16 * size):
+        some = sorted(order[first : first + 16 * size], key=lambda number: len(examples[number].units.tokens))
+        batches += [[examples[number] for number in some[i : i + size]] for i in range(0, len(some), size)]
+    return [batches[number] for number in chance.permutation(len(batches)).tolist()]
+
+
+def _rate_share(step: int, steps: int) -> float:
+    """It rises for a tenth of the steps and falls to nothing."""
+    rising = max(1, int(_WARM_UP * steps))
+    return min((step + 1) / rising, (steps - step) / max(1, steps - rising + 1))

@@ -1,0 +1,190 @@
+"""Heads on networks of every family: what they are given, that they learn, that they are kept; and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from random_networks import random_network
+
+import chainrule
+from chainrule.errors import EstimationError, ModelFormatError, SettingError, TextError
+from chainrule.families import FAMILIES
+from chainrule.finetuned import assessed, classifier_of, finetune, predicted
+from chainrule.model import Model
+from chainrule.neural.classifier import Classifier, Units, layer_widths
+from chainrule.neural.config import NETWORKS, TWO_SIDED
+from chainrule.neural.language_model import NeuralModel
+from chainrule.neural.two_sided_model import TwoSidedModel
+from chainrule.text.labelled import Labelled
+from chainrule.text.tokenizer import Tokenizer
+from chainrule.training.finetuning_config import FineTuningConfig
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ANIMALS, FOODS = ("dog", "cat", "bird"), ("bread", "soup", "rice")
+TEXTS = [
+    Labelled(f"I saw the {thing} {when}", (label,), f"line {i}")
+    for i in range(8)
+    for label, things in (("animal", ANIMALS), ("food", FOODS))
+    for thing in things
+    for when in ("today", "again and again")
+]
+WORDS = [
+    Labelled(text.text, tuple("THING" if word in ANIMALS + FOODS else "X" for word in text.text.split()), "")
+    for text in TEXTS
+]
+QUICK = FineTuningConfig(epochs=6, batch=16, learning_rate=0.02, dropout=0.0)
+
+
+def model(family: str, kind: str = "word") -> Model:
+    tokenizer = Tokenizer.untrained(kind)
+    text = "".join(each.text + "\n" for each in TEXTS).encode()
+    tokenizer.encode(np.frombuffer(bytearray(text), np.uint8), grow=True)
+    config = {**NETWORKS, **TWO_SIDED}[family](width=16, context=12)
+    network = random_network(config, tokenizer.vocabulary_size)
+    made = NeuralModel(network) if FAMILIES[family].job == "continue" else TwoSidedModel(network)
+    return Model(family, made, tokenizer)
+
+
+@pytest.mark.parametrize("family", [*NETWORKS, *TWO_SIDED])
+def test_a_head_on_any_family_learns_labels_and_is_kept(family: str, tmp_path: Path) -> None:
+    base = model(family)
+    before = [each.clone() for each in base.engine.network.parameters()]
+    learnt = finetune(base, TEXTS, "text", QUICK)
+    assert all(torch.equal(a, b) for a, b in zip(before, base.engine.network.parameters(), strict=True))
+    assert assessed(learnt, TEXTS).accuracy.share > 0.9
+    learnt.save(tmp_path / "classifier")
+    again = chainrule.load(tmp_path / "classifier")
+    texts = ["I saw the soup again", "", "the unknown " * 20]
+    for mine, theirs in zip(predicted(learnt, texts), predicted(again, texts), strict=True):
+        np.testing.assert_array_equal(mine.log_probs, theirs.log_probs)
+        assert np.exp(mine.log_probs).sum() == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize(("family", "kind"), [("masked", "word"), ("convolution", "character"), ("two-sided", "word")])
+def test_words_are_labelled_each(family: str, kind: str, tmp_path: Path) -> None:
+    learnt = finetune(model(family, kind), WORDS, "word", replace(QUICK, epochs=12))
+    assert assessed(learnt, WORDS).accuracy.share > 0.9
+    learnt.save(tmp_path / "classifier")
+    [found] = predicted(chainrule.load(tmp_path / "classifier"), ["I saw  the soup"])
+    assert found.units == ["I", "saw", "the", "soup"]
+    assert found.log_probs.shape == (4, 2)
+    long = "the soup " * 30  # more than the network reads at once
+    assert len(predicted(learnt, [long])[0].units) == 60
+
+
+def test_a_unit_is_the_mean_of_its_tokens_and_companions_change_nothing() -> None:
+    network = random_network(TWO_SIDED["masked"](layers=2, width=16, heads=2, context=12)).eval()
+    classifier = Classifier(network, ["a", "b", "c"], "word", width=16).eval()
+    torch.nn.init.normal_(classifier.head.weight)
+    texts = [
+        Units(np.array([5, 6, 7, 8], np.int32), np.array([0, 1, 1, 2]), 3),
+        Units(np.array([9], np.int32), np.array([0]), 1),
+        Units(np.empty(0, np.int32), np.empty(0, np.int64), 0),
+    ]
+    found = classifier.log_probs(texts)
+    vectors = torch.from_numpy(TwoSidedModel(network).vectors([texts[0].tokens])[0])
+    pooled = torch.stack([vectors[0], vectors[1:3].mean(0), vectors[3]])
+    expected = classifier.head(F.layer_norm(pooled, (16,))).log_softmax(1)
+    np.testing.assert_allclose(found[0], expected.detach(), atol=1e-5)
+    np.testing.assert_allclose(found[1], classifier.log_probs(texts[1:2])[0], atol=1e-5)
+    assert found[2].shape == (0, 3)
+
+
+def test_layers_are_mixed_by_the_weights_of_peters() -> None:
+    network = random_network(TWO_SIDED["two-sided"](layers=2, width=8, context=12)).eval()
+    assert layer_widths(network) == [16, 16]
+    classifier = Classifier(network, ["a", "b"], "text", width=16, mixed_layers=2).eval()
+    torch.nn.init.normal_(classifier.head.weight)
+    classifier.mix.data = torch.tensor([0.3, -1.0, 0.5])
+    tokens = torch.tensor([[2, 5, 6]])
+    first, second = network.causal.hidden_layers(network.embedding(tokens))
+    weights = torch.tensor([0.3, -1.0]).softmax(0)
+    mixed = torch.tensor(0.5).exp() * (weights[0] * first + weights[1] * second)
+    expected = classifier.head(F.layer_norm(mixed[0].mean(0), (16,))).log_softmax(0)
+    [found] = classifier.log_probs([Units(np.array([5, 6], np.int32), np.array([0, 0]), 1)])
+    np.testing.assert_allclose(found[0], expected.detach(), atol=1e-5)
+
+
+def test_frozen_keeps_the_network_and_fresh_forgets_it() -> None:
+    base = model("transformer")
+    weights = [each.clone() for each in base.engine.network.encoder.parameters()]
+    for settings, same in (({"frozen": True}, True), ({"fresh": True}, False)):
+        learnt = classifier_of(finetune(base, TEXTS, "text", replace(QUICK, epochs=1, **settings)))
+        kept = [torch.equal(a, b) for a, b in zip(weights, learnt.network.encoder.parameters(), strict=True)]
+        assert all(kept) == same
+
+
+def test_training_ends_early_and_the_best_epoch_is_kept() -> None:
+    told: list[str] = []
+    learnt = finetune(
+        model("bag"),
+        TEXTS,
+        "text",
+        replace(QUICK, epochs=60, patience=1, learning_rate=0.5, valid_share=0.3),
+        told=told.append,
+    )
+    record = learnt.record
+    assert record["epochs"] == len(told) < 60
+    assert record["best_epoch"] == record["epochs"] - 1
+    assert record["validation_examples"] > 0
+
+
+def test_the_same_seed_gives_the_same_classifier() -> None:
+    runs = [
+        classifier_of(finetune(model("recurrent"), TEXTS, "text", replace(QUICK, epochs=2, seed=s))) for s in (1, 1, 2)
+    ]
+    heads = [run.head.weight for run in runs]
+    assert torch.equal(heads[0], heads[1])
+    assert not torch.equal(heads[0], heads[2])
+
+
+def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
+    base = model("bag")
+    learnt = finetune(base, TEXTS, "text", replace(QUICK, epochs=1))
+    with pytest.raises(
+        TextError, match=r"line 9: the label 'tool' was not seen in training; known are 'animal', 'food'"
+    ):
+        assessed(learnt, [Labelled("a saw", ("tool",), "line 9")])
+    with pytest.raises(TextError, match="all labels are 'animal'"):
+        finetune(base, TEXTS[:6], "text", QUICK)
+    with pytest.raises(SettingError, match="this takes one that labels texts"):
+        predicted(base, ["a"])
+    with pytest.raises(SettingError, match="has no encoder"):
+        finetune(chainrule.train(chainrule.Lines(["a b"])), TEXTS)
+    with pytest.raises(SettingError, match="choose one of them"):
+        FineTuningConfig(frozen=True, fresh=True)
+    broken = model("bag")
+    broken.engine.network.embedding.weight.data[:] = float("nan")
+    with pytest.raises(EstimationError, match="try a lower --learning-rate"):
+        finetune(broken, TEXTS, "text", QUICK)
+    for verb in ("next", "generate", "score", "embed"):
+        with pytest.raises(SettingError, match="family 'classifier'"):
+            getattr(learnt, verb)(["a"] if verb in ("score", "embed") else "a")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"labels": ["a"]}, "expected two strings at least"),
+        ({"labels": 5}, "expected two strings at least"),
+        ({"unit": "letter"}, "expected text or word"),
+        ({"base": "ngram"}, "no family of networks"),
+        ({"labels": ["a", "b", "c"]}, "head.weight"),
+        ({"network": None}, "expected an object"),
+    ],
+)
+def test_a_damaged_classifier_is_refused(changes: dict[str, object], message: str) -> None:
+    learnt = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=1))
+    settings, arrays = FAMILIES["classifier"].take_apart(learnt.engine)
+    with pytest.raises(ModelFormatError, match=message):
+        FAMILIES["classifier"].put_together({**settings, **changes}, arrays, learnt.vocabulary_size)
+    for name, array in (("mix", np.zeros(3, np.float32)), ("head.weight", np.zeros(4, np.float32))):
+        with pytest.raises(ModelFormatError, match=r"head|mix"):
+            FAMILIES["classifier"].put_together(settings, {**arrays, name: array}, learnt.vocabulary_size)

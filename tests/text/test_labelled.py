@@ -1,0 +1,65 @@
+"""Labelled texts, from TSV and JSON lines, for texts and for words; and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chainrule.errors import TextError
+from chainrule.text.labelled import Labelled, classes_of, read_labelled
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chainrule.text.labelled import LabelledUnit
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "content", "expected"),
+    [
+        ("a.tsv", "text", "a text\tnews\n\na\ttab\tx y\n", [("a text", ("news",)), ("a\ttab", ("x y",))]),
+        ("a.jsonl", "text", '{"text": "a text", "label": "news"}\n', [("a text", ("news",))]),
+        ("a.tsv", "word", "a\tDET\ntext\tNOUN\n\n\nYes\tX", [("a text", ("DET", "NOUN")), ("Yes", ("X",))]),
+        ("a.jsonl", "word", '{"words": ["a", "b"], "labels": ["X", "Y"]}\n', [("a b", ("X", "Y"))]),
+    ],
+)
+def test_texts_and_words_are_read(
+    name: str, unit: LabelledUnit, content: str, expected: list[tuple[str, tuple[str, ...]]], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(content)
+    assert [each[:2] for each in read_labelled(str(tmp_path / name), unit)] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "content", "message"),
+    [
+        ("a.tsv", "text", "", "there is no labelled text in it"),
+        ("a.tsv", "text", "news: a text\n", "line 1: found 'news: a text'; expected a text, a tab and its label"),
+        ("a.tsv", "text", "x\ty\na text\t \n", "line 2: found 'a text"),
+        ("a.tsv", "word", "x\tA\ny\n", "line 2: found 'y'; expected a word, a tab"),
+        ("a.tsv", "word", "x y\tA\n", "line 1: found the word 'x y'"),
+        ("a.tsv", "word", "x\t\n", "line 1: found the label ''"),
+        ("a.jsonl", "text", '{"text": "a"}', "line 1: label is None; expected a string"),
+        ("a.jsonl", "text", '{"text": "a", "label": 3}', "line 1: label is 3"),
+        ("a.jsonl", "word", '{"words": ["a"], "labels": ["X", "Y"]}', "there are 1 words and 2 labels"),
+        ("a.jsonl", "word", '{"text": "a"}', "expected words and labels, a list each"),
+        ("a.jsonl", "word", '{"words": [1], "labels": ["X"]}', "found the word 1"),
+        ("a.jsonl", "word", '{"words": [], "labels": []}', "expected some that are not empty"),
+    ],
+)
+def test_what_is_not_labelled_is_refused_with_its_place(
+    name: str, unit: LabelledUnit, content: str, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(TextError, match=name) as refused:
+        read_labelled(str(tmp_path / name), unit)
+    assert message in str(refused.value)
+
+
+def test_classes_are_sorted_and_there_must_be_two() -> None:
+    assert classes_of([Labelled("a", ("y",), ""), Labelled("b", ("x", "y"), "")]) == ["x", "y"]
+    with pytest.raises(TextError, match="all labels are 'y'; expected two kinds"):
+        classes_of([Labelled("a", ("y",), "")])
+    with pytest.raises(TextError, match="the label 'x' has 1 example; give it 2 at least"):
+        classes_of([Labelled("a", ("y", "y", "x"), "")], least=2)
