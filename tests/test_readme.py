@@ -30,12 +30,13 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, fixtures: Path) -> Path:
-    """What the README takes for granted: three texts, and a minimal pair."""
+    """What the README takes for granted: three texts, a minimal pair, and labelled texts."""
     folder = tmp_path_factory.mktemp("readme")
     heldout = (fixtures / "heldout.txt").read_bytes()
     (folder / "corpus.txt").write_bytes((fixtures / "train.txt").read_bytes())
     (folder / "heldout.txt").write_bytes(heldout)
     (folder / "sentences.txt").write_bytes(b"".join(heldout.splitlines(keepends=True)[-5:]))
+    (folder / "labelled.tsv").write_text("ka vi\tfirst\nvi ka\tsecond\n" * 5)
     (folder / "pairs.jsonl").write_text('{"sentence_good": "ka vi", "sentence_bad": "vi ka"}\n')
     return folder
 

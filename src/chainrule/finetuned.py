@@ -116,16 +116,16 @@ def _units(model: Model, texts: Iterable[str], unit: LabelledUnit) -> list[Units
     if unit == "text":
         return [Units(tokens, np.zeros(len(tokens), np.int64), 1) for tokens in sequences]
     words = words_of(encoded.ids, model.tokenizer.align(encoded))
-    owners = documents_of_owners(words.of_tokens, encoded.ids == END)
+    owners = _by_document(words.of_tokens, encoded.ids == END)
     firsts = words.documents[:-1].tolist()
     numbers = (np.diff(words.documents) - 1).tolist()  # without the end
     return [
-        Units(tokens, owner - first, number)
+        Units(tokens, np.where(owner - first < number, owner - first, -1), number)
         for tokens, owner, first, number in zip(sequences, owners, firsts, numbers, strict=True)
     ]
 
 
-def documents_of_owners(owners: ndarray, is_end: ndarray) -> list[ndarray]:
+def _by_document(owners: ndarray, is_end: ndarray) -> list[ndarray]:
     """Cut as `documents_of` cuts the tokens."""
     edges = np.flatnonzero(is_end)
     return [part[:-1] for part in np.split(owners, edges[:-1] + 1)]

@@ -30,7 +30,7 @@ _TOGETHER = 1 << 12  # tokens in a batch
 
 
 class Units(NamedTuple):
-    """A text's tokens, and which of its units each belongs to; every unit has one at least."""
+    """A text's tokens, and which of its units each belongs to; -1: none."""
 
     tokens: Int32[ndarray, " tokens"]
     of_tokens: Int64[ndarray, " tokens"]
@@ -111,7 +111,7 @@ class Classifier(nn.Module):
                 inputs = framed(text.tokens[begin : begin + size], self.network)[:context]
                 owner = np.full(len(inputs), first if self.unit == "text" else -1)
                 own = text.of_tokens[begin : begin + size][: len(inputs) - 1]
-                owner[1 : len(own) + 1] = first + own
+                owner[1 : len(own) + 1] = np.where(own < 0, -1, first + own)
                 parts.append(inputs)
                 owners.append(owner)
             first += text.number

@@ -1,0 +1,97 @@
+"""chainrule finetune and classify: what they print, write and refuse."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from random_networks import random_network
+
+from chainrule.model import Model
+from chainrule.neural.config import BagConfig
+from chainrule.neural.language_model import NeuralModel
+from chainrule.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LABELLED = "the dog barks\tanimal\nthe soup boils\tfood\n" * 10
+QUICK = ("--epochs", 5, "--learning-rate", "0.05", "--dropout", 0)
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tokenizer = Tokenizer.untrained("word")
+    tokenizer.encode(np.frombuffer(bytearray(LABELLED.encode()), np.uint8), grow=True)
+    path = tmp_path_factory.mktemp("network") / "lm"
+    Model("bag", NeuralModel(random_network(BagConfig(width=16), tokenizer.vocabulary_size)), tokenizer).save(path)
+    return path
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> Path:
+    path = tmp_path / "labelled.tsv"
+    path.write_text(LABELLED)
+    return path
+
+
+def test_a_classifier_is_made_reported_on_and_used(
+    chainrule, stdin, network: Path, labelled: Path, tmp_path: Path
+) -> None:
+    made = tmp_path / "classifier"
+    result = chainrule("finetune", network, "--data", labelled, "-o", made, "--test", labelled, *QUICK)
+    assert result.status == 0, result.err
+    assert [line.split()[0] for line in result.lines[1:]] == ["accuracy", "macro", "nats", "calibration", "examples"]
+    assert result.err.startswith("epoch 1  loss ")
+    stdin(b"the dog boils\nsoup soup\n")
+    lines = [line.split("\t") for line in chainrule("classify", made).lines]
+    assert [line[2] for line in lines] == ["the dog boils", "soup soup"]
+    assert lines[1][0] == "food"
+    stdin(b"soup soup\n")
+    [record] = [json.loads(line) for line in chainrule("classify", made, "--json").lines]
+    assert record["label"] == "food"
+    assert sum(record["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+    assert float(lines[1][1]) == pytest.approx(record["probabilities"]["food"], abs=1e-6)
+    figures = chainrule("classify", made, "--data", labelled, "--json").json
+    assert figures == json.loads((made / "config.json").read_text())["record"]["test"]
+    assert chainrule("verify", made).status == 0
+
+
+def test_words_are_a_line_each(chainrule, stdin, network: Path, tmp_path: Path) -> None:
+    words = tmp_path / "words.jsonl"
+    words.write_text('{"words": ["the", "dog"], "labels": ["DET", "NOUN"]}\n' * 9)
+    made = tmp_path / "classifier"
+    assert (
+        chainrule("finetune", network, "--data", words, "--words", "-o", made, *QUICK, "--json").json["examples"] == 9
+    )
+    stdin(b"the dog\n")
+    lines = chainrule("classify", made).lines
+    assert [line.split("\t")[2] for line in lines if line] == ["the", "dog"]
+    assert lines[-1] == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        ("finetune NETWORK -o OUT", 2, "--data"),
+        ("finetune NETWORK --data missing.tsv -o OUT", 1, "missing.tsv"),
+        ("finetune NETWORK --data LABELLED --words -o OUT", 1, "found the word 'the dog barks'"),
+        ("finetune NETWORK --data LABELLED -o OUT --test OTHER", 1, "the label 'tool' was not seen in training"),
+        ("finetune NETWORK --data LABELLED -o NETWORK", 1, "there is a model already"),
+        ("finetune NETWORK --data LABELLED -o OUT --frozen --fresh", 1, "choose one of them"),
+        ("finetune NETWORK --data LABELLED -o OUT --epochs 0", 1, "epochs is 0"),
+        ("classify NETWORK LABELLED", 1, "this takes one that labels texts"),
+    ],
+)
+def test_what_cannot_be_is_told_and_nothing_is_written(
+    arguments: str, status: int, message: str, chainrule, network: Path, labelled: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "other.tsv").write_text("a saw\ttool\n")
+    names = {"NETWORK": network, "LABELLED": labelled, "OUT": tmp_path / "out", "OTHER": tmp_path / "other.tsv"}
+    result = chainrule(*(names.get(argument, argument) for argument in arguments.split()))
+    assert result.status == status
+    assert message in result.err.splitlines()[-1]
+    assert result.out == ""
+    assert not (tmp_path / "out").exists()
