@@ -86,20 +86,25 @@ def classifier_of(model: Model) -> Classifier:
 def assessed(model: Model, examples: Sequence[Labelled]) -> Classification:
     """How well a classifier does on labelled texts. Raises SettingError; TextError where it does not know a label."""
     classifier = classifier_of(model)
+    check_labels(examples, classifier.labels)
     numbers = {label: number for number, label in enumerate(classifier.labels)}
-    for example in examples:
-        unseen = next((label for label in example.labels if label not in numbers), None)
-        if unseen is not None:
-            raise TextError(
-                f"{example.place}: the label {unseen!r} was not seen in training; "
-                f"known are {', '.join(map(repr, classifier.labels))}"
-            )
     units = _units(model, [example.text for example in examples], classifier.unit)
     for own, example in zip(units, examples, strict=True):
         _check_number(own, example.labels, example.place)
     log_probs = np.concatenate(classifier.log_probs(units)).astype(np.float64)
     true = np.array([numbers[label] for example in examples for label in example.labels])
     return classification(classifier.labels, log_probs, true)
+
+
+def check_labels(examples: Sequence[Labelled], known: Sequence[str]) -> None:
+    """Raises TextError where a label is none of those that are known."""
+    for example in examples:
+        unseen = next((label for label in example.labels if label not in known), None)
+        if unseen is not None:
+            raise TextError(
+                f"{example.place}: the label {unseen!r} was not seen in training; known are "
+                f"{', '.join(map(repr, known))}"
+            )
 
 
 def _check_number(own: Units, labels: Sequence[str], place: str) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LABELLED = "the dog barks\tanimal\nthe soup boils\tfood\n" * 10
-QUICK = ("--epochs", 5, "--learning-rate", "0.05", "--dropout", 0)
+QUICK = ("--epochs", 5, "--batch", 4, "--learning-rate", "0.05", "--dropout", 0)
 
 
 @pytest.fixture(scope="module")

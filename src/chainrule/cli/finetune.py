@@ -52,9 +52,9 @@ def finetune(
     What is written is a model folder for chainrule classify. With --test:
     accuracy with its 95 % interval, F1, confusion, calibration.
     """
-    from chainrule.finetuned import assessed
+    from chainrule.finetuned import assessed, check_labels
     from chainrule.finetuned import finetune as finetuned
-    from chainrule.text.labelled import read_labelled
+    from chainrule.text.labelled import classes_of, read_labelled
 
     check_model_target(output, overwrite=overwrite)
     unit: LabelledUnit = "word" if words else "text"
@@ -62,6 +62,7 @@ def finetune(
     config = FineTuningConfig(**{name: value for name, value in given.items() if value is not None})
     examples = read_labelled(data, unit)
     tests = None if test is None else read_labelled(test, unit)
+    check_labels(tests or [], classes_of(examples))
     with progress() as told:
         classifier = finetuned(opened(model, None, markers, told), examples, unit, config, told=_tell, progress=told)
         found = None if tests is None else assessed(classifier, tests)
