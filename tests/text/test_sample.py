@@ -57,3 +57,14 @@ def test_a_python_without_its_documentation_is_told_so(tmp_path: Path, monkeypat
     library_at(tmp_path, monkeypatch)
     with pytest.raises(TextError, match="came without its documentation"):
         sample_lines()
+
+
+def test_docstrings_know_the_package_that_they_are_from() -> None:
+    docstrings = sample_docstrings()
+    assert ("json", json.dumps.__doc__.strip().splitlines()[0]) in [
+        (package, text.splitlines()[0]) for package, text in docstrings
+    ]
+    lines = set(sample_lines())
+    assert all(
+        " ".join(line.split()) in lines for _, text in docstrings[:50] for line in text.splitlines() if line.strip()
+    )

@@ -42,6 +42,16 @@ def sample_lines(progress: Progress = silent) -> list[str]:
     return lines
 
 
+def sample_docstrings() -> list[tuple[str, str]]:
+    """The docstrings of the sample text, each with the name of the package or module at the top that it is from."""
+    library = Path(sysconfig.get_path("stdlib"))
+    return [
+        (path.relative_to(library).parts[0].removesuffix(".py"), docstring)
+        for path in _library_sources()
+        for docstring in _docstrings(path)
+    ]
+
+
 def _topic_lines() -> Iterator[str]:
     try:
         from pydoc_data.topics import topics

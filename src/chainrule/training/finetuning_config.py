@@ -18,7 +18,7 @@ class FineTuningConfig:
     epochs: int = setting(10, "passes over the labelled texts, at most", least=1)
     batch: int = setting(32, "texts in a step", least=1)
     learning_rate: float = setting(1e-3, "the highest of AdamW; it rises for a tenth of the steps, then falls", least=0)
-    weight_decay: float = setting(0.01, "decoupled", least=0)
+    weight_decay: float = setting(0.01, "decoupled, on all weights that learn", least=0)
     dropout: float = setting(0.1, "share of the numbers that the head is given that are dropped", least=0, below=1)
     frozen: bool = setting(False, "only the head learns; the network stays as it is")
     mixed: bool = setting(
