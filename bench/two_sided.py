@@ -5,8 +5,8 @@
     python bench/two_sided.py finetuning --work runs/labels [--minutes 3] [--only masked]
     python bench/two_sided.py embeddings [--texts 2000]
 
-acceptability  the first 5,000,000 tokens of a text, a word 5-gram, and networks of pieces with so many minutes each: one
-               table over the sets of minimal pairs
+acceptability  the first 5,000,000 tokens of a text, a word 5-gram, and networks of pieces with so many minutes each:
+               one table over the sets of minimal pairs
 finetuning     which of the twenty largest packages of the standard library a docstring comes from: every family of
                networks, pre-trained for so many minutes on the rest of the built-in text, against the same from scratch
 embeddings     texts a second, against transformers with a model of the same shape, where that is installed: its batches
@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import itertools
 import json
 import statistics
 import time
@@ -102,10 +101,9 @@ def acceptability(text: str, pairs: Sequence[str], work: Path, minutes: float, o
     found = {name: json.loads(path.read_text()) for name in ACCEPTABILITY if (path := work / f"{name}.json").exists()}
     if found:
         names = [f"{row['kind']} {row['name']}".strip() for row in next(iter(found.values()))]
-        rows = [
-            [name, *(_accuracy(figures[number]["sum"]) for figures in found.values())]
-            for number, name in enumerate(names)
-        ]
+        rows = []
+        for number, name in enumerate(names):
+            rows.append([name, *(_accuracy(figures[number]["sum"]) for figures in found.values())])
         print(markdown_table(["", *found], rows))
 
 
@@ -213,17 +211,12 @@ def embeddings(texts: int) -> None:
 def _their_vectors(sequences: Sequence[np.ndarray], vocabulary_size: int, batch: int = 32) -> None:
     from transformers import GPT2Config, GPT2Model
 
-    names = {
-        "n_layer": SHAPE["layers"],
-        "n_embd": SHAPE["width"],
-        "n_head": SHAPE["heads"],
-        "n_positions": SHAPE["context"],
-    }
-    theirs = GPT2Model(GPT2Config(vocab_size=vocabulary_size, use_cache=False, **names)).eval()
+    names = {"n_layer": "layers", "n_embd": "width", "n_head": "heads", "n_positions": "context"}
+    shape = {theirs: SHAPE[ours] for theirs, ours in names.items()}
+    theirs = GPT2Model(GPT2Config(vocab_size=vocabulary_size, use_cache=False, **shape)).eval()
     with torch.inference_mode():
-        for some in (
-            itertools.batched(sequences, batch) if hasattr(itertools, "batched") else _batched(sequences, batch)
-        ):
+        for first in range(0, len(sequences), batch):
+            some = sequences[first : first + batch]
             longest = max(map(len, some))
             ids, mask = np.zeros((2, len(some), longest + 1), np.int64)
             for i, sequence in enumerate(some):
@@ -231,10 +224,6 @@ def _their_vectors(sequences: Sequence[np.ndarray], vocabulary_size: int, batch:
             seen = torch.from_numpy(mask)
             hidden = theirs(torch.from_numpy(ids), attention_mask=seen).last_hidden_state
             (hidden * seen[..., None]).sum(1) / seen.sum(1, keepdim=True)
-
-
-def _batched(sequences: Sequence[np.ndarray], size: int) -> Iterator[Sequence[np.ndarray]]:
-    return (sequences[first : first + size] for first in range(0, len(sequences), size))
 
 
 def _seconds(work: Callable[[], Any], runs: int = 3) -> float:
