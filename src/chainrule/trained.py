@@ -20,7 +20,7 @@ from chainrule.errors import SettingError
 from chainrule.families import FAMILIES, family_of
 from chainrule.heldout import ids_file, kept_for_validation, validated_on
 from chainrule.jit import started
-from chainrule.loading import as_config, saved_tokenizer
+from chainrule.loading import as_config, load, saved_tokenizer
 from chainrule.model import Model, as_source
 from chainrule.ngram.config import NGramConfig, check_tunable
 from chainrule.progress import Progress, silent
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.model import Paths
+    from chainrule.neural.network import Network
     from chainrule.ngram.speller import Speller
     from chainrule.protocol import LanguageModel
     from chainrule.text.corpus import Source
@@ -69,6 +70,7 @@ def train(
     tune: Source | Paths | None = None,
     vectors: str | os.PathLike[str] | None = None,
     fixed_vectors: bool = False,
+    start: str | os.PathLike[str] | None = None,
 ) -> Model:
     """Trains a model on a text, a line a document.
 
@@ -80,7 +82,8 @@ def train(
     The rest is for networks. training: for how long, and how. validation: a text to choose the best weights by; by
     default the end of the first one. folder: where checkpoints and log.jsonl go. resume: go on from the checkpoint in
     it. overwrite: begin anew where there is one. told: is given a Report now and then. vectors: a file of word2vec or
-    GloVe, for the vectors of tokens to begin as; fixed_vectors: and to stay as.
+    GloVe, for the vectors of tokens to begin as; fixed_vectors: and to stay as. start: the model folder of a network
+    that learning goes on from, on this text, with its configuration and its tokenizer.
     Raises TextError, EstimationError, SettingError, OutputError, ModelFormatError; KeyboardInterrupt, with what to do
     to go on, where the training of a network is interrupted.
 
@@ -92,6 +95,10 @@ def train(
     """
     from chainrule.ngram.memory import check_text_fits
 
+    started_from = None
+    if start is not None:
+        started_from = _network_to_start_from(Path(start), config, tokenizer, vectors)
+        config, tokenizer = started_from.config, os.fspath(start)
     config = NGramConfig() if config is None else config
     family = family_of(config)
     if tune is not None:
@@ -138,7 +145,9 @@ def train(
                     "tokenizer": learner.name,
                     "normalise": list(learner.normaliser.steps),
                     "vectors": None if beginning is None else beginning.name,
+                    **({} if start is None else {"start": os.fspath(start)}),
                 },
+                start=started_from,
                 beginning=beginning,
                 told=told,
                 begins_word=begins_word(learner) if FAMILIES[family].job == "fill" else None,
@@ -158,10 +167,28 @@ def train(
         "tokenizer": {name: value for name, value in asdict(tokenizer).items() if value != getattr(_DEFAULT, name)},
         **_data_record(source, stream),
         **({} if beginning is None else {"vectors": beginning.name}),
+        **({} if start is None else {"start": os.fspath(start)}),
         "unseen_types": speller.unseen_types,
         **learnt,
     }
     return Model(family, language_model, learner, record, speller)
+
+
+def _network_to_start_from(
+    folder: Path,
+    config: DataclassInstance | None,
+    tokenizer: TokenizerConfig | str,
+    vectors: str | os.PathLike[str] | None,
+) -> Network:
+    """Raises SettingError where the model is no network, or more is said that it knows itself; ModelFormatError."""
+    model = load(folder)
+    if not FAMILIES[model.family].in_steps:
+        raise SettingError(f"{folder}: a model of family {model.family!r} cannot be trained on; expected a network")
+    network: Network = model.engine.network
+    own = (as_config("word"), as_config(os.fspath(folder)))
+    if config not in (None, network.config) or as_config(tokenizer) not in own or vectors is not None:
+        raise SettingError(f"{folder}: its configuration, tokenizer and vectors are what they are; say nothing of them")
+    return network
 
 
 def _tuned(

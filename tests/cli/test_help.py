@@ -62,6 +62,10 @@ VERBS = {
     "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--tokenizer", "--markers", "--ends", "--json"}
     | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--tokenizer", "--markers", "--json"} | READING,
+    "adapt": {"MODEL", "TEXTS", "--output", "--valid", "--resume", "--markers", "--overwrite", "--json"}
+    | READING
+    | MIXING
+    | TRAINING,
     "finetune": {"MODEL", "--data", "--output", "--test", "--words", "--markers", "--overwrite", "--json"}
     | {flag(each.name) for each in fields(FineTuningConfig)},
     "classify": {"MODEL", "TEXT", "--data", "--markers", "--json"} | READING,

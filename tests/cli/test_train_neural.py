@@ -95,6 +95,25 @@ def test_gaps_that_cannot_be_filled_are_told(chainrule, corpus: Path, model: Pat
     )
 
 
+def test_a_network_goes_on_with_other_text(chainrule, corpus: Path, heldout: Path, model: Path, tmp_path: Path) -> None:
+    lm, adapted = tmp_path / "lm", tmp_path / "adapted"
+    assert chainrule("train", "bag", corpus, "-o", lm, *QUICK).status == 0
+    steps = ("--steps", 2, "--batch", 4, "--learning-rate", "1e-9", "--valid-share", 0, "--compile", "no")
+    result = chainrule("adapt", lm, heldout, "-o", adapted, *steps, "--json")
+    assert result.status == 0, result.err
+    assert result.json["start"] == str(lm)
+    before, after = package.load(lm), package.load(adapted)
+    assert after.tokenizer.vocabulary.tokens() == before.tokenizer.vocabulary.tokens()
+    assert after.engine.network.config == before.engine.network.config
+    texts = ["ka vi", "vi"]
+    assert after.score(texts) == pytest.approx(before.score(texts), abs=1e-3)  # two steps of almost nothing
+    again = chainrule("adapt", lm, heldout, "-o", adapted, *steps, "--resume")
+    assert (again.status, again.out) == (0, "")
+    assert "cannot be trained on; expected a network" in chainrule("adapt", model, heldout, "-o", tmp_path / "x").error
+    with pytest.raises(package.SettingError, match="say nothing of them"):
+        package.train(heldout, package.TransformerConfig(), start=lm)
+
+
 def test_a_finished_model_is_not_lost_by_mistake_and_checkpoints_are_gone(
     chainrule, corpus: Path, tmp_path: Path
 ) -> None:

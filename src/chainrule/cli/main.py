@@ -36,6 +36,7 @@ from chainrule.cli.score import score
 from chainrule.cli.split import split
 from chainrule.cli.train import ngram, uniform
 from chainrule.cli.train_neural import VERBS as NETWORK_VERBS
+from chainrule.cli.train_neural import adapt
 from chainrule.cli.train_translation import translation
 from chainrule.cli.translate import translate
 from chainrule.cli.verify import verify
@@ -63,6 +64,7 @@ app.command(next_tokens, name="next")
 app.command(generate, name="generate")
 app.command(complete, name="complete")
 app.command(fill, name="fill")
+app.command(adapt, name="adapt")
 app.command(finetune, name="finetune")
 app.command(classify, name="classify")
 app.command(embed, name="embed")

@@ -25,6 +25,7 @@ from chainrule.cli.arguments import (
     WholeNumber,
     file_or_dash,
 )
+from chainrule.cli.embed import NetworkPath
 from chainrule.cli.models import check_model_target, is_model
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.texts import AS_USUAL, NOT_MIXED, MixOptions, TextOptions, check_read_once, note_mix, note_repairs
@@ -234,6 +235,56 @@ VERBS = {
 }
 
 
+def adapt(
+    model: NetworkPath,
+    /,
+    *texts: Annotated[TextFiles, Parameter(required=False)],
+    output: Output,
+    valid: ValidationFile = None,
+    resume: Resume = False,
+    training: TrainingFlags = AS_RECOMMENDED,
+    markers: MarkerRule = "error",
+    reading: TextOptions = AS_USUAL,
+    mixing: MixOptions = NOT_MIXED,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Go on with the training of a network, on other text.
+
+    A new model is written; its configuration and tokenizer are those of the
+    old one, and words that this did not know stay unknown.
+
+    Checkpoints and log.jsonl are kept in the folder while it is trained;
+    Ctrl-C keeps all, and --resume goes on, also after the process was killed.
+    """
+    from chainrule.configuration import read_config
+    from chainrule.families import FAMILIES
+    from chainrule.neural.settings import config_from_json
+
+    entry = read_config(model)
+    if entry.family not in (*NETWORKS, *TWO_SIDED):
+        raise SettingError(f"{model}: a model of family {entry.family!r} cannot be trained on; expected a network")
+    config = config_from_json(FAMILIES[entry.family].config, entry.settings.get("network"))
+    own = TokenizerOptions(tokenizer=str(model))
+    given = given_of(training)
+    _train(
+        texts,
+        config,
+        output,
+        valid,
+        own,
+        markers,
+        reading,
+        mixing,
+        given,
+        resume,
+        LEARNT,
+        overwrite,
+        json=json,
+        start=model,
+    )
+
+
 def given_of(flags: Any) -> dict[str, Any]:
     """What was said of a configuration's fields."""
     values = {each.name: getattr(flags, each.name) for each in fields(flags)}
@@ -255,6 +306,7 @@ def _train(
     overwrite: bool,
     *,
     json: bool,
+    start: Path | None = None,
 ) -> None:
     from chainrule.trained import peak_memory, train
     from chainrule.training.folder import is_first_process, is_unfinished, remove_checkpoints
@@ -287,6 +339,7 @@ def _train(
             progress=told,
             vectors=beginning.vectors,
             fixed_vectors=beginning.fixed_vectors,
+            start=start,
         )
         screen.close()
         if not is_first_process():

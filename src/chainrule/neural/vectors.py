@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.network import Network
 
-_TOGETHER = 1 << 11  # tokens in a batch: what the layers give still lies in a processor's cache
+_TOGETHER = 1 << 9  # tokens in a batch: what the layers give still lies in a processor's cache
 
 
 @torch.inference_mode()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool
     from numpy import ndarray
 
+    from chainrule.neural.network import Network
     from chainrule.text.vectors import Vectors
     from chainrule.training.validation import Validation
 
@@ -130,7 +131,7 @@ class Run:
     folder: where checkpoints and log.jsonl go; without one there are none. resume: go on from the checkpoint there, or
     begin where there is none. overwrite: begin anew where there is one. origin: what the ids came from, which must be
     the same for a run to go on. beginning: what the vectors of tokens begin as. begins_word: whether a token begins a
-    word, for what masks words.
+    word, for what masks words. start: a network of the same configuration, whose weights training begins with.
     """
 
     training: TrainingConfig = field(default_factory=TrainingConfig)
@@ -142,6 +143,7 @@ class Run:
     beginning: Beginning | None = None
     told: Told = nobody
     begins_word: Bool[ndarray, " vocab"] | None = None
+    start: Network | None = None
 
 
 # No number of the model depends on these, so that a run may go on with others.

@@ -63,6 +63,8 @@ def two_sided(
         network = build(config, vocabulary_size, counts)
         if run.beginning is not None:
             begin_with(network, run.beginning)
+        if run.start is not None:
+            network.load_state_dict(run.start.state_dict())
         return network
 
     return Problem(

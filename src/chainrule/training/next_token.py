@@ -55,6 +55,8 @@ def next_token(
         network = build(config, vocabulary_size, counts)
         if run.beginning is not None:
             begin_with(network, run.beginning)
+        if run.start is not None:
+            network.load_state_dict(run.start.state_dict())
         return network
 
     return Problem(
