@@ -12,9 +12,9 @@ import math
 import os
 import secrets
 import unicodedata
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from chainrule.errors import OutputError, SettingError
 from chainrule.evaluation.acceptability import judged, read_pairs
 from chainrule.evaluation.likelihood import Measurement, measure
 from chainrule.evaluation.pricing import priced_documents
+from chainrule.evaluation.pseudo_pricing import Pseudo, pseudo_priced
 from chainrule.evaluation.sentences import SentenceScores, sentence_scores
 from chainrule.families import FAMILIES, Job
 from chainrule.jit import in_order
@@ -38,8 +39,6 @@ from chainrule.store import TOKENIZER, save_model
 from chainrule.text.corpus import Corpus, Source
 from chainrule.text.masks import MASK, masked_tokens
 from chainrule.text.splitters import SEPARATORS
-from chainrule.text.tokenizer import documents_of
-from chainrule.text.words import begins_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -74,7 +73,6 @@ VOCABULARY_ARRAYS, SPELLER_ARRAYS = (
 )  # what the names of their arrays begin with in a model folder
 
 
-Pseudo = Literal["original", "word-l2r"]
 _DOES: dict[Job, str] = {"continue": "continues texts", "fill": "fills gaps in texts", "classify": "labels texts"}
 
 
@@ -199,38 +197,20 @@ class Model:
     def judge_pairs(self, files: Paths, progress: Progress = silent, *, pseudo: Pseudo | None = None) -> list[Judged]:
         """Which sentence of each minimal pair, BLiMP's JSON lines, is likelier: by set, by field and in all.
 
-        pseudo: how a masked network scores: as `TwoSidedModel.score`, or left to right in words, the default.
+        pseudo: how a network that sees both sides scores, see `pseudo_priced`.
         Raises TextError; SettingError where the model has no such way.
         """
         names = [files] if isinstance(files, str | os.PathLike) else files
         fills = FAMILIES[self.family].job == "fill"
         if pseudo is not None and not fills:
             raise SettingError(f"a model of family {self.family!r} has true log-probabilities; pseudo is for others")
-        price = partial(self._pseudo_priced, pseudo) if fills else self._priced
+
+        def price(texts: Sequence[str]) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
+            if fills:
+                return pseudo_priced(self.engine, self.speller, self.tokenizer, texts, pseudo)
+            return priced_documents(self.language_model, self.speller, self.tokenizer.encode_texts(texts))
+
         return judged(read_pairs(os.fspath(name) for name in names), price, progress)
-
-    def _priced(self, texts: Sequence[str]) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
-        return priced_documents(self.language_model, self.speller, self.tokenizer.encode_texts(texts))
-
-    def _pseudo_priced(
-        self, pseudo: Pseudo | None, texts: Sequence[str]
-    ) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
-        """Pseudo-log-likelihoods without </s>, with the spelling of unknown tokens; and numbers of tokens."""
-        model: TwoSidedModel = self.engine_that("fill")
-        encoded = self.tokenizer.encode_texts(texts)
-        sequences = documents_of(encoded.ids)
-        if pseudo == "word-l2r" or (pseudo is None and model.masks):
-            scores = model.score_left_to_right(sequences, begins_word(self.tokenizer))
-        else:
-            scores = model.score(sequences, end=False)
-        documents = np.cumsum(encoded.ids == END)
-        spelled = np.zeros(len(texts))
-        places = np.flatnonzero(encoded.ids == UNKNOWN)
-        np.add.at(
-            spelled, documents[places], self.speller.log_probs([encoded.surface(place) for place in places.tolist()])
-        )
-        totals = np.array([each.sum(dtype=np.float64) for each in scores])
-        return totals + spelled, np.array([len(each) for each in sequences])
 
     def fill(self, text: str, top: int = 5, *, mask: str = MASK) -> list[list[tuple[str, float]]]:
         """The likeliest tokens for each mask of a text, with their probabilities, best first.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from chainrule.evaluation.acceptability import Accuracy
     from chainrule.evaluation.likelihood import Measurement
-    from chainrule.model import Pseudo
+    from chainrule.evaluation.pseudo_pricing import Pseudo
     from chainrule.text.vocabulary import Markers
 
 
