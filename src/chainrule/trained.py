@@ -182,7 +182,7 @@ def _network_to_start_from(
 ) -> Network:
     """Raises SettingError where the model is no network, or more is said that it knows itself; ModelFormatError."""
     model = load(folder)
-    if not FAMILIES[model.family].in_steps:
+    if not FAMILIES[model.family].embeds:
         raise SettingError(f"{folder}: a model of family {model.family!r} cannot be trained on; expected a network")
     network: Network = model.engine.network
     own = (as_config("word"), as_config(os.fspath(folder)))
