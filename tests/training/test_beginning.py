@@ -11,7 +11,7 @@ import torch
 from training_runs import QUICK, VOCABULARY, numbers, trained
 
 from chainrule.errors import SettingError
-from chainrule.neural.config import FeedforwardConfig, NetworkConfig, TransformerConfig
+from chainrule.neural.config import FeedforwardConfig, MaskedConfig, NetworkConfig, TransformerConfig
 from chainrule.text.vectors import Vectors
 from chainrule.training.config import Beginning
 
@@ -70,6 +70,13 @@ def test_a_run_goes_on_only_with_the_same_vectors(tmp_path: Path) -> None:
             beginning=beginning(fixed=True),
             origin={"vectors": beginning(fixed=True).name},
         )
+
+
+def test_a_masked_network_begins_with_them_too() -> None:
+    fixed = beginning(8, fixed=True)
+    network, _, told = trained(MaskedConfig(layers=1, width=8, heads=2, context=6), beginning=fixed)
+    np.testing.assert_array_equal(network.embedding.weight.detach()[IDS], fixed.vectors.rows)
+    assert told[0].note == "glove.txt has 3 of 11 tokens (27%); no vector is trained"
 
 
 def test_vectors_that_do_not_fit_are_errors() -> None:

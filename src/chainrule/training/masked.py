@@ -16,7 +16,7 @@ from chainrule.neural.encoders.directions import Apart
 from chainrule.neural.network import Network
 from chainrule.protocol import BEGIN, END
 from chainrule.training.batches import Windows, blocks, check_long_enough
-from chainrule.training.beginning import begin_with
+from chainrule.training.beginning import begin_with, found_of
 from chainrule.training.next_token import counts_of, digest_of, flops_per_token
 from chainrule.training.objective import Problem
 from chainrule.training.recipe import recipe_for, settled
@@ -84,6 +84,7 @@ def two_sided(
         objective=lambda network, task: BothSides(network, task, stream, kept, begins),
         step=f"{recipe.batch} rows of {config.context} tokens",
         smaller="--batch, --context or --width",
+        note=None if run.beginning is None else found_of(run.beginning, vocabulary_size),
     )
 
 
