@@ -116,8 +116,11 @@ def _table(comparison: Comparison) -> str:
         "95 % interval",
         "p",
         "perplexity a word",
+        "n-grams or parameters",
+        "size",
+        "training",
+        "tokens/s scored",
     ]
-    header += ["n-grams or parameters", "size", "training", "tokens/s scored"]
     rows = []
     for contender, gap in zip(comparison.contenders, comparison.differences, strict=True):
         found = contender.measurement
