@@ -98,15 +98,16 @@ def test_every_family_of_networks_stands_in_the_table_and_the_mixture_last(whole
     assert {"RNN", "LSTM"} <= set(names)
 
 
-def test_all_learn_from_the_same_tokens_and_the_mixture_is_of_the_best_n_grams_and_all_networks(whole) -> None:
+def test_all_learn_from_the_same_tokens_and_the_mixture_is_of_the_best_n_grams_and_networks(whole) -> None:
     signatures = {contender.measurement.token_signature for contender in whole.contenders}
     assert len(signatures) == 1
     mixture = whole.contenders[-1]
     names = [model["name"] for model in mixture.record["models"]]
-    assert names == ["bigram", *(contender.name for contender in whole.contenders[3:-1])]
-    parts = [contender for contender in whole.contenders if contender.name in names]
-    assert mixture.parameters == sum(part.parameters for part in parts)
-    assert mixture.train_seconds > sum(part.train_seconds for part in parts)
+    mixable = whole.contenders[2:-1]
+    assert len(names) >= 2
+    assert set(names) <= {contender.name for contender in mixable}
+    assert mixture.parameters == sum(each.parameters for each in mixable if each.name in names)
+    assert mixture.train_seconds > sum(each.train_seconds for each in mixable)
 
 
 def test_learning_curves_end_where_training_does_and_counted_models_have_a_level(whole: Comparison) -> None:

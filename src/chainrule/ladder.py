@@ -43,6 +43,7 @@ NAMES = {1: "unigram", 2: "bigram", 3: "trigram"}
 # Of all networks alike, so that they differ in how they see the context; small enough to learn something in a minute.
 WIDTH, CONTEXT = 128, 64
 LARGE_VOCABULARY = 5000  # tokens, from which on a softmax over all of them would take most of the time
+LEAST_WEIGHT = 0.01  # with which a model stays in the mixture
 SHORT_WARM_UP = 20  # steps, where there are a hundred in all
 SAMPLES, SAMPLE_TOKENS, SEED = 3, 30, 1
 
@@ -193,13 +194,19 @@ def _learnt(
 
 
 def _mixed(rungs: list[_Rung], validation: Source, progress: Progress) -> _Rung:
-    """Its seconds and parameters are those of all its models."""
+    """Of the models that have some weight when all are mixed, and of two at least; its seconds are those of all."""
     began = time.perf_counter()
-    model = mix(
-        [rung.model for rung in rungs], heldout=validation, names=[rung.name for rung in rungs], progress=progress
-    )
+    weights = _mixture(rungs, validation, progress).record["weights"][0]
+    least = min(LEAST_WEIGHT, sorted(weights)[-2])
+    needed = [rung for rung, weight in zip(rungs, weights, strict=True) if weight >= least]
+    model = _mixture(needed, validation, progress)
     seconds = time.perf_counter() - began + sum(rung.seconds for rung in rungs)
-    return _Rung("mixture", model, seconds, sum(rung.parameters or 0 for rung in rungs))
+    return _Rung("mixture", model, seconds, sum(rung.parameters or 0 for rung in needed))
+
+
+def _mixture(rungs: list[_Rung], validation: Source, progress: Progress) -> Model:
+    models, names = [rung.model for rung in rungs], [rung.name for rung in rungs]
+    return mix(models, heldout=validation, names=names, progress=progress)
 
 
 def _compile_kernels() -> None:

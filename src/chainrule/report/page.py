@@ -142,11 +142,10 @@ def _table(comparison: Comparison) -> str:
                 f"{found.tokens / max(found.seconds, 1e-9):,.0f}",
             ]
         )
-    caption = (
-        "The interval is a bootstrap over documents; p is of a paired test against the best. The size is that of all "
-        "numbers in a model folder, and training is what the clock showed for that alone."
+    return _html_table(header, rows, "Models and their figures", best=header.index("p")) + (
+        "<p>The interval is a bootstrap over documents; p is of a paired test against the best. The size is that of "
+        "all numbers in a model folder, and training is what the clock showed for that alone.</p>"
     )
-    return _html_table(header, rows, caption, best=header.index("p"))
 
 
 def _learning_curves(comparison: Comparison) -> Figure | None:
