@@ -155,7 +155,7 @@ def kept(options: argparse.Namespace, what: str, result: dict[str, Any]) -> None
 
 def measured(name: str, model: TextPairModel, options: argparse.Namespace) -> list[str]:
     pairs = test_pairs(options)
-    texts, seconds = written(model, pairs, BeamConfig(size=5, rank_by="mean"))
+    texts, seconds = written(model, pairs, BeamConfig(size=5, rank_by="mean", stop="likely"))
     score, signature = bleu_of(texts, pairs.targets)
     record = model.record
     kept(
@@ -218,7 +218,7 @@ def beam(options: argparse.Namespace) -> None:
     model, pairs = the_transformer(options), test_pairs(options)
     written(model, Pairs(pairs.sources[:64], pairs.targets[:64]), BeamConfig(size=5))  # warm
     for size in (1, 2, 3, 5, 10):
-        texts, seconds = written(model, pairs, BeamConfig(size=size, rank_by="mean"))
+        texts, seconds = written(model, pairs, BeamConfig(size=size, rank_by="mean", stop="likely"))
         kept(options, f"beam {size}", {"beam": size, "BLEU": bleu_of(texts, pairs.targets)[0], "seconds": seconds})
 
 
@@ -236,7 +236,12 @@ def speed(options: argparse.Namespace) -> None:
         tokens = 0
         for batch in batches:
             limits = Constraints(max_tokens=40, banned=[0])
-            found = search(model.model.given(batch), [nothing] * len(batch), BeamConfig(size=5, rank_by="mean"), limits)
+            found = search(
+                model.model.given(batch),
+                [nothing] * len(batch),
+                BeamConfig(size=5, rank_by="mean", stop="likely"),
+                limits,
+            )
             tokens += sum(len(each.hypotheses[0].tokens) for each in found)
         return tokens
 
@@ -284,7 +289,9 @@ def marian(model: TextPairModel, batches: list[list[np.ndarray]]) -> Callable[[]
     lengths = []
     for batch in batches:
         limits = Constraints(max_tokens=40, banned=[0])
-        found = search(model.model.given(batch), [nothing] * len(batch), BeamConfig(size=5, rank_by="mean"), limits)
+        found = search(
+            model.model.given(batch), [nothing] * len(batch), BeamConfig(size=5, rank_by="mean", stop="likely"), limits
+        )
         lengths.append(max(len(each.hypotheses[0].tokens) for each in found) + 1)
 
     @torch.inference_mode()

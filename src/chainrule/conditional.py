@@ -92,10 +92,11 @@ class TextPairModel:
     ) -> list[list[Written]]:
         """The best texts for each source, best first; nothing for a source without a token.
 
-        beam: by default 5 wide, ranked by the mean log-probability. max_tokens: of a text; by default twice the
-        source's, and 20. Raises MarkerError; SettingError where a source is too long.
+        beam: by default 5 wide, ranked by the mean log-probability, and ended when nothing better is likely.
+        max_tokens: of a text; by default twice the source's, and 20. Raises MarkerError; SettingError where a source
+        is too long.
         """
-        beam = beam or BeamConfig(size=5, rank_by="mean")
+        beam = beam or BeamConfig(size=5, rank_by="mean", stop="likely")
         sources = self.sources(texts)
         written: list[list[Written]] = [[] for _ in texts]
         order = sorted((i for i, source in enumerate(sources) if source.size), key=lambda i: sources[i].size)

@@ -96,6 +96,19 @@ def test_each_row_is_written_from_its_own_source() -> None:
         assert abs(number - 200 * share) < 5 * (200 * share * (1 - share)) ** 0.5
 
 
+def test_a_search_that_ends_when_nothing_better_is_likely_is_shorter_and_finds_the_same_here() -> None:
+    steps: dict[str, list[float]] = {"sure": [], "likely": []}
+    found = {}
+    for stop, done in steps.items():
+        config = BeamConfig(size=3, best=2, rank_by="mean", stop=stop)
+        found[stop] = search(
+            Copying(SOURCES), [NOTHING] * 3, config, progress=lambda _, at, __, done=done: done.append(at)
+        )
+    assert [each.hypotheses[0].tokens.tolist() for each in found["likely"]] == SOURCES
+    assert [each.hypotheses[0].tokens.tolist() for each in found["sure"]] == SOURCES
+    assert len(steps["likely"]) < len(steps["sure"]) / 3
+
+
 def test_a_prefix_forces_the_beginning_of_each_text() -> None:
     model = Copying(SOURCES)
     prefixes = [np.array(words, np.int32) for words in ([5], [], [8, 8])]

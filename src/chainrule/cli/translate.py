@@ -60,7 +60,9 @@ def translate(
     source = reading.corpus(text)
     if max_tokens is not None and max_tokens < 1:
         raise SettingError(f"max_tokens is {max_tokens}; expected 1 or more")
-    config = BeamConfig(size=max(beam, nbest) if beam > 1 else beam, best=nbest, rank_by=rank_by, alpha=alpha)
+    config = BeamConfig(
+        size=max(beam, nbest) if beam > 1 else beam, best=nbest, rank_by=rank_by, alpha=alpha, stop="likely"
+    )
     with progress() as told:
         loaded = load_pairs(model)
         shown = silent if sys.stdout.isatty() else told

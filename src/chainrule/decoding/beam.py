@@ -43,7 +43,8 @@ class BeamConfig:
     (mean), or over ((5 + tokens) / 6)^alpha (wu: Wu et al. 2016, equation 14). coverage: the weight of their penalty
     for source positions that got little attention. groups: the beam is divided into so many, each of which pays
     `diversity` nats for a token that the groups before it took in the same step (Vijayakumar et al. 2018). must_end:
-    only texts that end with </s>.
+    only texts that end with </s>. stop: a search ends when nothing better can come (sure), or when nothing open would
+    be better if it ended now (likely), which under other ranks than total is much sooner.
 
     Raises SettingError.
     """
@@ -56,6 +57,7 @@ class BeamConfig:
     groups: int = 1
     diversity: float = 0.5
     must_end: bool = False
+    stop: Literal["sure", "likely"] = "sure"
 
     def __post_init__(self) -> None:
         for name in ("size", "best", "groups"):
@@ -70,6 +72,8 @@ class BeamConfig:
             raise SettingError(f"a beam of {self.size} cannot be divided into {self.groups} groups of one size")
         if self.rank_by not in ("total", "mean", "wu"):
             raise SettingError(f"rank_by is {self.rank_by!r}; choose total, mean or wu")
+        if self.stop not in ("sure", "likely"):
+            raise SettingError(f"stop is {self.stop!r}; choose sure or likely")
         if self.alpha > LARGEST_ALPHA:
             raise SettingError(f"alpha is {self.alpha}; expected 0 to {LARGEST_ALPHA}, about 1 as a rule")
         for name in ("alpha", "coverage", "diversity"):
@@ -333,7 +337,7 @@ def _entered(
 
 
 def _may_improve(group: _Group, config: BeamConfig, constraints: Constraints) -> bool:
-    """Whether an open hypothesis can still become better than one of those that the group would give.
+    """Whether an open hypothesis can still become better than one of those that the group would give, or is likely to.
 
     Tokens only lower a log-probability, divisors never fall and coverage never adds: so the most that can become of a
     hypothesis is its own log-probability over the divisor of the longest text.
@@ -341,7 +345,8 @@ def _may_improve(group: _Group, config: BeamConfig, constraints: Constraints) ->
     wanted = -(-config.best // config.groups)
     if len(group.finished) < wanted:
         return True
-    most = max(node.total for node in group.open) / config.divisor(constraints.max_tokens + 1)
+    longest = constraints.max_tokens if config.stop == "sure" else group.open[0].length
+    most = max(node.total for node in group.open) / config.divisor(longest + 1)
     return -group.finished[wanted - 1][0] < most
 
 
