@@ -61,5 +61,3 @@ def test_classes_are_sorted_and_there_must_be_two() -> None:
     assert classes_of([Labelled("a", ("y",), ""), Labelled("b", ("x", "y"), "")]) == ["x", "y"]
     with pytest.raises(TextError, match="all labels are 'y'; expected two kinds"):
         classes_of([Labelled("a", ("y",), "")])
-    with pytest.raises(TextError, match="the label 'x' has 1 example; give it 2 at least"):
-        classes_of([Labelled("a", ("y", "y", "x"), "")], least=2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -12,7 +11,7 @@ from chainrule.cli.arguments import Json, ModelMarkerRule, Output, Overwrite
 from chainrule.cli.embed import NetworkPath
 from chainrule.cli.models import check_model_target, opened
 from chainrule.cli.screen import print_json, progress
-from chainrule.cli.train_neural import flags_of
+from chainrule.cli.train_neural import flags_of, given_of
 from chainrule.training.finetuning_config import FineTuningConfig
 
 if TYPE_CHECKING:
@@ -58,8 +57,7 @@ def finetune(
 
     check_model_target(output, overwrite=overwrite)
     unit: LabelledUnit = "word" if words else "text"
-    given = {each.name: getattr(training, each.name) for each in fields(training)}  # type: ignore[arg-type]
-    config = FineTuningConfig(**{name: value for name, value in given.items() if value is not None})
+    config = FineTuningConfig(**given_of(training))
     examples = read_labelled(data, unit)
     tests = None if test is None else read_labelled(test, unit)
     check_labels(tests or [], classes_of(examples))

@@ -43,17 +43,12 @@ def read_labelled(name: str, unit: LabelledUnit) -> list[Labelled]:
     return found
 
 
-def classes_of(examples: Sequence[Labelled], least: int = 1) -> list[str]:
-    """All labels, sorted. Raises TextError where there is only one, or one of fewer units than `least`."""
-    counts: dict[str, int] = {}
-    for label in (label for example in examples for label in example.labels):
-        counts[label] = counts.get(label, 0) + 1
-    if len(counts) < 2:
-        raise TextError(f"all labels are {', '.join(counts)!r}; expected two kinds of them at least")
-    rare = min(counts, key=lambda label: counts[label])
-    if counts[rare] < least:
-        raise TextError(f"the label {rare!r} has {counts[rare]} example; give it {least} at least, or leave it out")
-    return sorted(counts)
+def classes_of(examples: Sequence[Labelled]) -> list[str]:
+    """All labels, sorted. Raises TextError where there is only one."""
+    labels = sorted({label for example in examples for label in example.labels})
+    if len(labels) < 2:
+        raise TextError(f"all labels are {', '.join(labels)!r}; expected two kinds of them at least")
+    return labels
 
 
 def _of_record(record: dict[str, Any], unit: LabelledUnit, place: str) -> Labelled:
