@@ -65,10 +65,10 @@ GPT2_TRAINING = TrainingConfig(
 # Settled by trying: docs/decisions.md.
 DEFAULT_STEPS = 260
 DEFAULT_TRAINING = TrainingConfig(steps=DEFAULT_STEPS, batch=16, validate_every=DEFAULT_STEPS)
-BEST_TRANSFORMER = TransformerConfig(layers=6, width=256, heads=4, context=128, dropout=0.1)
-BEST_TRANSFORMER_TRAINING = TrainingConfig(batch=32)
+BEST_TRANSFORMER = TransformerConfig(layers=6, width=192, heads=3, context=128)
+BEST_TRANSFORMER_TRAINING = TrainingConfig(batch=16)
 BEST_LSTM = RecurrentConfig(layers=2, width=512, embedding_width=64, context=64, dropout=0.2, output_dropout=0.2)
-BEST_LSTM_TRAINING = TrainingConfig(batch=32, optimiser="adamw", learning_rate=2e-3, ema=0.99)
+BEST_LSTM_TRAINING = TrainingConfig(ema=0.99)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import pytest
 
 from chainrule import jit
 from chainrule.errors import SettingError
-from chainrule.jit import in_order, is_first_run, kernel, run, run_all, set_threads, shared_out, started, threads_in_use
+from chainrule.jit import in_order, is_first_run, kernel, run, run_all, set_threads, started, threads_in_use
 
 WAIT = 30  # seconds, for what happens at once unless something is wrong
 
@@ -398,27 +398,3 @@ def test_work_goes_on_beside_the_caller_and_its_result_or_error_comes_when_asked
     assert result() is True
     with pytest.raises(ZeroDivisionError):
         started(lambda: 1 // 0)()
-
-
-@pytest.mark.parametrize("threads", [1, 2, 5])
-@pytest.mark.parametrize("number", [0, 1, 2, 40])
-def test_calls_that_are_shared_out_are_each_made_once(threads: int, number: int) -> None:
-    made: list[int] = []
-    shared_out(made.append, [(i,) for i in range(number)], threads)
-    assert sorted(made) == list(range(number))
-
-
-def test_a_thread_that_has_begun_is_waited_for_and_its_error_raised() -> None:
-    both = threading.Barrier(2, timeout=WAIT)
-    made: list[int] = []
-
-    def call(i: int) -> None:
-        both.wait()
-        if threading.current_thread() is not threading.main_thread():
-            time.sleep(0.05)
-            raise ValueError("elsewhere")
-        made.append(i)
-
-    with pytest.raises(ValueError, match="elsewhere"):
-        shared_out(call, [(0,), (1,)], 2)
-    assert len(made) == 1

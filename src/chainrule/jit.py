@@ -14,8 +14,6 @@ import queue
 import sys
 import tempfile
 import threading
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -62,21 +60,14 @@ def tiny_kernel(function: Callable[P, R]) -> Callable[P, R]:
     return _compiled(function, nogil=False, counted=True)
 
 
-def quick_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """As `allocating_kernel`, for sums that may be added up in any order, in vectors; infinities and NaN stay."""
-    return _compiled(function, nogil=True, counted=True, fastmath={"reassoc", "contract", "arcp", "nsz"})
-
-
-def _compiled(
-    function: Callable[P, R], *, nogil: bool, counted: bool, fastmath: bool | set[str] = False
-) -> Callable[P, R]:
+def _compiled(function: Callable[P, R], *, nogil: bool, counted: bool) -> Callable[P, R]:
     folder = cache_folder()
     with _configuring:
         before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
         numba.config.CACHE_DIR = str(folder or "")  # type: ignore[attr-defined]
         try:
             compiled: Callable[P, R] = numba.njit(  # type: ignore[call-overload]
-                cache=folder is not None, nogil=nogil, error_model="numpy", fastmath=fastmath, _nrt=counted
+                cache=folder is not None, nogil=nogil, error_model="numpy", _nrt=counted
             )(function)
             return compiled
         finally:
@@ -231,31 +222,6 @@ def threads_in_use() -> int:
             raise SettingError(f"CHAINRULE_THREADS is {said!r}; expected a whole number from 1 on")
         return int(said)
     return _threads or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-
-
-def shared_out(compiled: Callable[..., None], calls: Iterable[tuple[Any, ...]], threads: int) -> None:
-    """Calls one kernel with each of several argument tuples, on this thread and on others that have time for some.
-
-    For calls of some ten microseconds: the threads stay, and one that has not begun when this one is done is not
-    waited for.
-    """
-    waiting = deque(calls)
-
-    def work() -> None:
-        with suppress(IndexError):  # all are taken
-            while True:
-                compiled(*waiting.popleft())
-
-    helpers = [_helpers().submit(work) for _ in range(min(threads, len(waiting)) - 1)]
-    work()
-    for helper in helpers:
-        if not helper.cancel():
-            helper.result()
-
-
-@cache
-def _helpers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(thread_name_prefix="kernels")
 
 
 def run_all(

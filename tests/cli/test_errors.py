@@ -234,7 +234,7 @@ def test_a_number_out_of_its_range_is_refused(verb: str, options: str, message: 
 USAGE = {
     "frobnicate": 'Unknown command "frobnicate". Available commands: train, evaluate, score, next, generate, ',
     "train rnn": (
-        'Unknown command "rnn". Available commands: ngram, recurrent, transformer, uniform. Try: chainrule train --help'
+        'Unknown command "rnn". Available commands: ngram, bilinear, bag, feedforward, convolution, recurrent, '
     ),
     "train ngram -o TARGET": "TEXTS is missing; it stands before options that take several words.",
     "train ngram TEXT -o TARGET --mix TEXT=1": "TEXTS and --mix are both given; texts that are mixed need a share",

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.neural.attention import Sight, attend, attend_next, cached_sight, causal_sight, is_next
+from chainrule.neural.attention import Sight, attend, cached_sight, causal_sight
 from chainrule.neural.positions import ALiBi, Relative
 
 B, H, D = 2, 4, 6
@@ -88,67 +88,3 @@ def test_cached_columns_are_seen_from_the_first_of_their_row() -> None:
     sight = cached_sight(torch.tensor([4, 5]), torch.arange(6), first, None, None)
     found = attend(query[:, :, 4:], key, value, sight)
     close(found, naive(query[:, :, 4:], key, value, lambda b, t, s: first[b, t] <= s <= t + 4))
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("masked", ["not", "rows", "heads"])
-@pytest.mark.parametrize("key_heads", [1, 2, 4])
-@pytest.mark.parametrize(("begin", "end"), [(0, 1), (0, 37), (5, 700)])
-def test_the_next_tokens_attention_is_that_of_all(
-    begin: int, end: int, key_heads: int, masked: str, threads: int
-) -> None:
-    generator = torch.Generator().manual_seed(end)
-    query, key, value, store = (
-        torch.randn(*shape, generator=generator)
-        for shape in ((9, H, 1, D), (9, key_heads, 1, D), (9, key_heads, 1, D), (9, key_heads, end + 3, 2 * D))
-    )
-    mask = None
-    if masked == "rows":
-        mask = torch.rand(9, 1, 1, end - begin, generator=generator) < 0.5
-        mask[..., -1] = True
-    elif masked == "heads":
-        mask = torch.randn(1, H, 1, end - begin, generator=generator)
-    after, before = store[:, :, end:].clone(), torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        with torch.no_grad():
-            assert is_next(query)
-            found = attend_next(query, key, value, store, begin, end, mask)
-    finally:
-        torch.set_num_threads(before)
-    assert torch.equal(store[:, :, end - 1], torch.cat((key, value), -1)[:, :, 0])
-    assert torch.equal(store[:, :, end:], after)
-    keys, values = store[:, :, begin:end].split(D, -1)
-    close(found, attend(query, keys, values, Sight(mask)))
-
-
-def next_of(scores: list[float]) -> torch.Tensor:
-    """What a query of 1 takes from keys that are these scores, whose values are 1, 2, 3 and so on."""
-    store = torch.tensor([[score, 1.0 + i] for i, score in enumerate(scores)]).view(1, 1, -1, 2)
-    key, value = store[:, :, -1:].split(1, -1)
-    with torch.no_grad():
-        return attend_next(torch.ones(1, 1, 1, 1), key, value, store, 0, len(scores), None)
-
-
-@pytest.mark.parametrize(
-    "scores", [[0.0, 1e-8, -1e-8], [1e4, 0.0, 1e4], [-1e30, -1e30], [3.0, 2.5, -80.0, -95.0], [-200.0, 0.0, -20.0]]
-)
-def test_the_next_tokens_weights_are_a_softmax_of_any_scores(scores: list[float]) -> None:
-    weights = torch.tensor(scores, dtype=torch.float64).softmax(0)
-    expected = float(weights @ torch.arange(1.0, len(scores) + 1, dtype=torch.float64))
-    assert float(next_of(scores)) == pytest.approx(expected, rel=1e-6)
-
-
-def test_a_score_that_is_no_number_is_not_hidden() -> None:
-    assert next_of([0.0, math.nan, 1.0]).isnan().all()
-
-
-def test_what_needs_a_gradient_or_other_numbers_is_not_left_to_the_kernel() -> None:
-    query = torch.zeros(2, H, 1, D)
-    assert not is_next(query)
-    with torch.no_grad():
-        assert not is_next(query.double())
-        assert not is_next(query.to("meta"))
-        assert not is_next(torch.zeros(2, H, 2, D))
-        with torch.autocast("cpu"):
-            assert not is_next(query)

@@ -11,16 +11,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from chainrule.jit import shared_out
-from chainrule.neural import attention_kernels
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Bias = Callable[[Tensor], Tensor]  # distances (T, S) -> (H, T, S)
-
-
-_READ_AT_ONCE = 1 << 16  # numbers, at least, that are worth a call
 
 
 class Sight(NamedTuple):
@@ -83,34 +77,6 @@ def attend_plainly(
     if sight.looked is not None:
         sight.looked.append(weights)
     return F.dropout(weights, dropout) @ value
-
-
-def is_next(query: Tensor) -> bool:
-    """Whether `attend_next` can be asked: of one query a row, (B, H, 1, d), in float32 on the CPU, with no gradient."""
-    is_plain = query.dtype == torch.float32 and query.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
-    return is_plain and query.shape[2] == 1 and not torch.is_grad_enabled()
-
-
-def attend_next(
-    query: Tensor, key: Tensor, value: Tensor, store: Tensor, begin: int, end: int, mask: Tensor | None
-) -> Tensor:
-    """`attend` for the next token of each row, whose key and value are written to their store in the same pass.
-
-    query: (B, H, 1, d). key, value: (B, K, 1, d). store: (B, K, capacity, 2d), a key and its value in each column.
-    begin, end: the columns that are seen, the new one the last. mask: as `Sight`'s -> (B, H, 1, d).
-    """
-    found = torch.empty(query.shape[0], query.shape[1], query.shape[3])
-    if mask is None:
-        mask = found.new_empty(0, 0, 0)
-    else:
-        mask = mask.squeeze(2) if mask.is_floating_point() else torch.zeros(()).where(mask.squeeze(2), -torch.inf)
-    arrays = [each.squeeze(2).contiguous().numpy() for each in (query, key, value)]
-    rest = store.numpy(), begin, end, mask.contiguous().numpy(), found.numpy()
-    threads, rows = torch.get_num_threads(), len(found)
-    part = max(1, _READ_AT_ONCE // (key.shape[1] * (end - begin) * store.shape[3]), -(-rows // (4 * threads)))
-    calls = [(*arrays, *rest, row, min(row + part, rows)) for row in range(0, rows, part)]
-    shared_out(attention_kernels.attend_next, calls, threads)
-    return found.unsqueeze(2)
 
 
 def attend_in_blocks(query: Tensor, key: Tensor, value: Tensor, sight: Sight, dropout: float = 0.0) -> Tensor:

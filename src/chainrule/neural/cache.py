@@ -90,17 +90,12 @@ class Cache:
         )
         return grown, columns, seen_from
 
-    def store_of(self, layer: int, like: Tensor) -> Tensor:
-        """Where the keys and values of a layer lie, (B, K, capacity, 2d). like: keys, (B, K, T, d)."""
-        buffer = self.store.layers[layer]
-        if buffer is None:
-            rows, heads, _, width = like.shape
-            self.store.layers[layer] = buffer = like.new_empty(rows, heads, self.store.capacity, 2 * width)
-        return buffer
-
     def appended(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Writes the last columns of a layer, (B, K, T, d) each; all that there are to see, (B, K, S, d)."""
-        buffer, (_, _, length, width) = self.store_of(layer, key), key.shape
+        rows, heads, length, width = key.shape
+        buffer = self.store.layers[layer]
+        if buffer is None:
+            self.store.layers[layer] = buffer = key.new_empty(rows, heads, self.store.capacity, 2 * width)
         new = buffer[:, :, self.columns - length : self.columns]
         new[..., :width] = key
         new[..., width:] = value

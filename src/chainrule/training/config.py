@@ -51,7 +51,7 @@ class TrainingConfig:
     optimiser: Optimiser | None = setting(
         None,
         "muon: for matrices, and AdamW for the rest; sgd: with momentum; asgd: sgd, averaged once it stands still; "
-        "nothing: adamw for recurrent networks, muon for all others",
+        "nothing: muon",
     )
     learning_rate: float | None = setting(
         None, "the highest of AdamW, or of SGD; nothing: by the optimiser and the family", least=0

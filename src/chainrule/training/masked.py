@@ -50,7 +50,7 @@ def two_sided(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, run: Run
 ) -> Problem[Network]:
     """A network that is to see both sides of a token. Raises TextError, SettingError."""
-    training, validation = settled(config, run.training), run.validation
+    training, validation = settled(run.training), run.validation
     if validation is not None and not validation.stream.size:
         raise TextError("the text to validate on is empty; give another, or leave it out")
     check_long_enough(stream, config.context)

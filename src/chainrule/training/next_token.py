@@ -42,7 +42,7 @@ def next_token(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, run: Run
 ) -> Problem[Network]:
     """A language model that is to be trained on a stream. Raises TextError, SettingError."""
-    training, validation = settled(config, run.training), run.validation
+    training, validation = settled(run.training), run.validation
     if training.forcing != "teacher" and not isinstance(config, RecurrentConfig):
         raise SettingError(f"forcing is {training.forcing}, which is for recurrent networks; choose teacher")
     if validation is not None and not validation.stream.size:

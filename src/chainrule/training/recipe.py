@@ -11,11 +11,11 @@ from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
 if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.conditional import ConditionalConfig
-    from chainrule.training.config import Optimiser, TrainingConfig
+    from chainrule.training.config import TrainingConfig
 
 T = TypeVar("T")
 
-_ROWS_OF = 2048  # tokens in a step, about
+_ROWS_OF, _RECURRENT_ROWS_OF = 2048, 6144  # tokens in a step, about
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Recipe:
     warm_up: int  # steps
 
 
-def settled(config: NetworkConfig, training: TrainingConfig) -> TrainingConfig:
+def settled(training: TrainingConfig) -> TrainingConfig:
     """With a budget and an optimiser, where none is said."""
-    return replace(with_budget(training), optimiser=optimiser_for(config, training))
+    return replace(with_budget(training), optimiser=training.optimiser or "muon")
 
 
 def with_budget(training: TrainingConfig) -> TrainingConfig:
@@ -41,34 +41,29 @@ def with_budget(training: TrainingConfig) -> TrainingConfig:
 
 
 def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
-    """A smaller step for wider networks; the same tokens in a step whatever the context."""
+    """The same tokens in a step whatever the context; more for recurrent networks, whose large matrices Muon takes long
+    for. training: settled.
+    """
     is_recurrent = isinstance(config, RecurrentConfig)
-    optimiser = optimiser_for(config, training)
-    if optimiser == "muon":
+    if training.optimiser == "muon":
         rate, warm_up = (2e-3, 100) if is_recurrent else (1e-2, 20)
-    elif optimiser == "adamw":
+    elif training.optimiser == "adamw":
         rate, warm_up = (2e-3, 100) if is_recurrent else (1e-3, 100)
     else:
         rate, warm_up = (0.3, 0) if is_recurrent else (0.03, 100)
     return Recipe(
-        batch=_or(training.batch, max(8, _ROWS_OF // config.context)),
+        batch=_or(training.batch, max(8, (_RECURRENT_ROWS_OF if is_recurrent else _ROWS_OF) // config.context)),
         rate=_or(training.learning_rate, rate),
         matrix_rate=_or(training.matrix_learning_rate, 0.02),
         warm_up=_or(training.warm_up, warm_up),
     )
 
 
-def optimiser_for(config: NetworkConfig, training: TrainingConfig) -> Optimiser:
-    """What was said; or Muon, but not for recurrent networks, whose matrices are so large that it takes long."""
-    return training.optimiser or ("adamw" if isinstance(config, RecurrentConfig) else "muon")
-
-
 def conditional_settled(training: TrainingConfig) -> TrainingConfig:
-    """As `settled`, of a conditional model: Muon for recurrent parts, too, and nothing is compiled unless it is said,
-    since that would be done again for each length that pairs have.
+    """As `settled`, of a conditional model: nothing is compiled unless it is said, since that would be done again for
+    each length that pairs have.
     """
-    compiled = "no" if training.compile == "auto" else training.compile
-    return replace(with_budget(training), optimiser=training.optimiser or "muon", compile=compiled)
+    return replace(settled(training), compile="no" if training.compile == "auto" else training.compile)
 
 
 def conditional_recipe(config: ConditionalConfig, training: TrainingConfig) -> Recipe:

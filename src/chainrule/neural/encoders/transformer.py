@@ -15,11 +15,9 @@ from torch import Tensor, nn
 from chainrule.neural.attention import (
     Sight,
     attend,
-    attend_next,
     attend_plainly,
     cached_sight,
     causal_sight,
-    is_next,
     two_sided_sight,
 )
 from chainrule.neural.cache import Cache
@@ -70,15 +68,11 @@ class Attention(nn.Module):
             if self.score.is_product:
                 query = query * math.sqrt(self.head_width)  # which the kernel divides by
         dropout = self.dropout if self.training else 0.0
+        if cache is not None:
+            key, value = cache.appended(layer, key, value)
         if self.score is not None and not self.score.is_product:
-            if cache is not None:
-                key, value = cache.appended(layer, key, value)
             found = attend_plainly(self.score, query, key, value, sight, dropout)
-        elif cache is not None and is_next(query):
-            found = attend_next(query, key, value, cache.store_of(layer, key), cache.begin, cache.columns, sight.mask)
         else:
-            if cache is not None:
-                key, value = cache.appended(layer, key, value)
             found = attend(query, key, value, sight, dropout)
         return cast(Tensor, self.out(found.transpose(1, 2).flatten(2)))
 
