@@ -10,7 +10,6 @@ from chainrule.cli.arguments import Json, ModelMarkerRule, WholeNumber
 from chainrule.cli.embed import NetworkPath
 from chainrule.cli.models import opened
 from chainrule.cli.screen import print_json, progress
-from chainrule.text.masks import MASK
 
 
 def fill(
@@ -19,7 +18,7 @@ def fill(
     /,
     *,
     top: Annotated[int, WholeNumber, Parameter(help="How many tokens are shown for each mask, likeliest first.")] = 5,
-    mask: Annotated[str, Parameter(help="What stands for a token to be found.")] = MASK,
+    mask: Annotated[str | None, Parameter(help="What stands for a token to be found; [MASK] unless said.")] = None,
     markers: ModelMarkerRule = None,
     json: Json = False,
 ) -> None:
@@ -28,8 +27,10 @@ def fill(
     For families masked, masked-recurrent and two-sided; the last fills in one
     gap at a time. Columns: probability, token; an empty line after each gap.
     """
+    from chainrule.text.masks import MASK
+
     with progress() as told:
-        gaps = opened(model, None, markers, told).fill(text, top, mask=mask)
+        gaps = opened(model, None, markers, told).fill(text, top, mask=MASK if mask is None else mask)
     for gap in gaps:
         if json:
             print_json([{"token": token, "probability": probability} for token, probability in gap])

@@ -34,7 +34,6 @@ from chainrule.errors import SettingError
 from chainrule.neural.config import NETWORKS, TWO_SIDED, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
 from chainrule.neural.settings import own_first
-from chainrule.text.tokenizer_config import TokenizerConfig
 from chainrule.training.config import TrainingConfig, beginning_name, differences
 
 if TYPE_CHECKING:
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.text.corpus import Source
+    from chainrule.text.tokenizer_config import TokenizerConfig
 
 
 _FLAGS = {"output": "--output-layer"}  # where the name of a field is that of another flag
@@ -392,6 +392,8 @@ def _check_same(
 
 def _text_differences(before: dict[str, Any], source: Source, tokenizer: TokenizerConfig) -> list[str]:
     """What a model's text and tokenizer, by its record, differ in from those given, in words."""
+    from chainrule.text.tokenizer_config import TokenizerConfig
+
     tokenizers = asdict(TokenizerConfig()) | before.get("tokenizer", {}), asdict(tokenizer)
     was, becomes = (loads(dumps(each)) for each in tokenizers)
     found = [f"the tokenizer's {each}" for each in differences(was, becomes)]

@@ -13,7 +13,6 @@ from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
 from chainrule.errors import SettingError
 from chainrule.progress import silent
-from chainrule.protocol import UNKNOWN
 from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
@@ -56,6 +55,7 @@ def translate(
     """
     from chainrule.conditional import load_pairs
     from chainrule.decoding.beam import BeamConfig
+    from chainrule.protocol import UNKNOWN
 
     source = reading.corpus(text)
     if max_tokens is not None and max_tokens < 1:

@@ -1,8 +1,10 @@
-"""Texts with gaps: a mask stands for one token, which is to be found. NumPy waits until there is one."""
+"""Texts with gaps: a mask stands for one token, which is to be found."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN
@@ -21,8 +23,6 @@ def masked_tokens(tokenizer: Tokenizer, text: str, mask: str = MASK) -> Int32[nd
 
     Raises SettingError where there is no mask in the text, or the tokenizer does not keep it apart; MarkerError.
     """
-    import numpy as np
-
     if not mask.strip():
         raise SettingError("the mask is empty; expected something to look for in the text, such as [MASK]")
     number = text.count(mask)
