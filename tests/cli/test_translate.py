@@ -75,6 +75,8 @@ def test_a_line_is_written_for_each_line_that_is_read(chainrule, mt: Path, stdin
 def test_lists_alignments_and_json(chainrule, mt: Path, stdin) -> None:
     stdin(b"zwei hunde\nein mann liest\n")
     lines = chainrule("translate", mt, "--nbest", 3, "--max-tokens", 4).lines
+    stdin(b"\n")
+    assert chainrule("translate", mt, "--nbest", 3).lines == ["0 |||  ||| log_prob= 0.0000 ||| 0.0000"]
     assert [line.split(" ||| ")[0] for line in lines] == ["0"] * 3 + ["1"] * 3
     scores = [float(line.split(" ||| ")[3]) for line in lines[:3]]
     assert scores == sorted(scores, reverse=True)
@@ -118,7 +120,11 @@ def test_bad_input_is_told_in_one_line(chainrule, mt: Path, pairs: list[Path], s
     assert "is a model of one text given another" in chainrule("score", mt, short).error
     assert "heads of an even width" in chainrule("train", "translation", *both, "-o", out, "--heads", 7).error
     stdin(b"ein hund\n" + b"a " * 600 + b"\n")
-    assert "source 2 has 600 tokens; the model reads at most 511" in chainrule("translate", mt).error
+    refused = chainrule("translate", mt, "--max-tokens", 3)
+    assert "line 2: the source has 600 tokens; the model reads at most 511" in refused.err
+    assert len(refused.out.splitlines()) == 1  # the line before is written
+    stdin(b"ein hund\n")
+    assert "leave out --nbest" in chainrule("translate", mt, "--nbest", 2, "--alignments").error
     stdin(b"x y hund\n")
     assert "does not know 2 tokens of the sources" in chainrule("translate", mt, "--max-tokens", 3).err
     stdin(b"x\n")

@@ -18,7 +18,8 @@ from chainrule.report.tables import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chainrule.conditional import Written
+    from chainrule.conditional import TextPairModel, Written
+    from chainrule.decoding.beam import BeamConfig
     from chainrule.text.block import Block
 
 _AT_ONCE = 1024  # lines, which are sorted by length
@@ -58,6 +59,8 @@ def translate(
     from chainrule.protocol import UNKNOWN
 
     source = reading.corpus(text)
+    if alignments and nbest > 1 and not json:
+        raise SettingError("--alignments goes with one text a line, or with --json; leave out --nbest or say --json")
     if max_tokens is not None and max_tokens < 1:
         raise SettingError(f"max_tokens is {max_tokens}; expected 1 or more")
     config = BeamConfig(
@@ -68,13 +71,9 @@ def translate(
         shown = silent if sys.stdout.isatty() else told
         number = unknown = 0
         for block in source.blocks_as_they_come(shown, "translating"):
-            for place, lines in _lines(block):
-                try:
-                    found = loaded.write(lines, config, alignments=alignments or json, max_tokens=max_tokens)
-                except SettingError as error:
-                    raise SettingError(f"{place}: {error}") from error
+            for first, lines in _lines(block):
                 unknown += sum(int((ids == UNKNOWN).sum()) for ids in loaded.sources(lines))
-                for texts in found:
+                for texts in _written(loaded, block, first, lines, config, alignments or json, max_tokens):
                     _print(number, texts, nbest, alignments=alignments, json=json)
                     number += 1
                 sys.stdout.flush()
@@ -83,11 +82,32 @@ def translate(
         note(f"the model does not know {unknown:,} token{'s' * (unknown != 1)} of the sources; each counts as <unk>")
 
 
-def _lines(block: Block) -> Iterator[tuple[str, list[str]]]:
-    """Some documents at a time, with the place of the first."""
+def _lines(block: Block) -> Iterator[tuple[int, list[str]]]:
+    """Some documents at a time, with the number of the first in the block."""
     documents = block.documents()
     for first in range(0, len(documents), _AT_ONCE):
-        yield f"from {block.place(first + 1)}", documents[first : first + _AT_ONCE]
+        yield first, documents[first : first + _AT_ONCE]
+
+
+def _written(
+    loaded: TextPairModel,
+    block: Block,
+    first: int,
+    lines: list[str],
+    config: BeamConfig,
+    alignments: bool,
+    max_tokens: int | None,
+) -> Iterator[list[Written]]:
+    """The texts of each line; where one cannot be read, those before it, and then a SettingError that names it."""
+    try:
+        yield from loaded.write(lines, config, alignments=alignments, max_tokens=max_tokens)
+    except SettingError:
+        for number, line in enumerate(lines, first + 1):
+            try:
+                [texts] = loaded.write([line], config, alignments=alignments, max_tokens=max_tokens)
+            except SettingError as error:
+                raise SettingError(f"{block.place(number)}: {error}") from error
+            yield texts
 
 
 def _print(number: int, texts: list[Written], nbest: int, *, alignments: bool, json: bool) -> None:
@@ -97,6 +117,8 @@ def _print(number: int, texts: list[Written], nbest: int, *, alignments: bool, j
     if nbest > 1:
         for each in texts:
             print(f"{number} ||| {printable(each.text)} ||| log_prob= {each.log_prob:.4f} ||| {each.score:.4f}")
+        if not texts:  # an empty line has one empty text, so that no list is missing
+            print(f"{number} |||  ||| log_prob= 0.0000 ||| 0.0000")
         return
     line = printable(texts[0].text) if texts else ""
     print(f"{line}\t{_alignment(texts[0]) if texts else ''}" if alignments else line)

@@ -49,8 +49,9 @@ class ConditionalModel:
         for number, source in enumerate(sources, 1):
             check_tokens(as_tokens(source), self.network.source_vocabulary_size)
             if len(source) >= config.max_source:
+                which = f"source {number}" if len(sources) > 1 else "the source"
                 raise SettingError(
-                    f"source {number} has {len(source):,} tokens; the model reads at most {config.max_source - 1:,}: "
+                    f"{which} has {len(source):,} tokens; the model reads at most {config.max_source - 1:,}: "
                     "cut it, or train with a longer --max-source"
                 )
         if alignments and config.attention == "none":

@@ -49,8 +49,8 @@ def parallel(source: Corpus, target: Corpus, progress: Progress = silent) -> Pai
         if first is None or second is None:
             short, long = names if first is None else names[::-1]
             raise TextError(
-                f"{short}: ends after line {number - 1:,}, but {long} goes on; expected a target line for each source "
-                "line: look for a line that is missing or was broken in two"
+                f"{short}: ends after line {number - 1:,}, but {long} goes on; expected as many lines in "
+                "both: look for a line that is missing or was broken in two"
             )
         pairs.add(first, second)
     return _checked(pairs, " and ".join(names), {"data": {**source.record["data"], **target.record["data"]}})
