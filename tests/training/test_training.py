@@ -20,6 +20,7 @@ from training_runs import QUICK, RECURRENT, TRANSFORMER, VOCABULARY, numbers, te
 
 from chainrule.errors import EstimationError, SettingError, TextError
 from chainrule.neural.building import build
+from chainrule.neural.config import FeedforwardConfig
 from chainrule.neural.language_model import NeuralModel
 from chainrule.training import machine, next_token
 from chainrule.training.config import TrainingConfig
@@ -162,6 +163,11 @@ def test_a_text_shorter_than_a_context_is_an_error() -> None:
     with pytest.raises(TextError, match="the text has 7 tokens, fewer than the 8 that are seen at once"):
         trained(TRANSFORMER, stream=text(7))
     trained(TRANSFORMER, stream=text(8))
+
+
+def test_a_window_longer_than_the_text_is_an_error() -> None:
+    with pytest.raises(TextError, match="the text has 400 tokens, fewer than a window of 401"):
+        trained(FeedforwardConfig(window=401, context=6))
 
 
 def test_an_empty_text_to_validate_on_is_an_error() -> None:

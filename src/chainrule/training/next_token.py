@@ -48,6 +48,12 @@ def next_token(
     if validation is not None and not validation.stream.size:
         raise TextError("the text to validate on is empty; give another, or leave it out")
     check_long_enough(stream, config.context)
+    window = getattr(config, "window", None)
+    if window is not None and window > stream.size:
+        raise TextError(
+            f"the text has {stream.size:,} tokens, fewer than a window of {window:,}; give more text, or a shorter "
+            "--window"
+        )
     recipe = recipe_for(config, training)
 
     def made() -> Network:
