@@ -8,18 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 import torch
 
-from chainrule.errors import TextError
-from chainrule.neural.building import build
-from chainrule.neural.config import settings_of as network_settings
 from chainrule.neural.config.two_sided import Masking, TwoSidedConfig
 from chainrule.neural.encoders.directions import Apart
-from chainrule.neural.network import Network
 from chainrule.protocol import BEGIN, END
-from chainrule.training.batches import Windows, blocks, check_long_enough
-from chainrule.training.beginning import begin_with, found_of
-from chainrule.training.next_token import counts_of, digest_of, flops_per_token
-from chainrule.training.objective import Problem
-from chainrule.training.recipe import recipe_for, settled
+from chainrule.training.batches import Windows, blocks
+from chainrule.training.stream_problem import flops_per_token, of_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,8 +22,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.network import Network
     from chainrule.training.config import Run
-    from chainrule.training.objective import Task
+    from chainrule.training.objective import Problem, Task
 
 _SPAN_END, _LONGEST_SPAN = 0.2, 10  # words: lengths are geometric, as in Joshi 2020
 _MEAN_SPAN = (1 - (1 - _SPAN_END) ** _LONGEST_SPAN) / _SPAN_END
@@ -50,41 +44,14 @@ def two_sided(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, run: Run
 ) -> Problem[Network]:
     """A network that is to see both sides of a token. Raises TextError, SettingError."""
-    training, validation = settled(run.training), run.validation
-    if validation is not None and not validation.stream.size:
-        raise TextError("the text to validate on is empty; give another, or leave it out")
-    check_long_enough(stream, config.context)
-    recipe = recipe_for(config, training)
     begins = np.ones(vocabulary_size, np.bool_) if run.begins_word is None else run.begins_word
-    kept = None if validation is None else validation.stream
-
-    def made() -> Network:
-        counts = torch.from_numpy(counts_of(stream, vocabulary_size)) if config.output != "full" else None
-        network = build(config, vocabulary_size, counts)
-        if run.beginning is not None:
-            begin_with(network, run.beginning)
-        if run.start is not None:
-            network.load_state_dict(run.start.state_dict())
-        return network
-
-    return Problem(
-        training=training,
-        recipe=recipe,
-        network=network_settings(config),
-        text={
-            **run.origin,
-            "tokens": stream.size,
-            "ids": digest_of(stream),
-            "validation_tokens": None if kept is None else kept.size,
-            "validation": None if kept is None else digest_of(kept),
-            "vocabulary": vocabulary_size,
-        },
-        build=made,
-        matrices=Network.matrices,
-        objective=lambda network, task: BothSides(network, task, stream, kept, begins),
-        step=f"{recipe.batch} rows of {config.context} tokens",
-        smaller="--batch, --context or --width",
-        note=None if run.beginning is None else found_of(run.beginning, vocabulary_size),
+    kept = None if run.validation is None else run.validation.stream
+    return of_stream(
+        stream,
+        vocabulary_size,
+        config,
+        run,
+        lambda network, task: BothSides(network, task, stream, kept, begins),
     )
 
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 
-from chainrule.errors import SettingError, TextError
-from chainrule.neural.building import build
-from chainrule.neural.config import RecurrentConfig, TransformerConfig
-from chainrule.neural.config import settings_of as network_settings
-from chainrule.neural.network import Network
+from chainrule.errors import SettingError
+from chainrule.neural.config import RecurrentConfig
 from chainrule.neural.states import detach
-from chainrule.training.batches import Lanes, Windows, check_long_enough
-from chainrule.training.beginning import begin_with, found_of
+from chainrule.training.batches import Lanes, Windows
 from chainrule.training.forcing import own_guesses
-from chainrule.training.objective import Problem
-from chainrule.training.recipe import recipe_for, settled
 from chainrule.training.states import in_float32, joined, leaves, parted, with_rows_of
+from chainrule.training.stream_problem import flops_per_token, of_stream
 from chainrule.training.validation import validation_loss
 
 if TYPE_CHECKING:
@@ -30,11 +24,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.network import Network
     from chainrule.training.config import Run
-    from chainrule.training.objective import Task
+    from chainrule.training.objective import Problem, Task
     from chainrule.training.validation import Validation
 
-_COUNTED_AT_ONCE = 1 << 22  # tokens
 _ANEW = 1 / 64  # the chance of a row to begin anew at a step
 
 
@@ -42,47 +36,14 @@ def next_token(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, run: Run
 ) -> Problem[Network]:
     """A language model that is to be trained on a stream. Raises TextError, SettingError."""
-    training, validation = settled(run.training), run.validation
-    if training.forcing != "teacher" and not isinstance(config, RecurrentConfig):
-        raise SettingError(f"forcing is {training.forcing}, which is for recurrent networks; choose teacher")
-    if validation is not None and not validation.stream.size:
-        raise TextError("the text to validate on is empty; give another, or leave it out")
-    check_long_enough(stream, config.context)
-    window = getattr(config, "window", None)
-    if window is not None and window > stream.size:
-        raise TextError(
-            f"the text has {stream.size:,} tokens, fewer than a window of {window:,}; give more text, or a shorter "
-            "--window"
-        )
-    recipe = recipe_for(config, training)
-
-    def made() -> Network:
-        counts = torch.from_numpy(counts_of(stream, vocabulary_size)) if config.output != "full" else None
-        network = build(config, vocabulary_size, counts)
-        if run.beginning is not None:
-            begin_with(network, run.beginning)
-        if run.start is not None:
-            network.load_state_dict(run.start.state_dict())
-        return network
-
-    return Problem(
-        training=training,
-        recipe=recipe,
-        network=network_settings(config),
-        text={
-            **run.origin,
-            "tokens": stream.size,
-            "ids": digest_of(stream),
-            "validation_tokens": None if validation is None else validation.stream.size,
-            "validation": None if validation is None else digest_of(validation.stream),
-            "vocabulary": vocabulary_size,
-        },
-        build=made,
-        matrices=Network.matrices,
-        objective=lambda network, task: NextToken(network, task, stream, validation),
-        step=f"{recipe.batch} rows of {config.context} tokens",
-        smaller="--batch, --context or --width",
-        note=None if run.beginning is None else found_of(run.beginning, vocabulary_size),
+    if run.training.forcing != "teacher" and not isinstance(config, RecurrentConfig):
+        raise SettingError(f"forcing is {run.training.forcing}, which is for recurrent networks; choose teacher")
+    return of_stream(
+        stream,
+        vocabulary_size,
+        config,
+        run,
+        lambda network, task: NextToken(network, task, stream, run.validation),
     )
 
 
@@ -172,31 +133,3 @@ class NextToken:
             "tokens": self.validation.stream.size,
             "bytes": self.validation.bytes,
         }
-
-
-def flops_per_token(network: Network) -> float:
-    """Of one step, forward and back: six for each weight that multiplies, and those of attention."""
-    weights = sum(parameter.numel() for parameter in network.parameters() if parameter.dim() >= 2)
-    config = network.config
-    if config.output == "full" and not config.tied:
-        weights -= network.embedding.weight.numel()  # looked up, not multiplied
-    attention = 0.0
-    if isinstance(config, TransformerConfig):
-        attention = 6.0 * config.layers * config.width * min(config.context, 2 * (config.window or config.context))
-    return 6.0 * weights + attention
-
-
-def digest_of(stream: Int32[ndarray, " tokens"]) -> str:
-    """What tells one stream of ids from another."""
-    digest = hashlib.sha256()
-    for start in range(0, stream.size, _COUNTED_AT_ONCE):
-        digest.update(np.ascontiguousarray(stream[start : start + _COUNTED_AT_ONCE], np.int32).data)
-    return digest.hexdigest()[:16]
-
-
-def counts_of(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> ndarray:
-    """How often each token is in a stream."""
-    counts = np.zeros(vocabulary_size, np.int64)
-    for start in range(0, stream.size, _COUNTED_AT_ONCE):
-        counts += np.bincount(stream[start : start + _COUNTED_AT_ONCE], minlength=vocabulary_size)
-    return counts
