@@ -78,8 +78,8 @@ class TextPairModel:
         return Model(FAMILY, self.model.given(self.sources([source])), self.target, self.record)
 
     def sources(self, texts: Sequence[str]) -> list[Int32[ndarray, " tokens"]]:
-        """The ids of source texts. Raises MarkerError."""
-        return documents_of(self.source.encode_texts(texts).ids)
+        """The ids of source texts; one of white space alone has none. Raises MarkerError."""
+        return documents_of(self.source.encode_texts([text if text.strip() else "" for text in texts]).ids)
 
     def write(
         self,

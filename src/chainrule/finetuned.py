@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from chainrule.neural.classifier import Classifier, Units
 
 
+_LABELS_SHOWN = 20
+
+
 class Predicted(NamedTuple):
     """Of a text: its units as they are normalised, and the log-probability of each label of each of them."""
 
@@ -101,9 +104,9 @@ def check_labels(examples: Sequence[Labelled], known: Sequence[str]) -> None:
     for example in examples:
         unseen = next((label for label in example.labels if label not in known), None)
         if unseen is not None:
+            shown = ", ".join(map(repr, known[:_LABELS_SHOWN])) + ", ..." * (len(known) > _LABELS_SHOWN)
             raise TextError(
-                f"{example.place}: the label {unseen!r} was not seen in training; known are "
-                f"{', '.join(map(repr, known))}"
+                f"{example.place}: the label {unseen!r} was not seen in training; the {len(known):,} known are {shown}"
             )
 
 

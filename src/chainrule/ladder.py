@@ -44,7 +44,6 @@ NAMES = {1: "unigram", 2: "bigram", 3: "trigram"}
 WIDTH, CONTEXT = 128, 64
 LARGE_VOCABULARY = 5000  # tokens, from which on a softmax over all of them would take most of the time
 LEAST_WEIGHT = 0.01  # with which a model stays in the mixture
-SHORT_WARM_UP = 20  # steps, where there are a hundred in all
 SAMPLES, SAMPLE_TOKENS, SEED = 3, 30, 1
 
 
@@ -139,7 +138,7 @@ def _rungs(
         yield rung
     if networks is None or best is None:
         return
-    training = TrainingConfig(minutes=networks.minutes, warm_up=SHORT_WARM_UP if networks.minutes < 1 else None)
+    training = TrainingConfig(minutes=networks.minutes)
     validation = validated_on(networks.validation, learner, training, lambda: speller, progress)
     mixed = [best]
     for name, network in networks_for(learner.vocabulary_size):

@@ -72,6 +72,16 @@ def test_words_are_a_line_each(chainrule, stdin, network: Path, tmp_path: Path) 
     assert lines[-1] == ""
 
 
+def test_labels_there_once_and_texts_too_few_to_validate_on_are_told(chainrule, network: Path, tmp_path: Path) -> None:
+    labelled = tmp_path / "few.tsv"
+    labelled.write_text("the dog barks\tanimal\nthe soup boils\tfood\nthe dog boils\tfood\n")
+    result = chainrule("finetune", network, "--data", labelled, "-o", tmp_path / "out", *QUICK)
+    assert result.status == 0, result.err
+    assert "note: of 2 labels, 1 are there once only, such as 'animal'" in result.err
+    assert "validation" not in result.err
+    assert "too few to keep one to choose the epoch by" in result.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [

@@ -98,7 +98,8 @@ def test_gaps_that_cannot_be_filled_are_told(chainrule, corpus: Path, model: Pat
 def test_a_network_goes_on_with_other_text(chainrule, corpus: Path, heldout: Path, model: Path, tmp_path: Path) -> None:
     lm, adapted = tmp_path / "lm", tmp_path / "adapted"
     assert chainrule("train", "bag", corpus, "-o", lm, *QUICK).status == 0
-    steps = ("--steps", 2, "--batch", 4, "--learning-rate", "1e-9", "--valid-share", 0, "--compile", "no")
+    rates = ("--learning-rate", "1e-9", "--matrix-learning-rate", "1e-9")
+    steps = ("--steps", 2, "--batch", 4, *rates, "--valid-share", 0, "--compile", "no")
     result = chainrule("adapt", lm, heldout, "-o", adapted, *steps, "--json")
     assert result.status == 0, result.err
     assert result.json["start"] == str(lm)

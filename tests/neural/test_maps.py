@@ -7,14 +7,16 @@ import math
 import numpy as np
 import pytest
 import torch
-from random_networks import MODERN, PAIRS, random_model, random_pair, small
+from random_networks import MODERN, PAIRS, random_model, random_network, random_pair, small
 
 from chainrule.errors import SettingError
 from chainrule.neural.attention import attend, causal_sight
-from chainrule.neural.config import RecurrentConfig, gpt2
+from chainrule.neural.config import MaskedConfig, RecurrentConfig, gpt2
 from chainrule.neural.maps import maps_of_pair, maps_of_text
 from chainrule.neural.positions import ALiBi
 from chainrule.neural.scores import weights_of
+from chainrule.neural.two_sided_model import TwoSidedModel
+from chainrule.protocol import END
 
 TOKENS = np.array([5, 9, 3, 17], np.int32)
 
@@ -43,7 +45,8 @@ def test_what_is_looked_at_is_the_softmax_and_makes_the_result(window, key_heads
 
 @pytest.mark.parametrize("config", [MODERN, small(gpt2())], ids=["modern", "gpt2"])
 def test_maps_of_a_text_are_causal(config) -> None:
-    maps = maps_of_text(random_model(config), TOKENS)
+    read, maps = maps_of_text(random_model(config), TOKENS)
+    assert read.tolist() == [END, *TOKENS.tolist()]
     assert [(each.sides, each.layer) for each in maps] == [("text", 1), ("text", 2)]
     for each in maps:
         assert each.weights.shape == (4, 5, 5)
@@ -51,12 +54,23 @@ def test_maps_of_a_text_are_causal(config) -> None:
         assert (np.triu(each.weights, 1) == 0).all()
 
 
+@pytest.mark.parametrize(("memory", "ends"), [("document", []), ("stream", [END])])
+def test_maps_of_a_masked_network_see_both_sides(memory, ends: list[int]) -> None:
+    network = random_network(MaskedConfig(layers=2, width=16, heads=2, context=12, memory=memory))
+    read, maps = maps_of_text(TwoSidedModel(network), TOKENS)
+    assert read.tolist() == [END, *TOKENS.tolist(), *ends]
+    for each in maps:
+        assert each.weights.shape == (2, len(read), len(read))
+        np.testing.assert_allclose(each.weights.sum(-1), 1, atol=1e-5)
+        assert (each.weights > 0).all()
+
+
 @pytest.mark.parametrize("name", ["dot", "general", "additive", "content"])
 @torch.no_grad()
 def test_self_attention_by_another_score_is_its_formula(name: str) -> None:
     """The softmax of what tests/neural/test_scores.py holds to the formulas, over what is before."""
     model = random_model(small(MODERN, score=name, layers=1, positions="none", query_key_norm=False))
-    [found] = maps_of_text(model, TOKENS)
+    _, [found] = maps_of_text(model, TOKENS)
     block = model.network.encoder.blocks[0]
     x = block.norms[0](model.network.embedding(torch.tensor([[2, *TOKENS.tolist()]])))
     query, key, _ = block.attention.query_key_value(x).unflatten(-1, (3, 4, 4)).transpose(1, 3).unbind(2)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("name", "unit", "content", "expected"),
     [
-        ("a.tsv", "text", "a text\tnews\n\na\ttab\tx y\n", [("a text", ("news",)), ("a\ttab", ("x y",))]),
+        ("a.tsv", "text", "a text\tnews\n\na line\tx y\n", [("a text", ("news",)), ("a line", ("x y",))]),
         ("a.jsonl", "text", '{"text": "a text", "label": "news"}\n', [("a text", ("news",))]),
         ("a.tsv", "word", "a\tDET\ntext\tNOUN\n\n\nYes\tX", [("a text", ("DET", "NOUN")), ("Yes", ("X",))]),
         ("a.jsonl", "word", '{"words": ["a", "b"], "labels": ["X", "Y"]}\n', [("a b", ("X", "Y"))]),
@@ -37,6 +37,7 @@ def test_texts_and_words_are_read(
         ("a.tsv", "text", "", "there is no labelled text in it"),
         ("a.tsv", "text", "news: a text\n", "line 1: found 'news: a text'; expected a text, a tab and its label"),
         ("a.tsv", "text", "x\ty\na text\t \n", "line 2: found 'a text"),
+        ("a.tsv", "text", "7\tx\ty\n", "line 1: found '7\\tx\\ty'; expected a text, a tab and its label"),
         ("a.tsv", "word", "x\tA\ny\n", "line 2: found 'y'; expected a word, a tab"),
         ("a.tsv", "word", "x y\tA\n", "line 1: found the word 'x y'"),
         ("a.tsv", "word", "x\t\n", "line 1: found the label ''"),

@@ -285,7 +285,7 @@ def test_tensorboard_that_is_not_installed_is_an_error(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     ("settings", "flags"),
     [
-        ({"optimiser": "adamw"}, "a lower --learning-rate, a longer --warm-up (now 100), or --clip 0.5"),
+        ({"optimiser": "adamw"}, "a lower --learning-rate, a longer --warm-up (now 2), or --clip 0.5"),
         ({"optimiser": "sgd", "clip": 0.2}, "a lower --learning-rate, a longer --warm-up (now 0), or --clip 0.1"),
         ({"optimiser": "muon", "clip": 0.0}, "--learning-rate and --matrix-learning-rate, a longer --warm-up"),
     ],

@@ -35,7 +35,8 @@ def attend(
     """Show where a network looks: maps of all its layers and heads.
 
     Each row of a map is a token that looks, each column one that is looked at;
-    </s> stands before a text, and behind a source. The page needs no other
+    </s> stands before a text, and behind one that is read from both sides. The
+    page needs no other
     file, no script and no network.
     """
     from chainrule.files import check_writable, replaced
@@ -89,9 +90,9 @@ def _of_text(path: Path, text: str, told: Progress) -> tuple[str, list[Attention
     from chainrule.neural.maps import maps_of_text
 
     model = opened(path, None, None, told)
-    ids = model.tokenizer.encode_texts([text]).ids[:-1]
-    tokens = ["</s>", *map(model.tokenizer.vocabulary.token, ids.tolist())]
-    return text, _titled(maps_of_text(model.language_model, ids), {"text": (tokens, tokens)})
+    read, maps = maps_of_text(model.scorer, model.tokenizer.encode_texts([text]).ids[:-1])
+    tokens = [model.tokenizer.vocabulary.token(token) for token in read.tolist()]
+    return text, _titled(maps, {"text": (tokens, tokens)})
 
 
 def _titled(maps: list[Weights], sides: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> list[AttentionMap]:

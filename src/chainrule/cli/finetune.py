@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -10,13 +11,15 @@ from cyclopts import Parameter
 from chainrule.cli.arguments import Json, ModelMarkerRule, Output, Overwrite
 from chainrule.cli.embed import NetworkPath
 from chainrule.cli.models import check_model_target, opened
-from chainrule.cli.screen import print_json, progress
+from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.train_neural import flags_of, given_of
 from chainrule.training.finetuning_config import FineTuningConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from chainrule.evaluation.classification import Classification
-    from chainrule.text.labelled import LabelledUnit
+    from chainrule.text.labelled import Labelled, LabelledUnit
 
     class FineTuningFlags:
         """All fields may be left out."""
@@ -61,22 +64,32 @@ def finetune(
     examples = read_labelled(data, unit)
     tests = None if test is None else read_labelled(test, unit)
     check_labels(tests or [], classes_of(examples))
+    _note_single_labels(examples)
     with progress() as told:
         classifier = finetuned(opened(model, None, markers, told), examples, unit, config, told=_tell, progress=told)
         found = None if tests is None else assessed(classifier, tests)
         if found is not None:
             classifier.record["test"] = found.as_json()
         classifier.save(output, overwrite=overwrite, progress=told)
-    if json:
-        print_json({**classifier.record, "model": str(output)})
-        return
     record = classifier.record
+    if not record["validation_examples"]:
+        note("the texts are too few to keep one to choose the epoch by: the last one was taken")
+    if json:
+        print_json({**record, "model": str(output)})
+        return
     print(
         f"{output}: classifier of {record['examples']:,} examples, best after epoch {record['best_epoch']} of "
         f"{record['epochs']}, in {record['training_seconds']:.1f} s"
     )
     if found is not None:
         print(described(found))
+
+
+def _note_single_labels(examples: Sequence[Labelled]) -> None:
+    times = Counter(label for example in examples for label in example.labels)
+    single = [label for label, number in times.items() if number == 1]
+    if single:
+        note(f"of {len(times):,} labels, {len(single):,} are there once only, such as {single[0]!r}")
 
 
 def _tell(line: str) -> None:

@@ -146,21 +146,32 @@ class VectorOptions:
 LEARNT = VectorOptions()
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How a network of any family is trained, and on what."""
+
+    valid: ValidationFile = None
+    resume: Resume = False
+    training: TrainingFlags = AS_RECOMMENDED
+    markers: MarkerRule = "error"
+    reading: TextOptions = AS_USUAL
+    mixing: MixOptions = NOT_MIXED
+    overwrite: Overwrite = False
+    json: Json = False
+
+
+AS_SAID = RunOptions()
+
+
 def transformer(
     *texts: Annotated[TextFiles, Parameter(required=False)],
     output: Output,
     preset: Preset = "modern",
-    valid: ValidationFile = None,
-    resume: Resume = False,
-    beginning: VectorOptions = LEARNT,
-    training: TrainingFlags = AS_RECOMMENDED,
     network: TransformerFlags = PRESET_ALONE,
+    beginning: VectorOptions = LEARNT,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
-    markers: MarkerRule = "error",
-    reading: TextOptions = AS_USUAL,
-    mixing: MixOptions = NOT_MIXED,
-    overwrite: Overwrite = False,
-    json: Json = False,
+    run: RunOptions = AS_SAID,
 ) -> None:
     """A Transformer: a network that looks back by attention.
 
@@ -170,22 +181,7 @@ def transformer(
     Checkpoints and log.jsonl are kept in the folder while it is trained;
     Ctrl-C keeps all, and --resume goes on, also after the process was killed.
     """
-    config = preset_named(preset, **given_of(network))
-    _train(
-        texts,
-        config,
-        output,
-        valid,
-        tokenizer,
-        markers,
-        reading,
-        mixing,
-        given_of(training),
-        resume,
-        beginning,
-        overwrite,
-        json=json,
-    )
+    _train(texts, preset_named(preset, **given_of(network)), output, run, tokenizer, beginning)
 
 
 def _verb(config: type[NetworkConfig]) -> Callable[..., None]:
@@ -196,33 +192,12 @@ def _verb(config: type[NetworkConfig]) -> Callable[..., None]:
     def train_family(
         *texts: Annotated[TextFiles, Parameter(required=False)],
         output: Output,
-        valid: ValidationFile = None,
-        resume: Resume = False,
-        beginning: VectorOptions = LEARNT,
-        training: TrainingFlags = AS_RECOMMENDED,
         network: Any = by_default,
+        beginning: VectorOptions = LEARNT,
         tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
-        markers: MarkerRule = "error",
-        reading: TextOptions = AS_USUAL,
-        mixing: MixOptions = NOT_MIXED,
-        overwrite: Overwrite = False,
-        json: Json = False,
+        run: RunOptions = AS_SAID,
     ) -> None:
-        _train(
-            texts,
-            config(**given_of(network)),
-            output,
-            valid,
-            tokenizer,
-            markers,
-            reading,
-            mixing,
-            given_of(training),
-            resume,
-            beginning,
-            overwrite,
-            json=json,
-        )
+        _train(texts, config(**given_of(network)), output, run, tokenizer, beginning)
 
     train_family.__annotations__["network"] = flags
     train_family.__doc__ = f"{getdoc(config)}\n\n{_KEPT}"
@@ -240,14 +215,7 @@ def adapt(
     /,
     *texts: Annotated[TextFiles, Parameter(required=False)],
     output: Output,
-    valid: ValidationFile = None,
-    resume: Resume = False,
-    training: TrainingFlags = AS_RECOMMENDED,
-    markers: MarkerRule = "error",
-    reading: TextOptions = AS_USUAL,
-    mixing: MixOptions = NOT_MIXED,
-    overwrite: Overwrite = False,
-    json: Json = False,
+    run: RunOptions = AS_SAID,
 ) -> None:
     """Go on with the training of a network, on other text.
 
@@ -257,32 +225,18 @@ def adapt(
     Checkpoints and log.jsonl are kept in the folder while it is trained;
     Ctrl-C keeps all, and --resume goes on, also after the process was killed.
     """
+    from chainrule.conditional import FAMILY
     from chainrule.configuration import read_config
     from chainrule.families import FAMILIES
     from chainrule.neural.settings import config_from_json
 
     entry = read_config(model)
+    if entry.family == FAMILY:
+        raise SettingError(f"{model}: a model of pairs cannot be trained on with plain text; expected one of one text")
     if entry.family not in (*NETWORKS, *TWO_SIDED):
         raise SettingError(f"{model}: a model of family {entry.family!r} cannot be trained on; expected a network")
     config = config_from_json(FAMILIES[entry.family].config, entry.settings.get("network"))
-    own = TokenizerOptions(tokenizer=str(model))
-    given = given_of(training)
-    _train(
-        texts,
-        config,
-        output,
-        valid,
-        own,
-        markers,
-        reading,
-        mixing,
-        given,
-        resume,
-        LEARNT,
-        overwrite,
-        json=json,
-        start=model,
-    )
+    _train(texts, config, output, run, TokenizerOptions(tokenizer=str(model)), LEARNT, start=model)
 
 
 def given_of(flags: Any) -> dict[str, Any]:
@@ -295,32 +249,25 @@ def _train(
     texts: tuple[str, ...],
     config: NetworkConfig,
     output: Path,
-    valid: str | None,
+    run: RunOptions,
     tokenizer: TokenizerOptions,
-    markers: Any,
-    reading: TextOptions,
-    mixing: MixOptions,
-    training: dict[str, Any],
-    resume: bool,
     beginning: VectorOptions,
-    overwrite: bool,
     *,
-    json: bool,
     start: Path | None = None,
 ) -> None:
     from chainrule.trained import peak_memory, train
     from chainrule.training.folder import is_first_process, is_unfinished, remove_checkpoints
 
-    check_read_once(*texts, valid)
-    source = mixing.source(texts, reading)
-    if resume and overwrite:
+    check_read_once(*texts, run.valid)
+    source, training = run.mixing.source(texts, run.reading), given_of(run.training)
+    if run.resume and run.overwrite:
         raise SettingError("--resume goes on with a run and --overwrite begins anew; say one of them")
-    goes_on = resume and is_unfinished(output)
-    if resume and not goes_on and is_model(output):
+    goes_on = run.resume and is_unfinished(output)
+    if run.resume and not goes_on and is_model(output):
         _check_same(output, config, training, source, tokenizer.config(), beginning)
-        _say_that_it_has_ended(output, json=json)
+        _say_that_it_has_ended(output, json=run.json)
         return
-    replaces = overwrite or goes_on  # a run that goes on was begun with leave to replace what is there
+    replaces = run.overwrite or goes_on  # a run that goes on was begun with leave to replace what is there
     check_model_target(output, overwrite=replaces)
     began = time.perf_counter()
     with progress() as told:
@@ -329,12 +276,12 @@ def _train(
             source,
             config,
             tokenizer=tokenizer.config(),
-            markers=markers,
+            markers=run.markers,
             training=TrainingConfig(**training),
-            validation=None if valid is None else reading.corpus(valid),
+            validation=None if run.valid is None else run.reading.corpus(run.valid),
             folder=output,
-            resume=resume,
-            overwrite=overwrite,
+            resume=run.resume,
+            overwrite=run.overwrite,
             told=screen,
             progress=told,
             vectors=beginning.vectors,
@@ -355,7 +302,7 @@ def _train(
         "total_seconds": time.perf_counter() - began,
         "peak_memory_bytes": peak_memory(),
     }
-    if json:
+    if run.json:
         print_json({**model.record, **summary})
     else:
         _print_summary(model.record, summary)

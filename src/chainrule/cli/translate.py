@@ -52,7 +52,8 @@ def translate(
     """Texts from texts, by a model of one given the other.
 
     One line for each line that is read, in its order; an empty one gives an
-    empty one. With --json, each text with its tokens, scores and attention.
+    empty one. With --json, each text with its tokens, scores and attention,
+    which looks at the source's tokens and, last, at its end.
     """
     from chainrule.conditional import load_pairs
     from chainrule.decoding.beam import BeamConfig

@@ -5,24 +5,25 @@ They come from the layers themselves while these read the text.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import numpy as np
 import torch
 
 from chainrule.errors import SettingError
 from chainrule.neural.encoders.transformer import Transformer
+from chainrule.neural.framing import framed
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.source import Looked
+from chainrule.neural.two_sided_model import TwoSidedModel
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Int32
+    from jaxtyping import Float32, Int32, Int64
     from numpy import ndarray
     from torch import Tensor
 
     from chainrule.neural.conditional_model import ConditionalModel
-    from chainrule.protocol import LanguageModel
+    from chainrule.protocol import Scorer
 
     Tokens = Int32[ndarray, " tokens"]
 
@@ -38,17 +39,22 @@ class Weights(NamedTuple):
 
 
 @torch.inference_mode()
-def maps_of_text(model: LanguageModel[Any], tokens: Tokens) -> list[Weights]:
-    """Of </s> and the tokens after it, as far as the network looks. Raises SettingError where it has no attention."""
-    encoder = model.network.causal if isinstance(model, NeuralModel) else None
-    if not isinstance(model, NeuralModel) or not isinstance(encoder, Transformer):
+def maps_of_text(model: Scorer, tokens: Tokens) -> tuple[Int64[ndarray, " read"], list[Weights]]:
+    """What the network reads of a text, its </s> too, and where it looks in that.
+
+    Raises SettingError where it has no attention, or the text is longer than it looks.
+    """
+    encoder = model.network.causal if isinstance(model, NeuralModel | TwoSidedModel) else None
+    if not isinstance(model, NeuralModel | TwoSidedModel) or not isinstance(encoder, Transformer):
         raise SettingError("this model has no attention to be shown; expected a Transformer, or a model of pairs")
-    inputs = torch.from_numpy(np.concatenate([[END], tokens]).astype(np.int64))[None].to(model.network.device)
-    if encoder.context is not None and inputs.shape[1] > encoder.context:
+    read = framed(tokens, model.network)
+    if encoder.context is not None and len(read) > encoder.context:
+        most = encoder.context - len(read) + len(tokens)
         raise SettingError(
-            f"the text has {len(tokens):,} tokens, and the network looks at {encoder.context - 1:,} at once; shorten it"
+            f"the text has {len(tokens):,} tokens, and the network looks at {most:,} at once; shorten it"
         )
-    return _numbered("text", encoder.attention_maps(model.network.embedding(inputs)))
+    inputs = torch.from_numpy(read)[None].to(model.network.device)
+    return read, _numbered("text", encoder.attention_maps(model.network.embedding(inputs)))
 
 
 @torch.inference_mode()

@@ -79,7 +79,8 @@ class TwoSidedModel:
 
     @torch.inference_mode()
     def fill(self, sequence: Tokens) -> Float32[ndarray, "masks vocab"]:
-        """log P(token | the rest) for every token at each mask of a sequence, the others staying masks.
+        """log P(token | the rest) for every token at each mask of a sequence, the others staying masks; a gap in a text
+        is not its end.
 
         Raises SettingError where there are several and the directions are apart: these have never seen a mask.
         """
@@ -92,7 +93,7 @@ class TwoSidedModel:
         for log_probs, mask in zip(found, masks.tolist(), strict=True):
             asked = self._seen(inputs, np.array([mask + 1]))
             hidden = self.network(torch.from_numpy(asked.inputs)[None])[0][0, asked.places]
-            log_probs[:] = self.network.output.log_probs(hidden)[0].numpy()
+            log_probs[:] = _without_end(self.network.output.log_probs(hidden)[0].numpy())
         return found
 
     def vectors(self, sequences: Sequence[Tokens], layer: int | None = None) -> list[Float32[ndarray, "tokens D"]]:
@@ -175,6 +176,13 @@ class TwoSidedModel:
         tokens = torch.from_numpy(padded(rows, END)).to(device)
         hidden: Tensor = self.network(tokens, None, padding([len(row) for row in rows], device))[0]
         return hidden
+
+
+def _without_end(log_probs: Float32[ndarray, " vocab"]) -> Float32[ndarray, " vocab"]:
+    """As they are where it is known that the text goes on."""
+    log_probs = log_probs.copy()
+    log_probs[END] = -np.inf
+    return np.asarray(log_probs - np.logaddexp.reduce(log_probs))
 
 
 def _word_ends(text: Tokens, begins: Bool[ndarray, " vocab"] | None) -> Int64[ndarray, " tokens"]:

@@ -74,9 +74,10 @@ def _string(record: dict[str, Any], field: str, place: str) -> str:
 def _tsv_texts(name: str) -> Iterator[Labelled]:
     for place, line in _lines(name):
         if line.strip():
-            text, tab, label = line.rpartition("\t")
-            if not tab or not text.strip() or not label.strip():
+            columns = line.split("\t")
+            if len(columns) != 2 or not all(column.strip() for column in columns):
                 raise TextError(f"{place}: found {line!r}; expected a text, a tab and its label")
+            text, label = columns
             yield Labelled(text, (label,), place)
 
 

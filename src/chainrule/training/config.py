@@ -42,8 +42,8 @@ class TrainingConfig:
     tokens: int | None = setting(None, "end after so many tokens", least=1)
     minutes: float | None = setting(
         None,
-        "end after so many minutes of training alone: after the warm-up, the measured speed fixes the number of steps; "
-        "without any budget, 5",
+        "end after so many minutes of training alone: the speed of the first steps fixes how many there are; without "
+        "any budget, 5",
         least=0,
     )
     batch: int | None = setting(None, "rows in a step, of all processes together; nothing: by the family", least=1)
@@ -60,7 +60,9 @@ class TrainingConfig:
     schedule: Schedule = setting(
         "constant", "after the warm-up: cosine; linear; constant, then linear; plateau: halved when it stands still"
     )
-    warm_up: int | None = setting(None, "steps in which the learning rate rises; nothing: by the optimiser", least=0)
+    warm_up: int | None = setting(
+        None, "steps in which the rate rises; nothing: by the optimiser, at most a fifth", least=0
+    )
     decay_share: float = setting(0.6, "constant: the last share of the steps, which is linear", least=0, below=1.01)
     final_share: float = setting(0.0, "the learning rate at the end, as a share of the highest", least=0, below=1.01)
     beta1: float = setting(0.9, "AdamW: decay of the mean of gradients", least=0, below=1)

@@ -116,13 +116,14 @@ def _trained(
             progress("fine-tuning", (epoch - 1) * per_epoch + number, steps)
             loss += _step(classifier, batch, optimiser)
             schedule.step()
-        found = validation_nats(classifier, kept) if kept else loss / per_epoch
-        is_best = not kept or found < best
-        told(f"epoch {epoch}  loss {loss / per_epoch:.4f}  validation {found:.4f}{' *' * (is_best and bool(kept))}")
-        if not math.isfinite(found) or not math.isfinite(loss):
+        found = validation_nats(classifier, kept) if kept else None
+        is_best = found is None or found < best
+        validation = "" if found is None else f"  validation {found:.4f}{' *' * is_best}"
+        told(f"epoch {epoch}  loss {loss / per_epoch:.4f}{validation}")
+        if not math.isfinite(loss) or not math.isfinite(found or 0.0):
             raise EstimationError(f"the loss is {loss} in epoch {epoch}; try a lower --learning-rate")
         if is_best:
-            best, best_epoch = found, epoch
+            best, best_epoch = math.inf if found is None else found, epoch
             weights = {name: each.detach().clone() for name, each in classifier.state_dict().items()}
         elif epoch - best_epoch >= config.patience:
             break

@@ -280,7 +280,7 @@ class _Running(Generic[N]):
                 "batch": recipe.batch,
                 "learning_rate": recipe.rate,
                 "matrix_learning_rate": recipe.matrix_rate,
-                "warm_up": recipe.warm_up,
+                "warm_up": trainer.warm_up,
                 **self.task.machine.as_json(),
                 "processes": self.processes.number,
                 "torch": torch.__version__,

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from chainrule.training.objective import Objective, Task
 
 
-_SPEED_STEPS, _SPEED_SECONDS = 10, 3.0  # after the warm-up and at least so much, the speed is known
+_SPEED_STEPS, _SPEED_SECONDS, _SPEED_SHARE = 10, 30.0, 0.05  # after which the speed is known
+_SLOW_STEPS = 3  # the first ones, which say nothing of the speed
+_WARM_UP_SHARE = 0.2  # of a short run is warm-up at most, where nothing else is said
 _LOOKED_AT = {"cpu": 1, "cuda": 16}  # steps after which losses are fetched: a GPU should not wait for each
 
 
@@ -116,11 +118,19 @@ class Trainer:
             training.schedule,
             self.step,
             self.steps,
-            warm_up=self.task.recipe.warm_up,
+            warm_up=self.warm_up,
             decay_share=training.decay_share,
             final_share=training.final_share,
         )
         return share * 0.5**self.halved if training.schedule == "plateau" else share
+
+    @property
+    def warm_up(self) -> int:
+        """The steps in which the learning rate rises."""
+        recommended, steps = self.task.recipe.warm_up, self.steps
+        if steps is None or self.task.training.warm_up is not None:
+            return recommended
+        return min(recommended, int(_WARM_UP_SHARE * steps))
 
     def look(self) -> None:
         """At the losses of the steps that have not been looked at. Raises EstimationError where one is no number."""
@@ -139,18 +149,18 @@ class Trainer:
         """What keeps a loss from growing without end, of the flags that this run heeds."""
         rates = "--learning-rate and --matrix-learning-rate" if self.optimisers.has_muon else "--learning-rate"
         clip = min(0.5, self.task.training.clip / 2) or 0.5
-        return f"a lower {rates}, a longer --warm-up (now {self.task.recipe.warm_up}), or --clip {clip:g}"
+        return f"a lower {rates}, a longer --warm-up (now {self.warm_up}), or --clip {clip:g}"
 
     def _fix_steps(self) -> None:
         """Once the speed is known, a budget of minutes is one of steps."""
         minutes = self.task.training.minutes
         assert minutes is not None
-        budget, warm_up = 60 * minutes, self.task.recipe.warm_up
-        if self.step == min(3, warm_up):  # the first steps are slow
+        budget = 60 * minutes
+        if self.step == _SLOW_STEPS:
             self._speed_from = self.step, self.seconds
         since_step, since = self._speed_from
         steps, seconds = self.step - since_step, self.seconds - since
-        is_known = steps >= _SPEED_STEPS and self.step >= warm_up and seconds >= min(_SPEED_SECONDS, 0.05 * budget)
+        is_known = steps >= _SPEED_STEPS and seconds >= min(_SPEED_SECONDS, _SPEED_SHARE * budget)
         is_known = bool(self.task.processes.agreed(is_known or self.seconds >= budget))
         if is_known:
             is_over = self.seconds >= budget or not steps
