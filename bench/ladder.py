@@ -43,14 +43,18 @@ if TYPE_CHECKING:
     Recipe = tuple[NetworkConfig, TrainingConfig]
 
 TOKENS, TUNING_TOKENS, VOCABULARY = 1_000_000, 50_000, 10_000
-# Where the defaults do not fit a million words: they would learn them by heart.
+# Where the defaults do not fit a million words: they would learn them by heart. Tied and averaged, the log-bilinear
+# model is at 4.70 nats on what tunes after 55 s; otherwise its best is 5.01, after 160 s.
 WORDS: dict[str, dict[str, Any]] = {
+    "bilinear": {"embedding_dropout": 0.1},
     "bag": {"embedding_width": 256, "dropout": 0.2},
-    "feedforward": {"window": 4, "embedding_width": 128, "dropout": 0.2},
-    "convolution": {"layers": 4, "dropout": 0.2},
-    "recurrent": {"embedding_width": 256, "input_dropout": 0.2, "dropout": 0.3, "output_dropout": 0.3, "context": 64},
-    "transformer": {"context": 128, "dropout": 0.2},
+    "feedforward": {"window": 4, "width": 512, "embedding_width": 256, "dropout": 0.2},
+    "convolution": {"layers": 4, "width": 256, "dropout": 0.2},
+    "recurrent": {"embedding_width": 256, "input_dropout": 0.1, "dropout": 0.2, "output_dropout": 0.2, "context": 64},
+    "transformer": {"context": 128, "dropout": 0.1},
 }
+AVERAGED = TrainingConfig(ema=0.995)
+RECURRENT_AVERAGED = TrainingConfig(ema=0.99)  # fewer and larger steps
 
 
 @dataclass(frozen=True)
@@ -116,12 +120,12 @@ def character_ladder() -> Ladder:
 def word_ladder() -> Ladder:
     networks: dict[str, Recipe] = {}
     for family, kind in NETWORKS.items():
-        config = kind(**WORDS.get(family, {}))
+        config = kind(tied=True, **WORDS[family])
         if isinstance(config, RecurrentConfig):
-            networks["RNN"] = replace(config, cell="rnn_tanh"), TrainingConfig()
-            networks["LSTM"] = config, TrainingConfig()
+            networks["RNN"] = replace(config, cell="rnn_tanh"), RECURRENT_AVERAGED
+            networks["LSTM"] = config, RECURRENT_AVERAGED
         else:
-            networks[family] = config, TrainingConfig()
+            networks[family] = config, AVERAGED
     mixtures = {f"5-gram + {name}": ["5-gram", name] for name in networks}
     mixtures["mixture of all"] = ["5-gram", *networks]
     return Ladder("5-gram", {"5-gram": NGramConfig(order=5)}, networks, mixtures)

@@ -149,7 +149,7 @@ def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
     base = model("bag")
     learnt = finetune(base, TEXTS, "text", replace(QUICK, epochs=1))
     with pytest.raises(
-        TextError, match=r"line 9: the label 'tool' was not seen in training; known are 'animal', 'food'"
+        TextError, match=r"line 9: the label 'tool' was not seen in training; the 2 known are 'animal', 'food'"
     ):
         assessed(learnt, [Labelled("a saw", ("tool",), "line 9")])
     with pytest.raises(TextError, match="all labels are 'animal'"):

@@ -214,14 +214,21 @@ def set_threads(number: int | None) -> None:
     _threads = number
 
 
-def threads_in_use() -> int:
-    """What was set, or in the environment as CHAINRULE_THREADS, or one for each processor that this process may use."""
+def threads_said() -> int | None:
+    """What was set, or is in the environment as CHAINRULE_THREADS. Raises SettingError where that is no number."""
     said = os.environ.get("CHAINRULE_THREADS", "")
-    if _threads is None and said:
-        if not said.isdecimal() or int(said) < 1:
-            raise SettingError(f"CHAINRULE_THREADS is {said!r}; expected a whole number from 1 on")
-        return int(said)
-    return _threads or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    if _threads is not None or not said:
+        return _threads
+    if not said.isdecimal() or int(said) < 1:
+        raise SettingError(f"CHAINRULE_THREADS is {said!r}; expected a whole number from 1 on")
+    return int(said)
+
+
+def threads_in_use() -> int:
+    """What was said, or one for each processor that this process may use."""
+    if (said := threads_said()) is not None:
+        return said
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_all(

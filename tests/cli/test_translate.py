@@ -72,6 +72,17 @@ def test_a_line_is_written_for_each_line_that_is_read(chainrule, mt: Path, stdin
     assert chainrule("verify", mt).status == 0
 
 
+def test_a_run_that_has_ended_is_gone_on_with_only_as_it_was(chainrule, mt: Path, pairs: list[Path]) -> None:
+    again = ["train", "translation", "--source", pairs[0], "--target", pairs[1], "-o", mt, "--resume", *QUICK]
+    result = chainrule(*again)
+    assert result.status == 0, result.err
+    assert f"the run has ended: 4 steps; {mt} is its model" in result.err
+    assert "with other settings: dropout was 0.1 and is 0.5" in chainrule(*again, "--dropout", 0.5).error
+    assert "with other settings: seed was 0 and is 5" in chainrule(*again, "--seed", 5).error
+    pairs[0].write_text(pairs[0].read_text().replace("hund", "kater"))
+    assert "with other settings: the text is another one. Say --overwrite" in chainrule(*again).error
+
+
 def test_lists_alignments_and_json(chainrule, mt: Path, stdin) -> None:
     stdin(b"zwei hunde\nein mann liest\n")
     lines = chainrule("translate", mt, "--nbest", 3, "--max-tokens", 4).lines

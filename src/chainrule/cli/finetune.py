@@ -10,9 +10,9 @@ from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, Output, Overwrite
 from chainrule.cli.embed import NetworkPath
+from chainrule.cli.flags import flags_of, given_of
 from chainrule.cli.models import check_model_target, opened
 from chainrule.cli.screen import note, print_json, progress
-from chainrule.cli.train_neural import flags_of, given_of
 from chainrule.training.finetuning_config import FineTuningConfig
 
 if TYPE_CHECKING:

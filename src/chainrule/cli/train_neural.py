@@ -6,11 +6,9 @@ The flags are the fields of the configurations, with their help; nothing here im
 from __future__ import annotations
 
 import time
-from dataclasses import MISSING, asdict, dataclass, field, fields, make_dataclass
-from functools import partial
+from dataclasses import dataclass
 from inspect import getdoc
-from json import dumps, loads
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -22,68 +20,27 @@ from chainrule.cli.arguments import (
     Overwrite,
     TextFiles,
     TokenizerOptions,
-    WholeNumber,
     file_or_dash,
 )
 from chainrule.cli.embed import NetworkPath
+from chainrule.cli.ended_run import say_that_it_has_ended, text_differences
+from chainrule.cli.flags import flags_of, given_of
 from chainrule.cli.models import check_model_target, is_model
-from chainrule.cli.screen import note, print_json, progress
+from chainrule.cli.screen import print_json, progress
 from chainrule.cli.texts import AS_USUAL, NOT_MIXED, MixOptions, TextOptions, check_read_once, note_mix, note_repairs
 from chainrule.cli.training_screen import TrainingScreen
 from chainrule.errors import SettingError
 from chainrule.neural.config import NETWORKS, TWO_SIDED, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
-from chainrule.neural.settings import own_first
 from chainrule.training.config import TrainingConfig, beginning_name, differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from _typeshed import DataclassInstance
-
     from chainrule.neural.config import NetworkConfig
-    from chainrule.text.corpus import Source
-    from chainrule.text.tokenizer_config import TokenizerConfig
-
-
-_FLAGS = {"output": "--output-layer"}  # where the name of a field is that of another flag
 _KEPT = """Checkpoints and log.jsonl are kept in the folder while it is trained;
 Ctrl-C keeps all, and --resume goes on, also after the process was killed."""
-
-
-def flags_of(config: type[DataclassInstance]) -> Any:
-    """A class of flags for cyclopts: the fields of a configuration, each with its help, all left out by default."""
-    hints = get_type_hints(config)
-    made = []
-    for each in own_first(config):
-        default = None if each.default is MISSING else each.default
-        kind = hints[each.name]
-        is_several = get_origin(kind) is tuple
-        parameter = Parameter(
-            name=_FLAGS.get(each.name),
-            help=_sentence(each.metadata["help"]),
-            show_default=False if default is None or is_several else partial(_shown, default),
-            consume_multiple=is_several or None,
-            negative=() if is_several else None,
-        )
-        is_whole = int in (kind, *get_args(kind)) and float not in get_args(kind)
-        marks = (parameter, WholeNumber) if is_whole else (parameter,)
-        optional = kind if is_several else kind | None
-        made.append((each.name, Annotated[optional, *marks], field(default=() if is_several else None)))
-    name = config.__name__.removesuffix("Config") + "Flags"
-    made_class = make_dataclass(name, made, frozen=True, kw_only=True)
-    made_class.__module__ = __name__
-    return Parameter(name="*")(made_class)
-
-
-def _sentence(text: str) -> str:
-    """Of a help text; a value that it begins with stays as it is written."""
-    return f"{text if ':' in text.split(' ')[0] else text[0].upper() + text[1:]}."
-
-
-def _shown(default: Any, _: object) -> str:
-    return {True: "yes", False: "no"}[default] if isinstance(default, bool) else str(default)
 
 
 if TYPE_CHECKING:
@@ -239,12 +196,6 @@ def adapt(
     _train(texts, config, output, run, TokenizerOptions(tokenizer=str(model)), LEARNT, start=model)
 
 
-def given_of(flags: Any) -> dict[str, Any]:
-    """What was said of a configuration's fields."""
-    values = {each.name: getattr(flags, each.name) for each in fields(flags)}
-    return {name: value for name, value in values.items() if value not in (None, ())}
-
-
 def _train(
     texts: tuple[str, ...],
     config: NetworkConfig,
@@ -255,6 +206,7 @@ def _train(
     *,
     start: Path | None = None,
 ) -> None:
+    from chainrule.families import family_of
     from chainrule.trained import peak_memory, train
     from chainrule.training.folder import is_first_process, is_unfinished, remove_checkpoints
 
@@ -262,10 +214,14 @@ def _train(
     source, training = run.mixing.source(texts, run.reading), given_of(run.training)
     if run.resume and run.overwrite:
         raise SettingError("--resume goes on with a run and --overwrite begins anew; say one of them")
+
+    def others(before: dict[str, Any]) -> list[str]:
+        vectors = differences({"vectors": before.get("vectors")}, {"vectors": beginning.name})
+        return vectors + text_differences(before, source, tokenizer.config())
+
     goes_on = run.resume and is_unfinished(output)
     if run.resume and not goes_on and is_model(output):
-        _check_same(output, config, training, source, tokenizer.config(), beginning)
-        _say_that_it_has_ended(output, json=run.json)
+        say_that_it_has_ended(output, family_of(config), settings_of(config), training, others, json=run.json)
         return
     replaces = run.overwrite or goes_on  # a run that goes on was begun with leave to replace what is there
     check_model_target(output, overwrite=replaces)
@@ -306,64 +262,6 @@ def _train(
         print_json({**model.record, **summary})
     else:
         _print_summary(model.record, summary)
-
-
-def _check_same(
-    output: Path,
-    config: NetworkConfig,
-    training: dict[str, Any],
-    source: Source,
-    tokenizer: TokenizerConfig,
-    beginning: VectorOptions,
-) -> None:
-    """Raises SettingError where the model in the folder came about otherwise, ModelFormatError where it is none."""
-    from chainrule.configuration import read_config
-    from chainrule.families import family_of
-
-    entry = read_config(output)
-    if entry.family != family_of(config):
-        found = [f"family was {entry.family} and is {family_of(config)}"]
-    else:
-        before = entry.record.get("training", {})
-        found = differences(entry.settings.get("network", {}), settings_of(config))
-        said = {name: value for name, value in training.items() if name != "device"}  # the record has the one in use
-        found += differences({name: before.get(name) for name in said}, said)
-        found += differences({"vectors": entry.record.get("vectors")}, {"vectors": beginning.name})
-        found += _text_differences(entry.record, source, tokenizer)
-    if found:
-        raise SettingError(
-            f"{output}: the run has ended, with other settings: {'; '.join(found)}. Say --overwrite in place of "
-            "--resume to replace its model, or choose another folder"
-        )
-
-
-def _text_differences(before: dict[str, Any], source: Source, tokenizer: TokenizerConfig) -> list[str]:
-    """What a model's text and tokenizer, by its record, differ in from those given, in words."""
-    from chainrule.text.tokenizer_config import TokenizerConfig
-
-    tokenizers = asdict(TokenizerConfig()) | before.get("tokenizer", {}), asdict(tokenizer)
-    was, becomes = (loads(dumps(each)) for each in tokenizers)
-    found = [f"the tokenizer's {each}" for each in differences(was, becomes)]
-    with progress() as told:
-        for _ in source.blocks(told, "comparing the text"):
-            pass
-    now = loads(dumps(source.record))
-    for part in ("reading", "mix"):
-        found += differences(before.get(part, {}), now.get(part, {}))
-    if list(before.get("data", {}).values()) != list(now["data"].values()):
-        found.append("the text is another one")
-    return found
-
-
-def _say_that_it_has_ended(output: Path, *, json: bool) -> None:
-    from chainrule.configuration import read_config
-    from chainrule.training.folder import is_first_process
-
-    entry = read_config(output)
-    if is_first_process():
-        note(f"the run has ended: {entry.record.get('steps', 0):,} steps; {output} is its model")
-        if json:
-            print_json({**entry.record, "model": str(output)})
 
 
 def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import DEFAULT_TOKENIZER, Json, Output, Overwrite, TokenizerOptions, file_or_dash
+from chainrule.cli.ended_run import data_differences, say_that_it_has_ended
+from chainrule.cli.flags import flags_of, given_of
 from chainrule.cli.models import check_model_target, is_model
 from chainrule.cli.screen import note, print_json, progress
-from chainrule.cli.train_neural import AS_RECOMMENDED, Resume, TrainingFlags, flags_of, given_of
+from chainrule.cli.train_neural import AS_RECOMMENDED, Resume, TrainingFlags
 from chainrule.cli.training_screen import TrainingScreen
 from chainrule.errors import SettingError
 from chainrule.neural.config.conditional import ConditionalConfig
@@ -69,6 +71,7 @@ def translation(
     length. Checkpoints and log.jsonl are kept in the folder while it is
     trained; Ctrl-C keeps all, and --resume goes on.
     """
+    from chainrule.conditional import FAMILY
     from chainrule.trained import peak_memory
     from chainrule.trained_pairs import train_pairs
     from chainrule.training.folder import is_first_process, is_unfinished, remove_checkpoints
@@ -76,13 +79,18 @@ def translation(
     if resume and overwrite:
         raise SettingError("--resume goes on with a run and --overwrite begins anew; say one of them")
     goes_on = resume and is_unfinished(output)
+    config, fields, said = ConditionalConfig(**given_of(network)), (source_field, target_field), given_of(training)
     if resume and not goes_on and is_model(output):
-        note(f"the run has ended; {output} is its model")
+
+        def others(before: dict[str, Any]) -> list[str]:
+            with progress() as told:
+                return data_differences(before, _pairs(source, target, pairs, fields, told).record)
+
+        say_that_it_has_ended(output, FAMILY, asdict(config), said, others, json=json)
         return
     replaces = overwrite or goes_on
     check_model_target(output, overwrite=replaces)
     began = time.perf_counter()
-    config, fields = ConditionalConfig(**given_of(network)), (source_field, target_field)
     with progress() as told:
         learnt = _pairs(source, target, pairs, fields, told)
         held = None if not valid else _held(valid, fields, told)
@@ -94,7 +102,7 @@ def translation(
             config,
             tokenizer=by_pairs.config(),
             source_tokenizer=own,
-            training=TrainingConfig(**given_of(training)),
+            training=TrainingConfig(**said),
             validation=held,
             folder=output,
             resume=resume,

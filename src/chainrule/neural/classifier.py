@@ -67,7 +67,7 @@ class Classifier(nn.Module):
         device = self.network.device
         tokens = torch.from_numpy(padded(parts, END)).to(device)
         starts = padding(lengths, device) if self.network.causal.looks_right else None
-        hidden = self._hidden(tokens, starts)
+        hidden = self._hidden(tokens, starts).float()
         flat = np.concatenate([np.pad(each, (0, max(lengths) - len(each)), constant_values=-1) for each in owners])
         chosen = np.flatnonzero(flat >= 0)
         of_tokens = torch.from_numpy(flat[chosen]).to(device)

@@ -27,6 +27,8 @@ Forcing = Literal["teacher", "student", "scheduled"]
 
 DEFAULT_MINUTES = 5.0
 BUDGETS = ("steps", "epochs", "tokens", "minutes")
+PRECISION_HELP = "of matrix products; auto: bfloat16 where this machine gains by it"
+DEVICE_HELP = "auto: a GPU where there is one; or cpu, cuda, cuda:1, mps"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +93,9 @@ class TrainingConfig:
     save_every: int | None = setting(
         None, "steps between checkpoints; nothing: at each validation, and each minute", least=1
     )
-    precision: Precision = setting("auto", "of matrix products; auto: bfloat16 where this machine gains by it")
+    precision: Precision = setting("auto", PRECISION_HELP)
     compile: Compile = setting("auto", "torch.compile; auto: where it pays back within the budget")
-    device: str = setting("auto", "auto: a GPU where there is one; or cpu, cuda, cuda:1, mps")
+    device: str = setting("auto", DEVICE_HELP)
     seed: int = setting(0, "another seed, another model", least=0, below=1 << 63)
     tensorboard: bool = setting(False, "write TensorBoard's files beside log.jsonl")
 

@@ -15,6 +15,7 @@ import torch.nn.functional as F  # noqa: N812
 from chainrule.errors import EstimationError, SettingError
 from chainrule.neural.building import build
 from chainrule.neural.classifier import Classifier, Units, layer_widths
+from chainrule.training.machine import machine_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from chainrule.progress import Progress
     from chainrule.text.labelled import LabelledUnit
     from chainrule.training.finetuning_config import FineTuningConfig
+    from chainrule.training.machine import Machine
 
 _WARM_UP = 0.1  # share of the steps
 
@@ -46,13 +48,14 @@ def finetuned(
     told: Callable[[str], None],
     progress: Progress,
 ) -> tuple[Classifier, dict[str, Any]]:
-    """A classifier in evaluation mode, with its record. The network that is given stays as it was.
+    """A classifier in evaluation mode, on the CPU, with its record. The network that is given stays as it was.
 
-    told: is given a line for each epoch. Raises SettingError where layers cannot be mixed, EstimationError where the
-    loss is no number.
+    told: is given a line for each epoch. Raises SettingError where layers cannot be mixed or there is no such device,
+    EstimationError where the loss is no number.
     """
     began = time.perf_counter()
-    with torch.random.fork_rng(devices=[]):
+    machine = machine_on(config.device, config.precision)
+    with torch.random.fork_rng(devices=[machine.device] if machine.device.type == "cuda" else []):
         torch.manual_seed(config.seed)
         body = build(network.config, network.vocabulary_size) if config.fresh else copy.deepcopy(network)
         body.output.requires_grad_(False)
@@ -64,9 +67,11 @@ def finetuned(
         layers = len(widths) if config.mixed else 0
         classifier = Classifier(body, labels, unit, width=widths[-1], mixed_layers=layers, dropout=config.dropout)
         learnt, kept = _divided(examples, config)
-        record = _trained(classifier, learnt, kept, config, told, progress)
-    return classifier.eval(), {
+        classifier.to(machine.device)
+        record = _trained(classifier, learnt, kept, config, machine, told, progress)
+    return classifier.cpu().eval(), {
         "finetuning": asdict(config),
+        **machine.as_json(),
         **record,
         "examples": len(learnt),
         "validation_examples": len(kept),
@@ -97,6 +102,7 @@ def _trained(
     learnt: Sequence[Example],
     kept: Sequence[Example],
     config: FineTuningConfig,
+    machine: Machine,
     told: Callable[[str], None],
     progress: Progress,
 ) -> dict[str, Any]:
@@ -114,9 +120,10 @@ def _trained(
         loss = 0.0
         for number, batch in enumerate(_batches(learnt, config.batch, [config.seed, epoch])):
             progress("fine-tuning", (epoch - 1) * per_epoch + number, steps)
-            loss += _step(classifier, batch, optimiser)
+            loss += _step(classifier, batch, optimiser, machine)
             schedule.step()
-        found = validation_nats(classifier, kept) if kept else None
+        with machine.precision():
+            found = validation_nats(classifier, kept) if kept else None
         is_best = found is None or found < best
         validation = "" if found is None else f"  validation {found:.4f}{' *' * is_best}"
         told(f"epoch {epoch}  loss {loss / per_epoch:.4f}{validation}")
@@ -132,10 +139,14 @@ def _trained(
     return {"epochs": epoch, "best_epoch": best_epoch, "validation_nats": best if kept else None}
 
 
-def _step(classifier: Classifier, batch: Sequence[Example], optimiser: torch.optim.Optimizer) -> float:
+def _step(
+    classifier: Classifier, batch: Sequence[Example], optimiser: torch.optim.Optimizer, machine: Machine
+) -> float:
     classifier.train()
-    targets = torch.from_numpy(np.concatenate([example.labels for example in batch]))
-    loss = F.cross_entropy(classifier([example.units for example in batch]), targets)
+    targets = torch.from_numpy(np.concatenate([example.labels for example in batch])).to(machine.device)
+    with machine.precision():
+        scores = classifier([example.units for example in batch])
+    loss = F.cross_entropy(scores.float(), targets)
     optimiser.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     torch.nn.utils.clip_grad_norm_(classifier.parameters(), 1.0)

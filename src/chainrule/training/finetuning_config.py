@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from chainrule.errors import SettingError
 from chainrule.neural.settings import check_settings, setting
+from chainrule.training.config import DEVICE_HELP, PRECISION_HELP, Precision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,8 @@ class FineTuningConfig:
     fresh: bool = setting(False, "the network forgets all that it has learnt: training from scratch, to compare with")
     valid_share: float = setting(0.1, "share of the texts that is kept to choose the epoch by", least=0, below=0.51)
     patience: int = setting(3, "epochs without a better one before training ends", least=1)
+    precision: Precision = setting("auto", PRECISION_HELP)
+    device: str = setting("auto", DEVICE_HELP)
     seed: int = setting(0, "another seed, another classifier", least=0, below=1 << 63)
 
     def __post_init__(self) -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from chainrule.errors import SettingError
-from chainrule.jit import threads_in_use
+from chainrule.jit import threads_in_use, threads_said
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from chainrule.training.config import TrainingConfig
+    from chainrule.training.config import Precision, TrainingConfig
 
 _SIDE = {"cpu": 512, "cuda": 4096}  # of the matrices that are multiplied to find the peak
 _COMPILING_SECONDS = {"cpu": 90.0, "cuda": 60.0}  # about what torch.compile takes for one network
@@ -53,18 +53,36 @@ class Machine:
 
 def machine_for(config: TrainingConfig) -> Machine:
     """Raises SettingError where there is no such device, or nothing to compile with."""
-    device = device_named(config.device)
-    if device.type == "cpu":
-        here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # processes that torchrun started on this machine
-        torch.set_num_threads(max(1, threads_in_use() // here))
-    quick = config.precision != "float32" and has_quick_bfloat16(device)
+    machine = machine_on(config.device, config.precision)
+    device = machine.device
     can_compile = device.type == "cuda" or shutil.which("g++") is not None or shutil.which("c++") is not None
     if config.compile == "yes" and not can_compile:
         raise SettingError("compile is yes, but there is no C++ compiler (g++) here; leave it out, or install one")
     seconds = 60 * config.minutes if config.minutes is not None else 0.0
     pays = seconds * _COMPILED_GAIN > _COMPILING_SECONDS.get(device.type, float("inf"))
     compiled = config.compile == "yes" or (config.compile == "auto" and can_compile and pays)
-    return Machine(device, quick or config.precision == "bfloat16", quick, compiled)
+    return replace(machine, compiled=compiled)
+
+
+def machine_on(device_name: str, precision: Precision) -> Machine:
+    """One that compiles nothing. Raises SettingError where there is no such device."""
+    device = device_named(device_name)
+    if device.type == "cpu":
+        _share_processors()
+    quick = precision != "float32" and has_quick_bfloat16(device)
+    return Machine(device, quick or precision == "bfloat16", quick, compiled=False)
+
+
+def _share_processors() -> None:
+    """Threads that are more than the processors wait for one another, and a step takes eight times as long.
+
+    So each process that torchrun started here has its part of them, and OMP_NUM_THREADS is heeded where no number was
+    said to us; torchrun sets that itself.
+    """
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", "0"))
+    if threads_said() is None and not here and "OMP_NUM_THREADS" in os.environ:
+        return
+    torch.set_num_threads(max(1, threads_in_use() // max(1, here)))
 
 
 def device_named(name: str) -> torch.device:
