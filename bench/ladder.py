@@ -48,8 +48,8 @@ TOKENS, TUNING_TOKENS, VOCABULARY = 1_000_000, 50_000, 10_000
 WORDS: dict[str, dict[str, Any]] = {
     "bilinear": {"embedding_dropout": 0.1},
     "bag": {"embedding_width": 256, "dropout": 0.2},
-    "feedforward": {"window": 4, "width": 512, "embedding_width": 256, "dropout": 0.2},
-    "convolution": {"layers": 4, "width": 256, "dropout": 0.2},
+    "feedforward": {"window": 4, "embedding_width": 256, "dropout": 0.3},
+    "convolution": {"layers": 4, "width": 256, "dropout": 0.3},
     "recurrent": {"embedding_width": 256, "input_dropout": 0.1, "dropout": 0.2, "output_dropout": 0.2, "context": 64},
     "transformer": {"context": 128, "dropout": 0.1},
 }
