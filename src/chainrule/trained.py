@@ -25,11 +25,12 @@ from chainrule.model import Model, as_source
 from chainrule.ngram.config import NGramConfig, check_tunable
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.text.learning import Tokenized, limited, prepared
+from chainrule.text.learning import Tokenized, limited, limited_to, prepared
 from chainrule.text.splitters import SEPARATORS
 from chainrule.text.tokenizer import encoded_stream
 from chainrule.text.tokenizer_config import TokenizerConfig
 from chainrule.text.vectors import read_vectors
+from chainrule.text.vocabulary import Vocabulary
 from chainrule.text.words import begins_word
 from chainrule.training.config import Beginning, Run, TrainingConfig
 from chainrule.training.reports import Told, nobody
@@ -245,15 +246,22 @@ def tokenized(
 ) -> Tokenized:
     """A tokenizer, learnt from a source where it has to be, and the source as one stream of ids.
 
+    One that a saved model has learns nothing more; which words of the source it does not know is what a speller is
+    learnt from, as in the training of that model.
+
     expecting, file: as `encoded_stream` has them.
 
     Raises TextError, EstimationError, SettingError, ModelFormatError.
     """
     config = as_config(tokenizer)
-    learner = saved_tokenizer(config, progress) or prepared(config, markers, source, progress)
-    learner = learner.with_markers(markers)
-    stream = encoded_stream(learner, source, progress, grow=config.learns_words, expecting=expecting, file=file)
-    return limited(learner, stream, config)
+    saved = saved_tokenizer(config, progress)
+    learner = (saved or prepared(config, markers, source, progress)).with_markers(markers)
+    has_words = TokenizerConfig(kind=learner.name).learns_words if saved else config.learns_words
+    known = learner.vocabulary.tokens()[END + 1 :]
+    if saved and has_words:
+        learner = learner.with_vocabulary(Vocabulary(known))  # a copy, which may grow
+    stream = encoded_stream(learner, source, progress, grow=has_words, expecting=expecting, file=file)
+    return limited_to(known, learner, stream) if saved and has_words else limited(learner, stream, config)
 
 
 def peak_memory() -> int | None:

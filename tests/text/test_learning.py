@@ -138,3 +138,23 @@ def test_the_tokenizer_of_a_model_normalises_in_its_own_way(tmp_path: Path) -> N
     reused, stream, _ = tokenized(Lines(["B c A"]), TokenizerConfig(kind=tmp_path / "lm"))
     assert stream.tolist() == [4, UNKNOWN, 3, END]
     assert reused.normaliser.steps == ("lower",)
+
+
+@pytest.mark.parametrize("kind", ["whitespace", "character"])
+def test_a_saved_tokenizer_leaves_out_the_same_words_as_when_it_was_learnt(kind: str, tmp_path: Path) -> None:
+    """So that all models of one vocabulary and text spell alike, and their bits per byte can be compared."""
+    text = ["b b b a a c", "rare words a b", "other rares c c b"]
+    first = chainrule.train(Lines(text), tokenizer=TokenizerConfig(kind=kind, vocabulary_size=6))
+    first.save(tmp_path / "lm")
+    for config in (chainrule.NGramConfig(order=1), chainrule.UniformConfig()):
+        second = chainrule.train(Lines(text), config, tokenizer=str(tmp_path / "lm"))
+        assert second.tokenizer.vocabulary.tokens() == first.tokenizer.vocabulary.tokens()
+        arrays = first.speller.arrays(), second.speller.arrays()
+        assert arrays[0].keys() == arrays[1].keys()
+        assert all(np.array_equal(arrays[0][name], arrays[1][name]) for name in arrays[0])
+    before = chainrule.load(tmp_path / "lm").tokenizer
+    elsewhere = tokenized(Lines(["new words", "a new b"]), str(tmp_path / "lm"))
+    assert elsewhere.tokenizer.vocabulary.tokens() == before.vocabulary.tokens()
+    assert elsewhere.stream.tolist() == before.encode_texts(["new words", "a new b"]).ids.tolist()
+    if kind == "whitespace":
+        assert list(elsewhere.left_out) == [b"new", b"words"]

@@ -97,8 +97,12 @@ def limited(tokenizer: Tokenizer, stream: Int32[ndarray, " tokens"], config: Tok
         for start in range(0, stream.size, _AT_ONCE):  # np.bincount copies what it counts
             counts += np.bincount(stream[start : start + _AT_ONCE], minlength=len(tokens))
         kept = [tokens[token] for token in _most_frequent(counts, config.min_count, config.vocabulary_size)]
-    vocabulary = Vocabulary(kept)
-    first = len(MARKER_TOKENS)
+    return limited_to(kept, tokenizer, stream)
+
+
+def limited_to(kept: Sequence[bytes], tokenizer: Tokenizer, stream: Int32[ndarray, " tokens"]) -> Tokenized:
+    """As `limited`: a tokenizer that knows these tokens, in their order, and no others."""
+    tokens, vocabulary, first = tokenizer.vocabulary.tokens(), Vocabulary(kept), len(MARKER_TOKENS)
     numbers = np.arange(len(tokens), dtype=np.int32)  # the new id of each token
     numbers[first:] = vocabulary.encode(byte_array(b" ".join(tokens[first:]) + b"\n")).ids[:-1]
     left_out = [tokens[token] for token in np.flatnonzero(numbers == UNKNOWN).tolist() if token != UNKNOWN]
