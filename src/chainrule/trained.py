@@ -256,12 +256,13 @@ def tokenized(
     config = as_config(tokenizer)
     saved = saved_tokenizer(config, progress)
     learner = (saved or prepared(config, markers, source, progress)).with_markers(markers)
-    has_words = TokenizerConfig(kind=learner.name).learns_words if saved else config.learns_words
-    known = learner.vocabulary.tokens()[END + 1 :]
-    if saved and has_words:
-        learner = learner.with_vocabulary(Vocabulary(known))  # a copy, which may grow
-    stream = encoded_stream(learner, source, progress, grow=has_words, expecting=expecting, file=file)
-    return limited_to(known, learner, stream) if saved and has_words else limited(learner, stream, config)
+    if saved is None or not TokenizerConfig(kind=saved.name).learns_words:
+        stream = encoded_stream(learner, source, progress, grow=config.learns_words, expecting=expecting, file=file)
+        return limited(learner, stream, config)
+    known = saved.vocabulary.tokens()[END + 1 :]
+    growing = learner.with_vocabulary(Vocabulary(known))  # to find what is left out
+    stream = encoded_stream(growing, source, progress, grow=True, expecting=expecting, file=file)
+    return limited_to(known, growing, stream)
 
 
 def peak_memory() -> int | None:

@@ -36,8 +36,7 @@ def attend(
 
     Each row of a map is a token that looks, each column one that is looked at;
     </s> stands before a text, and behind one that is read from both sides. The
-    page needs no other
-    file, no script and no network.
+    page needs no other file, no script and no network.
     """
     from chainrule.files import check_writable, replaced
     from chainrule.report.attention import attention_page, attention_svg
