@@ -66,8 +66,9 @@ def test_blocks_give_the_loss_and_the_gradients_of_the_whole(
     found = []
     output, (hidden, targets) = full(bias=bias), hidden_and_targets()
     counts = torch.rand(N) if weighted else None
-    for held in (1 << 22, 3 * V + 1, 1):  # all at once; three places; one
+    for held, near in ((1 << 22, 1 << 22), (1 << 22, 2 * V), (3 * V + 1, V), (1, 1)):  # all at once; few places; one
         monkeypatch.setattr(cross_entropy, "HELD", held)
+        monkeypatch.setattr(cross_entropy, "NEAR", near)
         output.zero_grad()
         hidden.grad = None
         loss = output.loss(hidden, targets, label_smoothing=smoothing, weights=counts)
@@ -79,6 +80,17 @@ def test_blocks_give_the_loss_and_the_gradients_of_the_whole(
             )
     for other in found[1:]:
         torch.testing.assert_close(other, found[0])
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_gradients_are_those_of_torch(smoothing: float) -> None:
+    output, (hidden, targets) = full(bias=False), hidden_and_targets()
+    output.never.zero_()  # torch smooths over every token
+    expected = F.cross_entropy(F.linear(hidden, output.weight), targets, reduction="sum", label_smoothing=smoothing)
+    wanted = torch.autograd.grad(expected, [hidden, output.weight])
+    loss = output.loss(hidden, targets, label_smoothing=smoothing)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(torch.autograd.grad(loss, [hidden, output.weight]), wanted)
 
 
 def test_smoothed_labels_by_hand() -> None:
