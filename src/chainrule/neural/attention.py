@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from chainrule.neural.dropout import dropped
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -39,10 +41,6 @@ def attend(query: Tensor, key: Tensor, value: Tensor, sight: Sight, dropout: flo
     if sight.looked is not None:
         one = torch.eye(key.shape[2], dtype=key.dtype, device=key.device).expand(*key.shape[:3], -1)
         sight.looked.append(attend(query, key, one, sight._replace(looked=None)))
-    if query.device.type == "cpu" and torch.is_autocast_enabled("cpu"):  # the kernel is slower in bfloat16 there
-        with torch.autocast("cpu", enabled=False):
-            mask = sight.mask.float() if sight.mask is not None and sight.mask.is_floating_point() else sight.mask
-            return attend(query.float(), key.float(), value.float(), sight._replace(mask=mask), dropout)
     if sight.blocks is not None:
         return attend_in_blocks(query, key, value, sight, dropout)
     heads, key_heads = query.shape[1], key.shape[1]
@@ -52,10 +50,29 @@ def attend(query: Tensor, key: Tensor, value: Tensor, sight: Sight, dropout: flo
         grouped = query.view(rows, key_heads, heads // key_heads, width)
         if mask is not None and mask.shape[1] == heads:
             mask = mask.view(mask.shape[0], key_heads, heads // key_heads, mask.shape[3])
-        return F.scaled_dot_product_attention(grouped, key, value, mask, dropout).view(query.shape)
+        return attend_fused(grouped, key, value, mask, dropout).view(query.shape)
     if heads != key_heads:
         key, value = (each.repeat_interleave(heads // key_heads, 1) for each in (key, value))
-    return F.scaled_dot_product_attention(query, key, value, mask, dropout, is_causal=sight.causal)
+    return attend_fused(query, key, value, mask, dropout, causal=sight.causal)
+
+
+def attend_fused(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    dropout: float,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """By torch's kernel; in float32 on a processor, where it is slower in bfloat16. scale: of products; 1/sqrt(d)."""
+    if query.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+        with torch.autocast("cpu", enabled=False):
+            mask = mask.float() if mask is not None and mask.is_floating_point() else mask
+            exact = query.float(), key.float(), value.float()
+            return F.scaled_dot_product_attention(*exact, mask, dropout, causal, scale=scale)
+    return F.scaled_dot_product_attention(query, key, value, mask, dropout, causal, scale=scale)
 
 
 def attend_plainly(
@@ -76,7 +93,7 @@ def attend_plainly(
     weights = scores.softmax(-1)
     if sight.looked is not None:
         sight.looked.append(weights)
-    return F.dropout(weights, dropout) @ value
+    return dropped(weights, dropout) @ value
 
 
 def attend_in_blocks(query: Tensor, key: Tensor, value: Tensor, sight: Sight, dropout: float = 0.0) -> Tensor:

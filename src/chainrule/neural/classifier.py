@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from chainrule.neural.dropout import dropped
 from chainrule.neural.framing import framed, padding
 from chainrule.neural.scoring import padded
 from chainrule.protocol import END, check_tokens
@@ -76,7 +77,7 @@ class Classifier(nn.Module):
         sums = sums.index_add(0, of_tokens, hidden.flatten(0, 1)[torch.from_numpy(chosen).to(device)])
         counts = torch.bincount(of_tokens, minlength=units)[:, None].clamp(min=1)
         vectors = F.layer_norm(sums / counts, sums.shape[-1:])
-        return cast(Tensor, self.head(F.dropout(vectors, self.dropout, self.training)))
+        return cast(Tensor, self.head(dropped(vectors, self.dropout, self.training)))
 
     @torch.inference_mode()
     def log_probs(self, texts: Sequence[Units]) -> list[Float32[ndarray, "units C"]]:

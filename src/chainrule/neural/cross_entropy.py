@@ -6,7 +6,7 @@ begins, so that nothing needs to be computed twice. Legend: N places, D width, V
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 HELD = 1 << 22  # logits that are multiplied at once on a processor
 NEAR = 1 << 18  # and those that go through the softmax at once, so that they stay in its cache
 HELD_ON_DEVICE = 1 << 27  # both on an accelerator, which wants large pieces
+_EVEN = 64  # places are filled up to a multiple of it: each new shape of a product is prepared anew
 
 
 def cross_entropy(
@@ -35,12 +36,17 @@ def cross_entropy(
     smoothing: the share of each target that goes to all tokens that have a probability, alike (Szegedy 2016).
     weights: (N,), what each place counts.
     """
+    if smoothing:
+        sharp = cross_entropy(hidden, weight, bias, targets, weights=weights)
+        above = _above_mean(hidden, weight, bias, targets)
+        return sharp + smoothing * (above if weights is None else above * weights).sum()
     if torch.is_grad_enabled():
-        found: Tensor = _InBlocks.apply(hidden, weight, bias, targets, smoothing, weights)  # type: ignore[no-untyped-call]
+        found: Tensor = _InBlocks.apply(hidden, weight, bias, targets, weights)  # type: ignore[no-untyped-call]
         return found
     total = torch.zeros((), device=hidden.device)
     for block in blocks(hidden, len(weight)):
-        losses = _losses(F.linear(hidden[block], weight, bias).float(), targets[block], smoothing, bias).losses
+        logits = F.linear(hidden[block], weight, bias).float()
+        losses = F.cross_entropy(logits, targets[block], reduction="none")
         total += losses.sum() if weights is None else (losses * weights[block]).sum()
     return total
 
@@ -53,36 +59,14 @@ def blocks(places: Tensor, vocabulary_size: int, *, near: bool = False) -> Itera
         yield slice(begin, begin + size)
 
 
-class _Losses(NamedTuple):
-    """Of each place, (N,); what tokens smoothing gives a share to, (V,), ones and zeros; log sum exp of each, (N,)."""
-
-    losses: Tensor
-    possible: Tensor
-    log_sums: Tensor
-
-
-def _losses(logits: Tensor, targets: Tensor, smoothing: float, bias: Tensor | None) -> _Losses:
-    """logits: (N, V), float32."""
-    possible = torch.ones_like(logits[0]) if bias is None else torch.isfinite(bias).to(logits.dtype)
-    log_sums = logits.logsumexp(1)
-    losses = log_sums - (1 - smoothing) * logits.gather(1, targets[:, None])[:, 0]
-    if smoothing:
-        losses -= smoothing * torch.where(possible > 0, logits, 0).sum(1) / possible.sum()
-    return _Losses(losses, possible, log_sums)
-
-
-def _gradient(
-    logits: Tensor, targets: Tensor, smoothing: float, bias: Tensor | None, weights: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """With respect to logits, (N, V) in float32, which it overwrites; and the sum of the losses."""
-    losses, possible, log_sums = _losses(logits, targets, smoothing, bias)
-    gradient = logits.sub_(log_sums[:, None]).exp_()
-    gradient.scatter_add_(1, targets[:, None], gradient.new_full((len(losses), 1), smoothing - 1))
-    if smoothing:
-        gradient -= possible * (smoothing / possible.sum())
-    if weights is None:
-        return gradient, losses.sum()
-    return gradient.mul_(weights[:, None]), (losses * weights).sum()
+def _above_mean(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
+    """(N,): how much the target's logit is above the mean of all that have a probability; no logits are computed."""
+    if bias is None:
+        return (hidden * (F.embedding(targets, weight) - weight.mean(0))).sum(1)
+    is_possible = torch.isfinite(bias)
+    share = is_possible / is_possible.sum()  # (V,)
+    mean, mean_bias = (weight * share[:, None]).sum(0), torch.where(is_possible, bias, 0) @ share
+    return (hidden * (F.embedding(targets, weight) - mean)).sum(1) + bias[targets] - mean_bias
 
 
 class _InBlocks(torch.autograd.Function):
@@ -90,32 +74,30 @@ class _InBlocks(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        targets: Tensor,
-        smoothing: float,
-        weights: Tensor | None,
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, weights: Tensor | None
     ) -> Tensor:
-        by_hidden = torch.empty_like(hidden)
         by_weight = torch.zeros_like(weight, dtype=torch.float32)
         by_bias = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
         total = torch.zeros((), device=hidden.device)
         kind = F.linear(hidden[:1], weight[:1]).dtype  # of products here; each matrix is turned into it once
-        low_hidden, low_weight = hidden.to(kind), weight.to(kind)
-        for block in blocks(hidden, len(weight)):
-            logits = F.linear(low_hidden[block], low_weight, bias)
-            for near in blocks(logits, len(weight), near=True):
-                counts = None if weights is None else weights[block][near]
-                gradient, loss = _gradient(logits[near].float(), targets[block][near], smoothing, bias, counts)
-                logits[near] = gradient
-                total += loss
+        low_weight = weight.to(kind)
+        low_hidden = F.pad(hidden.to(kind), (0, 0, 0, -len(hidden) % _EVEN))  # zeros, whose gradients are zeros
+        by_hidden = torch.empty_like(low_hidden, dtype=hidden.dtype)
+        for block in blocks(low_hidden, len(weight)):
+            logits = F.linear(low_hidden[block], low_weight)
+            wanted, counts = targets[block], None if weights is None else weights[block]
+            real = logits[: len(wanted)]
+            for near in blocks(real, len(weight), near=True):
+                exact = real[near].float()
+                if bias is not None:
+                    exact += bias
+                total += _into_gradient(exact, wanted[near], None if counts is None else counts[near])
+                real[near] = exact
                 if by_bias is not None:
-                    by_bias += gradient.sum(0)
+                    by_bias += exact.sum(0)
             by_hidden[block] = logits @ low_weight  # logits no more: the gradients with respect to them
             by_weight += logits.t() @ low_hidden[block]
-        ctx.save_for_backward(by_hidden, by_weight, by_bias)
+        ctx.save_for_backward(by_hidden[: len(hidden)], by_weight, by_bias)
         ctx.kinds = weight.dtype, None if bias is None else bias.dtype
         return total
 
@@ -125,4 +107,17 @@ class _InBlocks(torch.autograd.Function):
         by_hidden, by_weight, by_bias = ctx.saved_tensors
         kind, bias_kind = ctx.kinds
         by_bias = None if by_bias is None else (by_bias * gradient).to(bias_kind)
-        return by_hidden * gradient, (by_weight * gradient).to(kind), by_bias, None, None, None
+        return by_hidden * gradient, (by_weight * gradient).to(kind), by_bias, None, None
+
+
+def _into_gradient(logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
+    """The sum of losses; logits, (N, V) in float32, become the gradient with respect to themselves."""
+    peaks = logits.amax(1, keepdim=True)
+    found = logits.gather(1, targets[:, None]) - peaks
+    sums = logits.sub_(peaks).exp_().sum(1, keepdim=True)
+    losses = (sums.log() - found)[:, 0]
+    logits.div_(sums).scatter_add_(1, targets[:, None], logits.new_full((len(logits), 1), -1.0))
+    if weights is None:
+        return losses.sum()
+    logits.mul_(weights[:, None])
+    return (losses * weights).sum()

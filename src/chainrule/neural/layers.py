@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from chainrule.neural.dropout import Dropout, dropped
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -39,7 +41,7 @@ class Embedding(nn.Module):
         """(B, T) -> (B, T, D)."""
         x = F.embedding(tokens, self.weight)
         if self.training and self.token_dropout:
-            kept = F.dropout(x.new_ones(len(self.weight)), self.token_dropout)
+            kept = dropped(x.new_ones(len(self.weight)), self.token_dropout)
             x = x * kept[tokens].unsqueeze(-1)
         if self.scale != 1:
             x = x * self.scale
@@ -76,7 +78,7 @@ def hidden_layers(widths: Sequence[int], activation: Activation, dropout: float)
     """a(W x + b), one on the other, from the first width to the last; dropout: of what each gives."""
     steps: list[nn.Module] = []
     for pair in pairwise(widths):
-        steps += [nn.Linear(*pair), _HIDDEN[activation](), nn.Dropout(dropout)]
+        steps += [nn.Linear(*pair), _HIDDEN[activation](), Dropout(dropout)]
     return nn.Sequential(*steps)
 
 

@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from chainrule.neural.attention import Sight
 from chainrule.neural.decoders.transformer import Places, block_config
+from chainrule.neural.dropout import dropped
 from chainrule.neural.encoders.transformer import Block
 from chainrule.neural.layers import norm
 
@@ -48,7 +49,7 @@ class TransformerReader(nn.Module):
 
     def forward(self, x: Tensor, seen: Tensor, looked: list[Tensor] | None = None) -> Memory:
         x, turn = self.places(x, torch.arange(x.shape[1], device=x.device)[None])
-        x = F.dropout(x, self.dropout, self.training)
+        x = dropped(x, self.dropout, self.training)
         sight = Sight(seen[:, None, None], looked=looked)
         for layer, block in enumerate(self.blocks):
             x = block(x, sight, turn, None, layer)
@@ -74,12 +75,12 @@ class RecurrentReader(nn.Module):
 
     def forward(self, x: Tensor, seen: Tensor, looked: list[Tensor] | None = None) -> Memory:
         """The summary is what each direction has read at its end."""
-        x = F.dropout(x, self.dropout, self.training)
+        x = dropped(x, self.dropout, self.training)
         packed = pack_padded_sequence(x, seen.sum(1).cpu(), batch_first=True, enforce_sorted=False)
         found, last = self.layers(packed)
         places, _ = pad_packed_sequence(found, batch_first=True, total_length=x.shape[1])
         state = last[0] if isinstance(last, tuple) else last
-        return Memory(F.dropout(places, self.dropout, self.training), torch.cat((state[-2], state[-1]), 1))
+        return Memory(dropped(places, self.dropout, self.training), torch.cat((state[-2], state[-1]), 1))
 
 
 class ConvolutionReader(nn.Module):
@@ -95,11 +96,11 @@ class ConvolutionReader(nn.Module):
 
     def forward(self, x: Tensor, seen: Tensor, looked: list[Tensor] | None = None) -> Memory:
         x, _ = self.places(x, torch.arange(x.shape[1], device=x.device)[None])
-        x = F.dropout(x, self.dropout, self.training)
+        x = dropped(x, self.dropout, self.training)
         for layer in self.layers:
             x = x.masked_fill(~seen[:, :, None], 0)
             around = F.pad(x, (0, 0, self.before, self.kernel - 1 - self.before)).unfold(1, self.kernel, 1)
-            x = (x + F.dropout(F.glu(layer(around.flatten(2)), -1), self.dropout, self.training)) * 0.5**0.5
+            x = (x + dropped(F.glu(layer(around.flatten(2)), -1), self.dropout, self.training)) * 0.5**0.5
         return Memory(x, _mean(x, seen))
 
 

@@ -22,6 +22,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from chainrule.neural.attention import attend_fused
+from chainrule.neural.dropout import dropped
+
 if TYPE_CHECKING:
     from chainrule.neural.config.conditional import ScoreName
 
@@ -67,7 +70,7 @@ class Product(nn.Module):
         """As `Score.key`."""
         if self.sharpness is not None:
             return F.normalize(key, dim=-1)
-        return key if self.matrix is None else key @ self.matrix.mT
+        return key if self.matrix is None else _by_head(key, self.matrix)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         return query @ key.mT
@@ -87,11 +90,11 @@ class Additive(nn.Module):
 
     def query(self, query: Tensor) -> Tensor:
         """As `Score.query`."""
-        return query @ self.of_query.mT
+        return _by_head(query, self.of_query)
 
     def key(self, key: Tensor) -> Tensor:
         """As `Score.key`."""
-        return key @ self.of_key.mT
+        return _by_head(key, self.of_key)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         return (torch.tanh(query.unsqueeze(3) + key.unsqueeze(2)) * self.weights).sum(-1)
@@ -110,7 +113,7 @@ class Location(nn.Module):
 
     def query(self, query: Tensor) -> Tensor:
         """As `Score.query`: the scores of all places that there can be."""
-        return query @ self.matrix.mT
+        return _by_head(query, self.matrix)
 
     def key(self, key: Tensor) -> Tensor:
         """As `Score.key`: only their number matters."""
@@ -118,6 +121,11 @@ class Location(nn.Module):
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         return query[..., : key.shape[2]]
+
+
+def _by_head(x: Tensor, matrix: Tensor) -> Tensor:
+    """(B, H, T, d) by (H, e, d) -> (B, H, T, e); `@` would copy the matrix for each row."""
+    return torch.einsum("bhtd,hed->bhte", x, matrix)
 
 
 def score_named(name: ScoreName, heads: int, width: int, longest: int) -> Product | Additive | Location:
@@ -142,5 +150,5 @@ def looked_softly(
 ) -> Tensor:
     """softmax(score) V, by the fused kernel where the score is a product. value: (B, H, S, v) -> (B, H, T, v)."""
     if score.is_product:
-        return F.scaled_dot_product_attention(query, key, value, mask, dropout, scale=1.0)
-    return F.dropout(weights_of(score, query, key, mask), dropout) @ value
+        return attend_fused(query, key, value, mask, dropout, scale=1.0)
+    return dropped(weights_of(score, query, key, mask), dropout) @ value

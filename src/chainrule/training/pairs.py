@@ -15,7 +15,7 @@ import torch
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.conditional import ConditionalNetwork, build_conditional
 from chainrule.neural.conditional_model import Bound
-from chainrule.neural.scoring import padded
+from chainrule.neural.scoring import padded, rounded_up
 from chainrule.protocol import END
 from chainrule.training.forcing import own_guesses, own_guesses_at_once
 from chainrule.training.objective import Problem
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     Tokens = Int32[ndarray, " tokens"]
 
 _VALIDATED_AT_ONCE = 1 << 13  # tokens
+_ROWS = 8
 
 
 class TokenPairs(NamedTuple):
@@ -70,22 +71,25 @@ class Buckets:
     """Which pairs make which step: a pure function of its number.
 
     Pairs are sorted by length, those of the same lengths by chance, and cut into buckets of about as many tokens; so
-    each epoch has buckets of the same lengths, in another order.
+    each epoch has buckets of the same lengths, in another order. Lengths are rounded up, and rows mostly a multiple of
+    8, so that there are few shapes.
     """
 
     def __init__(
         self, sources: Int64[ndarray, " pairs"], targets: Int64[ndarray, " pairs"], tokens: int, least: int, seed: int
     ) -> None:
         """sources, targets: lengths. tokens: of both sides, filled up, in a bucket. least: pairs in one."""
-        self.sources, self.targets, self.seed = sources, targets, seed
-        order = np.lexsort((sources, targets))
+        read, written = rounded_up(sources), rounded_up(targets)
+        self.lengths, self.seed = np.stack((sources, targets, read, written)), seed
+        order = np.lexsort(self.lengths)
         starts, longest = [0], 0
         for place, pair in enumerate(order.tolist()):
-            longest = max(longest, int(sources[pair]))
+            longest = max(longest, int(read[pair]))
             rows = place + 1 - starts[-1]
-            if rows > least and rows * (longest + int(targets[pair])) > tokens:
-                starts.append(place)
-                longest = int(sources[pair])
+            if rows > least and rows * (longest + int(written[pair])) > tokens:
+                fitting = rows - 1
+                starts.append(starts[-1] + max(least, fitting - fitting % _ROWS if fitting > _ROWS else fitting))
+                longest = int(read[order[starts[-1] : place + 1]].max())
         if len(starts) > 1 and order.size - starts[-1] < least:
             del starts[-1]
         self.edges = np.array([*starts, order.size])
@@ -111,8 +115,8 @@ class Buckets:
         """The order of the pairs, and of the buckets."""
         if epoch not in self._plans:
             chance = np.random.default_rng([self.seed, epoch])
-            order = chance.permutation(self.sources.size)
-            order = order[np.lexsort((self.sources[order], self.targets[order]))]
+            order = chance.permutation(self.edges[-1])
+            order = order[np.lexsort(self.lengths[:, order])]
             self._plans = {epoch: (order, chance.permutation(len(self)))}
         return self._plans[epoch]
 
@@ -235,21 +239,28 @@ class GivenSource:
         sources = [np.append(pairs.sources[i], END) for i in chosen.tolist()]
         targets = [np.append(pairs.targets[i], END) for i in chosen.tolist()]
         inputs = [np.append([END], target[:-1]) for target in targets]
+        read, written = _length(sources, self.network.config.max_source), _length(targets)
         return Part(
             *(
                 torch.from_numpy(each).to(self.task.machine.device, non_blocking=True)
                 for each in (
-                    padded(sources, END),
-                    _filled(sources),
-                    padded(inputs, END),
-                    padded(targets, END),
-                    _filled(targets),
+                    padded(sources, END, length=read),
+                    _filled(sources, read),
+                    padded(inputs, END, length=written),
+                    padded(targets, END, length=written),
+                    _filled(targets, written),
                 )
             )
         )
 
 
-def _filled(rows: Sequence[Tokens]) -> ndarray:
+def _length(rows: Sequence[Tokens], most: int | None = None) -> int:
+    """What rows are filled up to: no more than `most`, unless they are longer."""
+    longest = max(map(len, rows))
+    rounded = int(rounded_up(np.array([longest]))[0])
+    return rounded if most is None else max(longest, min(rounded, most))
+
+
+def _filled(rows: Sequence[Tokens], length: int) -> ndarray:
     """True where a row has a token, in the array that `padded` makes of them."""
-    lengths = np.array([len(row) for row in rows])
-    return np.arange(lengths.max()) < lengths[:, None]
+    return np.arange(length) < np.array([len(row) for row in rows])[:, None]

@@ -12,6 +12,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.neural.cross_attention import CrossAttention
+from chainrule.neural.dropout import dropped
 from chainrule.neural.positions import Sinusoidal
 
 if TYPE_CHECKING:
@@ -64,13 +65,13 @@ class ConvolutionDecoder(nn.Module):
         taps = times[:, None] + torch.arange(-before, 1, device=x.device)  # (T, k)
         seen = taps >= first[..., None]  # (B, T, k)
         kept = torch.arange(length - before, length, device=x.device) >= first[:, -1:]  # (B, k - 1)
-        x = F.dropout(x + self.sinusoidal(here).to(x.dtype), self.dropout, self.training)
+        x = dropped(x + self.sinusoidal(here).to(x.dtype), self.dropout, self.training)
         after = []
         for number, (layer, look, last) in enumerate(zip(self.layers, self.looks, inputs, strict=True)):
             both = torch.cat((last, x), 1)
             after.append(both[:, length:] * kept[..., None])
             windows = both.unfold(1, self.kernel, 1) * seen.unsqueeze(2)  # (B, T, D, k)
-            found = F.dropout(F.glu(layer(windows.flatten(2)), -1), self.dropout, self.training)
+            found = dropped(F.glu(layer(windows.flatten(2)), -1), self.dropout, self.training)
             found = (found + look(found, source, number)) * 0.5**0.5
             x = (x + found) * 0.5**0.5
         return x, (here[:, -1] + 1, *after)

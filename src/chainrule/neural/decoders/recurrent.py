@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.neural.config.recurrent import RecurrentConfig
 from chainrule.neural.cross_attention import Found, Glance
+from chainrule.neural.dropout import dropped
 from chainrule.neural.encoders.recurrent import Recurrent
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class RecurrentDecoder(nn.Module):
     def forward(self, x: Tensor, state: State, starts: Tensor | None, source: Source) -> tuple[Tensor, State]:
         """As `Decoder`."""
         begun = self.start(source) if state is None else _State(*cast("tuple", state))  # type: ignore[type-arg]
-        x = F.dropout(x, self.dropout, self.training)
+        x = dropped(x, self.dropout, self.training)
         if starts is None and not self.feeds:
             return self._at_once(x, begun, source)
         hidden = []
@@ -113,9 +113,9 @@ class RecurrentDecoder(nn.Module):
     def _hidden(self, cells: Tensor, found: Found | None) -> Tensor:
         """tanh(W [what was seen; state]): (B, T, D), or, of hard attention, (B, T, C, D + 1)."""
         if found is None:
-            return F.dropout(torch.tanh(self.out(cells)), self.dropout, self.training)
+            return dropped(torch.tanh(self.out(cells)), self.dropout, self.training)
         both = torch.cat((cells.unsqueeze(2).expand(-1, -1, found.values.shape[2], -1), found.values), 3)
-        hidden = F.dropout(torch.tanh(self.out(both)), self.dropout, self.training)
+        hidden = dropped(torch.tanh(self.out(both)), self.dropout, self.training)
         return torch.cat((hidden, found.log_probs.unsqueeze(3)), 3) if self.hard else hidden[:, :, 0]
 
 

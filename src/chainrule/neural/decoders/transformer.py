@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.neural.attention import Sight, cached_sight, causal_sight
 from chainrule.neural.cache import Cache
 from chainrule.neural.config.transformer import TransformerConfig
 from chainrule.neural.cross_attention import CrossAttention
+from chainrule.neural.dropout import dropped
 from chainrule.neural.encoders.transformer import Attention
 from chainrule.neural.layers import FeedForward, norm
 from chainrule.neural.positions import Rotary, Sinusoidal, Turn
@@ -94,7 +94,7 @@ class DecoderBlock(nn.Module):
         return x + self._dropped(self.feed_forward(after(x)))
 
     def _dropped(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.dropout, self.training)
+        return dropped(x, self.dropout, self.training)
 
 
 class TransformerDecoder(nn.Module):
@@ -139,7 +139,7 @@ class TransformerDecoder(nn.Module):
 
     def _through(self, x: Tensor, places: Tensor, sight: Sight, cache: Cache | None, source: Source) -> Tensor:
         x, turn = self.places(x, places)
-        x = F.dropout(x, self.dropout, self.training)
+        x = dropped(x, self.dropout, self.training)
         if source.looked is not None:
             sight = sight._replace(looked=source.looked.target)
         for layer, block in enumerate(self.blocks):

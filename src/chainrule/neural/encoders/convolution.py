@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from chainrule.neural.dropout import dropped
 from chainrule.neural.windows import side_by_side
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Layer(nn.Module):
     def forward(self, x: Tensor, past: Tensor, starts: Tensor | None) -> tuple[Tensor, Tensor]:
         """x: (B, T, D); past: (B, (k - 1) d, D)."""
         seen, past = side_by_side(self.norm(x), past, starts, self.kernel, self.dilation)  # (B, T, k D)
-        return x + F.dropout(gated(self.weight(seen), self.gate), self.dropout, self.training), past
+        return x + dropped(gated(self.weight(seen), self.gate), self.dropout, self.training), past
 
 
 class Convolution(nn.Module):

@@ -9,10 +9,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from chainrule.neural.dropout import dropped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,8 +92,8 @@ class Recurrent(nn.Module):
         if self.cell != "lstm":
             given = given[0]
         if self.training and self.weight_drop:
-            dropped = {"weight_hh_l0": F.dropout(cast(Tensor, layer.weight_hh_l0), self.weight_drop)}
-            found, last = functional_call(layer, dropped, (x, given))
+            weights = {"weight_hh_l0": dropped(cast(Tensor, layer.weight_hh_l0), self.weight_drop)}
+            found, last = functional_call(layer, weights, (x, given))
         else:
             found, last = layer(x, given)
         after = last if self.cell == "lstm" else (last,)
@@ -102,8 +103,8 @@ class Recurrent(nn.Module):
         if not (self.training and share):
             return x
         if self.variational:
-            return x * F.dropout(x.new_ones(x.shape[0], 1, x.shape[2]), share)
-        return F.dropout(x, share)
+            return x * dropped(x.new_ones(x.shape[0], 1, x.shape[2]), share)
+        return dropped(x, share)
 
     def _initialise(self, config: RecurrentConfig) -> None:
         for name, weight in self.layers.named_parameters():

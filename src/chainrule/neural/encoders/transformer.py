@@ -21,6 +21,7 @@ from chainrule.neural.attention import (
     two_sided_sight,
 )
 from chainrule.neural.cache import Cache
+from chainrule.neural.dropout import dropped
 from chainrule.neural.layers import FeedForward, initialise, norm
 from chainrule.neural.positions import ALiBi, Learned, Relative, Rotary, Sinusoidal, Turn, turned
 from chainrule.neural.scores import score_named
@@ -102,7 +103,7 @@ class Block(nn.Module):
         return x + self._dropped(self.feed_forward(self.norms[1](x)))
 
     def _dropped(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.dropout, self.training) if self.dropout else x
+        return dropped(x, self.dropout, self.training) if self.dropout else x
 
 
 class Transformer(nn.Module):
@@ -224,7 +225,7 @@ class Transformer(nn.Module):
         if self.places is not None:
             x = x + self.places(places).to(x.dtype)
         if self.dropout:
-            x = F.dropout(x, self.dropout, self.training)
+            x = dropped(x, self.dropout, self.training)
         if sight.mask is not None and sight.mask.is_floating_point():
             sight = sight._replace(mask=sight.mask.to(x.dtype))
         return x, sight, None if self.rotary is None else self.rotary(places, x)
