@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from chainrule.neural.dropout import dropped
 from chainrule.neural.framing import framed, padding
-from chainrule.neural.scoring import padded
+from chainrule.neural.scoring import padded, rounded_up
 from chainrule.protocol import END, check_tokens
 
 if TYPE_CHECKING:
@@ -65,11 +65,13 @@ class Classifier(nn.Module):
         """(units of all texts, C): what becomes log-probabilities by a softmax."""
         parts, owners = self._parts(texts)
         lengths = [len(part) for part in parts]
-        device = self.network.device
-        tokens = torch.from_numpy(padded(parts, END)).to(device)
-        starts = padding(lengths, device) if self.network.causal.looks_right else None
+        device, width = self.network.device, max(lengths)
+        if self.training:
+            width = min(rounded_up(width), self.network.causal.context or 1 << 62)
+        tokens = torch.from_numpy(padded(parts, END, length=width)).to(device)
+        starts = padding(lengths, device, width=width) if self.network.causal.looks_right else None
         hidden = self._hidden(tokens, starts).float()
-        flat = np.concatenate([np.pad(each, (0, max(lengths) - len(each)), constant_values=-1) for each in owners])
+        flat = np.concatenate([np.pad(each, (0, width - len(each)), constant_values=-1) for each in owners])
         chosen = np.flatnonzero(flat >= 0)
         of_tokens = torch.from_numpy(flat[chosen]).to(device)
         units = sum(text.number for text in texts)

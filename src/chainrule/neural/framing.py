@@ -25,8 +25,12 @@ def framed(sequence: Int32[ndarray, " tokens"], network: Network) -> Int64[ndarr
     return np.concatenate([[END], sequence, ends]).astype(np.int64)
 
 
-def padding(lengths: Sequence[int], device: torch.device | None = None) -> Tensor | None:
-    """Where what fills the shorter rows begins, (B, T): a document of its own. None where all are equally long."""
-    if min(lengths) == max(lengths):
+def padding(lengths: Sequence[int], device: torch.device | None = None, *, width: int = 0) -> Tensor | None:
+    """Where what fills the shorter rows begins, (B, T): a document of its own. None where nothing is filled.
+
+    width: what rows are filled up to, where none is longer.
+    """
+    width = max(width, *lengths)
+    if min(lengths) == width:
         return None
-    return torch.arange(max(lengths), device=device) == torch.tensor(lengths, device=device)[:, None]
+    return torch.arange(width, device=device) == torch.tensor(lengths, device=device)[:, None]

@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from jaxtyping import Int32, Int64
+    from jaxtyping import Int32
     from numpy import ndarray
 
     from chainrule.neural.network import Encoder
@@ -106,12 +106,11 @@ def padded(
     return array
 
 
-def rounded_up(lengths: Int64[ndarray, " rows"]) -> Int64[ndarray, " rows"]:
-    """Lengths to fill rows up to where networks are trained, so that there are few: 1 to 8, 10, 12, 14, 16, 20, 24, ...
+def rounded_up(length: int) -> int:
+    """What rows are filled up to where networks are trained: 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...
 
-    oneDNN, which multiplies in bfloat16 on processors, prepares each new shape of a product for 2 to 5 ms, longer than
-    the product takes, and keeps 1,024 of them.
+    So there are few shapes: oneDNN, which multiplies in bfloat16 on processors, prepares each new shape of a product for
+    2 to 5 ms, longer than the product takes, and keeps 1,024 of them.
     """
-    octave = np.frexp(np.maximum(lengths, 1))[1]  # the binary digits of a length
-    step = 1 << np.maximum(octave - 3, 0)
-    return -(-lengths // step) * step
+    step = 1 << max(length.bit_length() - 3, 0)
+    return -(-length // step) * step

@@ -79,7 +79,7 @@ class Buckets:
         self, sources: Int64[ndarray, " pairs"], targets: Int64[ndarray, " pairs"], tokens: int, least: int, seed: int
     ) -> None:
         """sources, targets: lengths. tokens: of both sides, filled up, in a bucket. least: pairs in one."""
-        read, written = rounded_up(sources), rounded_up(targets)
+        read, written = (np.array([rounded_up(length) for length in side.tolist()]) for side in (sources, targets))
         self.lengths, self.seed = np.stack((sources, targets, read, written)), seed
         order = np.lexsort(self.lengths)
         starts, longest = [0], 0
@@ -257,8 +257,7 @@ class GivenSource:
 def _length(rows: Sequence[Tokens], most: int | None = None) -> int:
     """What rows are filled up to: no more than `most`, unless they are longer."""
     longest = max(map(len, rows))
-    rounded = int(rounded_up(np.array([longest]))[0])
-    return rounded if most is None else max(longest, min(rounded, most))
+    return rounded_up(longest) if most is None else max(longest, min(rounded_up(longest), most))
 
 
 def _filled(rows: Sequence[Tokens], length: int) -> ndarray:
