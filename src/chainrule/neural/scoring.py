@@ -109,8 +109,8 @@ def padded(
 def rounded_up(length: int) -> int:
     """What rows are filled up to where networks are trained: 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...
 
-    So there are few shapes: oneDNN, which multiplies in bfloat16 on processors, prepares each new shape of a product for
-    2 to 5 ms, longer than the product takes, and keeps 1,024 of them.
+    So there are few shapes: oneDNN, which multiplies in bfloat16 on processors, prepares each new shape of a product
+    for 2 to 5 ms, longer than the product takes, and keeps 1,024 of them.
     """
     step = 1 << max(length.bit_length() - 3, 0)
     return -(-length // step) * step
