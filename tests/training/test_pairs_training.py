@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from training_runs import numbers
 
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.neural.scoring import rounded_up
 from chainrule.protocol import END
 from chainrule.training.config import Run, TrainingConfig
 from chainrule.training.pairs import Buckets, TokenPairs, given_source
@@ -66,6 +68,29 @@ def test_each_epoch_has_every_pair_once_in_buckets_of_about_as_many_tokens(pairs
     again = Buckets(sources, targets, tokens, least, seed)
     last = 2 * len(buckets) - 1
     assert again.pairs(last).tolist() == buckets.pairs(last).tolist()  # asked without those before
+
+
+def test_buckets_of_many_lengths_have_few_shapes() -> None:
+    """Each new shape of a product costs milliseconds."""
+    chance = np.random.default_rng(0)
+    sources = chance.integers(5, 80, 4000)
+    targets = np.clip(sources + chance.integers(-4, 5, 4000), 1, None)
+    buckets = Buckets(sources, targets, 2000, 1, 0)
+    shapes, filled = Counter(), 0
+    for step in range(len(buckets)):
+        rows = buckets.pairs(step)
+        shape = len(rows), rounded_up(int(sources[rows].max())), rounded_up(int(targets[rows].max()))
+        shapes[shape] += 1
+        filled += shape[0] * (shape[1] + shape[2])
+    assert len(shapes) < 50 < len(buckets)
+    assert len({rows * length for rows, length, _ in shapes}) < 30
+    assert filled < 1.2 * (sources + targets).sum()
+
+
+def test_lengths_are_rounded_up_to_four_in_an_octave() -> None:
+    found = [rounded_up(length) for length in range(1, 65)]
+    assert sorted(set(found)) == [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64]
+    assert all(length <= rounded <= length * 1.25 for length, rounded in zip(range(1, 65), found, strict=True))
 
 
 @pytest.mark.parametrize("config", [SMALL, LSTM], ids=["transformer", "lstm"])
