@@ -186,7 +186,8 @@ def table_of(grams: Grams, order: int) -> Table:
         begin=np.cumsum([1, *(children[g] for g in inner)]).astype(np.int32),
         log_backoffs=np.array([grams[g][1] if g else 0 for g in inner], np.float32),
     )
-    return Table(tuple(len(level) for level in levels), *records, np.zeros(0, np.int32))
+    nothing = np.zeros(0, np.int32)
+    return Table(tuple(len(level) for level in levels), *records, nothing, nothing)
 
 
 def random_backoff_grams(seed: int, vocabulary_size: int, order: int) -> Grams:
@@ -225,7 +226,7 @@ def wild_table(seed: int) -> Table:
     begin = np.where(chance.random(inner + 1) < 0.5, chance.integers(0, nodes + 1, inner + 1), 0)
     begin = np.where(begin > 0, begin, chance.choice(extremes, inner + 1))
     slots = chance.choice([*extremes, *range(nodes)], chance.choice([0, 1, 9])).astype(index_type)
+    suffixes = chance.choice([*extremes, *range(nodes)], nodes).astype(index_type)
     log_probs, log_backoffs = chance.choice(numbers, nodes), chance.choice(numbers, inner)
-    return Table(
-        tuple(sizes), *packed(words.astype(np.int32), log_probs, begin.astype(index_type), log_backoffs), slots
-    )
+    records = packed(words.astype(np.int32), log_probs, begin.astype(index_type), log_backoffs)
+    return Table(tuple(sizes), *records, slots, suffixes)

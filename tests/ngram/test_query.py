@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.model import NGramModel
 from chainrule.ngram.query_kernels import _BLOCK, distributions, score_stream
 from chainrule.ngram.training import train_ngram
+from chainrule.ngram.walking_kernels import LANES, walk_stream
 
 
 def check_against_katz(model: NGramModel, stream: np.ndarray) -> None:
@@ -83,6 +85,33 @@ def test_a_whole_distribution_equals_a_naive_walk_word_by_word() -> None:
         np.testing.assert_allclose(row, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("order", [1, 2, 3, 5])
+@pytest.mark.parametrize("smoothing", ["modified-kneser-ney", "witten-bell"])
+def test_a_walk_along_suffixes_gives_the_same_bits(order: int, smoothing: str) -> None:
+    config = NGramConfig(order=order, smoothing=smoothing)
+    model, _ = train_ngram(stream_of(random_documents(1, 40, 300, 12)), 40, config)
+    table = model.table
+    assert table.suffixes.size == table.words.size
+    for size in (0, 1, LANES - 1, LANES + 1, 5 * LANES, 3000):
+        stream = np.random.default_rng(size).integers(0, 40, size).astype(np.int32)
+        stream[stream == BEGIN] = UNKNOWN
+        expected, found = ((np.empty(size, np.float32), np.empty(size, np.uint8)) for _ in range(2))
+        arrays = table.words, table.log_probs, table.begin, table.log_backoffs, table.slots
+        score_stream(*arrays, order, stream, 0, size, *expected)
+        walk_stream(*arrays, table.suffixes, order, stream, 0, size, *found)
+        assert np.array_equal(found, expected)
+
+
+def test_long_streams_are_walked_and_short_ones_are_not() -> None:
+    documents = random_documents(1, 40, 900, 12)
+    model, _ = train_ngram(stream_of(documents), 40, NGramConfig(order=4))
+    assert stream_of(documents).size > model_module.WALKED_TOKENS
+    check_against_katz(model, stream_of(documents))
+    without = NGramModel(dataclasses.replace(model.table, suffixes=np.zeros(0, np.int32)))
+    for one, other in zip(*(m.score_stream_with_lengths(stream_of(documents)) for m in (model, without)), strict=True):
+        assert np.array_equal(one, other)
+
+
 def test_a_context_that_leaves_nothing_to_others_gives_them_minus_infinity_and_no_nan() -> None:
     half = float(np.log(0.5))
     grams = {
@@ -109,15 +138,15 @@ def check_wild(seed: int) -> None:
     chance = np.random.default_rng(seed)
     size = table.vocabulary_size
     stream = chance.integers(0, size, 30).astype(np.int32)
-    room = np.full(30 + 16, 7777, np.float32)
-    matched = np.full(30 + 16, 77, np.uint8)
     arrays = (table.words, table.log_probs, table.begin, table.log_backoffs)
-    score_stream(*arrays, table.slots, table.order, stream, 0, 30, room[8:-8], matched[8:-8])
-    assert np.all(room[:8] == 7777)
-    assert np.all(room[-8:] == 7777)
-    assert np.all(matched[:8] == 77)
-    assert np.all(matched[-8:] == 77)
-    assert np.all((matched[8:-8] >= 1) & (matched[8:-8] <= table.order))
+    for kernel, more in ((score_stream, [table.slots]), (walk_stream, [table.slots, table.suffixes])):
+        room, matched = np.full(30 + 16, 7777, np.float32), np.full(30 + 16, 77, np.uint8)
+        kernel(*arrays, *more, table.order, stream, 0, 30, room[8:-8], matched[8:-8])
+        assert np.all(room[:8] == 7777)
+        assert np.all(room[-8:] == 7777)
+        assert np.all(matched[:8] == 77)
+        assert np.all(matched[-8:] == 77)
+        assert np.all((matched[8:-8] >= 1) & (matched[8:-8] <= table.order))
     # Whatever nodes a state may come to hold: no code but the model's own makes one, yet it is made from the file.
     state = model.start([stream[:n] for n in range(8)])
     for word in stream[:8]:
@@ -140,6 +169,7 @@ from test_query import check_wild, check_against_katz
 from chainrule.jit import kernel
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.training import train_ngram
+from chainrule.ngram.walking_kernels import LANES, walk_stream
 
 @kernel
 def overrun(array):

@@ -33,6 +33,19 @@ def test_a_packed_table_holds_what_was_kept_with_contexts_and_their_backoffs(pru
         assert math.exp(log_backoff) == pytest.approx(expected[gram][1], rel=1e-5)
 
 
+@pytest.mark.parametrize("prune", [(0,), (0, 0, 1), (0, 1, 1, 2)])
+def test_suffixes_are_the_n_grams_without_their_first_words(prune: tuple[int, ...]) -> None:
+    table = table_with(prune)
+    grams = [(), *grams_of(table)]
+    assert [grams[suffix] for suffix in table.suffixes[1:]] == [gram[1:] for gram in grams[1:]]
+
+
+def test_suffixes_of_another_number_are_refused() -> None:
+    table = table_with((0,))
+    with pytest.raises(ModelFormatError, match="'suffixes'"):
+        Table.from_arrays(table.level_sizes, {**table.arrays(), "suffixes": table.suffixes[:-1]})
+
+
 def test_the_slice_of_a_level_holds_its_n_grams() -> None:
     table = table_with((0, 1))
     grams = [(), *grams_of(table)]
@@ -57,7 +70,7 @@ def test_arrays_make_the_same_table_again() -> None:
     assert grams_of(again) == grams_of(table)
 
 
-@pytest.mark.parametrize("name", ["nodes", "contexts", "slots"])
+@pytest.mark.parametrize("name", ["nodes", "contexts", "slots", "suffixes"])
 def test_a_missing_array_is_named(name: str) -> None:
     table = table_from(random_backoff_grams(1, 6, 3), 3)
     arrays = table.arrays()
@@ -78,7 +91,9 @@ def test_an_array_of_wrong_length_shape_or_type_is_named_with_what_was_expected(
 def test_begin_may_take_64_bits() -> None:
     table = table_from(random_backoff_grams(1, 6, 3), 3)
     records = packed(table.words, table.log_probs, table.begin.astype(np.int64), table.log_backoffs)
-    wide = Table.from_arrays(table.level_sizes, Table(table.level_sizes, *records, table.slots).arrays())
+    wide = Table.from_arrays(
+        table.level_sizes, Table(table.level_sizes, *records, table.slots, table.suffixes).arrays()
+    )
     assert wide.begin.dtype == np.int64
     assert grams_of(wide) == grams_of(table)
 

@@ -25,7 +25,7 @@ from chainrule.ngram.counting import narrowest
 from chainrule.ngram.counting_kernels import PLACE_BITS
 from chainrule.ngram.parts import parts_of
 from chainrule.ngram.query_kernels import NO_NODE
-from chainrule.ngram.table import Table, index_of, packed
+from chainrule.ngram.table import Table, index_of, no_suffixes, packed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +66,7 @@ class Extra:
 
 
 class Trie:
-    """A table that grows by a level at a time. `suffixes` and `missing` are kept for the closure."""
+    """A table that grows by a level at a time. `missing` is kept for the closure."""
 
     def __init__(
         self,
@@ -84,7 +84,10 @@ class Trie:
         self.log_backoffs = np.concatenate([[0], log_backoffs], dtype=np.float32, casting="same_kind")
         self.begin = np.array([1, 1 + size], self.index)
         self.slots = np.empty(0, self.index)  # see `index_of`
-        self.suffixes: Int[ndarray, " ngrams"] = np.zeros(size, self.index)  # nodes, for the last level
+        self.suffixes: list[Int[ndarray, " ngrams"]] = [
+            np.zeros(1, self.index),
+            np.zeros(size, self.index),
+        ]  # by level
         self.missing: dict[int, Int32[ndarray, "ngrams order"]] = {}  # by order, suffixes that there are not
 
     @property
@@ -94,7 +97,8 @@ class Trie:
     def table(self) -> Table:
         inner = self.words.size - self.level_sizes[-1]
         records = packed(self.words, self.log_probs, self.begin, self.log_backoffs[:inner])
-        return Table(tuple(self.level_sizes), *records, self.slots)
+        suffixes = no_suffixes(self.begin) if self.missing else np.concatenate(self.suffixes)
+        return Table(tuple(self.level_sizes), *records, self.slots, suffixes)
 
     def nodes_of(self, rows: Int32[ndarray, "ngrams order"], length: int) -> Int[ndarray, " ngrams"]:
         """The nodes of the first `length` words of each row, or NO_NODE. Words are of the vocabulary."""
@@ -162,18 +166,18 @@ class Trie:
         return spelled[::-1]
 
     def _find_suffixes(self, first_context: int) -> None:
-        """Fills in `suffixes` for the new level, and what is missing."""
+        """Of the new level, and what is missing."""
         size, contexts = self.level_sizes[-1], self.level_sizes[-2]
         if self.order == 2:
-            self.suffixes = 1 + self.words[-size:].astype(self.index) if size else np.empty(0, self.index)
+            self.suffixes.append(1 + self.words[-size:].astype(self.index) if size else np.empty(0, self.index))
             return
         suffixes = np.empty(size, self.index)
         fixed = self.words, self.begin, first_context
-        calls = [(*fixed, start, stop, self.suffixes, suffixes) for start, stop in parts_of(slice(0, contexts))]
+        calls = [(*fixed, start, stop, self.suffixes[-1], suffixes) for start, stop in parts_of(slice(0, contexts))]
         if sum(run_all(find_suffixes, calls)):
             nodes = np.flatnonzero(suffixes == NO_NODE) + self.words.size - size
             self.missing[self.order - 1] = self._rows(nodes)[:, 1:]
-        self.suffixes = suffixes
+        self.suffixes.append(suffixes)
 
     def _rows(self, nodes: Int[ndarray, " ngrams"]) -> Int32[ndarray, "ngrams order"]:
         """The words of nodes of the last level."""

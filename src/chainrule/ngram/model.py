@@ -15,6 +15,7 @@ from chainrule.jit import run_all
 from chainrule.ngram.choosing_kernels import best_words, draw_words
 from chainrule.ngram.query_kernels import NO_NODE, advance, distributions, score_stream
 from chainrule.ngram.unknown_kernels import score_token
+from chainrule.ngram.walking_kernels import walk_stream
 from chainrule.protocol import (
     BEGIN,
     END,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     Contexts = Int64[ndarray, "rows order-1"]
 
 PARALLEL_TOKENS = 1 << 16  # shorter streams are not worth a thread
+WALKED_TOKENS = 1 << 11  # of shorter streams, parts to be walked at once would be too short
 
 
 class NGramModel:
@@ -119,7 +121,11 @@ class NGramModel:
         check_tokens(stream, self.vocabulary_size)
         stream = stream.astype(np.int32, casting="same_kind", copy=False)
         scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
-        run_pieces(score_stream, (*self._arrays(), self.table.slots, self.order, stream), (scores, lengths))
+        arrays = *self._arrays(), self.table.slots
+        if self.table.suffixes.size and stream.size >= WALKED_TOKENS:
+            run_pieces(walk_stream, (*arrays, self.table.suffixes, self.order, stream), (scores, lengths))
+        else:
+            run_pieces(score_stream, (*arrays, self.order, stream), (scores, lengths))
         check_log_probs(scores)
         return scores, lengths
 

@@ -83,18 +83,25 @@ def find_children(
         prefetch(words, place[j])
         prefetch(begin, min(place[j], inner))  # which the next order begins with
     for j in range(count):
-        token = tokens[known[j]]
-        if size[j] <= long_run:
-            found, left = low[j], size[j]
-            while left > 1:
-                half = left >> 1
-                found += half * (words[found + half] <= token)
-                left -= half
-            nodes[known[j]] = found if left == 1 and words[found] == token else NO_NODE
-        elif low[j] <= place[j] < low[j] + size[j] and words[place[j]] == token:
-            nodes[known[j]] = place[j]
-        else:
-            nodes[known[j]] = find_slot(words, low[j], low[j] + size[j], token, slots, slot[j])
+        nodes[known[j]] = in_run(words, low[j], size[j], long_run, tokens[known[j]], slots, slot[j], place[j])
+
+
+@kernel
+def in_run(words: Array, low: int, size: int, long_run: int, word: int, slots: Array, slot: int, place: int) -> int:
+    """The node of `word` among `size` children from `low` on, or NO_NODE. A long run is searched from `slot` on.
+
+    place: the node that the slot holds, below words.size.
+    """
+    if size <= long_run:
+        found = low
+        while size > 1:
+            half = size >> 1
+            found += half * (words[found + half] <= word)
+            size -= half
+        return found if size == 1 and words[found] == word else NO_NODE
+    if low <= place < low + size and words[place] == word:
+        return place
+    return find_slot(words, low, low + size, word, slots, slot)
 
 
 @allocating_kernel

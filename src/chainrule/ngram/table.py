@@ -9,7 +9,7 @@ context of, are neighbours:
 Nodes of the highest order have no children, and neither `begin` nor `log_backoffs` reaches them. What is read together
 lies together, since a query costs what it misses the cache: a node's word and log-probability, a context's begin and
 back-off. A search among many children would miss it often, too, so those in runs of more than LONG_RUN also stand in a
-hash index, `slots`.
+hash index, `slots`. With the suffixes, a stream is scored by one look-up a token where its n-grams are known.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class Table:
     nodes: Shaped[ndarray, " nodes"]  # records of type NODE
     contexts: Shaped[ndarray, " inner+1"]  # records of a `context_type`
     slots: Int[ndarray, " slots"]  # nodes by the hash of (context, word); 0 where empty; no slots at all will do, too
+    suffixes: Int[ndarray, " nodes"]  # the node of each n-gram without its first word; none where one is not there
 
     @cached_property
     def words(self) -> Int32[ndarray, " nodes"]:
@@ -109,6 +110,7 @@ class Table:
             "nodes": self.nodes.view(np.int32).reshape(-1, 2),
             "contexts": self.contexts.view(begin).reshape(-1, 2),
             "slots": self.slots,
+            "suffixes": self.suffixes,
         }
 
     @classmethod
@@ -118,13 +120,14 @@ class Table:
         Raises ModelFormatError.
         """
         inner = 1 + sum(level_sizes[:-1])
-        for name in ("nodes", "contexts", "slots"):
+        for name in ("nodes", "contexts", "slots", "suffixes"):
             if name not in arrays:
                 raise ModelFormatError(f"the n-gram table lacks the array {name!r}")
         expected = {
             "nodes": ((inner + level_sizes[-1], 2), _INDEX_TYPES[:1]),
             "contexts": ((inner + 1, 2), _INDEX_TYPES),
             "slots": ((arrays["slots"].size,), _INDEX_TYPES),
+            "suffixes": ((inner + level_sizes[-1] if arrays["suffixes"].size else 0,), _INDEX_TYPES),
         }
         for name, (shape, types) in expected.items():
             array = arrays[name]
@@ -134,14 +137,15 @@ class Table:
                     f"{list(level_sizes)} need {' or '.join(t.name for t in types)}{list(shape)}"
                 )
         nodes, contexts = (np.ascontiguousarray(arrays[name]).reshape(-1) for name in ("nodes", "contexts"))
-        return cls(tuple(level_sizes), nodes.view(NODE), contexts.view(context_type(contexts.dtype)), arrays["slots"])
+        records = Records(nodes.view(NODE), contexts.view(context_type(contexts.dtype)))
+        return cls(tuple(level_sizes), *records, arrays["slots"], arrays["suffixes"])
 
 
 def table_of(counts: Counts, estimates: Estimates) -> Table:
     """The table of estimated n-grams, without those that were pruned."""
     if estimates.kept is None:
         arrays = counts.words, estimates.log_probs, counts.begin, estimates.log_backoffs
-        return _indexed(counts.level_sizes, estimates.records or packed(*arrays))
+        return from_records(counts.level_sizes, estimates.records or packed(*arrays), counts.suffixes)
     kept = estimates.kept
     inner = counts.begin.size - 1
     sizes = tuple(int(np.count_nonzero(kept[counts.level(order)])) for order in range(1, counts.order + 1))
@@ -149,7 +153,9 @@ def table_of(counts: Counts, estimates: Estimates) -> Table:
     renumbered = np.append(renumbered, renumbered.dtype.type(1 + sum(sizes)))
     inner_kept = kept[:inner]
     begin = np.append(renumbered[counts.begin[:inner][inner_kept]], renumbered[-1:])
-    return indexed(sizes, counts.words[kept], estimates.log_probs[kept], begin, estimates.log_backoffs[inner_kept])
+    records = packed(counts.words[kept], estimates.log_probs[kept], begin, estimates.log_backoffs[inner_kept])
+    suffixes = counts.suffixes[kept]
+    return from_records(sizes, records, renumbered[suffixes] if kept[suffixes].all() else None)
 
 
 def indexed(
@@ -159,12 +165,19 @@ def indexed(
     begin: Int[ndarray, " inner+1"],
     log_backoffs: Float32[ndarray, " inner"],
 ) -> Table:
+    """A table with the index of its long runs, and no suffixes."""
+    return from_records(level_sizes, packed(words, log_probs, begin, log_backoffs), None)
+
+
+def from_records(level_sizes: tuple[int, ...], records: Records, suffixes: Int[ndarray, " nodes"] | None) -> Table:
     """A table with the index of its long runs."""
-    return _indexed(level_sizes, packed(words, log_probs, begin, log_backoffs))
+    words, begin = records.nodes["word"], records.contexts["begin"]
+    return Table(level_sizes, *records, index_of(words, begin), no_suffixes(begin) if suffixes is None else suffixes)
 
 
-def _indexed(level_sizes: tuple[int, ...], records: Records) -> Table:
-    return Table(level_sizes, *records, index_of(records.nodes["word"], records.contexts["begin"]))
+def no_suffixes(begin: Int[ndarray, " inner+1"]) -> Int[ndarray, " 0"]:
+    """What a table has in the place of suffixes where some are not there."""
+    return np.empty(0, begin.dtype)
 
 
 def packed(

@@ -1,0 +1,125 @@
+"""Scoring a stream along suffixes: a token takes one look-up where its n-gram is known, whatever the order.
+
+The longest known context is kept from token to token. Where it has no such child its back-off counts, and it is
+shortened to its suffix, which is stored; a token makes it longer by one at most, so a token takes two look-ups at most
+on average. Each look-up waits for the one before, so many parts of the stream are walked at once, and each step asks
+the memory for what the next one reads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chainrule.jit import allocating_kernel, kernel, prefetch
+from chainrule.ngram.index_kernels import LONG_RUN, slot_of
+from chainrule.ngram.query_kernels import NO_NODE, children, in_run
+from chainrule.protocol import BEGIN, END
+
+Array = NDArray[Any]
+
+LANES = 32  # parts that are walked at once
+_ROOT, _BEGIN_NODE = 0, 1 + BEGIN
+
+
+@kernel
+def _at_most(number: int, most: int) -> int:
+    """A number from a file, as an index."""
+    return min(max(number, 0), most)
+
+
+@allocating_kernel
+def walk_stream(
+    words: Array,
+    log_probs: Array,
+    begin: Array,
+    log_backoffs: Array,
+    slots: Array,
+    suffixes: Array,
+    order: int,
+    stream: Array,
+    start: int,
+    stop: int,
+    scores: Array,
+    lengths: Array,
+) -> None:
+    """As `score_stream`, of a table that has suffixes, bit for bit the same.
+
+    A part begins order - 1 tokens early, with no context, and knows as much as one that began with the stream when it
+    comes to its own tokens.
+    """
+    inner, last, longest = log_backoffs.size, words.size - 1, order - 1
+    long_run = LONG_RUN if slots.size > 0 else words.size
+    # By lane: where it is, its first own token, and where it ends; the context and its length; its children, and where
+    # the one looked for may be; the back-offs of contexts that did not have the token.
+    at, own, end = np.empty(LANES, np.int64), np.empty(LANES, np.int64), np.empty(LANES, np.int64)
+    context, length = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
+    low, size = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
+    slot, place = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64)
+    failed, backoffs = np.zeros(LANES, np.int64), np.empty((LANES, order), np.float32)
+    lanes, live = np.arange(LANES), 0
+    for lane in range(LANES):
+        own[live], end[live] = start + (stop - start) * lane // LANES, start + (stop - start) * (lane + 1) // LANES
+        at[live] = max(start, own[live] - longest)
+        is_first = at[live] == start or stream[at[live] - 1] == END
+        context[live], length[live] = (_BEGIN_NODE, min(1, longest)) if is_first else (_ROOT, 0)
+        live += own[live] < end[live]
+    while live > 0:
+        for i in range(live):
+            lane = lanes[i]
+            node, token = context[lane], stream[at[lane]]
+            if length[lane] == 0:  # the unigrams are in order
+                low[lane], size[lane] = 1 + token, 1
+                prefetch(words, 1 + token)
+                continue
+            first, after = children(words, begin, node)
+            low[lane], size[lane] = first, after - first
+            slot[lane] = slot_of(node, token, slots.size)
+            prefetch(slots, slot[lane])
+            prefetch(words, min(low[lane] + (size[lane] >> 1), last))
+            prefetch(suffixes, node)
+        for i in range(live):
+            lane = lanes[i]
+            place[lane] = min(low[lane] + (size[lane] >> 1), last)
+            if size[lane] > long_run:
+                place[lane] = _at_most(int(slots[slot[lane]]), last)
+                prefetch(words, place[lane])
+            prefetch(suffixes, place[lane])
+        i = 0
+        while i < live:
+            lane = lanes[i]
+            token = stream[at[lane]]
+            node = 1 + token
+            if length[lane] > 0:
+                node = in_run(words, low[lane], size[lane], long_run, token, slots, slot[lane], place[lane])
+            if node == NO_NODE:
+                backoffs[lane, failed[lane]] = log_backoffs[context[lane]]
+                failed[lane] += 1
+                length[lane] -= 1
+                context[lane] = _at_most(int(suffixes[context[lane]]), inner - 1)
+                prefetch(begin, context[lane])
+                i += 1
+                continue
+            if at[lane] >= own[lane]:
+                score = log_probs[node]
+                for k in range(failed[lane] - 1, -1, -1):  # the shortest context first, as `score_stream` adds them
+                    score += backoffs[lane, k]
+                scores[at[lane]] = score
+                if lengths.size > 0:
+                    lengths[at[lane]] = length[lane] + 1
+            failed[lane] = 0
+            if token == END:
+                context[lane], length[lane] = _BEGIN_NODE, min(1, longest)
+            elif length[lane] < longest:
+                context[lane], length[lane] = min(node, inner - 1), length[lane] + 1
+            else:
+                context[lane] = _at_most(int(suffixes[node]), inner - 1)
+            prefetch(begin, context[lane])
+            at[lane] += 1
+            if at[lane] == end[lane]:
+                live -= 1
+                lanes[i], lanes[live] = lanes[live], lane
+            else:
+                i += 1
