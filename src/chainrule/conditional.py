@@ -31,11 +31,12 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Int32
+    from jaxtyping import Float32, Float64, Int32
     from numpy import ndarray
 
     from chainrule.decoding.beam import Hypothesis
     from chainrule.neural.conditional_model import ConditionalModel
+    from chainrule.text.pairs import Pairs
     from chainrule.text.tokenizer import Tokenizer
 
 
@@ -75,11 +76,25 @@ class TextPairModel:
 
         Raises MarkerError; SettingError where the source is too long.
         """
+        if not isinstance(source, str):
+            raise TypeError(f"given takes one text, not {type(source).__name__}")
         return Model(FAMILY, self.model.given(self.sources([source])), self.target, self.record)
 
     def sources(self, texts: Sequence[str]) -> list[Int32[ndarray, " tokens"]]:
         """The ids of source texts; one of white space alone has none. Raises MarkerError."""
         return documents_of(self.source.encode_texts([text if text.strip() else "" for text in texts]).ids)
+
+    def score(self, pairs: Pairs, *, progress: Progress = silent) -> Float64[ndarray, " pairs"]:
+        """log P of each target with its </s>, given its source, in nats. Raises what `given` does."""
+        sources, targets = self.sources(pairs.sources), documents_of(self.target.encode_texts(pairs.targets).ids)
+        scores = np.zeros(len(pairs))
+        order = sorted(range(len(pairs)), key=lambda i: (sources[i].size, targets[i].size))
+        for first in range(0, len(order), TOGETHER):
+            progress("scoring", first, len(order))
+            chosen = order[first : first + TOGETHER]
+            given = self.model.given([sources[i] for i in chosen])
+            scores[chosen] = [each.sum(dtype=np.float64) for each in given.score([targets[i] for i in chosen])]
+        return scores
 
     def write(
         self,
@@ -96,6 +111,8 @@ class TextPairModel:
         max_tokens: of a text; by default twice the source's, and 20. Raises MarkerError; SettingError where a source
         is too long.
         """
+        if isinstance(texts, str):
+            raise TypeError("write takes several texts; put a single one in a list")
         beam = beam or BeamConfig(size=5, rank_by="mean", stop="likely")
         sources = self.sources(texts)
         written: list[list[Written]] = [[] for _ in texts]

@@ -62,6 +62,8 @@ def config_bytes(entry: ModelEntry) -> bytes:
 def read_config(folder: Path) -> ModelEntry:
     """Raises ModelFormatError."""
     path = folder / CONFIG
+    if folder.exists() and not folder.is_dir():
+        raise ModelFormatError(f"{folder}: is a file; expected the folder of a model, with a {CONFIG} in it")
     if not os.path.isdir(folder):
         raise ModelFormatError(
             f"{folder}: there is no such folder or file; a model is a folder with a {CONFIG} in it, or an ARPA file"
@@ -71,8 +73,8 @@ def read_config(folder: Path) -> ModelEntry:
     except FileNotFoundError as error:
         if (folder / _UNFINISHED).exists():
             raise ModelFormatError(
-                f"{folder}: the training of this model is not finished; go on with the command that began it and "
-                "--resume"
+                f"{folder}: this folder has the checkpoints of a run, and no model yet; go on with the command that "
+                "began it and --resume (in Python: resume=True, and then save the model there)"
             ) from error
         raise ModelFormatError(f"{folder}: this folder is no model, since it has no {CONFIG}") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -82,6 +84,8 @@ def read_config(folder: Path) -> ModelEntry:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the file"
+        if first["type"] == "json_invalid":
+            raise ModelFormatError(f"{path}: is cut off or damaged: {first['msg']}; save the model anew") from error
         raise ModelFormatError(f"{path}: {place}: {first['msg']}, found {str(first['input'])[:80]!r}") from error
 
 

@@ -14,7 +14,7 @@ from chainrule.loading import as_config
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.progress import Progress, silent
 from chainrule.protocol import UNKNOWN
-from chainrule.text.corpus import Lines
+from chainrule.text.pairs import BothSides, Pairs
 from chainrule.text.tokenizer import documents_of
 from chainrule.trained import circumstances, tokenized
 from chainrule.training.config import Run, TrainingConfig
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-    from chainrule.text.pairs import Pairs
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.tokenizer_config import TokenizerConfig
+    from chainrule.text.vocabulary import Markers
     from chainrule.training.pairs import TokenPairs
 
     Rows = Sequence[Int32[ndarray, " tokens"]]
@@ -41,6 +41,7 @@ def train_pairs(
     *,
     tokenizer: TokenizerConfig | str = "word",
     source_tokenizer: TokenizerConfig | str | None = None,
+    markers: Markers = "error",
     training: TrainingConfig | None = None,
     validation: Pairs | None = None,
     folder: str | os.PathLike[str] | None = None,
@@ -55,7 +56,8 @@ def train_pairs(
     pairs to choose the best weights by; without them, the last are taken. Pairs with a longer source than the model
     reads are left out. The rest as `train`, and it raises what that does.
 
-    good:  train_pairs(parallel(Corpus.of("train.de"), Corpus.of("train.en")), tokenizer="bpe", folder="mt/")
+    good:  model = train_pairs(parallel("train.de", "train.en"), tokenizer="bpe", folder="mt/")
+           model.save("mt/")
     """
     from chainrule.neural.conditional_model import ConditionalModel
     from chainrule.training.pairs import given_source
@@ -64,8 +66,15 @@ def train_pairs(
     config, training = config or ConditionalConfig(), training or TrainingConfig()
     if resume and overwrite:
         raise SettingError("resume goes on with a run and overwrite begins anew; say one of them")
+    if not isinstance(pairs, Pairs):
+        raise TypeError(f"train_pairs takes Pairs, not {type(pairs).__name__}; see Pairs(sources, targets), parallel")
     began = time.perf_counter()
-    source, target, sources, targets = _cut(pairs, tokenizer, source_tokenizer, progress)
+    source, target, sources, targets = _cut(pairs, tokenizer, source_tokenizer, markers, progress)
+    if config.shared == "all" and source.vocabulary.tokens() != target.vocabulary.tokens():
+        raise SettingError(
+            f"source and target cannot share vectors: their vocabularies, of {source.vocabulary_size:,} and "
+            f"{target.vocabulary_size:,} tokens, differ; leave --source-tokenizer out, or say --shared target"
+        )
     learnt, held = _fitting(sources, targets, config), None
     too_long = len(sources) - len(learnt.sources)
     if validation is not None:
@@ -106,14 +115,19 @@ class _Cut(NamedTuple):
 
 
 def _cut(
-    pairs: Pairs, tokenizer: TokenizerConfig | str, source_tokenizer: TokenizerConfig | str | None, progress: Progress
+    pairs: Pairs,
+    tokenizer: TokenizerConfig | str,
+    source_tokenizer: TokenizerConfig | str | None,
+    markers: Markers,
+    progress: Progress,
 ) -> _Cut:
+    sides = pairs.sides()
     if source_tokenizer is None:
-        both = tokenized(Lines([*pairs.sources, *pairs.targets], "the pairs"), as_config(tokenizer), progress=progress)
+        both = tokenized(BothSides(*sides), as_config(tokenizer), markers, progress=progress)
         rows = documents_of(both.stream)
         return _Cut(both.tokenizer, both.tokenizer, rows[: len(pairs)], rows[len(pairs) :])
-    first = tokenized(Lines(pairs.sources, "the sources"), as_config(source_tokenizer), progress=progress)
-    second = tokenized(Lines(pairs.targets, "the targets"), as_config(tokenizer), progress=progress)
+    first = tokenized(sides[0], as_config(source_tokenizer), markers, progress=progress)
+    second = tokenized(sides[1], as_config(tokenizer), markers, progress=progress)
     return _Cut(first.tokenizer, second.tokenizer, documents_of(first.stream), documents_of(second.stream))
 
 

@@ -65,7 +65,7 @@ BAD_TEXTS = {
     "a cut character": ("é".encode()[:-1], "line 1: byte 0xc3 at offset 0 is not UTF-8"),
     "markers": (
         b"a b\nc </s> d\n",
-        "line 2: </s> stands in the text, but it is a marker of the model. Say --markers",
+        "line 2: </s> stands in the text, but it is a marker of the model. Take it out, or say --markers",
     ),
 }
 
@@ -106,7 +106,10 @@ def test_a_text_that_is_not_compressed_as_it_says_is_refused(verb: str, refused,
 BAD_MODELS: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (shutil.rmtree, "there is no such folder"),
     "another folder": (lambda folder: (folder / "config.json").unlink(), "this folder is no model"),
-    "no JSON": (lambda folder: (folder / "config.json").write_text("{"), "config.json: the file: Invalid JSON"),
+    "no JSON": (
+        lambda folder: (folder / "config.json").write_text("{"),
+        "config.json: is cut off or damaged: Invalid JSON",
+    ),
     "binary": (lambda folder: (folder / "config.json").write_bytes(b"\xff\xfe"), "config.json: cannot be read"),
     "another version": (
         lambda folder: replaced(folder / "config.json", '"format": 1', '"format": 2'),

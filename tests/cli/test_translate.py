@@ -130,6 +130,17 @@ def test_bad_input_is_told_in_one_line(chainrule, mt: Path, pairs: list[Path], s
     assert "there is a model already" in chainrule("train", "translation", *both, "-o", mt).error
     assert "is a model of one text given another" in chainrule("score", mt, short).error
     assert "heads of an even width" in chainrule("train", "translation", *both, "-o", out, "--heads", 7).error
+    alike = ["--source-tokenizer", "bpe", "--tokenizer", "bpe", "--vocabulary-size", 300, "--shared", "all"]
+    refused = chainrule("train", "translation", "--source", pairs[0], "--target", pairs[1], "-o", out, *TINY, *alike)
+    assert "source and target cannot share vectors: their vocabularies" in refused.error
+    marked = tmp_path / "marked.tsv"
+    marked.write_text("a dog\tein hund\n\na </s> cat\teine katze\n")
+    for marker in (b"a </s> cat\teine katze", b"a cat\teine <unk> katze"):
+        marked.write_bytes(b"a dog\tein hund\n\n" + marker + b"\n")
+        given = ["--pairs", marked, "-o", out, *QUICK, "--valid-share", 0]
+        assert "marked.tsv, line 3: <" in chainrule("train", "translation", *given).error
+    assert chainrule("train", "translation", *given, "--markers", "skip").status == 0
+    assert "train.de: is a file; expected the folder" in chainrule("translate", pairs[0], short).error
     stdin(b"ein hund\n" + b"a " * 600 + b"\n")
     refused = chainrule("translate", mt, "--max-tokens", 3)
     assert "line 2: the source has 600 tokens; the model reads at most 511" in refused.err
@@ -156,9 +167,7 @@ def test_bad_input_is_told_in_one_line(chainrule, mt: Path, pairs: list[Path], s
 def test_where_a_model_of_pairs_looks_is_a_page_and_a_picture(chainrule, mt: Path, tmp_path: Path) -> None:
     page, picture = tmp_path / "a.html", tmp_path / "a.svg"
     result = chainrule("attend", mt, "zwei <b>hunde", "two <script>dogs", "-o", page)
-    assert result.out.endswith("6 maps of 3 layers\n"), (
-        result.err
-    )  # source, target, and the one on the other; two heads
+    assert result.out.endswith("6 maps\n"), result.err  # source, target, and the one on the other; two heads
     text = page.read_text()
     assert "<script" not in text
     assert "<b>" not in text
@@ -174,7 +183,7 @@ def test_where_a_language_model_looks(chainrule, corpus: Path, model: Path, tmp_
     tiny = ["--tokenizer", "character", "--layers", 2, "--width", 16, "--context", 8, "--steps", 1, "--compile", "no"]
     assert chainrule("train", "transformer", corpus, "-o", tmp_path / "lm", *tiny).status == 0
     result = chainrule("attend", tmp_path / "lm", "a man", "-o", tmp_path / "a.html")
-    assert result.out.endswith("8 maps of 2 layers\n"), result.err
+    assert result.out.endswith("8 maps\n"), result.err
     assert (
         "looks at 7 at once; shorten it"
         in chainrule("attend", tmp_path / "lm", "a long man", "-o", tmp_path / "b.svg").error
@@ -182,6 +191,23 @@ def test_where_a_language_model_looks(chainrule, corpus: Path, model: Path, tmp_
     assert "leave out 'x'" in chainrule("attend", tmp_path / "lm", "a", "x", "-o", tmp_path / "b.svg").error
     assert "has no attention" in chainrule("attend", model, "a", "-o", tmp_path / "b.svg").error
     assert not (tmp_path / "b.svg").exists()
+
+
+def test_many_pairs_are_scored_as_each_by_itself(mt: Path) -> None:
+    model = package.load_pairs(mt)
+    found = model.score(package.Pairs(SOURCES[:5], TARGETS[:5]))
+    alone = [model.given(source).score([target])[0] for source, target in zip(SOURCES[:5], TARGETS[:5], strict=True)]
+    np.testing.assert_allclose(found, alone, atol=1e-3)
+
+
+def test_what_is_no_pair_of_lists_is_refused(mt: Path) -> None:
+    model = package.load_pairs(mt)
+    with pytest.raises(TypeError, match="several texts"):
+        model.write("ein hund")
+    with pytest.raises(TypeError, match="one text, not list"):
+        model.given(["ein hund"])
+    with pytest.raises(TypeError, match="takes Pairs, not str"):
+        package.train_pairs("train.tsv")
 
 
 def test_given_its_source_a_model_is_mixed_measured_and_written_with_as_any_other(mt: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from chainrule.errors import TextError
 from chainrule.text.corpus import Corpus
-from chainrule.text.pairs import pairs_of, parallel
+from chainrule.text.pairs import Pairs, pairs_of, parallel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,8 +32,22 @@ def test_three_kinds_of_files_hold_the_same_pairs(tmp_path: Path) -> None:
 def test_pairs_with_an_empty_side_are_left_out_and_counted(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("ein Hund\n\n  \neine Katze\n")
     (tmp_path / "b").write_text("a dog\nsomething\n\na cat\n")
-    found = parallel(Corpus.of(tmp_path / "a"), Corpus.of(tmp_path / "b"))
+    found = parallel(Corpus.of(tmp_path / "a"), tmp_path / "b")
     assert (found.sources, found.targets, found.left_out) == (["ein Hund", "eine Katze"], ["a dog", "a cat"], 2)
+
+
+def test_each_side_knows_the_lines_of_its_file(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("ein Hund\ta dog\n\n\tnothing\neine Katze\ta cat\n")
+    found = pairs_of([str(tmp_path / "a.tsv")], ("", ""))
+    assert (len(found), found.left_out) == (2, 2)
+    for side in found.sides():
+        [block] = side.blocks()
+        assert [block.place(number) for number in (1, 2)] == [f"{tmp_path}/a.tsv, line {line}" for line in (1, 4)]
+
+
+def test_as_many_sources_as_targets() -> None:
+    with pytest.raises(TextError, match="2 sources and 1 targets; give as many"):
+        Pairs(["a", "b"], ["c"])
 
 
 @pytest.mark.parametrize(
@@ -42,9 +56,12 @@ def test_pairs_with_an_empty_side_are_left_out_and_counted(tmp_path: Path) -> No
         ({"a": "x\ny\n", "b": "x\n"}, "b: ends after line 1, but .*a goes on"),
         ({"a": "x\n", "b": "x\ny\nz\n"}, "a: ends after line 1, but .*b goes on"),
         ({"a": "\n", "b": "x\n"}, "there are no pairs in it: one side of each of the 1 is empty"),
-        ({"a.tsv": "x\ty\nx y\n"}, r"a\.tsv, line 2: there are 1 columns; expected two"),
-        ({"a.tsv": "x\ty\tz\n"}, r"line 1: there are 3 columns"),
-        ({"a.jsonl": '{"source": "x"}\n'}, "line 1: the field 'target' is missing"),
+        ({"a.tsv": "x\ty\nx y\n"}, r"a\.tsv, line 2: there is no tab; expected a source"),
+        ({"a.tsv": "x\ty\tz\n"}, r"line 1: there is more than one tab"),
+        (
+            {"a.jsonl": '{"source": "x"}\n'},
+            "line 1: the field 'target' is missing; .*say which with --source-field and --target-field",
+        ),
         ({"a.jsonl": '{"source": "x", "target": 3}\n'}, "line 1: the field 'target' is no text"),
     ],
 )

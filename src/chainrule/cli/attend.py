@@ -53,7 +53,8 @@ def attend(
     draw = attention_svg if output.suffix.lower() == ".svg" else attention_page
     with replaced(output) as file:
         file.write(draw(heading, maps).encode())
-    print(f"{output}: {sum(len(each.weights) for each in maps)} maps of {len(maps)} layers")
+    count = sum(len(each.weights) for each in maps)
+    print(f"{output}: {count} map{'s' * (count != 1)}")
 
 
 def _maps(path: Path, text: str, target: str | None, told: Progress) -> tuple[str, list[AttentionMap]]:
@@ -64,7 +65,9 @@ def _maps(path: Path, text: str, target: str | None, told: Progress) -> tuple[st
     if path.is_dir() and read_config(path).family == FAMILY:
         return _of_pair(path, text, target)
     if target is not None:
-        raise SettingError(f"{path}: a language model reads one text; leave out {target!r}, or give a model of pairs")
+        raise SettingError(
+            f"{path}: a language model reads one text; leave out the second, {target!r}, or give a model of pairs"
+        )
     return _of_text(path, text, told)
 
 
@@ -79,8 +82,8 @@ def _of_pair(path: Path, source: str, target: str | None) -> tuple[str, list[Att
             raise SettingError("the source is empty; give a text with a token in it at least")
         target = written[0].text
     ids, target_ids = model.sources([source])[0], model.target.encode_texts([target]).ids[:-1]
-    before = [*map(model.source.vocabulary.token, ids.tolist()), "</s>"]
-    after = ["</s>", *map(model.target.vocabulary.token, target_ids.tolist())]
+    before = [*model.source.shown(ids.tolist()), "</s>"]
+    after = ["</s>", *model.target.shown(target_ids.tolist())]
     sides = {"source": (before, before), "target": (after, after), "target on source": (after, before)}
     return f"{source} → {target}", _titled(maps_of_pair(model.model, ids, target_ids), sides)
 
@@ -90,7 +93,7 @@ def _of_text(path: Path, text: str, told: Progress) -> tuple[str, list[Attention
 
     model = opened(path, None, None, told)
     read, maps = maps_of_text(model.scorer, model.tokenizer.encode_texts([text]).ids[:-1])
-    tokens = [model.tokenizer.vocabulary.token(token) for token in read.tolist()]
+    tokens = model.tokenizer.shown(read.tolist())
     return text, _titled(maps, {"text": (tokens, tokens)})
 
 

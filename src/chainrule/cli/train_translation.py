@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import DEFAULT_TOKENIZER, Json, Output, Overwrite, TokenizerOptions, file_or_dash
+from chainrule.cli.arguments import (
+    DEFAULT_TOKENIZER,
+    Json,
+    MarkerRule,
+    Output,
+    Overwrite,
+    TokenizerOptions,
+    file_or_dash,
+)
 from chainrule.cli.ended_run import data_differences, say_that_it_has_ended
 from chainrule.cli.flags import flags_of, given_of
 from chainrule.cli.models import check_model_target, is_model
@@ -59,8 +67,12 @@ def translation(
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     source_tokenizer: Annotated[
         str | None,
-        Parameter(help="Cut sources by another tokenizer than targets; by default one is learnt from both."),
+        Parameter(
+            help="Cut sources by another tokenizer than targets, of the same --vocabulary-size; by default one is "
+            "learnt from both."
+        ),
     ] = None,
+    markers: MarkerRule = "error",
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -68,8 +80,8 @@ def translation(
 
     An encoder reads the source; a decoder writes the target and looks at the
     source by attention. A step has as many tokens as --batch pairs of middling
-    length. Checkpoints and log.jsonl are kept in the folder while it is
-    trained; Ctrl-C keeps all, and --resume goes on.
+    length; the default tokenizer is bpe. Checkpoints and log.jsonl are kept
+    in the folder while it is trained; Ctrl-C keeps all, and --resume goes on.
     """
     from chainrule.conditional import FAMILY
     from chainrule.trained import peak_memory
@@ -102,6 +114,7 @@ def translation(
             config,
             tokenizer=by_pairs.config(),
             source_tokenizer=own,
+            markers=markers,
             training=TrainingConfig(**said),
             validation=held,
             folder=output,

@@ -23,6 +23,9 @@ from chainrule.text.streams import STANDARD_INPUT, file_size, opened, unreadable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from jaxtyping import Int64
+    from numpy import ndarray
+
 _LINE_END = re.compile("\r?\n")
 
 
@@ -47,6 +50,7 @@ class Lines:
 
     lines: Iterable[str]
     name: str = "the given lines"
+    numbers: Int64[ndarray, " lines"] | None = field(default=None, compare=False)  # of the lines, for messages
 
     def __post_init__(self) -> None:
         if isinstance(self.lines, str):
@@ -69,7 +73,7 @@ class Lines:
         """Raises TextError where there is no line."""
         if not self.lines:
             raise TextError(f"{self.name}: there is no text in it; at least one line is needed")
-        yield Block(byte_array(self._joined()), self.name, 1)
+        yield Block(byte_array(self._joined()), self.name, 1, numbers=self.numbers)
 
     def _joined(self) -> bytes:
         lines = (_LINE_END.sub(" ", line.removesuffix("\n").removesuffix("\r")) for line in self.lines)

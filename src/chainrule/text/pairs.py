@@ -9,41 +9,91 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from chainrule.errors import TextError
 from chainrule.progress import Progress, silent
-from chainrule.text.corpus import Corpus
+from chainrule.text.corpus import Corpus, Lines
 from chainrule.text.reading import Reading
 from chainrule.text.records import json_objects, named_fields
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator, Sequence
+
+    from chainrule.text.block import Block
+
+    Path = str | os.PathLike[str]
 
 
 @dataclass
 class Pairs:
-    """sources, targets: as many, none of them empty. left_out: pairs of which one side was. record: where from."""
+    """sources, targets: as many, none of them empty. left_out: pairs of which one side was. record: where from.
+
+    Raises TextError where there are more of one than of the other.
+
+    good:  Pairs(["ein Hund"], ["a dog"])
+    """
 
     sources: list[str] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)
     left_out: int = 0
     record: dict[str, Any] = field(default_factory=dict)
+    names: tuple[str, str] = ("the sources", "the targets")  # for messages, like the next
+    lines: list[int] = field(default_factory=list)  # where each pair came from, if there was a file
+
+    def __post_init__(self) -> None:
+        if len(self.sources) != len(self.targets):
+            raise TextError(f"there are {len(self.sources):,} sources and {len(self.targets):,} targets; give as many")
 
     def __len__(self) -> int:
         return len(self.sources)
 
-    def add(self, source: str, target: str) -> None:
-        """Leaves a pair out where one side has nothing but white space."""
+    def add(self, source: str, target: str, line: int) -> None:
+        """Leaves a pair out where one side has nothing but white space. line: its number in the file, from 1."""
         if source.strip() and target.strip():
             self.sources.append(source)
             self.targets.append(target)
+            self.lines.append(line)
         else:
             self.left_out += 1
 
+    def sides(self) -> tuple[Lines, Lines]:
+        """The sources and the targets as texts, whose lines have their numbers in the files."""
+        numbers = np.array(self.lines, np.int64) if self.lines else None
+        source, target = ("standard input" if name == "-" else name for name in self.names)
+        return Lines(self.sources, source, numbers), Lines(self.targets, target, numbers)
 
-def parallel(source: Corpus, target: Corpus, progress: Progress = silent) -> Pairs:
-    """The n-th document of one text with the n-th of the other. Raises TextError, also where one has more."""
-    pairs = Pairs()
+
+@dataclass(frozen=True)
+class BothSides:
+    """A Source: first the sources, then the targets."""
+
+    source: Lines
+    target: Lines
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (*self.source.sources, *self.target.sources)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return {"data": {**self.source.record["data"], **self.target.record["data"]}}
+
+    def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
+        """Raises TextError where there are no pairs."""
+        yield from self.source.blocks(progress, task)
+        yield from self.target.blocks(progress, task)
+
+
+def parallel(source: Corpus | Path, target: Corpus | Path, progress: Progress = silent) -> Pairs:
+    """The n-th document of one text with the n-th of the other. Raises TextError, also where one has more.
+
+    good:  parallel("train.de", "train.en")
+    """
+    source, target = (each if isinstance(each, Corpus) else Corpus.of(each) for each in (source, target))
     names = [", ".join(each.sources) for each in (source, target)]
+    pairs = Pairs(names=(names[0], names[1]))
     both = zip_longest(_documents(source, progress), _documents(target, silent))
     for number, (first, second) in enumerate(both, 1):
         if first is None or second is None:
@@ -52,36 +102,38 @@ def parallel(source: Corpus, target: Corpus, progress: Progress = silent) -> Pai
                 f"{short}: ends after line {number - 1:,}, but {long} goes on; expected as many lines in "
                 "both: look for a line that is missing or was broken in two"
             )
-        pairs.add(first, second)
+        pairs.add(first, second, number)
     return _checked(pairs, " and ".join(names), {"data": {**source.record["data"], **target.record["data"]}})
 
 
 def tab_separated(corpus: Corpus, progress: Progress = silent) -> Pairs:
-    """A source, a tab and a target a line. Raises TextError."""
-    pairs = Pairs()
+    """A source, a tab and a target a line; an empty line is a pair that is left out. Raises TextError."""
+    name = ", ".join(corpus.sources)
+    pairs = Pairs(names=(name, name))
     for block in corpus.blocks(progress, "reading pairs"):
         for number, line in enumerate(block.documents(), 1):
-            columns = line.split("\t")
-            if len(columns) != 2:
+            source, tab, target = line.partition("\t")
+            if (line.strip() and not tab) or "\t" in target:
+                found = "more than one tab" if tab else "no tab"
                 raise TextError(
-                    f"{block.place(number)}: there are {len(columns)} columns; expected two, a source and a target, "
-                    "with one tab between"
+                    f"{block.place(number)}: there is {found}; expected a source and a target, with one tab between"
                 )
-            pairs.add(*columns)
-    return _checked(pairs, ", ".join(corpus.sources), {"data": corpus.record["data"]})
+            pairs.add(source, target, block.first + number - 1)
+    return _checked(pairs, name, {"data": corpus.record["data"]})
 
 
 def from_records(name: str, source_field: str, target_field: str) -> Pairs:
     """Two fields of each object of a file of JSON lines. Raises TextError."""
-    pairs = Pairs()
-    for place, record in json_objects(name):
+    pairs = Pairs(names=(name, name))
+    for number, (place, record) in enumerate(json_objects(name), 1):
         texts = []
         for each in (source_field, target_field):
             if not isinstance(record.get(each), str):
                 found = "is no text" if each in record else "is missing"
-                raise TextError(f"{place}: the field {each!r} {found}; {named_fields(record)}")
+                advice = named_fields(record).replace("--field", "--source-field and --target-field")
+                raise TextError(f"{place}: the field {each!r} {found}; {advice}")
             texts.append(" ".join(record[each].split("\n")))
-        pairs.add(*texts)
+        pairs.add(texts[0], texts[1], number)
     return _checked(pairs, name, {"data": {}, "read_from": name})
 
 

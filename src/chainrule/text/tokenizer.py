@@ -102,6 +102,14 @@ class Tokenizer:
         tokens = b" ".join(b"\n" if token == END else self.vocabulary.token_bytes(int(token)) for token in ids)
         return self.restore(tokens.replace(b" \n", b"\n").replace(b"\n ", b"\n")).decode("utf-8", "replace")
 
+    def shown(self, ids: Iterable[int]) -> list[str]:
+        """Each token as it reads in a text; as it is in the vocabulary where it has no letters by itself."""
+        return [self._shown(int(token)) for token in ids]
+
+    def _shown(self, token: int) -> str:
+        alone = "" if token <= END else self.decode([token])
+        return alone if alone.strip() and "\ufffd" not in alone else self.vocabulary.token(token)
+
     def restore(self, tokens: bytes) -> bytes:
         """The normalised text of tokens with one space between and a newline after each document."""
         return self.splitter.restored(byte_array(tokens)).text.tobytes()

@@ -63,11 +63,13 @@ class ConditionalConfig:
     attends: Literal["before", "after"] = setting(
         "after", "lstm, gru: the source is looked at before the step (Bahdanau 2015), or after it (Luong 2015)"
     )
-    input_feeding: bool = setting(True, "lstm, gru: what came of the last step is read, too (Luong 2015)")
+    input_feeding: bool = setting(
+        True, "lstm, gru that attend after: what came of the last step is read, too (Luong 2015)"
+    )
     shared: Shared = setting(
         "target", "all: source, target and output have the same vectors of tokens; target: target and output"
     )
-    max_source: int = setting(512, "the longest source, in tokens", least=1, below=MAX_CONTEXT)
+    max_source: int = setting(512, "the longest source, in tokens with its </s>", least=2, below=MAX_CONTEXT)
     dropout: float = setting(0.1, "share of numbers dropped: of token vectors and of each layer", least=0, below=1)
     attention_dropout: float = setting(0.0, "share of attention weights dropped", least=0, below=1)
 
