@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.decoding.beam import Hypothesis
+    from chainrule.decoding.sampling import Ending
     from chainrule.neural.conditional_model import ConditionalModel
     from chainrule.text.pairs import Pairs
     from chainrule.text.tokenizer import Tokenizer
@@ -47,13 +48,17 @@ _PREFIX = np.empty(0, np.int32)
 
 
 class Written(NamedTuple):
-    """A text that was made from a source. log_prob: nats. score: what it is ranked by. tokens: as the tokenizer marks
-    them. attention: where each of them, and </s> if it ended, looked in the source's tokens and its </s>.
+    """A text that was made from a source.
+
+    log_prob: nats. score: what it is ranked by. ending: end, where </s> was written, too, and counts in log_prob;
+    length, where it was cut at the most tokens. tokens: as the tokenizer marks them. attention: where each of them, and
+    </s> if it ended, looked in the source's tokens and its </s>.
     """
 
     text: str
     log_prob: float
     score: float
+    ending: Ending
     tokens: list[str]
     source_tokens: list[str]
     attention: Float32[ndarray, "tokens source"] | None
@@ -139,6 +144,7 @@ class TextPairModel:
             self.target.decode(hypothesis.tokens),
             hypothesis.log_prob,
             hypothesis.score,
+            hypothesis.ending,
             [self.target.vocabulary.token(token) for token in hypothesis.tokens.tolist()],
             [self.source.vocabulary.token(token) for token in source.tolist()],
             None if attention is None else attention[:, : source.size + 1],

@@ -99,6 +99,7 @@ def test_lists_alignments_and_json(chainrule, mt: Path, stdin) -> None:
     stdin(b"zwei hunde\n")
     [found] = chainrule("translate", mt, "--json", "--max-tokens", 4).json["texts"]
     assert found["source_tokens"] == ["zwei", "hunde"]
+    assert found["ending"] == ("length" if len(found["tokens"]) == 4 else "end")
     np.testing.assert_allclose(np.sum(found["attention"], axis=1), 1, atol=1e-3)
 
 
