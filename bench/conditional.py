@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -71,6 +72,7 @@ TABLE: dict[str, ConditionalConfig] = {
     "soft, additive, Bahdanau's": replace(SMALL, attends="before"),
     "soft, additive, no input feeding": replace(SMALL, input_feeding=False),
 }
+_RUNS = 5  # that are timed, in turns
 LENGTHS = (8, 10, 12, 14, 17)  # of sources in words, where a new group begins
 
 
@@ -230,20 +232,13 @@ def speed(options: argparse.Namespace) -> None:
     sources = sorted(model.sources(test_pairs(options).sources), key=len)
     batches = [sources[i : i + 64] for i in range(0, len(sources), 64)]
     nothing = np.empty(0, np.int32)
-    rows: list[tuple[str, Callable[[], int]]] = []
+    rows: list[tuple[str, Callable[[], None]]] = []
 
-    def ours() -> int:
-        tokens = 0
+    def ours() -> None:
         for batch in batches:
             limits = Constraints(max_tokens=40, banned=[0])
-            found = search(
-                model.model.given(batch),
-                [nothing] * len(batch),
-                BeamConfig(size=5, rank_by="mean", stop="likely"),
-                limits,
-            )
-            tokens += sum(len(each.hypotheses[0].tokens) for each in found)
-        return tokens
+            beam = BeamConfig(size=5, rank_by="mean", stop="likely")
+            search(model.model.given(batch), [nothing] * len(batch), beam, limits)
 
     rows.append(("chainrule", ours))
     try:
@@ -252,14 +247,19 @@ def speed(options: argparse.Namespace) -> None:
         print("transformers is not installed, so there is nothing to compare with")
     else:
         rows.append(("transformers", theirs))
-    for name, run in rows:
-        run()  # warm
-        began = time.perf_counter()
-        tokens = run()
-        kept(options, f"speed, {name}", {"who": name, "seconds": time.perf_counter() - began, "tokens": tokens})
+    seconds: dict[str, list[float]] = {name: [] for name, _ in rows}
+    for number in range(1 + _RUNS):  # the first is not counted
+        for name, run in rows:
+            began = time.perf_counter()
+            run()
+            seconds[name] += [time.perf_counter() - began] * (number > 0)
+    medians = {name: statistics.median(times) for name, times in seconds.items()}
+    for name, times in seconds.items():
+        ratio = medians[name] / medians["chainrule"]
+        kept(options, f"speed, {name}", {"who": name, "seconds": medians[name], "all": times, "ratio": ratio})
 
 
-def marian(model: TextPairModel, batches: list[list[np.ndarray]]) -> Callable[[], int]:
+def marian(model: TextPairModel, batches: list[list[np.ndarray]]) -> Callable[[], None]:
     """transformers.generate with a Marian model of the same size, that has our weights' sizes but not their values; it
     stops each text after as many tokens as ours has, so that both write the same number.
     """
@@ -295,19 +295,16 @@ def marian(model: TextPairModel, batches: list[list[np.ndarray]]) -> Callable[[]
         lengths.append(max(len(each.hypotheses[0].tokens) for each in found) + 1)
 
     @torch.inference_mode()
-    def run() -> int:
-        tokens = 0
+    def run() -> None:
         for batch, length in zip(batches, lengths, strict=True):
             longest = max(map(len, batch)) + 1
             ids = torch.full((len(batch), longest), size)
             for line, source in zip(ids, batch, strict=True):
                 line[: len(source)] = torch.from_numpy(source.astype(np.int64))
                 line[len(source)] = 2
-            found = theirs.generate(
+            theirs.generate(
                 ids, attention_mask=(ids != size).long(), num_beams=5, max_new_tokens=length, min_new_tokens=length
             )
-            tokens += found.shape[0] * (found.shape[1] - 1)
-        return tokens
 
     return run
 

@@ -194,7 +194,8 @@ def search(
             for group in made.groups:
                 rows = range(row, row + len(group.open))
                 row = rows.stop
-                children = _children(group, candidates, rows, looked, config.diversity, taken)
+                most = None if keep_tree else 2 * (config.size // config.groups)  # each parent has one </s>
+                children = _children(group, candidates, rows, looked, config.diversity, taken, most)
                 chosen = list(_fates(children, config, constraints, until, model.end))
                 taken.update(child.token for child, fate in chosen if fate != "pruned")
                 grown = _entered(chosen, made, group, config, keep_tree=keep_tree)
@@ -276,20 +277,24 @@ def _children(
     looked: Float32[ndarray, "rows source"] | None,
     diversity: float,
     taken: Counter[int],
+    most: int | None,
 ) -> list[_Child]:
-    """What the open hypotheses of a group can become, best first."""
+    """What the open hypotheses of a group can become, best first; at most so many."""
     found = []
     part = slice(rows.start, rows.stop)
     of_rows = zip(
         *(of[part].tolist() for of in (candidates.tokens, candidates.log_probs, candidates.weights)), strict=True
     )
     for rank, (parent, (tokens, log_probs, weights)) in enumerate(zip(group.open, of_rows, strict=True)):
-        attention = None if looked is None else looked[rows[rank]]
         for token, log_prob, weight in zip(tokens, log_probs, weights, strict=True):
             if weight > -math.inf:
-                cost = diversity * taken[token] - parent.total - log_prob
-                found.append(_Child(cost, rank, token, rows[rank], log_prob, parent, attention))
-    return sorted(found, key=lambda child: child[:3])
+                found.append((diversity * taken[token] - parent.total - log_prob, rank, token, log_prob))
+    return [
+        _Child(
+            cost, rank, token, rows[rank], log_prob, group.open[rank], None if looked is None else looked[rows[rank]]
+        )
+        for cost, rank, token, log_prob in sorted(found)[:most]
+    ]
 
 
 def _fates(
