@@ -62,7 +62,7 @@ def config_bytes(entry: ModelEntry) -> bytes:
 def read_config(folder: Path) -> ModelEntry:
     """Raises ModelFormatError."""
     path = folder / CONFIG
-    if folder.exists() and not folder.is_dir():
+    if os.path.isfile(folder):
         raise ModelFormatError(f"{folder}: is a file; expected the folder of a model, with a {CONFIG} in it")
     if not os.path.isdir(folder):
         raise ModelFormatError(

@@ -55,7 +55,7 @@ VERBS = {
     | MIXING,
     "train translation": {"--source", "--target", "--pairs", "--source-field", "--target-field", "--valid", "--output"}
     | {"--resume", "--source-tokenizer", "--overwrite", "--json"}
-    | (TOKENIZER - {"--markers"})
+    | TOKENIZER
     | TRAINING
     | {flag(each.name) for each in fields(ConditionalConfig)},
     "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,

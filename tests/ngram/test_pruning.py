@@ -147,6 +147,15 @@ def test_a_threshold_of_zero_changes_no_bit(table: Table) -> None:
         np.testing.assert_array_equal(array, found.table.arrays()[name])
 
 
+@pytest.mark.parametrize("threshold", [0, 1e-4, 1e-2])
+def test_suffixes_that_all_stay_are_known_to_the_pruned_table(threshold: float) -> None:
+    pruned = judged(trained(4), by_chain_rule).above(threshold)
+    spelled = [(), *grams_of(pruned)]
+    is_whole = all(gram[1:] in set(spelled) for gram in spelled)
+    assert bool(pruned.suffixes.size) == is_whole
+    assert all(spelled[suffix] == gram[1:] for suffix, gram in zip(pruned.suffixes, spelled, strict=False))
+
+
 def test_a_threshold_above_everything_leaves_the_unigrams() -> None:
     pruned = judged(trained(4), by_chain_rule).above(1e9)
     assert pruned.level_sizes == (V,)

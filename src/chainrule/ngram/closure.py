@@ -6,6 +6,7 @@ probability would come if it were not there.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 def with_suffixes(table: Table) -> tuple[Table, Int[ndarray, " nodes"]]:
     """A table in which the suffix of every n-gram is an n-gram, too, and its node; no score differs.
 
-    Where none is missing, the table is the one that was given. Raises ModelFormatError where the table is damaged.
+    Raises ModelFormatError where the table is damaged.
     """
     check_trie(table)
     suffixes = _suffixes(table)
@@ -35,7 +36,7 @@ def with_suffixes(table: Table) -> tuple[Table, Int[ndarray, " nodes"]]:
         table = _closed(table)
         suffixes = _suffixes(table)
         assert suffixes is not None
-    return table, suffixes
+    return replace(table, suffixes=suffixes), suffixes
 
 
 def check_trie(table: Table) -> None:

@@ -19,7 +19,7 @@ from chainrule.jit import run, run_all
 from chainrule.ngram.closure import with_suffixes
 from chainrule.ngram.parts import parts_of
 from chainrule.ngram.pruning_kernels import back_off_anew, raise_contexts, relative_entropies
-from chainrule.ngram.table import Table, indexed
+from chainrule.ngram.table import Table, from_records, packed
 from chainrule.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -124,5 +124,14 @@ def selected(table: Table, kept: Bool[ndarray, " nodes"], log_backoffs: Float32[
     order = max(n for n, size in enumerate(sizes, 1) if size)
     contexts = np.flatnonzero(kept[: 1 + sum(table.level_sizes[: order - 1])])
     begin = np.append(renumbered[table.begin[contexts]], renumbered[-1:])
-    arrays = table.words[kept], table.log_probs[kept], begin, log_backoffs[contexts]
-    return run(indexed, tuple(sizes[:order]), *arrays)
+    records = packed(table.words[kept], table.log_probs[kept], begin, log_backoffs[contexts])
+    return run(from_records, tuple(sizes[:order]), records, _selected_suffixes(table, kept, renumbered))
+
+
+def _selected_suffixes(
+    table: Table, kept: Bool[ndarray, " nodes"], renumbered: Int[ndarray, " nodes+1"]
+) -> Int[ndarray, " kept"] | None:
+    """By their new numbers; None where the table has none, or one of them goes."""
+    suffixes = table.suffixes[kept] if table.suffixes.size else table.suffixes
+    is_node = suffixes.size > 0 and suffixes.min() >= 0 and suffixes.max() < kept.size  # the table may be of a file
+    return renumbered[suffixes] if is_node and kept[suffixes].all() else None
