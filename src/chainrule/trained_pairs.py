@@ -70,7 +70,8 @@ def train_pairs(
         raise TypeError(f"train_pairs takes Pairs, not {type(pairs).__name__}; see Pairs(sources, targets), parallel")
     began = time.perf_counter()
     source, target, sources, targets = _cut(pairs, tokenizer, source_tokenizer, markers, progress)
-    if config.shared == "all" and source.vocabulary.tokens() != target.vocabulary.tokens():
+    is_joint = source is target or source.vocabulary.tokens() == target.vocabulary.tokens()
+    if config.shared == "all" and not is_joint:
         raise SettingError(
             f"source and target cannot share vectors: their vocabularies, of {source.vocabulary_size:,} and "
             f"{target.vocabulary_size:,} tokens, differ; leave --source-tokenizer out, or say --shared target"
@@ -78,8 +79,9 @@ def train_pairs(
     learnt, held = _fitting(sources, targets, config), None
     too_long = len(sources) - len(learnt.sources)
     if validation is not None:
-        held_sources = documents_of(source.encode_texts(validation.sources).ids)
-        held = _fitting(held_sources, documents_of(target.encode_texts(validation.targets).ids), config)
+        sides = zip((source, target), validation.sides(), strict=True)
+        held_rows = [documents_of(own.encode_block(block).ids) for own, side in sides for block in side.blocks()]
+        held = _fitting(held_rows[0], held_rows[1], config)
     elif training.valid_share:
         learnt, held = _parted(learnt, training)
     run = Run(

@@ -84,10 +84,8 @@ class Trie:
         self.log_backoffs = np.concatenate([[0], log_backoffs], dtype=np.float32, casting="same_kind")
         self.begin = np.array([1, 1 + size], self.index)
         self.slots = np.empty(0, self.index)  # see `index_of`
-        self.suffixes: list[Int[ndarray, " ngrams"]] = [
-            np.zeros(1, self.index),
-            np.zeros(size, self.index),
-        ]  # by level
+        # By level, from the root on.
+        self.suffixes: list[Int[ndarray, " ngrams"]] = [np.zeros(1, self.index), np.zeros(size, self.index)]
         self.missing: dict[int, Int32[ndarray, "ngrams order"]] = {}  # by order, suffixes that there are not
 
     @property
@@ -166,7 +164,7 @@ class Trie:
         return spelled[::-1]
 
     def _find_suffixes(self, first_context: int) -> None:
-        """Of the new level, and what is missing."""
+        """Appends those of the new level, and tells what is missing."""
         size, contexts = self.level_sizes[-1], self.level_sizes[-2]
         if self.order == 2:
             self.suffixes.append(1 + self.words[-size:].astype(self.index) if size else np.empty(0, self.index))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from chainrule.text.block import Block
 
-    Path = str | os.PathLike[str]
+    File = str | os.PathLike[str]
 
 
 @dataclass
@@ -86,7 +86,7 @@ class BothSides:
         yield from self.target.blocks(progress, task)
 
 
-def parallel(source: Corpus | Path, target: Corpus | Path, progress: Progress = silent) -> Pairs:
+def parallel(source: Corpus | File, target: Corpus | File, progress: Progress = silent) -> Pairs:
     """The n-th document of one text with the n-th of the other. Raises TextError, also where one has more.
 
     good:  parallel("train.de", "train.en")
@@ -130,7 +130,7 @@ def from_records(name: str, source_field: str, target_field: str) -> Pairs:
         for each in (source_field, target_field):
             if not isinstance(record.get(each), str):
                 found = "is no text" if each in record else "is missing"
-                advice = named_fields(record).replace("--field", "--source-field and --target-field")
+                advice = named_fields(record, "--source-field and --target-field")
                 raise TextError(f"{place}: the field {each!r} {found}; {advice}")
             texts.append(" ".join(record[each].split("\n")))
         pairs.add(texts[0], texts[1], number)

@@ -130,8 +130,8 @@ def _kind(value: Any) -> str:
     return kinds.get(type(value), "null")
 
 
-def named_fields(names: Any) -> str:
-    """What to say instead of a field that is not there."""
+def named_fields(names: Any, options: str = "--field") -> str:
+    """What to say instead of a field that is not there. options: what chooses fields in the command."""
     shown = [repr(name) for name in list(names)[:_SHOWN]]
     more = ", ..." if len(names) > _SHOWN else ""
-    return f"there are {', '.join(shown)}{more}; say which with --field" if shown else "the record is empty"
+    return f"there are {', '.join(shown)}{more}; say which with {options}" if shown else "the record is empty"
