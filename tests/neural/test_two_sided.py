@@ -66,19 +66,31 @@ def test_directions_apart_tell_all_tokens_at_once_and_never_see_them(name: str) 
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_end_is_scored_where_it_is_asked_for_and_prefixes_are_not(name: str) -> None:
+def test_the_end_is_certain_and_prefixes_are_not_scored(name: str) -> None:
     scorer = model(name)
     plain, ended = scorer.score(TEXTS, end=False), scorer.score(TEXTS)
     for text, without, with_end in zip(TEXTS, plain, ended, strict=True):
         assert len(with_end) == len(text) + 1
         np.testing.assert_allclose(with_end[:-1], without, atol=1e-4)
-        last = read(scorer, [END, *text.tolist(), MASK])[-1, END]
-        assert float(with_end[-1]) == pytest.approx(float(last), abs=1e-4)
+        assert with_end[-1] == 0
     parts = scorer.score([text[2:] for text in TEXTS], prefixes=[text[:2] for text in TEXTS])
     for part, whole, text in zip(parts, ended, TEXTS, strict=True):
         np.testing.assert_allclose(part, whole[len(text[:2]) :], atol=1e-4)
     stream = np.concatenate([[*text, END] for text in TEXTS]).astype(np.int32)
     np.testing.assert_allclose(scorer.score_stream(stream), np.concatenate(ended), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["Transformer of documents", "LSTM of documents", "GRU of a stream, tied"])
+def test_of_a_long_text_as_much_is_read_around_a_token_as_was_in_training(name: str) -> None:
+    scorer = model(name)
+    text = np.random.default_rng(1).integers(3, 29, 40).astype(np.int32)
+    inputs = [END, *text.tolist(), *[END] * (scorer.network.memory == "stream")]
+    [found] = scorer.score([text], end=False)
+    for place, token in enumerate(text.tolist(), 1):
+        begin = min(max(0, place - 6), len(inputs) - 12)
+        around = inputs[begin : begin + 12]
+        around[place - begin] = MASK
+        assert found[place - 1] == pytest.approx(float(read(scorer, around)[place - begin, token]), abs=1e-4)
 
 
 def test_left_to_right_the_rest_of_a_word_is_masked_too() -> None:

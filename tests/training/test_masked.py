@@ -32,7 +32,8 @@ def test_about_the_share_is_masked_and_most_of_it_hidden(masks: str, share: floa
     found = masked(TARGETS, config, BEGINS, chance())
     assert np.array_equal(found.targets, TARGETS)
     assert np.array_equal(found.inputs[~found.asked], TARGETS[~found.asked])
-    assert found.asked.mean() == pytest.approx(share, abs=0.05)
+    assert found.asked[TARGETS != END].mean() == pytest.approx(share, abs=0.05)
+    assert not found.asked[TARGETS == END].any()
     hidden = found.inputs[found.asked]
     assert (hidden == BEGIN).mean() == pytest.approx(0.7, abs=0.04)
     assert (hidden == TARGETS[found.asked]).mean() == pytest.approx(0.1 + 0.2 / 47, abs=0.04)
@@ -48,6 +49,7 @@ def test_words_are_masked_whole_and_one_at_least(masks: str, tokens: list[int], 
     assert found.asked.any()
     for place in range(1, len(tokens)):
         goes_on = not begins[tokens[place]] and tokens[place - 1] != END
+        assert tokens[place] != END or not found.asked[0, place] or set(tokens) == {END}
         assert not goes_on or found.asked[0, place] == found.asked[0, place - 1]
 
 

@@ -22,7 +22,7 @@ from chainrule.protocol import BEGIN, END, as_tokens, check_log_probs, check_pre
 from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from jaxtyping import Bool, Float32, Int32, Int64
     from numpy import ndarray
@@ -37,11 +37,20 @@ _TOGETHER = 1 << 13  # tokens in a batch
 
 
 class _Asked(NamedTuple):
-    """What a network reads to tell the tokens at some of its places, of the same row."""
+    """What a network reads to tell the tokens at some of its places."""
 
     inputs: Int64[ndarray, " inputs"]
     places: Int64[ndarray, " asked"]
     targets: Int64[ndarray, " asked"]
+    scored: Float32[ndarray, " asked"]  # where their log-probabilities go
+
+
+class _Text(NamedTuple):
+    """Tokens, of which those from `first` on are scored, and where their scores go."""
+
+    tokens: Tokens
+    first: int
+    scored: Float32[ndarray, " scored"]
 
 
 class TwoSidedModel:
@@ -56,7 +65,10 @@ class TwoSidedModel:
     def score(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> list[Float32[ndarray, " tokens"]]:
-        """log P(token | all others) of each token (Salazar 2020), its prefix among the others."""
+        """log P(token | all others) of each token (Salazar 2020), its prefix among the others.
+
+        That the text ends is given and not asked, so that the score of </s> is 0.
+        """
         return self._score(sequences, prefixes, end=end, begins=None)
 
     def score_left_to_right(
@@ -91,9 +103,9 @@ class TwoSidedModel:
         inputs = framed(sequence, self.network)
         found = np.empty((len(masks), self.vocabulary_size), np.float32)
         for log_probs, mask in zip(found, masks.tolist(), strict=True):
-            asked = self._seen(inputs, np.array([mask + 1]))
-            hidden = self.network(torch.from_numpy(asked.inputs)[None])[0][0, asked.places]
-            log_probs[:] = _without_end(self.network.output.log_probs(hidden)[0].numpy())
+            around = self._around(len(inputs), mask + 1)
+            hidden = self._read([inputs[around]])[0, mask + 1 - around.start]
+            log_probs[:] = _without_end(self.network.output.log_probs(hidden[None])[0].cpu().numpy())
         return found
 
     def vectors(self, sequences: Sequence[Tokens], layer: int | None = None) -> list[Float32[ndarray, "tokens D"]]:
@@ -113,62 +125,53 @@ class TwoSidedModel:
         begins: Bool[ndarray, " vocab"] | None,
     ) -> list[Float32[ndarray, " tokens"]]:
         check_prefixes(len(sequences), prefixes)
-        asked: list[_Asked] = []
-        sizes = []
+        found = [np.zeros(len(sequence) + end, np.float32) for sequence in sequences]
+        texts = []
         for i, sequence in enumerate(sequences):
             before = as_tokens([] if prefixes is None else prefixes[i])
-            text = np.concatenate([before, as_tokens(sequence)])
-            check_tokens(text, self.vocabulary_size)
-            own = list(self._asked(text, len(before), end, begins))
-            sizes.append((len(own), len(sequence) + end))
-            asked += own
-        parts = self._log_probs(asked)
-        edges = pairwise(np.cumsum([0, *(number for number, _ in sizes)]).tolist())
-        empty = np.empty(0, np.float32)
-        found = [np.concatenate([empty, *parts[first:last]]) for first, last in edges]
+            texts.append(_Text(np.concatenate([before, as_tokens(sequence)]), len(before), found[i][: len(sequence)]))
+            check_tokens(texts[-1].tokens, self.vocabulary_size)
+        texts.sort(key=lambda text: -len(text.tokens))
+        for batch in _batches(each for text in texts for each in self._asked(text, begins)):
+            self._ask(batch)
         for each in found:
             check_log_probs(each)
         return found
 
-    def _asked(self, text: Tokens, first: int, end: bool, begins: Bool[ndarray, " vocab"] | None) -> Iterator[_Asked]:
-        """What is read for the tokens of a text from the first on, and for its end; all scored tokens in order."""
-        inputs = framed(text, self.network)
-        places = np.arange(first + 1, len(text) + 1)
-        if self.masks:
-            behind = _word_ends(text, begins)
-            for place in places.tolist():
-                masked = inputs.copy()
-                masked[place : behind[place - 1] + 1] = MASK
-                yield self._seen(masked, np.array([place]))._replace(targets=text[place - 1 : place])
-        elif places.size:
-            yield _Asked(inputs, places, text[first:])
-        if end:
-            masked = np.append(inputs[: len(text) + 1], MASK)
-            yield self._seen(masked, np.array([len(text) + 1]))._replace(targets=np.array([END]))
+    def _asked(self, text: _Text, begins: Bool[ndarray, " vocab"] | None) -> Iterator[_Asked]:
+        """What is read for the tokens of a text from its first on."""
+        inputs = framed(text.tokens, self.network)
+        places = np.arange(text.first + 1, len(text.tokens) + 1)
+        targets = text.tokens[text.first :].astype(np.int64)
+        if not self.masks:
+            if places.size:
+                yield _Asked(inputs, places, targets, text.scored)
+            return
+        behind = _word_ends(text.tokens, begins)
+        for number, place in enumerate(places.tolist()):
+            own = slice(number, number + 1)
+            around = self._around(len(inputs), place)
+            masked = inputs[around].copy()
+            masked[place - around.start : behind[place - 1] + 1 - around.start] = MASK
+            yield _Asked(masked, places[own] - around.start, targets[own], text.scored[own])
 
-    def _seen(self, inputs: Int64[ndarray, " inputs"], places: Int64[ndarray, " asked"]) -> _Asked:
-        """As much around one place as the network sees at once; the targets are not said yet."""
-        context = self.network.causal.context
-        if context is None or len(inputs) <= context:
-            return _Asked(inputs, places, places)
-        begin = min(max(0, int(places[0]) - context // 2), len(inputs) - context)
-        return _Asked(inputs[begin : begin + context], places - begin, places)
+    def _around(self, inputs: int, place: int) -> slice:
+        """As much around one place as was read at once in training."""
+        context = self.network.config.context
+        begin = min(max(0, place - context // 2), max(0, inputs - context))
+        return slice(begin, min(begin + context, inputs))
 
     @torch.inference_mode()
-    def _log_probs(self, asked: Sequence[_Asked]) -> list[Float32[ndarray, " asked"]]:
-        """Of the targets; rows of about the same length are read together."""
-        found: list[Float32[ndarray, " asked"]] = [np.empty(0, np.float32)] * len(asked)
-        for batch in _batches([len(each.inputs) for each in asked]):
-            rows = [asked[number] for number in batch]
-            hidden = self._read([row.inputs for row in rows])
-            lines = np.repeat(np.arange(len(rows)), [row.places.size for row in rows])
-            chosen = hidden[lines, np.concatenate([row.places for row in rows])]  # (asked, D)
-            targets = torch.from_numpy(np.concatenate([row.targets for row in rows]).astype(np.int64))
-            log_probs = self.network.output.log_probs_of(chosen, targets.to(chosen.device)).cpu().numpy()
-            edges = pairwise(np.cumsum([0, *(row.places.size for row in rows)]).tolist())
-            for number, (first, last) in zip(batch, edges, strict=True):
-                found[number] = log_probs[first:last]
-        return found
+    def _ask(self, rows: Sequence[_Asked]) -> None:
+        """Fills in what is scored."""
+        hidden = self._read([row.inputs for row in rows])
+        lines = np.repeat(np.arange(len(rows)), [row.places.size for row in rows])
+        chosen = hidden[lines, np.concatenate([row.places for row in rows])]  # (asked, D)
+        targets = torch.from_numpy(np.concatenate([row.targets for row in rows]))
+        log_probs = self.network.output.log_probs_of(chosen, targets.to(chosen.device)).cpu().numpy()
+        edges = pairwise(np.cumsum([0, *(row.places.size for row in rows)]).tolist())
+        for row, (first, last) in zip(rows, edges, strict=True):
+            row.scored[:] = log_probs[first:last]
 
     def _read(self, rows: Sequence[Int64[ndarray, " inputs"]]) -> Tensor:
         """(B, T, D); the network itself sees to the borders of documents."""
@@ -193,13 +196,13 @@ def _word_ends(text: Tokens, begins: Bool[ndarray, " vocab"] | None) -> Int64[nd
     return np.asarray(edges[np.searchsorted(edges, np.arange(len(text)), side="right")])
 
 
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """The numbers of rows of about the same length, the longest first."""
-    batch: list[int] = []
-    for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
-        if batch and (len(batch) + 1) * lengths[batch[0]] > _TOGETHER:
+def _batches(asked: Iterable[_Asked]) -> Iterator[list[_Asked]]:
+    """Rows that come after longer ones, or ones as long, so many together as are read at once."""
+    batch: list[_Asked] = []
+    for each in asked:
+        if batch and (len(batch) + 1) * len(batch[0].inputs) > _TOGETHER:
             yield batch
             batch = []
-        batch.append(number)
+        batch.append(each)
     if batch:
         yield batch

@@ -58,7 +58,6 @@ def finetuned(
     with torch.random.fork_rng(devices=[machine.device] if machine.device.type == "cuda" else []):
         torch.manual_seed(config.seed)
         body = build(network.config, network.vocabulary_size) if config.fresh else copy.deepcopy(network)
-        body.output.requires_grad_(False)
         if config.frozen:
             body.requires_grad_(False)
         widths = layer_widths(body)

@@ -116,7 +116,7 @@ class BothSides:
         if isinstance(config, TwoSidedConfig) and config.loss == "apart":
             starts = inputs == END if self.network.memory == "document" else None
             sides = cast(Apart, self.network.encoder).sides(self.network.embedding(inputs), starts)
-            before, behind = (output.loss(side, targets, label_smoothing=smoothing) for side in sides)
+            before, behind = (output.loss(side[asked], targets[asked], label_smoothing=smoothing) for side in sides)
             return (before + behind) / 2
         hidden, _ = forward(inputs)
         return output.loss(hidden[asked], targets[asked], label_smoothing=smoothing)
@@ -137,7 +137,7 @@ class BothSides:
     def _with_masks(self, targets: Int64[ndarray, "B T"], purpose: tuple[int, int]) -> Masked:
         config = self.network.config
         if not isinstance(config, Masking):
-            return Masked(targets, targets, np.ones(targets.shape, np.bool_))
+            return Masked(targets, targets, _ever_asked(targets))
         chance = np.random.default_rng([self.task.training.seed, *purpose])
         return masked(targets, config, self.begins, chance)
 
@@ -148,19 +148,29 @@ class BothSides:
 def masked(
     targets: Int64[ndarray, "B T"], config: Masking, begins: Bool[ndarray, " vocab"], chance: np.random.Generator
 ) -> Masked:
-    """Rows with masks; one token at least is asked for.
+    """Rows with masks; one token at least is asked for, and </s> never is, so that documents keep their borders.
 
     begins: whether a token begins a word. Of what is asked for, most becomes the mask, <s>, some any token, and some
     stays (Devlin 2019).
     """
     units = _units(targets, config, begins)
     chosen = _chosen(int(units[-1]) + 1, config, chance)
-    asked = chosen[units].reshape(targets.shape)
+    may_be_asked = np.flatnonzero(_ever_asked(targets))
+    if not chosen[units[may_be_asked]].any():
+        chosen[units[chance.choice(may_be_asked)]] = True
+    asked = np.zeros(targets.shape, np.bool_)
+    asked.flat[may_be_asked] = chosen[units[may_be_asked]]
     fate = chance.random(targets.shape)
     inputs = np.where(asked & (fate >= config.kept_share), BEGIN, targets)
     at_random = asked & (fate >= config.kept_share) & (fate < config.kept_share + config.random_share)
     inputs[at_random] = chance.integers(min(END + 1, begins.size - 1), begins.size, int(at_random.sum()))
     return Masked(inputs, targets, asked)
+
+
+def _ever_asked(targets: Int64[ndarray, "B T"]) -> Bool[ndarray, "B T"]:
+    """All but </s>; where there is nothing else, that."""
+    is_text = targets != END
+    return is_text if is_text.any() else ~is_text
 
 
 def _units(
@@ -176,7 +186,7 @@ def _units(
 
 
 def _chosen(units: int, config: Masking, chance: np.random.Generator) -> Bool[ndarray, " units"]:
-    """Which of some units are masked; one at least."""
+    """Which of some units are masked."""
     if config.masks == "spans":  # these may overlap: so many begin that the share is right
         rate = -math.log1p(-config.masked_share) / _MEAN_SPAN
         begins = np.flatnonzero(chance.random(units) < rate)
@@ -184,9 +194,5 @@ def _chosen(units: int, config: Masking, chance: np.random.Generator) -> Bool[nd
         changes = np.bincount(begins, minlength=units + 1) - np.bincount(
             np.minimum(begins + lengths, units), minlength=units + 1
         )
-        chosen = np.cumsum(changes)[:-1] > 0
-    else:
-        chosen = chance.random(units) < config.masked_share
-    if not chosen.any():
-        chosen[chance.integers(units)] = True
-    return chosen
+        return np.asarray(np.cumsum(changes)[:-1] > 0)
+    return np.asarray(chance.random(units) < config.masked_share)

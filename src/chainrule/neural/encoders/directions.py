@@ -5,7 +5,7 @@ Legend: B batch, T time, D width of a direction.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
@@ -13,12 +13,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from chainrule.neural.config.recurrent import RecurrentConfig
 from chainrule.neural.encoders.recurrent import Recurrent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chainrule.neural.config import RecurrentConfig
     from chainrule.neural.states import State
 
 
@@ -34,10 +34,11 @@ class Woven(nn.Module):
         self.width, self.residual = config.output_width, config.residual
         widths = [config.input_width, *[config.width] * (config.layers - 1), config.output_width]
         self.pairs = nn.ModuleList()
+        plain = RecurrentConfig(**{field.name: getattr(config, field.name) for field in fields(RecurrentConfig)})
         for number, (given, width) in enumerate(pairwise(widths), 1):
             dropped = config.input_dropout if number == 1 else config.dropout
             at_end = config.output_dropout if number == config.layers else 0.0
-            one = replace(config, layers=1, embedding_width=given, input_dropout=dropped, output_dropout=at_end)
+            one = replace(plain, layers=1, embedding_width=given, input_dropout=dropped, output_dropout=at_end)
             self.pairs.append(_Pair(replace(one, tied=False, width=width // 2)))
 
     def start(self, rows: int) -> State:

@@ -48,7 +48,8 @@ class Recurrent(nn.Module):
         like = next(self.parameters())
         return tuple(tuple(like.new_zeros(rows, width) for _ in range(number)) for width in self.widths)
 
-    @torch.compiler.disable  # it cannot look into torch's layers, and takes a third longer around them
+    # It cannot look into torch's layers, and a step takes a third longer with what it makes around them.
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, x: Tensor, state: State = None, starts: Tensor | None = None) -> tuple[Tensor, State]:
         """x: (B, T, D). starts: (B, T), True where a row forgets what it has read and begins anew."""
         before = self.start(len(x)) if state is None else cast("tuple[LayerState, ...]", state)
