@@ -18,6 +18,7 @@ from chainrule.finetuned import assessed, classifier_of, finetune, predicted
 from chainrule.model import Model
 from chainrule.neural.classifier import Classifier, Units, layer_widths
 from chainrule.neural.config import NETWORKS, TWO_SIDED
+from chainrule.neural.framing import framed
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.two_sided_model import TwoSidedModel
 from chainrule.text.labelled import Labelled
@@ -102,11 +103,11 @@ def test_layers_are_mixed_by_the_weights_of_peters() -> None:
     assert layer_widths(network) == [16, 16]
     classifier = Classifier(network, ["a", "b"], "text", width=16, mixed_layers=2).eval()
     torch.nn.init.normal_(classifier.head.weight)
-    classifier.mix.data = torch.tensor([0.3, -1.0, 0.5])
+    classifier.mix.data = torch.tensor([0.3, -1.0])
     tokens = torch.tensor([[2, 5, 6]])
     first, second = network.causal.hidden_layers(network.embedding(tokens))
     weights = torch.tensor([0.3, -1.0]).softmax(0)
-    mixed = torch.tensor(0.5).exp() * (weights[0] * first + weights[1] * second)
+    mixed = weights[0] * first + weights[1] * second
     expected = classifier.head(F.layer_norm(mixed[0].mean(0), (16,))).log_softmax(0)
     [found] = classifier.log_probs([Units(np.array([5, 6], np.int32), np.array([0, 0]), 1)])
     np.testing.assert_allclose(found[0], expected.detach(), atol=1e-5)
@@ -119,6 +120,67 @@ def test_frozen_keeps_the_network_and_fresh_forgets_it() -> None:
         learnt = classifier_of(finetune(base, TEXTS, "text", replace(QUICK, epochs=1, **settings)))
         kept = [torch.equal(a, b) for a, b in zip(weights, learnt.network.encoder.parameters(), strict=True)]
         assert all(kept) == same
+
+
+def test_vectors_that_are_tied_to_the_output_learn_too() -> None:
+    tokenizer = model("bag").tokenizer
+    network = random_network(NETWORKS["transformer"](width=16, context=12, tied=True), tokenizer.vocabulary_size)
+    before = network.embedding.weight.clone()
+    learnt = finetune(Model("transformer", NeuralModel(network), tokenizer), TEXTS, "text", replace(QUICK, epochs=1))
+    assert not torch.equal(classifier_of(learnt).network.embedding.weight, before)
+
+
+def test_a_step_of_many_tokens_is_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = replace(QUICK, epochs=1, precision="float32")
+    whole = classifier_of(finetune(model("bag"), TEXTS, "text", config))
+    monkeypatch.setattr("chainrule.training.finetuning._TOGETHER", 20)
+    parts = classifier_of(finetune(model("bag"), TEXTS, "text", config))
+    torch.testing.assert_close(parts.head.weight, whole.head.weight, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["recurrent", "transformer", "two-sided"])
+def test_a_long_text_is_read_in_parts_that_all_count(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the mean over parts that are read by themselves, for a label that is the text's."""
+    network = random_network({**NETWORKS, **TWO_SIDED}[family](width=16, context=12)).eval()
+    monkeypatch.setattr("chainrule.neural.classifier._PART", 12)
+    monkeypatch.setattr("chainrule.neural.classifier._TOGETHER", 24)  # two parts of a text at once
+    width = layer_widths(network)[-1]
+    classifier = Classifier(network, ["a", "b"], "text", width=width).eval()
+    torch.nn.init.normal_(classifier.head.weight)
+    tokens = np.random.default_rng(0).integers(3, 29, 35).astype(np.int32)
+    [found, _] = classifier.log_probs(
+        [Units(tokens, np.zeros(35, np.int64), 1), Units(tokens[:2], np.zeros(2, np.int64), 1)]
+    )
+    read = []
+    for begin in range(0, 35, 10):
+        inputs = torch.from_numpy(framed(tokens[begin : begin + 10], network))
+        *_, last = network.causal.hidden_layers(network.embedding(inputs[None]))
+        read.append(last[0, : 1 + len(tokens[begin : begin + 10])])
+    expected = classifier.head(F.layer_norm(torch.cat(read).mean(0), (width,))).log_softmax(0)
+    np.testing.assert_allclose(found[0], expected.detach(), atol=1e-5)
+
+
+def test_words_are_told_as_they_were_cut() -> None:
+    learnt = finetune(model("bag", "whitespace"), WORDS, "word", replace(QUICK, epochs=1))
+    [found] = predicted(learnt, ["I\u00a0saw  the\u3000soup \n again"])
+    assert found.units == ["I\u00a0saw", "the\u3000soup", "again"]
+    assert found.log_probs.shape == (3, 2)
+
+
+def test_a_marker_in_a_labelled_text_is_told_with_its_place() -> None:
+    base = model("bag")
+    examples = [*TEXTS, Labelled("a <s> b", ("food",), "reviews.tsv, line 7")]
+    with pytest.raises(TextError, match=r"^reviews\.tsv, line 7: <s> stands in the text"):
+        finetune(base, examples, "text", QUICK)
+    with pytest.raises(TextError, match=r"^reviews\.tsv, line 7: <s> stands in the text"):
+        assessed(finetune(base, TEXTS, "text", replace(QUICK, epochs=1)), examples)
+
+
+def test_a_damaged_network_gives_no_labels() -> None:
+    learnt = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=1))
+    classifier_of(learnt).head.bias.data[0] = float("nan")
+    with pytest.raises(ModelFormatError, match="chainrule verify"):
+        predicted(learnt, ["a saw"])
 
 
 def test_training_ends_early_and_the_best_epoch_is_kept() -> None:

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 import numpy as np
 
 from chainrule.errors import SettingError
-from chainrule.protocol import END
 from chainrule.text.tokenizer import documents_of
-from chainrule.text.words import words_of
+from chainrule.text.units import TextUnits, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from jaxtyping import Float32, Int64, UInt8
+    from jaxtyping import Float32
     from numpy import ndarray
 
-    from chainrule.embedding_config import EmbeddingConfig, Unit
+    from chainrule.embedding_config import EmbeddingConfig
     from chainrule.model import Model
     from chainrule.protocol import Embedder
     from chainrule.text.tokenizer import Tokenizer
@@ -44,22 +43,13 @@ class Embedded(NamedTuple):
 
 def embedded(embedder: Embedder, tokenizer: Tokenizer, encoded: Encoded, config: EmbeddingConfig) -> Iterator[Embedded]:
     """The encoded documents, in order. A text without tokens has a vector of zeros. Raises SettingError."""
-    text, units = _units(tokenizer, encoded, config.unit)
+    units = units_of(tokenizer, encoded, config.unit)
     found = embedder.vectors(documents_of(encoded.ids), config.layer)
     if not found:
         return
     pooled = _pooled(np.concatenate(found), units, config)
-    characters = np.concatenate([[0], np.cumsum((text & 0xC0) != 0x80)])  # before each byte
-    begin = 0
-    for document, end in enumerate(units.ends.tolist()):
-        inside = slice(*units.documents[document : document + 2])
-        starts, stops = (
-            (characters[each[inside]] - characters[begin]).tolist() for each in (units.starts, units.stops)
-        )
-        yield Embedded(
-            text[begin:end].tobytes().decode("utf-8", "replace"), list(zip(starts, stops, strict=True)), pooled[inside]
-        )
-        begin = end + 1
+    for document in units.by_document():
+        yield Embedded(document.text, document.spans, pooled[document.numbers])
 
 
 def vector_of_marked(model: Model, text: str, config: EmbeddingConfig) -> Float32[ndarray, " D"]:
@@ -72,7 +62,9 @@ def vector_of_marked(model: Model, text: str, config: EmbeddingConfig) -> Float3
         raise SettingError(f"{text!r} marks no word; put one of its words in brackets, as in: the [bank] of the river")
     [before] = model.embed_units([match[1]], config)
     [whole] = model.embed_units([match[1] + match[2] + match[3]], config)
-    place = next(i for i, (_, stop) in enumerate(whole.spans) if stop > len(before.text.rstrip()))
+    place = next((i for i, (_, stop) in enumerate(whole.spans) if stop > len(before.text.rstrip())), None)
+    if place is None:
+        raise SettingError(f"nothing of [{match[2]}] is left after normalising, so that it has no vector")
     return whole.vectors[place]
 
 
@@ -115,45 +107,12 @@ def _write_header(file: BinaryIO, rows: int, width: int) -> None:
     np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (rows, width)})
 
 
-class _Units(NamedTuple):
-    """Of some documents; places are bytes of their text."""
-
-    starts: Int64[ndarray, " units"]
-    stops: Int64[ndarray, " units"]
-    of_tokens: Int64[ndarray, " tokens"]  # the unit of each token but </s>, which never falls; -1: none
-    documents: Int64[ndarray, " documents+1"]
-    ends: Int64[ndarray, " documents"]  # where the newlines are that end documents
-
-
-def _units(tokenizer: Tokenizer, encoded: Encoded, unit: Unit) -> tuple[UInt8[ndarray, " bytes"], _Units]:
-    """The normalised text, and its units."""
-    aligned = tokenizer.align(encoded)
-    is_end = encoded.ids == END
-    ends = aligned.starts[is_end]
-    tokens_before = np.concatenate([[0], np.cumsum(~is_end)[is_end]])
-    if unit == "token":
-        places = aligned.starts[~is_end], aligned.stops[~is_end]
-        return aligned.text, _Units(*places, np.arange(tokens_before[-1]), tokens_before, ends)
-    if unit == "text":
-        starts, of_tokens = (
-            np.concatenate([[0], ends[:-1] + 1]),
-            np.repeat(np.arange(ends.size), np.diff(tokens_before)),
-        )
-        return aligned.text, _Units(starts, ends, of_tokens, np.arange(ends.size + 1), ends)
-    words = words_of(encoded.ids, aligned)
-    is_word = np.ones(words.starts.size, np.bool_)
-    is_word[words.documents[1:] - 1] = False  # the ends
-    numbers = np.where(is_word, np.cumsum(is_word) - 1, -1)
-    documents = words.documents - np.arange(words.documents.size)
-    of_tokens = numbers[words.of_tokens[~is_end]]
-    return aligned.text, _Units(words.starts[is_word], words.stops[is_word], of_tokens, documents, ends)
-
-
-def _pooled(vectors: Vectors, units: _Units, config: EmbeddingConfig) -> Vectors:
+def _pooled(vectors: Vectors, units: TextUnits, config: EmbeddingConfig) -> Vectors:
     """A word without a token of its own has that of the token that spans it, which belongs to a later word."""
     belongs = units.of_tokens >= 0
     of_tokens = units.of_tokens[belongs]
-    vectors = np.concatenate([vectors[belongs], np.zeros((1, vectors.shape[1]), np.float32)])  # one that none has
+    own = vectors if belongs.all() else vectors[belongs]
+    vectors = np.concatenate([own, np.zeros((1, vectors.shape[1]), np.float32)])  # one that none has
     firsts = np.searchsorted(of_tokens, np.arange(len(units.starts) + 1))
     counts = np.diff(firsts)
     if config.pooling == "mean":

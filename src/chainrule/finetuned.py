@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -11,10 +12,11 @@ from chainrule.evaluation.classification import Classification, classification
 from chainrule.families import FAMILIES
 from chainrule.model import Model
 from chainrule.progress import Progress, silent
-from chainrule.protocol import END
+from chainrule.protocol import check_log_probs
 from chainrule.text.labelled import Labelled, LabelledUnit, classes_of
 from chainrule.text.tokenizer import documents_of
-from chainrule.text.words import words_of
+from chainrule.text.units import TextUnits, units_of
+from chainrule.text.vocabulary import MarkerError
 from chainrule.training.finetuning_config import FineTuningConfig
 
 if TYPE_CHECKING:
@@ -24,13 +26,14 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.classifier import Classifier, Units
+    from chainrule.text.vocabulary import Encoded
 
 
 _LABELS_SHOWN = 20
 
 
 class Predicted(NamedTuple):
-    """Of a text: its units as they are normalised, and the log-probability of each label of each of them."""
+    """Of a text: itself or its words, as normalised, and the log-probability of each label of each of them."""
 
     units: list[str]
     log_probs: Float32[ndarray, "units labels"]
@@ -59,11 +62,10 @@ def finetune(
         raise SettingError(f"a model of family {model.family!r} has no encoder to put a head on; networks have")
     labels = classes_of(examples)
     numbers = {label: number for number, label in enumerate(labels)}
-    units = _units(model, [example.text for example in examples], unit)
+    units = _labelled_units(model, examples, unit)
     pairs = []
-    for own, (_, given, place) in zip(units, examples, strict=True):
-        _check_number(own, given, place)
-        pairs.append(Example(own, np.array([numbers[label] for label in given])))
+    for own, example in zip(units, examples, strict=True):
+        pairs.append(Example(own, np.array([numbers[label] for label in example.labels])))
     config = config or FineTuningConfig()
     classifier, record = finetuned(model.engine.network, labels, unit, pairs, config, told, progress)
     parameters = sum(weight.numel() for weight in classifier.parameters())
@@ -71,13 +73,17 @@ def finetune(
     return Model("classifier", classifier, model.tokenizer, {**record, **base, "parameters": parameters}, model.speller)
 
 
-def predicted(model: Model, texts: Sequence[str]) -> list[Predicted]:
+def predicted(model: Model, texts: Iterable[str]) -> list[Predicted]:
     """The labels of texts, or of their words. Raises SettingError where the model is no classifier; MarkerError."""
+    return predicted_of(model, model.tokenizer.encode_texts(texts))
+
+
+def predicted_of(model: Model, encoded: Encoded) -> list[Predicted]:
+    """As `predicted`, of encoded documents."""
     classifier = classifier_of(model)
-    rows = classifier.log_probs(_units(model, texts, classifier.unit))
-    if classifier.unit == "text":
-        return [Predicted([text], row) for text, row in zip(texts, rows, strict=True)]
-    return [Predicted(text.split(), row) for text, row in zip(texts, rows, strict=True)]
+    units = units_of(model.tokenizer, encoded, classifier.unit)
+    rows = _log_probs(classifier, _by_text(encoded, units))
+    return [Predicted(text.shown, row) for text, row in zip(units.by_document(), rows, strict=True)]
 
 
 def classifier_of(model: Model) -> Classifier:
@@ -86,15 +92,13 @@ def classifier_of(model: Model) -> Classifier:
     return classifier
 
 
-def assessed(model: Model, examples: Sequence[Labelled]) -> Classification:
+def assessed(model: Model, examples: Sequence[Labelled], progress: Progress = silent) -> Classification:
     """How well a classifier does on labelled texts. Raises SettingError; TextError where it does not know a label."""
     classifier = classifier_of(model)
     check_labels(examples, classifier.labels)
     numbers = {label: number for number, label in enumerate(classifier.labels)}
-    units = _units(model, [example.text for example in examples], classifier.unit)
-    for own, example in zip(units, examples, strict=True):
-        _check_number(own, example.labels, example.place)
-    log_probs = np.concatenate(classifier.log_probs(units)).astype(np.float64)
+    units = _labelled_units(model, examples, classifier.unit)
+    log_probs = np.concatenate(_log_probs(classifier, units, progress)).astype(np.float64)
     true = np.array([numbers[label] for example in examples for label in example.labels])
     return classification(classifier.labels, log_probs, true)
 
@@ -110,30 +114,41 @@ def check_labels(examples: Sequence[Labelled], known: Sequence[str]) -> None:
             )
 
 
-def _check_number(own: Units, labels: Sequence[str], place: str) -> None:
-    """Raises TextError where a normaliser has changed what the words are, or the labels are of other units."""
-    if own.number != len(labels):
-        raise TextError(f"{place}: there are {own.number} words and {len(labels)} labels; give one to each")
+def _log_probs(
+    classifier: Classifier, units: Sequence[Units], progress: Progress = silent
+) -> list[Float32[ndarray, "units labels"]]:
+    """Raises ModelFormatError where a damaged model gives something else."""
+    found = classifier.log_probs(units, progress)
+    for own in found:
+        check_log_probs(own)
+    return found
 
 
-def _units(model: Model, texts: Iterable[str], unit: LabelledUnit) -> list[Units]:
+def _labelled_units(model: Model, examples: Sequence[Labelled], unit: LabelledUnit) -> list[Units]:
+    """Raises TextError where a normaliser has changed what the words are, or the labels are of other units;
+    MarkerError. Each is told with its place.
+    """
+    try:
+        encoded = model.tokenizer.encode_texts([example.text for example in examples])
+    except MarkerError as error:
+        raise error.at(examples[error.document - 1].place) from None
+    found = _by_text(encoded, units_of(model.tokenizer, encoded, unit))
+    for own, example in zip(found, examples, strict=True):
+        if own.number != len(example.labels):
+            raise TextError(
+                f"{example.place}: there are {own.number} words and {len(example.labels)} labels; give one to each"
+            )
+    return found
+
+
+def _by_text(encoded: Encoded, units: TextUnits) -> list[Units]:
+    """What a classifier is given of each document: its tokens, and which of its units each belongs to."""
     from chainrule.neural.classifier import Units
 
-    encoded = model.tokenizer.encode_texts(texts)
-    sequences = documents_of(encoded.ids)
-    if unit == "text":
-        return [Units(tokens, np.zeros(len(tokens), np.int64), 1) for tokens in sequences]
-    words = words_of(encoded.ids, model.tokenizer.align(encoded))
-    owners = _by_document(words.of_tokens, encoded.ids == END)
-    firsts = words.documents[:-1].tolist()
-    numbers = (np.diff(words.documents) - 1).tolist()  # without the end
-    return [
-        Units(tokens, np.where(owner - first < number, owner - first, -1), number)
-        for tokens, owner, first, number in zip(sequences, owners, firsts, numbers, strict=True)
-    ]
-
-
-def _by_document(owners: ndarray, is_end: ndarray) -> list[ndarray]:
-    """Cut as `documents_of` cuts the tokens."""
-    edges = np.flatnonzero(is_end)
-    return [part[:-1] for part in np.split(owners, edges[:-1] + 1)]
+    found = []
+    token = 0
+    for tokens, (first, behind) in zip(documents_of(encoded.ids), pairwise(units.documents.tolist()), strict=True):
+        owners = units.of_tokens[token : token + len(tokens)]
+        found.append(Units(tokens, np.where(owners < 0, -1, owners - first), behind - first))
+        token += len(tokens)
+    return found

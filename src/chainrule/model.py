@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 ARPA_SUFFIXES = (".arpa", ".arpa.gz", ".arpa.zst", ".arpa.xz", ".arpa.bz2")
 _SCORED_TOGETHER = 1 << 10  # texts, by one thread
-_EMBEDDED_TOGETHER = 1 << 20  # bytes of texts, which are sorted by length
+_EMBEDDED_TOGETHER = 1 << 16  # bytes of texts, which are sorted by length
 VOCABULARY_ARRAYS, SPELLER_ARRAYS = (
     "vocabulary.",
     "speller.",
@@ -203,14 +203,17 @@ class Model:
         names = [files] if isinstance(files, str | os.PathLike) else files
         fills = FAMILIES[self.family].job == "fill"
         if pseudo is not None and not fills:
-            raise SettingError(f"a model of family {self.family!r} has true log-probabilities; pseudo is for others")
+            raise SettingError(
+                f"a model of family {self.family!r} has no pseudo-log-likelihoods; leave pseudo out, which is for "
+                "networks that see both sides"
+            )
 
         def price(texts: Sequence[str]) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
             if fills:
                 return pseudo_priced(self.engine, self.speller, self.tokenizer, texts, pseudo)
             return priced_documents(self.language_model, self.speller, self.tokenizer.encode_texts(texts))
 
-        return judged(read_pairs(os.fspath(name) for name in names), price, progress)
+        return judged(read_pairs(os.fspath(name) for name in names), price, progress, ends=not fills)
 
     def fill(self, text: str, top: int = 5, *, mask: str = MASK) -> list[list[tuple[str, float]]]:
         """The likeliest tokens for each mask of a text, with their probabilities, best first.

@@ -184,6 +184,8 @@ def test_minimal_pairs_are_judged_by_set_and_field(chainrule, model: Path, pairs
     ("arguments", "status", "message"),
     [
         (["heldout", "--minimal-pairs", "pairs.jsonl"], 2, "TEXTS and --minimal-pairs are both given"),
+        (["--minimal-pairs", "pairs.jsonl", "--no-ends"], 2, "are for TEXTS, not for --minimal-pairs"),
+        (["--minimal-pairs", "pairs.jsonl", "--field", "x"], 2, "are for TEXTS, not for --minimal-pairs"),
         (["--minimal-pairs", "missing.jsonl"], 1, "missing.jsonl"),
         ([], 2, "TEXTS is missing"),
     ],

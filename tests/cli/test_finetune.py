@@ -59,6 +59,16 @@ def test_a_classifier_is_made_reported_on_and_used(
     assert chainrule("verify", made).status == 0
 
 
+def test_a_document_of_several_lines_is_shown_on_one(
+    chainrule, stdin, network: Path, labelled: Path, tmp_path: Path
+) -> None:
+    made = tmp_path / "classifier"
+    assert chainrule("finetune", network, "--data", labelled, "-o", made, *QUICK, "--valid-share", 0).status == 0
+    stdin(b'{"text": "the dog\\nbarks\\tloud"}\n')
+    result = chainrule("classify", made, "--document", "record")
+    assert [line.split("\t")[2] for line in result.lines] == ["the dog barks loud"]
+
+
 def test_words_are_a_line_each(chainrule, stdin, network: Path, tmp_path: Path) -> None:
     words = tmp_path / "words.jsonl"
     words.write_text('{"words": ["the", "dog"], "labels": ["DET", "NOUN"]}\n' * 9)
@@ -93,6 +103,8 @@ def test_labels_there_once_and_texts_too_few_to_validate_on_are_told(chainrule, 
         ("finetune NETWORK --data LABELLED -o OUT --frozen --fresh", 1, "choose one of them"),
         ("finetune NETWORK --data LABELLED -o OUT --epochs 0", 1, "epochs is 0"),
         ("classify NETWORK LABELLED", 1, "this takes one that labels texts"),
+        ("classify NETWORK LABELLED --data LABELLED", 2, "--data has labelled texts of its own"),
+        ("classify NETWORK --data LABELLED --field x", 2, "--data has labelled texts of its own"),
     ],
 )
 def test_what_cannot_be_is_told_and_nothing_is_written(

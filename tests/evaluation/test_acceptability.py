@@ -67,6 +67,17 @@ def test_sums_that_were_rounded_apart_are_a_tie() -> None:
     assert [row.by_rule["sum"] for row in rows] == [Accuracy(1, 0, 1), Accuracy(1, 1, 0), Accuracy(2, 1, 1)]
 
 
+def test_an_end_that_costs_nothing_counts_as_nothing() -> None:
+    """Two nats of one byte to five of three: 2 is more than 5 / 3, but 2 / 2 is less than 5 / 4."""
+
+    def of(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([{"x": -2.0, "xyz": -5.0}[text] for text in texts]), np.ones(len(texts), np.int64)
+
+    pair = [MinimalPair("x", "xyz", "set", "")]
+    wins = [judged(pair, of, ends=ends)[-1].by_rule["byte"].wins for ends in (True, False)]
+    assert wins == [1, 0]
+
+
 def test_sets_and_fields_are_told_apart_and_summed() -> None:
     pairs = [
         MinimalPair("aa", "ab", "first", "syntax"),
@@ -97,7 +108,7 @@ def test_a_bound_is_as_far_as_its_own_deviation_allows(wins: int, pairs: int) ->
 
 def test_pairs_are_read_in_the_form_of_blimp(tmp_path: Path) -> None:
     whole = {"sentence_good": "He sleeps.", "sentence_bad": "He sleep.", "UID": "agreement", "field": "morphology"}
-    bare = {"sentence_good": "a", "sentence_bad": "b"}
+    bare = {"sentence_good": "a", "sentence_bad": "b", "field": None}
     path = tmp_path / "pairs.jsonl"
     path.write_text(json.dumps(whole) + "\n\n" + json.dumps(bare) + "\n")
     assert read_pairs([str(path)]) == [
@@ -113,6 +124,10 @@ def test_pairs_are_read_in_the_form_of_blimp(tmp_path: Path) -> None:
         ('{"sentence_good": "a"}', "line 1: sentence_bad is None; expected a sentence"),
         ('{"sentence_good": " ", "sentence_bad": "a"}', "line 1: sentence_good is ' '"),
         ("[1]", "line 1: found a list, expected a JSON object"),
+        (
+            '{"sentence_good": "a", "sentence_bad": "b", "UID": 12}',
+            "line 1: UID is 12.0; expected a string",
+        ),
         ("{", "line 1: is not JSON"),
         ("", "there is no pair in it"),
     ],

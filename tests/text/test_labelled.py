@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     ("name", "unit", "content", "expected"),
     [
         ("a.tsv", "text", "a text\tnews\n\na line\tx y\n", [("a text", ("news",)), ("a line", ("x y",))]),
+        ("a.tsv", "text", "a text \tnews \r\n", [("a text ", ("news",))]),
         ("a.jsonl", "text", '{"text": "a text", "label": "news"}\n', [("a text", ("news",))]),
         ("a.tsv", "word", "a\tDET\ntext\tNOUN\n\n\nYes\tX", [("a text", ("DET", "NOUN")), ("Yes", ("X",))]),
         ("a.jsonl", "word", '{"words": ["a", "b"], "labels": ["X", "Y"]}\n', [("a b", ("X", "Y"))]),
@@ -41,6 +42,7 @@ def test_texts_and_words_are_read(
         ("a.tsv", "word", "x\tA\ny\n", "line 2: found 'y'; expected a word, a tab"),
         ("a.tsv", "word", "x y\tA\n", "line 1: found the word 'x y'"),
         ("a.tsv", "word", "x\t\n", "line 1: found the label ''"),
+        ("a.tsv", "word", "x\tA\ny z\tB\n", "line 2: found the word 'y z'"),
         ("a.jsonl", "text", '{"text": "a"}', "line 1: label is None; expected a string"),
         ("a.jsonl", "text", '{"text": "a", "label": 3}', "line 1: label is 3"),
         ("a.jsonl", "word", '{"words": ["a"], "labels": ["X", "Y"]}', "there are 1 words and 2 labels"),

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, TextFile
 from chainrule.cli.finetune import described
 from chainrule.cli.models import opened
-from chainrule.cli.screen import print_json, progress
+from chainrule.cli.screen import on_one_line, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
+from chainrule.progress import silent
 
 if TYPE_CHECKING:
     from chainrule.finetuned import Predicted
+
+_PART_BYTES = 1 << 16  # of texts that are classified at a time
 
 
 def classify(
@@ -35,23 +39,28 @@ def classify(
     Columns: the label; its probability; the text. Where words are labelled: a
     line for each, and an empty one after each text.
     """
-    from chainrule.finetuned import assessed, classifier_of, predicted
+    from chainrule.finetuned import assessed, classifier_of, predicted_of
     from chainrule.text.labelled import read_labelled
 
+    if data is not None and (text != "-" or reading != AS_USUAL):
+        raise CycloptsError(msg="--data has labelled texts of its own; leave TEXT, and how it is read, out.")
     with progress() as told:
         classifier = opened(model, None, markers, told)
         labels, unit = classifier_of(classifier).labels, classifier_of(classifier).unit
         if data is not None:
-            found = assessed(classifier, read_labelled(data, unit))
+            found = assessed(classifier, read_labelled(data, unit), told)
             if json:
                 print_json(found.as_json())
             else:
                 print(described(found))
             return
         source = reading.corpus(text)
-        for block in source.blocks(told, "classifying"):
-            for one in predicted(classifier, block.documents()):
-                _print(one, labels, unit == "word", json=json)
+        shown = silent if sys.stdout.isatty() else told  # a bar among the answers would spoil both
+        for block in source.blocks_as_they_come(shown, "classifying"):
+            for piece in block.pieces(_PART_BYTES):
+                for one in predicted_of(classifier, classifier.tokenizer.encode_block(piece)):
+                    _print(one, labels, unit == "word", json=json)
+                sys.stdout.flush()
     note_repairs(source)
 
 
@@ -62,6 +71,6 @@ def _print(one: Predicted, labels: tuple[str, ...], by_word: bool, *, json: bool
             probabilities = {name: math.exp(log_prob) for name, log_prob in zip(labels, row, strict=True)}
             print_json({"word" if by_word else "text": unit, "label": labels[label], "probabilities": probabilities})
         else:
-            print(f"{labels[label]}\t{math.exp(row[label]):.6f}\t{unit}")
+            print(f"{labels[label]}\t{math.exp(row[label]):.6f}\t{on_one_line(unit)}")
     if by_word:
         print()

@@ -66,6 +66,8 @@ def embed(
     if words + tokens + vocabulary > 1:
         raise CycloptsError(msg="Choose one of --words, --tokens and --vocabulary.")
     unit: Unit = "word" if words else "token" if tokens else "text"
+    if vocabulary and (text != "-" or layer is not None or reading != AS_USUAL):
+        raise CycloptsError(msg="--vocabulary reads no text and has one layer; leave TEXT, --layer and the like out.")
     source = None if vocabulary else reading.corpus(text)
     if output is not None:
         _check_target(output, vocabulary=vocabulary)
@@ -118,7 +120,7 @@ def _write(records: Iterable[Embedded], output: Path | None, unit: Unit) -> None
 
 
 def _as_json(record: Embedded, unit: Unit) -> dict[str, Any]:
-    rows = record.vectors.round(_DIGITS).tolist()
+    rows = record.vectors.astype(float).round(_DIGITS).tolist()
     if unit == "text":
         return {"text": record.text, "vector": rows[0]}
     return {"text": record.text, f"{unit}s": record.units, "vectors": rows}

@@ -61,7 +61,11 @@ def evaluate(
     byte; a tie is half a win.
     """
     if minimal_pairs:
-        _judge_pairs(model, minimal_pairs, pseudo, texts, tokenizer, markers, json=json)
+        if texts:
+            raise CycloptsError(msg="TEXTS and --minimal-pairs are both given; one of them is measured at a time.")
+        if not ends or reading != AS_USUAL:
+            raise CycloptsError(msg="--no-ends, and how texts are read, are for TEXTS, not for --minimal-pairs.")
+        _judge_pairs(model, minimal_pairs, pseudo, tokenizer, markers, json=json)
         return
     if pseudo is not None:
         raise CycloptsError(msg="--pseudo is for --minimal-pairs.")
@@ -81,18 +85,15 @@ def _judge_pairs(
     model: Path,
     files: tuple[str, ...],
     pseudo: Pseudo | None,
-    texts: tuple[str, ...],
     tokenizer: str | None,
     markers: Markers | None,
     *,
     json: bool,
 ) -> None:
-    """Prints how many of the pairs are won. Raises CycloptsError where texts are given, too."""
+    """Prints how many of the pairs are won."""
     from chainrule.evaluation.acceptability import RULES
     from chainrule.report.tables import text_table
 
-    if texts:
-        raise CycloptsError(msg="TEXTS and --minimal-pairs are both given; evaluate measures one of them at a time.")
     with progress() as told:
         rows = opened(model, tokenizer, markers, told).judge_pairs(files, told, pseudo=pseudo)
     if json:

@@ -67,12 +67,12 @@ def finetune(
     _note_single_labels(examples)
     with progress() as told:
         classifier = finetuned(opened(model, None, markers, told), examples, unit, config, told=_tell, progress=told)
-        found = None if tests is None else assessed(classifier, tests)
+        found = None if tests is None else assessed(classifier, tests, told)
         if found is not None:
             classifier.record["test"] = found.as_json()
         classifier.save(output, overwrite=overwrite, progress=told)
     record = classifier.record
-    if not record["validation_examples"]:
+    if config.valid_share and not record["validation_examples"]:
         note("the texts are too few to keep one to choose the epoch by: the last one was taken")
     if json:
         print_json({**record, "model": str(output)})
@@ -101,7 +101,7 @@ def described(found: Classification) -> str:
     low, high = found.accuracy.interval
     figures = [
         ("accuracy", f"{found.accuracy.share:.2%}", f"{100 * low:.2f} to {100 * high:.2f} at 95 %"),
-        ("macro F1", f"{found.macro_f1:.4f}", f"of {len(found.labels)} labels"),
+        ("macro F1", f"{found.macro_f1:.4f}", f"of the {(found.confusion.sum(1) > 0).sum()} labels in it"),
         ("nats", f"{found.nats:.4f}", "a label"),
         ("calibration error", f"{found.calibration_error:.4f}", "expected, in 15 bins"),
         ("examples", f"{found.accuracy.pairs:,}", ""),

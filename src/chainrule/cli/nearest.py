@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, TextFile, WholeNumber
 from chainrule.cli.embed import Layer, NetworkPath, Pool
 from chainrule.cli.models import opened
-from chainrule.cli.screen import print_json, progress
+from chainrule.cli.screen import on_one_line, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
 from chainrule.embedding_config import EmbeddingConfig
 from chainrule.errors import SettingError
@@ -39,6 +39,8 @@ def nearest_words(
 
     if top < 1:
         raise SettingError(f"top is {top}; expected 1 or more")
+    if text is None and (layer is not None or reading != AS_USUAL):
+        raise CycloptsError(msg="--layer, and how texts are read, are for the words of a TEXT, which is missing.")
     source = None if text is None else reading.corpus(text)
     with progress() as told:
         network = opened(model, None, markers, told)
@@ -57,4 +59,4 @@ def nearest_words(
             record: dict[str, Any] = {"cosine": cosine, "word": where[start:stop], "text": where, "start": start}
             print_json(record)
         else:
-            print(f"{cosine:.4f}\t{where[:start]}[{where[start:stop]}]{where[stop:]}")
+            print(f"{cosine:.4f}\t{on_one_line(f'{where[:start]}[{where[start:stop]}]{where[stop:]}')}")

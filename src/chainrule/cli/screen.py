@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
+_BREAKS = str.maketrans("\t\n\r", "   ")
 PATIENCE = 2.0  # seconds without a word
 
 
@@ -27,6 +28,11 @@ def note(message: str) -> None:
 def print_json(value: Any) -> None:
     """One line of valid JSON: infinities must have become null before."""
     print(json.dumps(value, ensure_ascii=not writes_utf8(), allow_nan=False))
+
+
+def on_one_line(text: str) -> str:
+    """What would break a line of columns becomes spaces."""
+    return text.translate(_BREAKS)
 
 
 def writes_utf8() -> bool:

@@ -98,25 +98,32 @@ def read_pairs(names: Iterable[str]) -> list[MinimalPair]:
             good, bad = (_sentence(record, field, place) for field in ("sentence_good", "sentence_bad"))
             if good == bad:
                 raise TextError(f"{place}: both sentences are {good!r}; a minimal pair needs two that differ")
-            found.append(MinimalPair(good, bad, str(record.get("UID", name)), str(record.get("field", ""))))
+            found.append(MinimalPair(good, bad, _name(record, "UID", name, place), _name(record, "field", "", place)))
         if len(found) == before:
             raise TextError(f"{name}: there is no pair in it; expected JSON lines with sentence_good and sentence_bad")
     return found
 
 
-def judged(pairs: Sequence[MinimalPair], price: Price, progress: Progress = silent) -> list[Judged]:
-    """Each set, each field where sets have one, and all, in the order of their first pairs."""
+def judged(
+    pairs: Sequence[MinimalPair], price: Price, progress: Progress = silent, *, ends: bool = True
+) -> list[Judged]:
+    """Each set, each field where sets have one, and all, in the order of their first pairs.
+
+    ends: whether the price has that of the end, which counts as a token, a character and a byte then.
+    """
     parts: list[tuple[Scores, Scores]] = []
     for first in range(0, len(pairs), _JUDGED_TOGETHER):
         progress("judging pairs", first, len(pairs))
         some = pairs[first : first + _JUDGED_TOGETHER]
-        parts.append((_by_rule([pair.good for pair in some], price), _by_rule([pair.bad for pair in some], price)))
+        sentences = ([pair.good for pair in some], [pair.bad for pair in some])
+        parts.append((_by_rule(sentences[0], price, ends), _by_rule(sentences[1], price, ends)))
     good, bad = (np.concatenate(scores, axis=1) for scores in zip(*parts, strict=True))
-    groups = [("set", pair.set) for pair in pairs] + [("field", pair.field) for pair in pairs if pair.field]
-    found = []
-    for kind, name in dict.fromkeys(groups):
-        inside = np.array([getattr(pair, kind) == name for pair in pairs])
-        found.append(Judged(kind, name, _accuracies(good[:, inside], bad[:, inside])))
+    groups: dict[tuple[str, str], list[int]] = {}
+    for kind in ("set", "field"):
+        for number, pair in enumerate(pairs):
+            if name := getattr(pair, kind):
+                groups.setdefault((kind, name), []).append(number)
+    found = [Judged(*group, _accuracies(good[:, inside], bad[:, inside])) for group, inside in groups.items()]
     return [*found, Judged("all", "", _accuracies(good, bad))]
 
 
@@ -128,11 +135,20 @@ def _sentence(record: dict[str, Any], field: str, place: str) -> str:
     return sentence
 
 
-def _by_rule(texts: Sequence[str], price: Price) -> Scores:
-    """The end of a sentence counts as a character and a byte, as everywhere."""
+def _name(record: dict[str, Any], field: str, default: str, place: str) -> str:
+    """Raises TextError."""
+    name = record.get(field)
+    if name is None:
+        return default
+    if not isinstance(name, str):
+        raise TextError(f"{place}: {field} is {name!r}; expected a string, or nothing")
+    return name
+
+
+def _by_rule(texts: Sequence[str], price: Price, ends: bool) -> Scores:
     log_probs, tokens = price(texts)
-    characters = [len(text) + 1 for text in texts]
-    sizes = [len(text.encode("utf-8", "replace")) + 1 for text in texts]
+    characters = [len(text) + ends for text in texts]
+    sizes = [len(text.encode("utf-8", "replace")) + ends for text in texts]
     return log_probs / np.array([np.ones(len(texts)), np.maximum(tokens, 1), characters, sizes])
 
 

@@ -1,7 +1,7 @@
 """A head on a network: labels for texts, or for their words.
 
 A unit's vector is the mean of those of its tokens; the head is a linear map of it, normalised. A text that is longer
-than the network reads at once is read in parts. Legend: B batch, T time, D width, C labels.
+than the network reads at once, or than 2,048 tokens, is read in parts. Legend: B batch, T time, D width, C labels.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from chainrule.neural.dropout import dropped
 from chainrule.neural.framing import framed, padding
-from chainrule.neural.scoring import padded, rounded_up
+from chainrule.neural.scoring import batched, padded, rounded_up
+from chainrule.progress import Progress, silent
 from chainrule.protocol import END, check_tokens
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from chainrule.text.labelled import LabelledUnit
 
 _TOGETHER = 1 << 12  # tokens in a batch
+_SORTED = 1 << 10  # texts among which those of about the same length are looked for
+_PART = 1 << 11  # tokens that are read at once by a network that would read any number
 
 
 class Units(NamedTuple):
@@ -36,6 +39,13 @@ class Units(NamedTuple):
     tokens: Int32[ndarray, " tokens"]
     of_tokens: Int64[ndarray, " tokens"]
     number: int
+
+
+class _Part(NamedTuple):
+    """As much of a text as is read at once, and the unit of each input, counted through all texts; -1: none."""
+
+    inputs: Int64[ndarray, " inputs"]
+    owners: Int64[ndarray, " inputs"]
 
 
 class Classifier(nn.Module):
@@ -51,74 +61,88 @@ class Classifier(nn.Module):
         mixed_layers: int = 0,
         dropout: float = 0.0,
     ) -> None:
-        """width: of what the head is given: the last layer, or gamma sum_j softmax(w)_j h_j of so many mixed layers
-        (Peters 2018, equation 1).
+        """width: of what the head is given: the last layer, or sum_j softmax(w)_j h_j of so many mixed layers (Peters
+        2018, equation 1, without the scale, which normalising takes away, and without the tokens' own vectors).
         """
         super().__init__()
         self.network, self.labels, self.unit, self.dropout = network, tuple(labels), unit, dropout
-        self.mix = nn.Parameter(torch.zeros(mixed_layers + 1 if mixed_layers else 0))  # w, and log gamma
+        self.mix = nn.Parameter(torch.zeros(mixed_layers))  # w
         self.head = nn.Linear(width, len(self.labels))
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
     def forward(self, texts: Sequence[Units]) -> Tensor:
         """(units of all texts, C): what becomes log-probabilities by a softmax."""
-        parts, owners = self._parts(texts)
-        lengths = [len(part) for part in parts]
+        parts = self._parts(texts)
+        return self._judged(self._summed(parts, self._nothing(texts)), parts)
+
+    @torch.inference_mode()
+    def log_probs(self, texts: Sequence[Units], progress: Progress = silent) -> list[Float32[ndarray, "units C"]]:
+        """Of each text's units, in nats. Raises SettingError where an id is outside the vocabulary."""
+        found: list[Float32[ndarray, "units C"]] = []
+        for first in range(0, len(texts), _SORTED):
+            progress("classifying", first, len(texts))
+            some = texts[first : first + _SORTED]
+            for text in some:
+                check_tokens(text.tokens, self.network.vocabulary_size)
+            parts, sums = self._parts(some), self._nothing(some)
+            by_length = sorted(parts, key=lambda part: -len(part.inputs))
+            for batch in batched(by_length, lambda part: len(part.inputs), _TOGETHER):
+                self._summed(batch, sums)
+            rows = self._judged(sums, parts).float().log_softmax(-1).cpu()
+            found += [own.numpy() for own in torch.split(rows, [text.number for text in some])]
+        return found
+
+    def _nothing(self, texts: Sequence[Units]) -> Tensor:
+        """(units of all texts, D)."""
+        return torch.zeros(sum(text.number for text in texts), self.head.in_features, device=self.network.device)
+
+    def _summed(self, parts: Sequence[_Part], sums: Tensor) -> Tensor:
+        """The vectors of tokens, added to those of their units, (units, D), which are given back."""
+        lengths = [len(part.inputs) for part in parts]
         device, width = self.network.device, max(lengths)
         if self.training:
             width = min(rounded_up(width), self.network.causal.context or 1 << 62)
-        tokens = torch.from_numpy(padded(parts, END, length=width)).to(device)
+        tokens = torch.from_numpy(padded([part.inputs for part in parts], END, length=width)).to(device)
         starts = padding(lengths, device, width=width) if self.network.causal.looks_right else None
         hidden = self._hidden(tokens, starts).float()
-        flat = np.concatenate([np.pad(each, (0, width - len(each)), constant_values=-1) for each in owners])
+        flat = np.concatenate(
+            [np.pad(part.owners, (0, width - len(part.owners)), constant_values=-1) for part in parts]
+        )
         chosen = np.flatnonzero(flat >= 0)
-        of_tokens = torch.from_numpy(flat[chosen]).to(device)
-        units = sum(text.number for text in texts)
-        sums = hidden.new_zeros(units, hidden.shape[-1])
-        sums = sums.index_add(0, of_tokens, hidden.flatten(0, 1)[torch.from_numpy(chosen).to(device)])
-        counts = torch.bincount(of_tokens, minlength=units)[:, None].clamp(min=1)
-        vectors = F.layer_norm(sums / counts, sums.shape[-1:])
-        return cast(Tensor, self.head(dropped(vectors, self.dropout, self.training)))
+        of_tokens, chosen_here = (torch.from_numpy(each).to(device) for each in (flat[chosen], chosen))
+        return sums.index_add_(0, of_tokens, hidden.flatten(0, 1)[chosen_here])
 
-    @torch.inference_mode()
-    def log_probs(self, texts: Sequence[Units]) -> list[Float32[ndarray, "units C"]]:
-        """Of each text's units, in nats. Raises SettingError where an id is outside the vocabulary."""
-        for text in texts:
-            check_tokens(text.tokens, self.network.vocabulary_size)
-        found: list[Float32[ndarray, "units C"]] = [np.empty(0, np.float32)] * len(texts)
-        for batch in batches_by_length(texts, _TOGETHER):
-            rows = self([texts[number] for number in batch]).float().log_softmax(-1).cpu()
-            for number, own in zip(batch, rows.split([texts[number].number for number in batch]), strict=True):
-                found[number] = own.numpy()
-        return found
+    def _judged(self, sums: Tensor, parts: Sequence[_Part]) -> Tensor:
+        """(units, D) -> (units, C)."""
+        owners = np.concatenate([part.owners for part in parts])
+        counts = torch.from_numpy(np.bincount(owners[owners >= 0], minlength=len(sums))).to(sums.device)
+        vectors = F.layer_norm(sums / counts[:, None].clamp(min=1), sums.shape[-1:])
+        return cast(Tensor, self.head(dropped(vectors, self.dropout, self.training)))
 
     def _hidden(self, tokens: Tensor, starts: Tensor | None) -> Tensor:
         layers = list(self.network.causal.hidden_layers(self.network.embedding(tokens), starts))
         if not len(self.mix):
             return layers[-1]
-        weights = self.mix[:-1].softmax(0)
-        mixture = torch.stack([weight * layer for weight, layer in zip(weights, layers, strict=True)]).sum(0)
-        return self.mix[-1].exp() * mixture
+        weights = self.mix.softmax(0)
+        return torch.stack([weight * layer for weight, layer in zip(weights, layers, strict=True)]).sum(0)
 
-    def _parts(self, texts: Sequence[Units]) -> tuple[list[Int64[ndarray, " inputs"]], list[Int64[ndarray, " inputs"]]]:
-        """What is read, and the unit of each input, counted through all texts; -1: none.
-
-        The </s> before a text is part of it where texts are labelled, so that an empty one has a vector, too.
+    def _parts(self, texts: Sequence[Units]) -> list[_Part]:
+        """What is read. The </s> before a text is part of it where texts are labelled, so that an empty one has a
+        vector, too.
         """
-        parts, owners, first = [], [], 0
-        context = self.network.causal.context
-        size = max(1, (context or 1 << 62) - 2)
+        parts, first = [], 0
+        context = self.network.causal.context or _PART
+        size = max(1, context - 2)
         for text in texts:
             for begin in range(0, max(1, len(text.tokens)), size):
                 inputs = framed(text.tokens[begin : begin + size], self.network)[:context]
-                owner = np.full(len(inputs), first if self.unit == "text" else -1)
+                owners = np.full(len(inputs), first if self.unit == "text" else -1)
                 own = text.of_tokens[begin : begin + size][: len(inputs) - 1]
-                owner[1 : len(own) + 1] = np.where(own < 0, -1, first + own)
-                parts.append(inputs)
-                owners.append(owner)
+                owners[1 : len(own) + 1] = np.where(own < 0, -1, first + own)
+                parts.append(_Part(inputs, owners))
             first += text.number
-        return parts, owners
+        return parts
 
 
 @torch.no_grad()
@@ -126,16 +150,3 @@ def layer_widths(network: Network) -> list[int]:
     """What each layer of a network's encoder gives."""
     tokens = torch.full((1, 1), END, device=network.device)
     return [layer.shape[-1] for layer in network.causal.hidden_layers(network.embedding(tokens))]
-
-
-def batches_by_length(texts: Sequence[Units], together: int) -> list[list[int]]:
-    """The numbers of texts of about the same length, at most so many tokens together, the longest first."""
-    batches: list[list[int]] = []
-    room = 0
-    for number in sorted(range(len(texts)), key=lambda number: -len(texts[number].tokens)):
-        size = len(texts[number].tokens) + 2
-        if not batches or (len(batches[-1]) + 1) * room > together:
-            batches.append([])
-            room = size
-        batches[-1].append(number)
-    return batches

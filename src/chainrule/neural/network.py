@@ -49,7 +49,7 @@ class Encoder(Protocol):
     def hidden_layers(self, x: Tensor, starts: Tensor | None = None) -> Iterator[Tensor]:
         """What each layer gives, from the first on, to rows that are read from their beginning: (B, T, D) each.
 
-        The last one is what a call gives. x, starts: as for that; nothing is dropped out.
+        The last one is what a call gives. x, starts: as for that.
         """
 
 

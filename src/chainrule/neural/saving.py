@@ -88,7 +88,7 @@ def classifier_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: 
     mixed, width = shapes[0][0], shapes[1][1]
 
     def made() -> Classifier:
-        return Classifier(build(config, vocabulary_size), labels, unit, width=width, mixed_layers=max(0, mixed - 1))
+        return Classifier(build(config, vocabulary_size), labels, unit, width=width, mixed_layers=mixed)
 
     classifier = _filled(made, arrays).eval()
     widths = layer_widths(classifier.network)

@@ -9,12 +9,12 @@ many inputs are enough to come close.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jaxtyping import Int32
     from numpy import ndarray
@@ -25,6 +25,7 @@ WARM_UP = 512  # inputs that a recurrent network reads before the piece of a lon
 _SCORED = 4096  # the least that it scores then
 _ROWS = 64  # and the most pieces
 TOGETHER = 1 << 14  # tokens in a batch
+T = TypeVar("T")
 
 
 class Piece(NamedTuple):
@@ -83,14 +84,19 @@ def _row_pieces(row: int, length: int, encoder: Encoder, warm_up: int | None) ->
 
 def batches_of(pieces: Sequence[Piece], together: int = TOGETHER) -> Iterator[list[Piece]]:
     """Pieces of about the same length together, the longest first. together: tokens in a batch, at most."""
-    batch: list[Piece] = []
-    longest = 0
-    for piece in sorted(pieces, key=lambda piece: piece.begin - piece.end):
-        longest = longest or piece.end - piece.begin
-        if batch and (len(batch) + 1) * longest > together:
+    return batched(
+        sorted(pieces, key=lambda piece: piece.begin - piece.end), lambda each: each.end - each.begin, together
+    )
+
+
+def batched(items: Iterable[T], length: Callable[[T], int], together: int) -> Iterator[list[T]]:
+    """Items, the longest first: so many of them as are `together` tokens at most, each filled up to the first."""
+    batch: list[T] = []
+    for item in items:
+        if batch and (len(batch) + 1) * length(batch[0]) > together:
             yield batch
-            batch, longest = [], piece.end - piece.begin
-        batch.append(piece)
+            batch = []
+        batch.append(item)
     if batch:
         yield batch
 

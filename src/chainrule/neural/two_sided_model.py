@@ -16,13 +16,13 @@ import torch
 from chainrule.errors import SettingError
 from chainrule.neural.encoders.directions import Apart
 from chainrule.neural.framing import framed, padding
-from chainrule.neural.scoring import padded
+from chainrule.neural.scoring import batched, padded
 from chainrule.neural.vectors import static_vectors, token_vectors
 from chainrule.protocol import BEGIN, END, as_tokens, check_log_probs, check_prefixes, check_tokens
 from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from jaxtyping import Bool, Float32, Int32, Int64
     from numpy import ndarray
@@ -132,7 +132,8 @@ class TwoSidedModel:
             texts.append(_Text(np.concatenate([before, as_tokens(sequence)]), len(before), found[i][: len(sequence)]))
             check_tokens(texts[-1].tokens, self.vocabulary_size)
         texts.sort(key=lambda text: -len(text.tokens))
-        for batch in _batches(each for text in texts for each in self._asked(text, begins)):
+        asked = (each for text in texts for each in self._asked(text, begins))
+        for batch in batched(asked, lambda each: len(each.inputs), _TOGETHER):
             self._ask(batch)
         for each in found:
             check_log_probs(each)
@@ -194,15 +195,3 @@ def _word_ends(text: Tokens, begins: Bool[ndarray, " vocab"] | None) -> Int64[nd
         return np.arange(1, len(text) + 1)
     edges = np.append(np.flatnonzero(begins[text]), len(text))
     return np.asarray(edges[np.searchsorted(edges, np.arange(len(text)), side="right")])
-
-
-def _batches(asked: Iterable[_Asked]) -> Iterator[list[_Asked]]:
-    """Rows that come after longer ones, or ones as long, so many together as are read at once."""
-    batch: list[_Asked] = []
-    for each in asked:
-        if batch and (len(batch) + 1) * len(batch[0].inputs) > _TOGETHER:
-            yield batch
-            batch = []
-        batch.append(each)
-    if batch:
-        yield batch

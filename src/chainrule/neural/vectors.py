@@ -45,7 +45,8 @@ def token_vectors(
     pieces = pieces_of([len(row) for row in rows], network.causal)
     for batch in batches_of(pieces, _TOGETHER):
         tokens = padded([rows[row][begin:end] for row, begin, _, end in batch], END)
-        starts = padding([end - begin for _, begin, _, end in batch]) if network.causal.looks_right else None
+        lengths = [end - begin for _, begin, _, end in batch]
+        starts = padding(lengths, network.device) if network.causal.looks_right else None
         hidden = _hidden(network, torch.from_numpy(tokens).to(network.device), starts, layer).float().cpu().numpy()
         for vectors, (row, begin, first, end) in zip(hidden, batch, strict=True):
             found[row][first:end] = vectors[first - begin : end - begin]

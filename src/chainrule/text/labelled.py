@@ -61,7 +61,8 @@ def _of_record(record: dict[str, Any], unit: LabelledUnit, place: str) -> Labell
         raise TextError(f"{place}: expected words and labels, a list each, such as {{'words': [...], 'labels': [...]}}")
     if len(words) != len(labels):
         raise TextError(f"{place}: there are {len(words)} words and {len(labels)} labels; give one to each")
-    return _of_words(words, labels, place)
+    _check_words(words, labels, place)
+    return Labelled(" ".join(words), tuple(labels), place)
 
 
 def _string(record: dict[str, Any], field: str, place: str) -> str:
@@ -78,7 +79,7 @@ def _tsv_texts(name: str) -> Iterator[Labelled]:
             if len(columns) != 2 or not all(column.strip() for column in columns):
                 raise TextError(f"{place}: found {line!r}; expected a text, a tab and its label")
             text, label = columns
-            yield Labelled(text, (label,), place)
+            yield Labelled(text, (label.strip(),), place)
 
 
 def _tsv_words(name: str) -> Iterator[Labelled]:
@@ -88,25 +89,26 @@ def _tsv_words(name: str) -> Iterator[Labelled]:
     for place, line in _lines(name):
         if line.strip():
             word, tab, label = line.rpartition("\t")
+            label = label.rstrip()
             if not tab:
                 raise TextError(f"{place}: found {line!r}; expected a word, a tab and its label")
             first = first if words else place
+            _check_words([word], [label], place)
             words.append(word)
             labels.append(label)
         elif words:
-            yield _of_words(words, labels, first)
+            yield Labelled(" ".join(words), tuple(labels), first)
             words, labels = [], []
     if words:
-        yield _of_words(words, labels, first)
+        yield Labelled(" ".join(words), tuple(labels), first)
 
 
-def _of_words(words: list[Any], labels: list[Any], place: str) -> Labelled:
+def _check_words(words: list[Any], labels: list[Any], place: str) -> None:
     """Raises TextError."""
     for kind, values in (("word", words), ("label", labels)):
         bad = next((each for each in values if not isinstance(each, str) or not each or each.split() != [each]), None)
         if bad is not None or not values:
             raise TextError(f"{place}: found the {kind} {bad!r}; expected some that are not empty, without white space")
-    return Labelled(" ".join(words), tuple(labels), place)
 
 
 def _lines(name: str) -> Iterator[tuple[str, str]]:

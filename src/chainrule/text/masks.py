@@ -37,7 +37,7 @@ def masked_tokens(tokenizer: Tokenizer, text: str, mask: str = MASK) -> Int32[nd
     place = -1
     for gap in range(1, number + 1):
         place = whole.find(written, place + 1)
-        if place < 0:
+        if place < 0 or not written:
             raise SettingError(f"the {tokenizer.name} tokenizer does not keep {mask}; say --mask and a word it knows")
         before = place if spaces_apart else len(whole[:place].rstrip(b" "))
         inside = (aligned.starts[:-1] < place + len(written)) & (aligned.stops[:-1] > before)

@@ -68,7 +68,10 @@ def invalid_utf8(text: Bytes, place: str) -> TextError:
     kind = next((kind for magic, kind in _MAGIC.items() if beginning.startswith(magic)), None)
     if kind is None and 0 in text[:4096]:
         kind = "it looks like a binary file"
-    advice = kind or "convert it to UTF-8 first, for instance with iconv, or say --encoding-errors replace or skip"
+    advice = kind or (
+        "convert it to UTF-8 first, for instance with iconv, or say --encoding-errors replace or skip, where a command "
+        "has that"
+    )
     return TextError(f"{place} is not UTF-8; {advice}")
 
 

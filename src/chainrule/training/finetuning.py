@@ -15,7 +15,8 @@ import torch.nn.functional as F  # noqa: N812
 from chainrule.errors import EstimationError, SettingError
 from chainrule.neural.building import build
 from chainrule.neural.classifier import Classifier, Units, layer_widths
-from chainrule.training.machine import machine_on
+from chainrule.neural.scoring import batched
+from chainrule.training.machine import held_in_memory, machine_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from chainrule.training.machine import Machine
 
 _WARM_UP = 0.1  # share of the steps
+_TOGETHER = 1 << 14  # tokens that are read at once
 
 
 class Example(NamedTuple):
@@ -51,7 +53,7 @@ def finetuned(
     """A classifier in evaluation mode, on the CPU, with its record. The network that is given stays as it was.
 
     told: is given a line for each epoch. Raises SettingError where layers cannot be mixed or there is no such device,
-    EstimationError where the loss is no number.
+    EstimationError where the loss is no number, SettingError where a step does not fit into memory.
     """
     began = time.perf_counter()
     machine = machine_on(config.device, config.precision)
@@ -67,7 +69,8 @@ def finetuned(
         classifier = Classifier(body, labels, unit, width=widths[-1], mixed_layers=layers, dropout=config.dropout)
         learnt, kept = _divided(examples, config)
         classifier.to(machine.device)
-        record = _trained(classifier, learnt, kept, config, machine, told, progress)
+        with held_in_memory(_does_not_fit):
+            record = _trained(classifier, learnt, kept, config, machine, told, progress)
     return classifier.cpu().eval(), {
         "finetuning": asdict(config),
         **machine.as_json(),
@@ -119,15 +122,16 @@ def _trained(
         loss = 0.0
         for number, batch in enumerate(_batches(learnt, config.batch, [config.seed, epoch])):
             progress("fine-tuning", (epoch - 1) * per_epoch + number, steps)
-            loss += _step(classifier, batch, optimiser, machine)
+            loss += _step(classifier, batch, optimiser, machine, frozen=config.frozen)
             schedule.step()
         with machine.precision():
             found = validation_nats(classifier, kept) if kept else None
         is_best = found is None or found < best
         validation = "" if found is None else f"  validation {found:.4f}{' *' * is_best}"
         told(f"epoch {epoch}  loss {loss / per_epoch:.4f}{validation}")
-        if not math.isfinite(loss) or not math.isfinite(found or 0.0):
-            raise EstimationError(f"the loss is {loss} in epoch {epoch}; try a lower --learning-rate")
+        for name, nats in (("loss", loss), ("loss in validation", found or 0.0)):
+            if not math.isfinite(nats):
+                raise EstimationError(f"the {name} is {nats} in epoch {epoch}; try a lower --learning-rate")
         if is_best:
             best, best_epoch = math.inf if found is None else found, epoch
             weights = {name: each.detach().clone() for name, each in classifier.state_dict().items()}
@@ -139,18 +143,38 @@ def _trained(
 
 
 def _step(
-    classifier: Classifier, batch: Sequence[Example], optimiser: torch.optim.Optimizer, machine: Machine
+    classifier: Classifier,
+    examples: Sequence[Example],
+    optimiser: torch.optim.Optimizer,
+    machine: Machine,
+    *,
+    frozen: bool,
 ) -> float:
+    """-log P(label), the mean over the units. Long texts are read some at a time."""
     classifier.train()
-    targets = torch.from_numpy(np.concatenate([example.labels for example in batch])).to(machine.device)
-    with machine.precision():
-        scores = classifier([example.units for example in batch])
-    loss = F.cross_entropy(scores.float(), targets)
+    classifier.network.train(not frozen)
+    units = sum(example.labels.size for example in examples)
+    by_length = sorted(examples, key=_length, reverse=True)
+    total = 0.0
     optimiser.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
+    for some in batched(by_length, _length, _TOGETHER):
+        targets = torch.from_numpy(np.concatenate([example.labels for example in some])).to(machine.device)
+        with machine.precision():
+            scores = classifier([example.units for example in some])
+        loss = F.cross_entropy(scores.float(), targets, reduction="sum") / units
+        loss.backward()  # type: ignore[no-untyped-call]
+        total += float(loss.detach())
     torch.nn.utils.clip_grad_norm_(classifier.parameters(), 1.0)
     optimiser.step()
-    return float(loss.detach())
+    return total
+
+
+def _does_not_fit(where: str) -> str:
+    return f"the memory of {where} does not hold a step of fine-tuning; lower --batch, or cut long texts into parts"
+
+
+def _length(example: Example) -> int:
+    return len(example.units.tokens) + 2
 
 
 def validation_nats(classifier: Classifier, examples: Sequence[Example]) -> float:

@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from chainrule.errors import SettingError
 from chainrule.jit import threads_in_use, threads_said
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from chainrule.training.config import Precision, TrainingConfig
@@ -146,6 +148,19 @@ def _seconds_of_product(device: torch.device, dtype: torch.dtype) -> float:
 def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+@contextmanager
+def held_in_memory(does_not_fit: Callable[[str], str]) -> Iterator[None]:
+    """Raises SettingError, with what `does_not_fit` says of where, if what is done inside needs more than there is."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise SettingError(does_not_fit("the GPU")) from error
+    except RuntimeError as error:
+        if "can't allocate memory" not in str(error):
+            raise
+        raise SettingError(does_not_fit("the processor")) from error
 
 
 def memory_in_use(device: torch.device) -> int | None:

@@ -16,7 +16,7 @@ from chainrule.neural.config import TWO_SIDED
 from chainrule.training.checkpoint import FOLDER, Checkpoints
 from chainrule.training.config import Run, differences, text_differences
 from chainrule.training.config import settings_of as training_settings
-from chainrule.training.machine import Machine, machine_for, peak
+from chainrule.training.machine import Machine, held_in_memory, machine_for, peak
 from chainrule.training.masked import two_sided
 from chainrule.training.next_token import next_token
 from chainrule.training.objective import N, Task
@@ -56,14 +56,11 @@ def trained(problem: Problem[N], run: Run) -> tuple[N, dict[str, Any]]:
     processes = started_here()
     folder = run.folder if processes.is_first else None
     try:
-        with nullcontext() if folder is None else Checkpoints(folder / FOLDER).held():
+        with (
+            held_in_memory(lambda where: _does_not_fit(where, problem, run)),
+            nullcontext() if folder is None else Checkpoints(folder / FOLDER).held(),
+        ):
             return _Running(problem, run, processes).trained()
-    except torch.OutOfMemoryError as error:
-        raise SettingError(_does_not_fit("the GPU", problem, run)) from error
-    except RuntimeError as error:
-        if "can't allocate memory" not in str(error):
-            raise
-        raise SettingError(_does_not_fit("the processor", problem, run)) from error
     finally:
         ended()
 

@@ -66,9 +66,9 @@ class Recurrent(nn.Module):
     def hidden_layers(self, x: Tensor, starts: Tensor | None = None) -> Iterator[Tensor]:
         """As `Encoder.hidden_layers`."""
         runs = None if starts is None else _Runs(starts)
-        for layer, before in zip(self.layers, self.start(len(x)), strict=True):
-            x, _ = self._read(layer, x, before, runs)
-            yield x
+        for layer, before, dropout in zip(self.layers, self.start(len(x)), self.dropouts, strict=True):
+            x, _ = self._read(layer, self._dropped(x, dropout), before, runs)
+            yield x if layer is not self.layers[-1] else self._dropped(x, self.output_dropout)
 
     def _read(self, layer: nn.Module, x: Tensor, state: LayerState, runs: _Runs | None) -> tuple[Tensor, LayerState]:
         """As `_run`, with what goes in added, where it is."""

@@ -1,0 +1,79 @@
+"""The units of encoded documents, these themselves, their words or their tokens: where each stands, and its tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from chainrule.protocol import END
+from chainrule.text.words import words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtyping import Int64, UInt8
+    from numpy import ndarray
+
+    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.vocabulary import Encoded
+
+Unit = Literal["text", "word", "token"]
+
+
+class DocumentUnits(NamedTuple):
+    """A document, as it is normalised. spans: of its units, in characters. numbers: which of them it has."""
+
+    text: str
+    spans: list[tuple[int, int]]
+    numbers: slice
+
+    @property
+    def shown(self) -> list[str]:
+        return [self.text[start:stop] for start, stop in self.spans]
+
+
+class TextUnits(NamedTuple):
+    """Of some documents. Places are bytes of their text; document i has the units documents[i] .. documents[i + 1]."""
+
+    text: UInt8[ndarray, " bytes"]  # normalised
+    starts: Int64[ndarray, " units"]
+    stops: Int64[ndarray, " units"]
+    of_tokens: Int64[ndarray, " tokens"]  # the unit of each token but </s>, which never falls; -1: none
+    documents: Int64[ndarray, " documents+1"]
+    ends: Int64[ndarray, " documents"]  # where the newlines are that end documents
+
+    def by_document(self) -> Iterator[DocumentUnits]:
+        """Each document with its units."""
+        characters = np.concatenate([[0], np.cumsum((self.text & 0xC0) != 0x80)])  # before each byte
+        begin = 0
+        for document, end in enumerate(self.ends.tolist()):
+            inside = slice(*self.documents[document : document + 2].tolist())
+            starts, stops = (
+                (characters[each[inside]] - characters[begin]).tolist() for each in (self.starts, self.stops)
+            )
+            text = self.text[begin:end].tobytes().decode("utf-8", "replace")
+            yield DocumentUnits(text, list(zip(starts, stops, strict=True)), inside)
+            begin = end + 1
+
+
+def units_of(tokenizer: Tokenizer, encoded: Encoded, unit: Unit) -> TextUnits:
+    """Words are what `words_of` finds: runs of anything but ASCII white space."""
+    aligned = tokenizer.align(encoded)
+    is_end = encoded.ids == END
+    ends = aligned.starts[is_end]
+    tokens_before = np.concatenate([[0], np.cumsum(~is_end)[is_end]])
+    if unit == "token":
+        places = aligned.starts[~is_end], aligned.stops[~is_end]
+        return TextUnits(aligned.text, *places, np.arange(tokens_before[-1]), tokens_before, ends)
+    if unit == "text":
+        starts = np.concatenate([[0], ends[:-1] + 1])
+        of_tokens = np.repeat(np.arange(ends.size), np.diff(tokens_before))
+        return TextUnits(aligned.text, starts, ends, of_tokens, np.arange(ends.size + 1), ends)
+    words = words_of(encoded.ids, aligned)
+    is_word = np.ones(words.starts.size, np.bool_)
+    is_word[words.documents[1:] - 1] = False  # the ends
+    numbers = np.where(is_word, np.cumsum(is_word) - 1, -1)
+    of_tokens = numbers[words.of_tokens[~is_end]]
+    documents = words.documents - np.arange(words.documents.size)
+    return TextUnits(aligned.text, words.starts[is_word], words.stops[is_word], of_tokens, documents, ends)
