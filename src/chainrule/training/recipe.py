@@ -40,6 +40,13 @@ def with_budget(training: TrainingConfig) -> TrainingConfig:
     return replace(training, minutes=DEFAULT_MINUTES)
 
 
+def stream_settled(config: NetworkConfig, training: TrainingConfig) -> TrainingConfig:
+    """As `settled`, of a network that learns from a stream. Recurrent ones are not compiled unless it is said: the
+    compiler does not look into torch's layers, and what it makes around them takes a third longer.
+    """
+    return _hardly_compiled(settled(training)) if isinstance(config, RecurrentConfig) else settled(training)
+
+
 def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
     """The same tokens in a step whatever the context; more for recurrent networks, whose large matrices Muon takes long
     for. training: settled.
@@ -63,7 +70,7 @@ def conditional_settled(training: TrainingConfig) -> TrainingConfig:
     """As `settled`, of a conditional model: nothing is compiled unless it is said, since that would be done again for
     each length that pairs have.
     """
-    return replace(settled(training), compile="no" if training.compile == "auto" else training.compile)
+    return _hardly_compiled(settled(training))
 
 
 def conditional_recipe(config: ConditionalConfig, training: TrainingConfig) -> Recipe:
@@ -81,6 +88,10 @@ def conditional_recipe(config: ConditionalConfig, training: TrainingConfig) -> R
         matrix_rate=_or(training.matrix_learning_rate, 0.02),
         warm_up=_or(training.warm_up, warm_up),
     )
+
+
+def _hardly_compiled(training: TrainingConfig) -> TrainingConfig:
+    return replace(training, compile="no" if training.compile == "auto" else training.compile)
 
 
 def _or(given: T | None, otherwise: T) -> T:

@@ -16,7 +16,7 @@ from chainrule.neural.network import Network
 from chainrule.training.batches import check_long_enough
 from chainrule.training.beginning import begin_with, found_of
 from chainrule.training.objective import Problem
-from chainrule.training.recipe import recipe_for, settled
+from chainrule.training.recipe import recipe_for, stream_settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ def of_stream(
     objective: Callable[[Network, Task], Objective],
 ) -> Problem[Network]:
     """A network that is to learn from a stream. Raises TextError where there is too little of it, SettingError."""
-    training, validation = settled(run.training), run.validation
+    training, validation = stream_settled(config, run.training), run.validation
     if validation is not None and not validation.stream.size:
         raise TextError("the text to validate on is empty; give another, or leave it out")
     check_long_enough(stream, config.context)

@@ -48,8 +48,6 @@ class Recurrent(nn.Module):
         like = next(self.parameters())
         return tuple(tuple(like.new_zeros(rows, width) for _ in range(number)) for width in self.widths)
 
-    # It cannot look into torch's layers, and a step takes a third longer with what it makes around them.
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, x: Tensor, state: State = None, starts: Tensor | None = None) -> tuple[Tensor, State]:
         """x: (B, T, D). starts: (B, T), True where a row forgets what it has read and begins anew."""
         before = self.start(len(x)) if state is None else cast("tuple[LayerState, ...]", state)

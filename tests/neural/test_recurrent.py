@@ -1,0 +1,77 @@
+"""Recurrent layers over rows that begin anew here and there, against one step after the other; and what is dropped."""
+
+from __future__ import annotations
+
+import pytest
+import random_networks  # noqa: F401  (one thread)
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chainrule.neural.config import MaskedRecurrentConfig, RecurrentConfig
+from chainrule.neural.encoders.directions import Woven
+from chainrule.neural.encoders.recurrent import Recurrent
+
+WIDTH = 6
+
+
+@given(
+    st.sampled_from(["rnn_tanh", "rnn_relu", "gru", "lstm"]), st.integers(1, 3), st.integers(1, 19), st.integers(0, 999)
+)
+@settings(deadline=None, max_examples=60)
+def test_runs_between_starts_are_read_as_step_by_step(cell: str, rows: int, times: int, seed: int) -> None:
+    torch.manual_seed(seed)
+    encoder = Recurrent(RecurrentConfig(cell=cell, layers=2, width=WIDTH, residual=True)).eval()
+    x, starts = torch.randn(rows, times, WIDTH), torch.rand(rows, times) < torch.rand(1)
+    _, before = encoder(torch.randn(rows, 3, WIDTH))
+    state, expected = before, []
+    for time in range(times):
+        found, state = encoder(x[:, time : time + 1], state, starts[:, time : time + 1])
+        expected.append(found)
+    found, after = encoder(x, before, starts)
+    torch.testing.assert_close(found, torch.cat(expected, 1), rtol=0, atol=1e-5)
+    for mine, theirs in zip(after, state, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-5)
+
+
+def test_gradients_go_through_the_pieces_of_a_run() -> None:
+    torch.manual_seed(0)
+    encoder = Recurrent(RecurrentConfig(layers=1, width=WIDTH)).double()
+    x = torch.randn(2, 7, WIDTH, dtype=torch.float64, requires_grad=True)
+    starts = torch.zeros(2, 7, dtype=torch.bool)
+    starts[0, 3] = True
+    assert torch.autograd.gradcheck(lambda x: encoder(x, None, starts)[0], (x,))
+
+
+def test_the_same_weights_are_dropped_in_all_pieces_of_a_batch() -> None:
+    """A step away from state 0, every unit is read by what is left of the weights: the same for runs of 1 and of 2."""
+    torch.manual_seed(0)
+    encoder = Recurrent(RecurrentConfig(cell="rnn_tanh", layers=1, width=WIDTH, weight_drop=0.5)).train()
+    starts = torch.zeros(1, 6, dtype=torch.bool)
+    starts[0, [0, 3]] = True  # runs of 3, each read as 2 and 1
+    starts_whole = torch.tensor([[True, False, False]])
+    x = torch.randn(1, 3, WIDTH).repeat(1, 2, 1)
+    torch.manual_seed(1)
+    found, _ = encoder(x, None, starts)
+    torch.testing.assert_close(found[:, :3], found[:, 3:])
+    torch.manual_seed(1)
+    first, _ = encoder(x[:, :3], None, starts_whole)
+    torch.testing.assert_close(found[:, :3], first)
+
+
+def test_layers_one_by_one_are_dropped_out_as_together() -> None:
+    torch.manual_seed(0)
+    encoder = Recurrent(RecurrentConfig(layers=2, width=WIDTH, dropout=0.5, input_dropout=0.3, output_dropout=0.4))
+    x = torch.randn(2, 5, WIDTH)
+    for _ in encoder.train(), encoder.eval():
+        torch.manual_seed(1)
+        together, _ = encoder(x)
+        torch.manual_seed(1)
+        *_, last = encoder.hidden_layers(x)
+        torch.testing.assert_close(last, together)
+
+
+@pytest.mark.parametrize("width", [6, 10, 12])
+def test_two_directions_share_any_even_width(width: int) -> None:
+    found, _ = Woven(MaskedRecurrentConfig(layers=2, width=width))(torch.randn(2, 3, width))
+    assert found.shape == (2, 3, width)
