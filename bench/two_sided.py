@@ -53,7 +53,7 @@ PIECES = TokenizerConfig(kind="bpe", vocabulary_size=8000)
 BOTH: dict[str, Any] = {"layers": 4, "width": 256, "context": 128, "tied": True}
 ACCEPTABILITY: dict[str, Any] = {
     "n-gram": NGramConfig(order=5),
-    "LSTM": RecurrentConfig(layers=2, width=512, context=64, memory="document", dropout=0.1, tied=True),
+    "LSTM": RecurrentConfig(layers=2, width=512, embedding_width=256, context=64, memory="document", tied=True),
     "Transformer": TransformerConfig(**BOTH, memory="document"),
     "masked": MaskedConfig(**BOTH),
 }
@@ -131,7 +131,8 @@ def _model(folder: Path, text: Path, config: Any, tokenizer: TokenizerConfig | s
     if isinstance(config, NGramConfig):
         chainrule.train(text, config, tokenizer=tokenizer).save(folder)
         return
-    training = TrainingConfig(minutes=minutes, ema=0.995)
+    is_recurrent = isinstance(config, RecurrentConfig)  # fewer and larger steps
+    training = TrainingConfig(minutes=minutes, ema=0.99 if is_recurrent else 0.995)
     model = chainrule.train(text, config, tokenizer=tokenizer, training=training, folder=folder, resume=True, told=told)
     model.save(folder)
     remove_checkpoints(folder)
