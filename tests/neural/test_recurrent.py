@@ -7,10 +7,14 @@ import random_networks  # noqa: F401  (one thread)
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from chainrule.neural.config import MaskedRecurrentConfig, RecurrentConfig
+from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.encoders.directions import Woven
 from chainrule.neural.encoders.recurrent import Recurrent
+from chainrule.neural.readers import RecurrentReader
 
 WIDTH = 6
 
@@ -75,3 +79,24 @@ def test_layers_one_by_one_are_dropped_out_as_together() -> None:
 def test_two_directions_share_any_even_width(width: int) -> None:
     found, _ = Woven(MaskedRecurrentConfig(layers=2, width=width))(torch.randn(2, 3, width))
     assert found.shape == (2, 3, width)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_a_source_is_read_both_ways_as_by_torch(cell: str) -> None:
+    """Against torch's own layers in both directions, over sources of unequal lengths that are packed."""
+    torch.manual_seed(0)
+    reader = RecurrentReader(ConditionalConfig(encoder=cell, decoder="lstm", width=2 * WIDTH, encoder_layers=2)).eval()
+    kind = nn.LSTM if cell == "lstm" else nn.GRU
+    oracle = kind(2 * WIDTH, WIDTH, 2, batch_first=True, bidirectional=True)
+    for number, pair in enumerate(reader.layers.pairs):
+        for suffix, one in (("", pair.ahead), ("_reverse", pair.back)):
+            for name, weight in one.layers[0].named_parameters():
+                getattr(oracle, name.replace("_l0", f"_l{number}") + suffix).data.copy_(weight)
+    x, lengths = torch.randn(4, 9, 2 * WIDTH), torch.tensor([5, 9, 1, 6])
+    seen = torch.arange(9) < lengths[:, None]
+    found = reader(x, seen)
+    packed, last = oracle(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))
+    expected, _ = pad_packed_sequence(packed, batch_first=True)
+    torch.testing.assert_close(found.places[seen], expected[seen])
+    state = last[0] if cell == "lstm" else last
+    torch.testing.assert_close(found.summary, torch.cat((state[-2], state[-1]), 1))

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from chainrule.neural.attention import Sight
+from chainrule.neural.config.recurrent import RecurrentConfig
 from chainrule.neural.decoders.transformer import Places, block_config
 from chainrule.neural.dropout import dropped
+from chainrule.neural.encoders.directions import Woven
 from chainrule.neural.encoders.transformer import Block
 from chainrule.neural.layers import norm
 
@@ -62,25 +63,23 @@ class RecurrentReader(nn.Module):
 
     def __init__(self, config: ConditionalConfig) -> None:
         super().__init__()
-        kind = nn.LSTM if config.encoder == "lstm" else nn.GRU
-        self.layers = kind(
-            config.width,
-            config.width // 2,
-            config.encoder_layers,
-            batch_first=True,
-            bidirectional=True,
-            dropout=config.dropout if config.encoder_layers > 1 else 0.0,
+        layers = RecurrentConfig(
+            cell="lstm" if config.encoder == "lstm" else "gru",
+            layers=config.encoder_layers,
+            width=config.width,
+            dropout=config.dropout,
+            variational=False,
         )
-        self.dropout = config.dropout
+        self.layers, self.dropout = Woven(layers), config.dropout
 
     def forward(self, x: Tensor, seen: Tensor, looked: list[Tensor] | None = None) -> Memory:
         """The summary is what each direction has read at its end."""
-        x = dropped(x, self.dropout, self.training)
-        packed = pack_padded_sequence(x, seen.sum(1).cpu(), batch_first=True, enforce_sorted=False)
-        found, last = self.layers(packed)
-        places, _ = pad_packed_sequence(found, batch_first=True, total_length=x.shape[1])
-        state = last[0] if isinstance(last, tuple) else last
-        return Memory(dropped(places, self.dropout, self.training), torch.cat((state[-2], state[-1]), 1))
+        lengths = seen.sum(1, keepdim=True)
+        filled = torch.arange(x.shape[1], device=x.device) == lengths  # where what fills a row begins, as its own text
+        found, _ = self.layers(dropped(x, self.dropout, self.training), None, filled if filled.any() else None)
+        ahead, back = found.chunk(2, -1)
+        at_end = ahead.gather(1, (lengths - 1)[:, :, None].expand(-1, -1, ahead.shape[2]))[:, 0]
+        return Memory(dropped(found, self.dropout, self.training), torch.cat((at_end, back[:, 0]), 1))
 
 
 class ConvolutionReader(nn.Module):
