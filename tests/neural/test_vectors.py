@@ -7,7 +7,7 @@ import pytest
 import torch
 from random_networks import DOCUMENT_NETWORKS, STREAM_NETWORKS, random_model
 
-from chainrule.errors import SettingError
+from chainrule.errors import ModelFormatError, SettingError
 from chainrule.protocol import END
 
 NETWORKS = {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}
@@ -45,3 +45,10 @@ def test_layers_are_numbered_from_the_vectors_of_tokens_alone(name: str) -> None
 def test_an_id_outside_the_vocabulary_is_refused() -> None:
     with pytest.raises(SettingError, match="there is no token 29"):
         random_model(NETWORKS["LSTM, tied"]).vectors([np.array([29], np.int32)])
+
+
+def test_a_damaged_network_gives_no_vectors() -> None:
+    model = random_model(NETWORKS["LSTM, tied"])
+    model.network.embedding.weight.data[5] = float("nan")
+    with pytest.raises(ModelFormatError, match="chainrule verify"):
+        model.vectors([np.array([5], np.int32)])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from chainrule.errors import SettingError
+from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.framing import framed, padding
 from chainrule.neural.scoring import batches_of, padded, pieces_of
 from chainrule.protocol import END, check_tokens
@@ -35,7 +35,8 @@ def token_vectors(
     """A vector for each token of each sequence, a text of its own, after it is read.
 
     layer: 0: of the tokens themselves, whatever stands around them; from 1 on: what that layer gives; None: the last.
-    Raises SettingError where there is no such layer, or an id is outside the vocabulary.
+    Raises SettingError where there is no such layer, or an id is outside the vocabulary; ModelFormatError where the
+    network gives no numbers.
     """
     for sequence in sequences:
         check_tokens(sequence, network.vocabulary_size)
@@ -48,6 +49,11 @@ def token_vectors(
         lengths = [end - begin for _, begin, _, end in batch]
         starts = padding(lengths, network.device) if network.causal.looks_right else None
         hidden = _hidden(network, torch.from_numpy(tokens).to(network.device), starts, layer).float().cpu().numpy()
+        if not np.isfinite(hidden).all():
+            raise ModelFormatError(
+                "the network gives vectors that are no numbers; its file is damaged: try chainrule verify, or make it "
+                "again"
+            )
         for vectors, (row, begin, first, end) in zip(hidden, batch, strict=True):
             found[row][first:end] = vectors[first - begin : end - begin]
     return [vectors[1 : len(sequence) + 1] for sequence, vectors in zip(sequences, found, strict=True)]

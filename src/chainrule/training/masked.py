@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -107,8 +108,11 @@ class BothSides:
         return float(total[0] / total[1])
 
     def validation_record(self, loss: float) -> dict[str, Any]:
-        assert self.validation is not None
-        return {"tokens": self.validation.size}
+        return {"tokens": self._asked_in_validation}
+
+    @cached_property
+    def _asked_in_validation(self) -> int:
+        return sum(int(np.count_nonzero(masked.asked)) for masked in self._validated())
 
     def _loss(self, part: tuple[Tensor, ...], forward: Callable[..., Any], smoothing: float) -> Tensor:
         inputs, targets, asked = part
