@@ -11,7 +11,7 @@ import pytest
 import chainrule
 from chainrule.errors import TextError
 from chainrule.evaluation.likelihood import Measurement, measure
-from chainrule.ngram import model as ngram_model
+from chainrule.ngram import streams
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.training import train_ngram
 from chainrule.protocol import END, UNKNOWN
@@ -195,7 +195,7 @@ def test_every_figure_is_the_same_whatever_the_size_of_the_blocks_and_the_thread
         monkeypatch.setattr(plain, "BLOCK_BYTES", size)
         assert figures() == whole
     monkeypatch.undo()
-    monkeypatch.setattr(ngram_model, "PARALLEL_TOKENS", 50)  # on several threads
+    monkeypatch.setattr(streams, "PARALLEL_TOKENS", 50)  # on several threads
     assert figures() == whole
 
 

@@ -25,9 +25,9 @@ from oracles import (
 )
 
 import chainrule
-from chainrule.ngram import model as model_module
+from chainrule.ngram import streams
 from chainrule.ngram.config import NGramConfig
-from chainrule.ngram.model import NGramModel
+from chainrule.ngram.model import WALKED_TOKENS, NGramModel
 from chainrule.ngram.query_kernels import _BLOCK, distributions, score_stream
 from chainrule.ngram.training import train_ngram
 from chainrule.ngram.walking_kernels import LANES, walk_stream
@@ -65,8 +65,8 @@ def test_a_document_may_end_at_the_border_of_a_block(place: int) -> None:
 def test_scores_do_not_change_where_threads_share_a_stream(longest: int, monkeypatch) -> None:
     model = NGramModel(table_of(random_backoff_grams(3, 12, 4), 4))
     stream = stream_of(random_documents(4, 12, 9000 // (longest + 1) + 2, longest))
-    monkeypatch.setattr(model_module, "PARALLEL_TOKENS", 100)
-    pieces = model_module.pieces_of(stream)
+    monkeypatch.setattr(streams, "PARALLEL_TOKENS", 100)
+    pieces = streams.pieces_of(stream)
     if longest < 100:
         assert len(pieces) > 10
     assert [piece[0] for piece in pieces] == [0, *(piece[1] for piece in pieces[:-1])]
@@ -105,7 +105,7 @@ def test_a_walk_along_suffixes_gives_the_same_bits(order: int, smoothing: str) -
 def test_long_streams_are_walked_and_short_ones_are_not() -> None:
     documents = random_documents(1, 40, 900, 12)
     model, _ = train_ngram(stream_of(documents), 40, NGramConfig(order=4))
-    assert stream_of(documents).size > model_module.WALKED_TOKENS
+    assert stream_of(documents).size > WALKED_TOKENS
     check_against_katz(model, stream_of(documents))
     without = NGramModel(dataclasses.replace(model.table, suffixes=np.zeros(0, np.int32)))
     for one, other in zip(*(m.score_stream_with_lengths(stream_of(documents)) for m in (model, without)), strict=True):

@@ -16,19 +16,16 @@ from chainrule.errors import ModelFormatError, SettingError
 from chainrule.ngram.choosing_kernels import best_words, draw_words
 from chainrule.ngram.compact_building import unpacked
 from chainrule.ngram.compact_query_kernels import OPEN, SIZE, advance, open_rows, score_stream, spell_out
-from chainrule.ngram.model import in_one_stream, run_pieces
 from chainrule.ngram.query_kernels import NO_NODE, distributions
+from chainrule.ngram.streams import StreamScorer, in_one_stream, run_pieces
 from chainrule.ngram.table import NODE, context_type
 from chainrule.protocol import (
     BEGIN,
-    END,
     NAN_FOUND,
     NOTHING_TO_DRAW,
     UNKNOWN,
-    as_tokens,
     check_draw,
     check_log_probs,
-    check_tokens,
 )
 
 if TYPE_CHECKING:
@@ -49,10 +46,9 @@ _ITSELF = -1  # instead of a token that is scored everywhere
 _ROWS = 64  # spelled out at once
 
 
-class CompactNGramModel:
+class CompactNGramModel(StreamScorer):
     """P(w | the last N-1 tokens), from a compact table; `</s>` starts the next document."""
 
-    end = END
     begins = 1  # how many <s> a document begins with
 
     def __init__(self, compact: CompactTable) -> None:
@@ -73,38 +69,6 @@ class CompactNGramModel:
         """The fast layout of the same numbers, made anew each time: for writing ARPA files, and for `convert`."""
         return unpacked(self.compact)
 
-    def score(
-        self,
-        sequences: Sequence[Int32[ndarray, " tokens"]],
-        *,
-        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
-        end: bool = True,
-    ) -> list[Float32[ndarray, " tokens"]]:
-        """As `Scorer.score`."""
-        return self.score_with_lengths(sequences, prefixes=prefixes, end=end)[0]
-
-    def match_lengths(
-        self,
-        sequences: Sequence[Int32[ndarray, " tokens"]],
-        *,
-        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
-        end: bool = True,
-    ) -> list[Int[ndarray, " tokens"]]:
-        """As `NGramModel.match_lengths`; n-grams that were put in as suffixes of others count as well."""
-        return self.score_with_lengths(sequences, prefixes=prefixes, end=end)[1]
-
-    def score_with_lengths(
-        self,
-        sequences: Sequence[Int32[ndarray, " tokens"]],
-        *,
-        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
-        end: bool = True,
-    ) -> tuple[list[Float32[ndarray, " tokens"]], list[Int[ndarray, " tokens"]]]:
-        """What `score` and `match_lengths` give, in one go."""
-        stream, spans = in_one_stream(sequences, prefixes, end=end)
-        scores, lengths = self.score_stream_with_lengths(stream)
-        return [scores[span] for span in spans], [lengths[span] for span in spans]
-
     def unknown_log_probs(
         self,
         sequences: Sequence[Int32[ndarray, " tokens"]],
@@ -117,36 +81,20 @@ class CompactNGramModel:
         scores, _ = self._scored(stream, UNKNOWN)
         return [scores[span] for span in spans]
 
-    def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
-        """As `Scorer.score_stream`."""
-        return self.score_stream_with_lengths(stream)[0]
-
     def score_stream_with_lengths(
         self, stream: Int32[ndarray, " tokens"]
     ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
-        """The log-probability of each token of a stream, and the length of the n-gram that gave it."""
+        """As `StreamScorer.score_stream_with_lengths`; n-grams that were put in as suffixes of others count as well."""
         return self._scored(stream, _ITSELF)
 
     def _scored(
         self, stream: Int32[ndarray, " tokens"], token: int
     ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
-        check_tokens(stream, self.vocabulary_size)
-        stream = stream.astype(np.int32, casting="same_kind", copy=False)
+        stream = self._known(stream)
         scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
         run_pieces(score_stream, (*self.compact.parts, self.compact.layout, token, stream), (scores, lengths))
         check_log_probs(scores)
         return scores, lengths
-
-    def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> Contexts:
-        """As `LanguageModel.start`."""
-        contexts = np.full((len(prefixes), self.order - 1), NO_NODE, np.int64)
-        contexts[:, :1] = 1 + BEGIN
-        longest = max(map(len, prefixes), default=0)
-        for i in range(longest):
-            rows = np.array([row for row, prefix in enumerate(prefixes) if i < len(prefix)])
-            tokens = np.array([prefixes[row][i] for row in rows])
-            contexts[rows] = self.advance(contexts[rows], tokens)
-        return contexts
 
     def next_log_probs(self, state: Contexts) -> Float32[ndarray, "rows vocab"]:
         """As `LanguageModel.next_log_probs`."""
@@ -184,16 +132,12 @@ class CompactNGramModel:
 
     def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
         """As `LanguageModel.advance`."""
-        if len(tokens) != len(state):
-            raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one to each")
-        tokens = as_tokens(tokens)
-        check_tokens(tokens, self.vocabulary_size)
-        tokens = np.ascontiguousarray(tokens, np.int32)
+        tokens = self._known_for(state, tokens)
         return advance(self.compact.bits, self.compact.layout, self.vocabulary_size, state, tokens)
 
-    def select(self, state: Contexts, rows: Int32[ndarray, " new_rows"]) -> Contexts:
-        """As `LanguageModel.select`."""
-        return state[rows]
+    @property
+    def _begun(self) -> Int64[ndarray, " order-1"]:
+        return np.array([1 + BEGIN, *[NO_NODE] * (self.order - 2)][: self.order - 1], np.int64)
 
     def _spelled_out(self, state: Contexts) -> Iterator[tuple[slice, Trie, Contexts]]:
         """Parts of the rows, each with the arrays of a fast trie that has their contexts, and their contexts in it."""

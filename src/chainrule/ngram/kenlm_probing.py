@@ -30,14 +30,11 @@ from chainrule.ngram.kenlm_probing_kernels import (
     UNIGRAMS,
     VOCABULARY_SIZE,
 )
-from chainrule.ngram.model import in_one_stream, pieces_of
+from chainrule.ngram.streams import StreamScorer, pieces_of
 from chainrule.protocol import (
     BEGIN,
-    END,
     UNKNOWN,
-    as_tokens,
     check_log_probs,
-    check_tokens,
     draw_of,
     top_of,
     unknown_log_probs_of,
@@ -59,10 +56,8 @@ _VOCABULARY_ROW = 12  # bytes: a hash and a number
 _PLAIN_WIDTHS, _REST_WIDTHS = (2, 4), (3, 5)  # in 32-bit numbers: of unigrams, and of the orders up to the highest
 
 
-class HashedModel:
+class HashedModel(StreamScorer):
     """P(w | the last N-1 tokens), from a hash table; `</s>` starts the next document."""
-
-    end = END
 
     def __init__(self, record: Record, vocabulary_size: int, level_sizes: tuple[int, ...]) -> None:
         self.record, self.vocabulary_size, self.level_sizes = record, vocabulary_size, level_sizes
@@ -71,38 +66,11 @@ class HashedModel:
     def order(self) -> int:
         return self.record.order
 
-    def score(
-        self,
-        sequences: Sequence[Int32[ndarray, " tokens"]],
-        *,
-        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
-        end: bool = True,
-    ) -> list[Float32[ndarray, " tokens"]]:
-        """As `Scorer.score`."""
-        return self.score_with_lengths(sequences, prefixes=prefixes, end=end)[0]
-
-    def score_with_lengths(
-        self,
-        sequences: Sequence[Int32[ndarray, " tokens"]],
-        *,
-        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
-        end: bool = True,
-    ) -> tuple[list[Float32[ndarray, " tokens"]], list[Int[ndarray, " tokens"]]]:
-        """As `NGramModel.score_with_lengths`."""
-        stream, spans = in_one_stream(sequences, prefixes, end=end)
-        scores, lengths = self.score_stream_with_lengths(stream)
-        return [scores[span] for span in spans], [lengths[span] for span in spans]
-
-    def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
-        """As `Scorer.score_stream`."""
-        return self.score_stream_with_lengths(stream)[0]
-
     def score_stream_with_lengths(
         self, stream: Int32[ndarray, " tokens"]
     ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
-        """As `NGramModel.score_stream_with_lengths`."""
-        check_tokens(stream, self.vocabulary_size)
-        stream = stream.astype(np.int32, casting="same_kind", copy=False)
+        """As `StreamScorer.score_stream_with_lengths`."""
+        stream = self._known(stream)
         scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
         pieces = pieces_of(stream)
         states = np.zeros((len(pieces), STATE_SIZE), np.int64)
@@ -123,14 +91,6 @@ class HashedModel:
     ) -> list[Float32[ndarray, " tokens"]]:
         """As `LanguageModel.unknown_log_probs`."""
         return unknown_log_probs_of(self, sequences, prefixes=prefixes, end=end, unknown_of=self._unknown_log_probs)
-
-    def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> States:
-        """As `LanguageModel.start`."""
-        states = np.tile(self._begun, (len(prefixes), 1))
-        for i in range(max(map(len, prefixes), default=0)):
-            rows = np.array([row for row, prefix in enumerate(prefixes) if i < len(prefix)])
-            states[rows] = self.advance(states[rows], np.array([prefixes[row][i] for row in rows]))
-        return states
 
     def next_log_probs(self, state: States) -> Float32[ndarray, "rows vocab"]:
         """As `LanguageModel.next_log_probs`."""
@@ -161,18 +121,10 @@ class HashedModel:
 
     def advance(self, state: States, tokens: Int32[ndarray, " rows"]) -> States:
         """As `LanguageModel.advance`."""
-        if len(tokens) != len(state):
-            raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one to each")
-        tokens = as_tokens(tokens)
-        check_tokens(tokens, self.vocabulary_size)
+        tokens = self._known_for(state, tokens)
         after = np.ascontiguousarray(state).copy()
-        tokens = np.ascontiguousarray(tokens, np.int32)
         kernels.advance(self.record.address, after, after.ctypes.data, tokens, self._begun)
         return after
-
-    def select(self, state: States, rows: Int32[ndarray, " new_rows"]) -> States:
-        """As `LanguageModel.select`."""
-        return state[rows]
 
     @property
     def table(self) -> Table:
@@ -184,7 +136,6 @@ class HashedModel:
 
     @cached_property
     def _begun(self) -> Int64[ndarray, " state"]:
-        """The state after <s>."""
         state = np.zeros(STATE_SIZE, np.int64)
         queries().score_word(self.record.address, BEGIN, state.ctypes.data, state.ctypes.data)
         return state

@@ -41,7 +41,7 @@ class PaddedModel:
     def match_lengths(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> list[Int[ndarray, " tokens"]]:
-        """As `NGramModel.match_lengths`."""
+        """As `StreamScorer.match_lengths`."""
         return self._model.match_lengths(sequences, prefixes=self._padded(sequences, prefixes), end=end)
 
     def score_with_lengths(
@@ -61,7 +61,7 @@ class PaddedModel:
         return self.score_stream_with_lengths(stream)[0]
 
     def score_stream_with_lengths(self, stream: Tokens) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
-        """As `NGramModel.score_stream_with_lengths`."""
+        """As `StreamScorer.score_stream_with_lengths`."""
         check_tokens(stream, self.vocabulary_size)
         whole, asked = padded(stream, self._padding.size)
         scores, lengths = self._model.score_stream_with_lengths(whole)
