@@ -198,6 +198,30 @@ def test_training_ends_early_and_the_best_epoch_is_kept() -> None:
     assert record["validation_examples"] > 0
 
 
+def test_an_interruption_takes_the_best_epoch_so_far() -> None:
+    told: list[str] = []
+
+    def interrupted_after(epoch: int) -> Model:
+        def tell(line: str) -> None:
+            told.append(line)
+            if line.startswith(f"epoch {epoch} "):
+                raise KeyboardInterrupt
+
+        return finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=9, patience=9, valid_share=0.2), told=tell)
+
+    record = interrupted_after(4).record
+    losses = [float(line.split()[5]) for line in told[:4]]
+    assert record["epochs"] == 4
+    assert record["best_epoch"] == 1 + losses.index(min(losses))
+    assert told[4] == f"interrupted in epoch 4; epoch {record['best_epoch']}, the best so far, is taken"
+    with pytest.raises(KeyboardInterrupt):
+        finetune(model("bag"), TEXTS, "text", QUICK, progress=_interrupted)
+
+
+def _interrupted(*told: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_the_same_seed_gives_the_same_classifier() -> None:
     runs = [
         classifier_of(finetune(model("recurrent"), TEXTS, "text", replace(QUICK, epochs=2, seed=s))) for s in (1, 1, 2)

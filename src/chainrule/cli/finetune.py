@@ -50,7 +50,8 @@ def finetune(
 ) -> None:
     """Put a head on a network of any family, and train both on labels.
 
-    The epoch that does best on a share of the texts that is kept for it wins.
+    The epoch that does best on a share of the texts that is kept for it wins,
+    also where Ctrl-C ends the training early.
     What is written is a model folder for chainrule classify. With --test:
     accuracy with its 95 % interval, F1, confusion, calibration.
     """

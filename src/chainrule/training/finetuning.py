@@ -108,7 +108,7 @@ def _trained(
     told: Callable[[str], None],
     progress: Progress,
 ) -> dict[str, Any]:
-    """Leaves the classifier with the best weights."""
+    """Leaves the classifier with the best weights. Ctrl-C ends it early, once there are some."""
     optimiser = torch.optim.AdamW(
         [weight for weight in classifier.parameters() if weight.requires_grad],
         lr=config.learning_rate,
@@ -117,29 +117,49 @@ def _trained(
     per_epoch = -(-len(learnt) // config.batch)
     steps = config.epochs * per_epoch
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate_share(step, steps))
-    best, best_epoch, weights = math.inf, 0, None
-    for epoch in range(1, config.epochs + 1):
-        loss = 0.0
-        for number, batch in enumerate(_batches(learnt, config.batch, [config.seed, epoch])):
-            progress("fine-tuning", (epoch - 1) * per_epoch + number, steps)
-            loss += _step(classifier, batch, optimiser, machine, frozen=config.frozen)
-            schedule.step()
-        with machine.precision():
-            found = validation_nats(classifier, kept) if kept else None
-        is_best = found is None or found < best
-        validation = "" if found is None else f"  validation {found:.4f}{' *' * is_best}"
-        told(f"epoch {epoch}  loss {loss / per_epoch:.4f}{validation}")
-        for name, nats in (("loss", loss), ("loss in validation", found or 0.0)):
-            if not math.isfinite(nats):
-                raise EstimationError(f"the {name} is {nats} in epoch {epoch}; try a lower --learning-rate")
-        if is_best:
-            best, best_epoch = math.inf if found is None else found, epoch
-            weights = {name: each.detach().clone() for name, each in classifier.state_dict().items()}
-        elif epoch - best_epoch >= config.patience:
-            break
-    assert weights is not None
-    classifier.load_state_dict(weights)
-    return {"epochs": epoch, "best_epoch": best_epoch, "validation_nats": best if kept else None}
+    best = _Best()
+    try:
+        for epoch in range(1, config.epochs + 1):
+            loss = 0.0
+            for number, batch in enumerate(_batches(learnt, config.batch, [config.seed, epoch])):
+                progress("fine-tuning", (epoch - 1) * per_epoch + number, steps)
+                loss += _step(classifier, batch, optimiser, machine, frozen=config.frozen)
+                schedule.step()
+            with machine.precision():
+                found = validation_nats(classifier, kept) if kept else None
+            _check_finite(epoch, loss, found)
+            best.look(classifier, epoch, found)
+            validation = "" if found is None else f"  validation {found:.4f}{' *' * (best.epoch == epoch)}"
+            told(f"epoch {epoch}  loss {loss / per_epoch:.4f}{validation}")
+            if epoch - best.epoch >= config.patience:
+                break
+    except KeyboardInterrupt:
+        if best.weights is None:
+            raise
+        told(f"interrupted in epoch {epoch}; epoch {best.epoch}, the best so far, is taken")
+    assert best.weights is not None
+    classifier.load_state_dict(best.weights)
+    return {"epochs": epoch, "best_epoch": best.epoch, "validation_nats": best.nats if kept else None}
+
+
+class _Best:
+    """The weights after the epoch with the lowest loss in validation; after the last one where there is none."""
+
+    def __init__(self) -> None:
+        self.nats, self.epoch = math.inf, 0
+        self.weights: dict[str, torch.Tensor] | None = None
+
+    def look(self, classifier: Classifier, epoch: int, nats: float | None) -> None:
+        if nats is None or nats < self.nats:
+            self.weights = {name: each.detach().clone() for name, each in classifier.state_dict().items()}
+            self.nats, self.epoch = math.inf if nats is None else nats, epoch
+
+
+def _check_finite(epoch: int, loss: float, validation: float | None) -> None:
+    """Raises EstimationError."""
+    for name, nats in (("loss", loss), ("loss in validation", validation or 0.0)):
+        if not math.isfinite(nats):
+            raise EstimationError(f"the {name} is {nats} in epoch {epoch}; try a lower --learning-rate")
 
 
 def _step(
