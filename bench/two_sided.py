@@ -200,14 +200,25 @@ def embeddings(texts: int) -> None:
     tokens = sum(map(len, sequences))
     config = chainrule.preset("gpt2", **SHAPE)
     network = build(config, model.vocabulary_size).eval()
-    ours = _seconds(lambda: [vectors.mean(0) for vectors in token_vectors(network, sequences) if len(vectors)])
-    rows = [["chainrule", f"{len(lines) / ours:,.0f}", f"{tokens / ours:,.0f}", "1.00"]]
-    if importlib.util.find_spec("transformers") is not None:
-        theirs_of = _their_model(model.vocabulary_size)
-        by_length = sorted(sequences, key=len)
-        for name, given in (("transformers", sequences), ("transformers, sorted", by_length)):
-            theirs = _seconds(lambda given=given: _their_vectors(theirs_of, given))
-            rows.append([name, f"{len(lines) / theirs:,.0f}", f"{tokens / theirs:,.0f}", f"{theirs / ours:.2f}"])
+    theirs = _their_model(model.vocabulary_size) if importlib.util.find_spec("transformers") is not None else None
+    by_length = sorted(sequences, key=len)
+    rows = []
+    for precision in ("float32", "bfloat16"):
+
+        def run(precision: Any = precision) -> None:
+            for vectors in token_vectors(network, sequences, precision=precision):
+                if len(vectors):
+                    vectors.mean(0)
+
+        ours = _seconds(run)
+        found = [("chainrule", ours)]
+        if theirs is not None:
+            with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+                for name, given in (("transformers", sequences), ("transformers, sorted", by_length)):
+                    found.append((name, _seconds(lambda given=given: _their_vectors(theirs, given))))
+        for name, seconds in found:
+            speeds = [f"{number / seconds:,.0f}" for number in (len(lines), tokens)]
+            rows.append([f"{name}, {precision}", *speeds, f"{seconds / ours:.2f}"])
     print(markdown_table(["", "texts/s", "tokens/s", "ours is so many times as fast"], rows))
 
 

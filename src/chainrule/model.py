@@ -22,7 +22,7 @@ from chainrule.applications.completion import Completer, Completion
 from chainrule.configuration import TokenizerEntry
 from chainrule.decoding.texts import Text, TextDecoder
 from chainrule.embedding import Embedded, embedded
-from chainrule.embedding_config import EmbeddingConfig, Pooling
+from chainrule.embedding_config import EmbeddingConfig, Pooling, VectorPrecision
 from chainrule.errors import OutputError, SettingError
 from chainrule.evaluation.acceptability import judged, read_pairs
 from chainrule.evaluation.likelihood import Measurement, measure
@@ -244,10 +244,15 @@ class Model:
         return cast("Embedder", self.engine)
 
     def embed(
-        self, texts: Iterable[str], *, layer: int | None = None, pooling: Pooling = "mean"
+        self,
+        texts: Iterable[str],
+        *,
+        layer: int | None = None,
+        pooling: Pooling = "mean",
+        precision: VectorPrecision = "float32",
     ) -> Float32[ndarray, "texts D"]:
-        """A vector for each text, of a network's. layer, pooling: see `EmbeddingConfig`. Raises SettingError."""
-        found = self.embed_units(texts, EmbeddingConfig(layer=layer, pooling=pooling))
+        """A vector for each text, of a network's; the rest is as `EmbeddingConfig` says. Raises SettingError."""
+        found = self.embed_units(texts, EmbeddingConfig(layer=layer, pooling=pooling, precision=precision))
         return np.concatenate([each.vectors for each in found]) if found else np.empty((0, 0), np.float32)
 
     def embed_units(self, texts: Iterable[str], config: EmbeddingConfig | None = None) -> list[Embedded]:

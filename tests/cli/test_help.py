@@ -70,8 +70,8 @@ VERBS = {
     | {flag(each.name) for each in fields(FineTuningConfig)},
     "classify": {"MODEL", "TEXT", "--data", "--markers", "--json"} | READING,
     "fill": {"MODEL", "TEXT", "--top", "--mask", "--markers", "--json"},
-    "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--words", "--tokens", "--vocabulary", "--markers"}
-    | {"--overwrite"}
+    "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--precision", "--words", "--tokens", "--vocabulary"}
+    | {"--markers", "--overwrite"}
     | READING,
     "nearest": {"MODEL", "SENTENCE", "TEXT", "--top", "--layer", "--pooling", "--markers", "--json"} | READING,
     "next": {"MODEL", "PROMPT", "--top", "--tokenizer", "--markers", "--json"},

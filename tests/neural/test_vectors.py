@@ -52,3 +52,12 @@ def test_a_damaged_network_gives_no_vectors() -> None:
     model.network.embedding.weight.data[5] = float("nan")
     with pytest.raises(ModelFormatError, match="chainrule verify"):
         model.vectors([np.array([5], np.int32)])
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_in_bfloat16_vectors_have_three_digits(name: str) -> None:
+    model = random_model(NETWORKS[name])
+    for plain, short in zip(model.vectors(TEXTS), model.vectors(TEXTS, precision="bfloat16"), strict=True):
+        assert short.dtype == np.float32
+        scale = np.abs(plain).max(initial=1e-9)
+        np.testing.assert_allclose(short / scale, plain / scale, rtol=0, atol=0.05)

@@ -12,7 +12,7 @@ from chainrule.cli.arguments import ModelMarkerRule, Overwrite, TextFile, WholeN
 from chainrule.cli.models import opened
 from chainrule.cli.screen import print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_repairs
-from chainrule.embedding_config import EmbeddingConfig, Pooling, Unit
+from chainrule.embedding_config import EmbeddingConfig, Pooling, Unit, VectorPrecision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,6 +46,10 @@ def embed(
     ] = None,
     layer: Layer = None,
     pooling: Pool = "mean",
+    precision: Annotated[
+        VectorPrecision,
+        Parameter(help="bfloat16 has three digits, and takes half the time where the processor knows it."),
+    ] = "float32",
     words: Annotated[bool, Parameter(negative=(), help="A vector for each word, not for each text.")] = False,
     tokens: Annotated[bool, Parameter(negative=(), help="A vector for each token, a word or a piece of one.")] = False,
     vocabulary: Annotated[
@@ -80,7 +84,7 @@ def embed(
         if source is None:
             records: Iterable[Embedded] = opened_model.embed_vocabulary()
         else:
-            config = EmbeddingConfig(unit=unit, layer=layer, pooling=pooling)
+            config = EmbeddingConfig(unit=unit, layer=layer, pooling=pooling, precision=precision)
             records = opened_model.embed_blocks(source.blocks(told, "embedding"), config)
         _write(records, output, unit)
     if source is not None:

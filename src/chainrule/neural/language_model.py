@@ -22,6 +22,7 @@ from chainrule.protocol import (
     NAN_FOUND,
     NOTHING_TO_DRAW,
     UNKNOWN,
+    VectorPrecision,
     as_tokens,
     check_draw,
     check_log_probs,
@@ -213,9 +214,11 @@ class NeuralModel:
         check_log_probs(found)
         return found, tokens.to(torch.int32).cpu().numpy()
 
-    def vectors(self, sequences: Sequence[Tokens], layer: int | None = None) -> list[Float32[ndarray, "tokens D"]]:
+    def vectors(
+        self, sequences: Sequence[Tokens], layer: int | None = None, precision: VectorPrecision = "float32"
+    ) -> list[Float32[ndarray, "tokens D"]]:
         """As `Embedder.vectors`."""
-        return token_vectors(self.network, sequences, layer)
+        return token_vectors(self.network, sequences, layer, precision)
 
     def static_vectors(self) -> Float32[ndarray, "vocab D"]:
         """As `Embedder.static_vectors`."""
