@@ -113,6 +113,16 @@ def test_layers_are_mixed_by_the_weights_of_peters() -> None:
     np.testing.assert_allclose(found[0], expected.detach(), atol=1e-5)
 
 
+@pytest.mark.parametrize("family", ["two-sided", "transformer", "bag"])
+def test_a_mix_of_layers_is_kept(family: str, tmp_path: Path) -> None:
+    learnt = finetune(model(family), TEXTS, "text", replace(QUICK, mixed=True))
+    learnt.save(tmp_path / "classifier")
+    again = chainrule.load(tmp_path / "classifier")
+    [mine], [theirs] = (predicted(each, ["I saw the soup again"]) for each in (learnt, again))
+    np.testing.assert_array_equal(mine.log_probs, theirs.log_probs)
+    assert len(classifier_of(again).mix) == len(layer_widths(classifier_of(again).network))
+
+
 def test_frozen_keeps_the_network_and_fresh_forgets_it() -> None:
     base = model("transformer")
     weights = [each.clone() for each in base.engine.network.encoder.parameters()]

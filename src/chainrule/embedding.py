@@ -59,7 +59,8 @@ def vector_of_marked(model: Model, text: str, config: EmbeddingConfig) -> Float3
     """
     match = _MARKED.fullmatch(text)
     if match is None or "[" in match[3]:
-        raise SettingError(f"{text!r} marks no word; put one of its words in brackets, as in: the [bank] of the river")
+        marks = "marks more than one word" if match is not None else "marks no word"
+        raise SettingError(f"{text!r} {marks}; put one of its words in brackets, as in: the [bank] of the river")
     [before] = model.embed_units([match[1]], config)
     [whole] = model.embed_units([match[1] + match[2] + match[3]], config)
     place = next((i for i, (_, stop) in enumerate(whole.spans) if stop > len(before.text.rstrip())), None)

@@ -116,9 +116,10 @@ class Model:
         """Raises SettingError where the model is for other things, ModelFormatError as `engine` does."""
         job = FAMILIES[self.family].job
         if job not in jobs:
+            others = "; it can score, embed and judge minimal pairs" if job == "fill" else ""
             raise SettingError(
                 f"a model of family {self.family!r} {_DOES[job]}; this takes one that "
-                f"{' or '.join(_DOES[each] for each in jobs)}"
+                f"{' or '.join(_DOES[each] for each in jobs)}{others}"
             )
         return self.engine
 
@@ -201,7 +202,7 @@ class Model:
         Raises TextError; SettingError where the model has no such way.
         """
         names = [files] if isinstance(files, str | os.PathLike) else files
-        fills = FAMILIES[self.family].job == "fill"
+        fills = self.sees_both_sides
         if pseudo is not None and not fills:
             raise SettingError(
                 f"a model of family {self.family!r} has no pseudo-log-likelihoods; leave pseudo out, which is for "
@@ -232,6 +233,11 @@ class Model:
         ]
 
     @property
+    def sees_both_sides(self) -> bool:
+        """Whether its scores are pseudo-log-likelihoods, and it fills gaps."""
+        return FAMILIES[self.family].job == "fill"
+
+    @property
     def scorer(self) -> Scorer:
         """What scores texts: a language model, or by pseudo-log-likelihoods. Raises as `language_model`."""
         return cast("Scorer", self.engine_that("continue", "fill"))
@@ -240,7 +246,8 @@ class Model:
     def embedder(self) -> Embedder:
         """What gives vectors to tokens. Raises SettingError where the model is no network."""
         if not FAMILIES[self.family].embeds:
-            raise SettingError(f"a model of family {self.family!r} has no vectors; networks do")
+            advice = "take the network that it was made from" if self.family == "classifier" else "networks do"
+            raise SettingError(f"a model of family {self.family!r} has no vectors; {advice}")
         return cast("Embedder", self.engine)
 
     def embed(
@@ -501,5 +508,9 @@ def as_source(source: Source | Paths) -> Source:
 
 def _several(texts: Iterable[str]) -> Sequence[str]:
     if isinstance(texts, str):
-        raise TypeError("score takes several texts; put a single one in a list")
-    return list(texts)
+        raise TypeError("this takes several texts; put a single one in a list")
+    texts = list(texts)
+    odd = next((text for text in texts if not isinstance(text, str)), None)
+    if odd is not None:
+        raise TypeError(f"this takes texts, each a str; found {odd!r}")
+    return texts

@@ -187,6 +187,7 @@ def test_minimal_pairs_are_judged_by_set_and_field(chainrule, model: Path, pairs
         (["--minimal-pairs", "pairs.jsonl", "--no-ends"], 2, "are for TEXTS, not for --minimal-pairs"),
         (["--minimal-pairs", "pairs.jsonl", "--field", "x"], 2, "are for TEXTS, not for --minimal-pairs"),
         (["--minimal-pairs", "missing.jsonl"], 1, "missing.jsonl"),
+        (["--minimal-pairs", "-"], 2, "standard input is /dev/stdin there"),
         ([], 2, "TEXTS is missing"),
     ],
 )

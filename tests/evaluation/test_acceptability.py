@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from typing import TYPE_CHECKING
@@ -111,23 +112,26 @@ def test_pairs_are_read_in_the_form_of_blimp(tmp_path: Path) -> None:
     bare = {"sentence_good": "a", "sentence_bad": "b", "field": None}
     path = tmp_path / "pairs.jsonl"
     path.write_text(json.dumps(whole) + "\n\n" + json.dumps(bare) + "\n")
-    assert read_pairs([str(path)]) == [
-        MinimalPair("He sleeps.", "He sleep.", "agreement", "morphology"),
-        MinimalPair("a", "b", str(path), ""),
-    ]
+    expected = [MinimalPair("He sleeps.", "He sleep.", "agreement", "morphology"), MinimalPair("a", "b", str(path), "")]
+    assert read_pairs([str(path)]) == expected
+    (tmp_path / "README.md").write_text("no pairs")
+    with gzip.open(tmp_path / "numbers.jsonl.gz", "wt") as file:
+        file.write(json.dumps({**bare, "UID": 12}) + "\n")
+    assert read_pairs([str(tmp_path)]) == [MinimalPair("a", "b", "12", ""), *expected]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(TextError, match="no file of JSON lines"):
+        read_pairs([str(tmp_path / "empty")])
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ('{"sentence_good": "a", "sentence_bad": "a"}', "line 1: both sentences are 'a'"),
-        ('{"sentence_good": "a"}', "line 1: sentence_bad is None; expected a sentence"),
+        ('{"sentence_good": "a"}', "line 1: there is no field 'sentence_bad'; there are 'sentence_good'"),
+        ('{"sentence_good": "a", "sentence_bad": 3}', "line 1: sentence_bad is 3; expected a sentence"),
         ('{"sentence_good": " ", "sentence_bad": "a"}', "line 1: sentence_good is ' '"),
         ("[1]", "line 1: found a list, expected a JSON object"),
-        (
-            '{"sentence_good": "a", "sentence_bad": "b", "UID": 12}',
-            "line 1: UID is 12.0; expected a string",
-        ),
+        ('{"sentence_good": "a", "sentence_bad": "b", "UID": [12]}', "line 1: UID is [12.0]; expected a name"),
         ("{", "line 1: is not JSON"),
         ("", "there is no pair in it"),
     ],

@@ -43,9 +43,9 @@ WholeNumber = Parameter(converter=_integers)
 _READ = (
     "with .gz, .zst, .xz and .bz2; .jsonl and .parquet, a record a document; folders of them; and - for standard input."
 )
-_FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
-TextFiles = Annotated[str, _FILE, Parameter(help=f"Text, a line a document: files, also {_READ}", required=True)]
-TextFile = Annotated[str, _FILE, Parameter(help=f"Text, a line a document: a file, also {_READ}")]
+FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
+TextFiles = Annotated[str, FILE, Parameter(help=f"Text, a line a document: files, also {_READ}", required=True)]
+TextFile = Annotated[str, FILE, Parameter(help=f"Text, a line a document: a file, also {_READ}")]
 ModelPath = Annotated[Path, Parameter(help="A model folder, an ARPA file, or a binary of KenLM's.")]
 Output = Annotated[Path, Parameter(name=("--output", "-o"), help="The folder to write to.")]
 ModelOutput = Annotated[

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, TextFile
+from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, TextFile
 from chainrule.cli.finetune import described
 from chainrule.cli.models import opened
-from chainrule.cli.screen import on_one_line, print_json, progress
+from chainrule.cli.screen import note, on_one_line, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
 from chainrule.progress import silent
 
@@ -28,7 +28,7 @@ def classify(
     /,
     *,
     data: Annotated[
-        str | None, Parameter(help="Labelled texts, as for finetune: how well their labels are found is told.")
+        str | None, FILE, Parameter(help="Labelled texts, as for finetune: how well their labels are found is told.")
     ] = None,
     markers: ModelMarkerRule = None,
     reading: TextOptions = AS_USUAL,
@@ -36,8 +36,8 @@ def classify(
 ) -> None:
     """Label texts, or their words.
 
-    Columns: the label; its probability; the text. Where words are labelled: a
-    line for each, and an empty one after each text.
+    Columns: the label; its probability; the text, as normalised. Where words
+    are labelled: a line for each, and an empty one after each text.
     """
     from chainrule.finetuned import assessed, classifier_of, predicted_of
     from chainrule.text.labelled import read_labelled
@@ -55,13 +55,17 @@ def classify(
                 print(described(found))
             return
         source = reading.corpus(text)
+        empty = 0
         shown = silent if sys.stdout.isatty() else told  # a bar among the answers would spoil both
         for block in source.blocks_as_they_come(shown, "classifying"):
             for piece in block.pieces(_PART_BYTES):
                 for one in predicted_of(classifier, classifier.tokenizer.encode_block(piece)):
                     _print(one, labels, unit == "word", json=json)
+                    empty += not any(one.units)
                 sys.stdout.flush()
     note_repairs(source)
+    if empty:
+        note(f"{empty:,} of the texts are empty; what is said of them means nothing")
 
 
 def _print(one: Predicted, labels: tuple[str, ...], by_word: bool, *, json: bool) -> None:

@@ -41,7 +41,8 @@ def embed(
         Path | None,
         Parameter(
             name=("--output", "-o"),
-            help="A .npy file, a row a vector, or .jsonl, or .vec, as word2vec writes it; by default JSON lines.",
+            help="A .npy file, a row a vector, or .jsonl; with --vocabulary also .vec, as word2vec writes it; without, "
+            "JSON lines are printed.",
         ),
     ] = None,
     layer: Layer = None,
@@ -64,8 +65,8 @@ def embed(
     A network that reads from left to right gives a token what it knows after
     reading it; one that is two-sided has seen the whole text.
 
-    The rows of a .npy file are in the order of the texts; with --words and
-    --tokens, in that of the lines of chainrule score, but for those of </s>.
+    The rows of a .npy file are in the order of the texts, or of their words
+    or tokens, which JSON lines name. An empty text has a vector of zeros.
     """
     if words + tokens + vocabulary > 1:
         raise CycloptsError(msg="Choose one of --words, --tokens and --vocabulary.")

@@ -9,7 +9,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFiles
 from chainrule.cli.models import opened
-from chainrule.cli.screen import print_json, progress
+from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
 
 if TYPE_CHECKING:
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 
 MinimalPairs = Annotated[
-    tuple[str, ...],
+    tuple[str, ...] | None,
     Parameter(
-        help="JSON lines in BLiMP's form: sentence_good, sentence_bad, and UID and field if they have them.",
+        help="JSON lines in BLiMP's form, files and folders of them: sentence_good, sentence_bad, and UID and field if "
+        "they have them.",
         consume_multiple=True,
         negative=(),
     ),
@@ -36,7 +37,7 @@ def evaluate(
     model: ModelPath,
     /,
     *texts: Annotated[TextFiles, Parameter(required=False)],
-    minimal_pairs: MinimalPairs = (),
+    minimal_pairs: MinimalPairs = None,
     pseudo: Annotated[
         Literal["original", "word-l2r"] | None,
         Parameter(
@@ -60,7 +61,9 @@ def evaluate(
     sentence has the higher log-probability, in all, or by token, character or
     byte; a tie is half a win.
     """
-    if minimal_pairs:
+    if minimal_pairs is not None:
+        if not minimal_pairs:
+            raise CycloptsError(msg="--minimal-pairs takes files; standard input is /dev/stdin there.")
         if texts:
             raise CycloptsError(msg="TEXTS and --minimal-pairs are both given; one of them is measured at a time.")
         if not ends or reading != AS_USUAL:
@@ -95,7 +98,11 @@ def _judge_pairs(
     from chainrule.report.tables import text_table
 
     with progress() as told:
-        rows = opened(model, tokenizer, markers, told).judge_pairs(files, told, pseudo=pseudo)
+        judge = opened(model, tokenizer, markers, told)
+        rows = judge.judge_pairs(files, told, pseudo=pseudo)
+    if judge.sees_both_sides:
+        how = {"original": ", each token by all others", "word-l2r": ", each token without what is left of its word"}
+        note(f"by pseudo-log-likelihoods{how.get(pseudo or '', '')}")
     if json:
         print_json([row.as_json() for row in rows])
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, Output, Overwrite
+from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, Output, Overwrite
 from chainrule.cli.embed import NetworkPath
 from chainrule.cli.flags import flags_of, given_of
 from chainrule.cli.models import check_model_target, opened
@@ -28,10 +28,15 @@ else:
 
 AS_RECOMMENDED = FineTuningFlags()
 _CONFUSED = 10  # pairs that are shown
+_LABELS = 30  # of more, only --json has a line each
 
 LabelledFile = Annotated[
     str,
-    Parameter(help="TSV: text, tab, label; or .jsonl: text, label. With --words: word, tab, label; or words, labels."),
+    FILE,
+    Parameter(
+        help="TSV: text, tab, label; or .jsonl: text, label. With --words: word, tab, label; or words, labels. A first "
+        "line of TSV whose label is the word label is a header."
+    ),
 ]
 
 
@@ -41,7 +46,9 @@ def finetune(
     *,
     data: LabelledFile,
     output: Output,
-    test: Annotated[str | None, Parameter(help="Labelled texts to report on, written as those of --data.")] = None,
+    test: Annotated[
+        str | None, FILE, Parameter(help="Labelled texts to report on, written as those of --data.")
+    ] = None,
     words: Annotated[bool, Parameter(negative=(), help="Each word has a label, not each text.")] = False,
     training: FineTuningFlags = AS_RECOMMENDED,
     markers: ModelMarkerRule = None,
@@ -100,6 +107,8 @@ def _tell(line: str) -> None:
 def described(found: Classification) -> str:
     """For people."""
     low, high = found.accuracy.interval
+    from chainrule.report.tables import text_table
+
     figures = [
         ("accuracy", f"{found.accuracy.share:.2%}", f"{100 * low:.2f} to {100 * high:.2f} at 95 %"),
         ("macro F1", f"{found.macro_f1:.4f}", f"of the {(found.confusion.sum(1) > 0).sum()} labels in it"),
@@ -107,6 +116,13 @@ def described(found: Classification) -> str:
         ("calibration error", f"{found.calibration_error:.4f}", "expected, in 15 bins"),
         ("examples", f"{found.accuracy.pairs:,}", ""),
     ]
+    times = found.confusion.sum(1)
+    most = int(times.argmax())
+    figures.insert(1, ("majority", f"{times[most] / times.sum():.2%}", f"{found.labels[most]}, if said of all"))
     lines = [f"{name:<20}{value:>12}  {remark}".rstrip() for name, value, remark in figures]
+    if len(found.labels) <= _LABELS:
+        rows = zip(found.labels, found.precision, found.recall, found.f1, times, strict=True)
+        cells = [[label, *(f"{share:.4f}" for share in shares), f"{number:,}"] for label, *shares, number in rows]
+        lines.append(text_table(["label", "precision", "recall", "F1", "examples"], cells))
     lines += [f"{times:,} {true} taken for {other}" for true, other, times in found.confused(_CONFUSED)]
     return "\n".join(lines)

@@ -9,7 +9,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFile
 from chainrule.cli.models import opened
-from chainrule.cli.screen import print_json, progress, writes_utf8
+from chainrule.cli.screen import note, print_json, progress, writes_utf8
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
 from chainrule.progress import silent
 
@@ -41,7 +41,8 @@ def score(
 
     Columns: log P of the line with its </s>, in nats; tokens, </s> counted;
     unknown tokens; the line. An unknown token counts as <unk>, without its
-    spelling.
+    spelling. Of a network that sees both sides: the sum of log P(token | all
+    others), a pseudo-log-likelihood, in which </s> is given.
 
     Columns of tokens, words and characters: log P, as above; log P with the
     spelling of unknown tokens, as bits per byte are made of; first character
@@ -53,6 +54,8 @@ def score(
     source = reading.corpus(text)
     with progress() as told:
         scorer = opened(model, tokenizer, markers, told)
+        if scorer.sees_both_sides:
+            note("these are pseudo-log-likelihoods, not probabilities: compare them with others of this model alone")
         shown = silent if sys.stdout.isatty() else told  # a bar among the answers would spoil both
         for block in source.blocks_as_they_come(shown, "scoring"):
             if by is not None:

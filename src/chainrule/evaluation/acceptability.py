@@ -8,6 +8,7 @@ are spelled, so that they are not told apart by <unk> alone.
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
@@ -17,10 +18,11 @@ import numpy as np
 from chainrule.errors import TextError
 from chainrule.evaluation.resampling import LEVEL
 from chainrule.progress import Progress, silent
-from chainrule.text.records import json_objects
+from chainrule.text.reading import FORMATS, text_suffix
+from chainrule.text.records import as_written, field_of, json_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jaxtyping import Float64, Int64
     from numpy import ndarray
@@ -92,7 +94,7 @@ def read_pairs(names: Iterable[str]) -> list[MinimalPair]:
     Raises TextError, told with file and line, where a sentence is missing or empty, both are equal, or a file is empty.
     """
     found: list[MinimalPair] = []
-    for name in names:
+    for name in _files(names):
         before = len(found)
         for place, record in json_objects(name):
             good, bad = (_sentence(record, field, place) for field in ("sentence_good", "sentence_bad"))
@@ -102,6 +104,18 @@ def read_pairs(names: Iterable[str]) -> list[MinimalPair]:
         if len(found) == before:
             raise TextError(f"{name}: there is no pair in it; expected JSON lines with sentence_good and sentence_bad")
     return found
+
+
+def _files(names: Iterable[str]) -> Iterator[str]:
+    """A folder is the files of JSON lines in it. Raises TextError where there is none."""
+    for name in names:
+        if not os.path.isdir(name):
+            yield name
+            continue
+        inside = sorted(each for each in os.listdir(name) if FORMATS.get(text_suffix(each)) == "json")
+        if not inside:
+            raise TextError(f"{name}: there is no file of JSON lines (.jsonl, also compressed) in this folder")
+        yield from (os.path.join(name, each) for each in inside)
 
 
 def judged(
@@ -129,7 +143,10 @@ def judged(
 
 def _sentence(record: dict[str, Any], field: str, place: str) -> str:
     """Raises TextError."""
-    sentence = record.get(field)
+    try:
+        sentence = field_of(record, field)
+    except TextError as error:
+        raise TextError(f"{place}: {error}") from None
     if not isinstance(sentence, str) or not sentence.strip():
         raise TextError(f"{place}: {field} is {sentence!r}; expected a sentence")
     return sentence
@@ -137,12 +154,12 @@ def _sentence(record: dict[str, Any], field: str, place: str) -> str:
 
 def _name(record: dict[str, Any], field: str, default: str, place: str) -> str:
     """Raises TextError."""
-    name = record.get(field)
+    name = as_written(record.get(field))
     if name is None:
         return default
-    if not isinstance(name, str):
-        raise TextError(f"{place}: {field} is {name!r}; expected a string, or nothing")
-    return name
+    if not isinstance(name, str | int) or isinstance(name, bool):
+        raise TextError(f"{place}: {field} is {name!r}; expected a name, or nothing")
+    return str(name)
 
 
 def _by_rule(texts: Sequence[str], price: Price, ends: bool) -> Scores:

@@ -32,6 +32,16 @@ class Classification:
         return Accuracy(int(self.confusion.sum()), int(np.trace(self.confusion)), 0)
 
     @property
+    def precision(self) -> Float64[ndarray, " labels"]:
+        """Of each label: right / predicted; 0 where it never was."""
+        return np.asarray(np.diag(self.confusion) / np.maximum(self.confusion.sum(0), 1))
+
+    @property
+    def recall(self) -> Float64[ndarray, " labels"]:
+        """Of each label: right / true; 0 where there is none of it."""
+        return np.asarray(np.diag(self.confusion) / np.maximum(self.confusion.sum(1), 1))
+
+    @property
     def f1(self) -> Float64[ndarray, " labels"]:
         """Of each label: 2 right / (true + predicted); 0 where there is none of it."""
         sizes = self.confusion.sum(0) + self.confusion.sum(1)
@@ -57,6 +67,8 @@ class Classification:
             "low": low,
             "high": high,
             "macro_f1": self.macro_f1,
+            "precision": dict(zip(self.labels, self.precision.tolist(), strict=True)),
+            "recall": dict(zip(self.labels, self.recall.tolist(), strict=True)),
             "f1": dict(zip(self.labels, self.f1.tolist(), strict=True)),
             "nats": self.nats,
             "calibration_error": self.calibration_error,

@@ -92,8 +92,11 @@ def classifier_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: 
 
     classifier = _filled(made, arrays).eval()
     widths = layer_widths(classifier.network)
-    if width != widths[-1] or mixed not in (0, len(widths) + 1):
-        raise ModelFormatError(f"the head takes {width} numbers of {mixed} layers, but the network gives {widths}")
+    if width != widths[-1] or mixed not in (0, len(widths)):
+        raise ModelFormatError(
+            f"the head takes {width} numbers of {mixed} layers, but the network gives {widths}; "
+            "make the classifier again"
+        )
     return classifier
 
 

@@ -2,6 +2,8 @@
 
 JSON lines    {"text": "a text", "label": "news"}       {"words": ["a", "text"], "labels": ["DET", "NOUN"]}
 TSV           text, tab, label                          word, tab, label; an empty line after each text
+
+A label may be a whole number in JSON. A first line of TSV whose label is "label" is a header and no example.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from chainrule.errors import TextError
 from chainrule.text.plain import line_blocks
 from chainrule.text.reading import FORMATS, text_suffix
-from chainrule.text.records import json_objects
+from chainrule.text.records import as_written, field_of, json_objects
 from chainrule.text.streams import opened
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ def _of_record(record: dict[str, Any], unit: LabelledUnit, place: str) -> Labell
     words, labels = record.get("words"), record.get("labels")
     if not (isinstance(words, list) and isinstance(labels, list)):
         raise TextError(f"{place}: expected words and labels, a list each, such as {{'words': [...], 'labels': [...]}}")
+    labels = [str(as_written(label)) if isinstance(label, float) else label for label in labels]
     if len(words) != len(labels):
         raise TextError(f"{place}: there are {len(words)} words and {len(labels)} labels; give one to each")
     _check_words(words, labels, place)
@@ -66,27 +69,42 @@ def _of_record(record: dict[str, Any], unit: LabelledUnit, place: str) -> Labell
 
 
 def _string(record: dict[str, Any], field: str, place: str) -> str:
-    value = record.get(field)
+    """Raises TextError. A label may be a whole number."""
+    try:
+        value = field_of(record, field)
+    except TextError as error:
+        raise TextError(f"{place}: {error}") from None
+    if field == "label" and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
     if not isinstance(value, str) or not value.strip():
         raise TextError(f"{place}: {field} is {value!r}; expected a string that is not empty")
     return value
 
 
 def _tsv_texts(name: str) -> Iterator[Labelled]:
-    for place, line in _lines(name):
+    for number, (place, line) in enumerate(_lines(name)):
         if line.strip():
             columns = line.split("\t")
+            if number == 0 and _is_header(columns):
+                continue
             if len(columns) != 2 or not all(column.strip() for column in columns):
                 raise TextError(f"{place}: found {line!r}; expected a text, a tab and its label")
             text, label = columns
             yield Labelled(text, (label.strip(),), place)
 
 
+def _is_header(columns: list[str]) -> bool:
+    """Whether these name columns, as in the files of GLUE."""
+    return len(columns) == 2 and columns[1].strip().lower() == "label"
+
+
 def _tsv_words(name: str) -> Iterator[Labelled]:
     words: list[str] = []
     labels: list[str] = []
     first = ""
-    for place, line in _lines(name):
+    for number, (place, line) in enumerate(_lines(name)):
+        if number == 0 and _is_header(line.split("\t")):
+            continue
         if line.strip():
             word, tab, label = line.rpartition("\t")
             label = label.rstrip()
@@ -108,7 +126,10 @@ def _check_words(words: list[Any], labels: list[Any], place: str) -> None:
     for kind, values in (("word", words), ("label", labels)):
         bad = next((each for each in values if not isinstance(each, str) or not each or each.split() != [each]), None)
         if bad is not None or not values:
-            raise TextError(f"{place}: found the {kind} {bad!r}; expected some that are not empty, without white space")
+            hint = "; is this a file of one label a text?" if isinstance(bad, str) and len(bad.split()) > 1 else ""
+            raise TextError(
+                f"{place}: found the {kind} {bad!r}; expected some that are not empty, without white space{hint}"
+            )
 
 
 def _lines(name: str) -> Iterator[tuple[str, str]]:

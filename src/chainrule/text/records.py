@@ -130,8 +130,24 @@ def _kind(value: Any) -> str:
     return kinds.get(type(value), "null")
 
 
+def field_of(record: dict[str, Any], field: str) -> Any:
+    """What a record has; a whole number as it was written, in place of the float that JSON is read as.
+
+    Raises TextError where there is no such field.
+    """
+    if field not in record:
+        raise TextError(f"there is no field {field!r}; {named_fields(record, '')}")
+    return as_written(record[field])
+
+
+def as_written(value: Any) -> Any:
+    """2 where JSON was read as 2.0; as it is elsewhere."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def named_fields(names: Any, options: str = "--field") -> str:
     """What to say instead of a field that is not there. options: what chooses fields in the command."""
     shown = [repr(name) for name in list(names)[:_SHOWN]]
     more = ", ..." if len(names) > _SHOWN else ""
-    return f"there are {', '.join(shown)}{more}; say which with {options}" if shown else "the record is empty"
+    which = f"; say which with {options}" if options else ""
+    return f"there are {', '.join(shown)}{more}{which}" if shown else "the record is empty"
