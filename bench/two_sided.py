@@ -2,13 +2,14 @@
 
     python bench/two_sided.py acceptability --text novels/train.txt.xz --pairs blimp/*.jsonl.gz --work runs/blimp
         [--minutes 15] [--only masked]
-    python bench/two_sided.py finetuning --work runs/labels [--minutes 3] [--only masked]
+    python bench/two_sided.py finetuning --work runs/labels [--minutes 3] [--only masked] [--learnt 500]
     python bench/two_sided.py embeddings [--texts 2000]
 
 acceptability  the first 5,000,000 tokens of a text, a word 5-gram, and networks of pieces with so many minutes each:
                one table over the sets of minimal pairs
 finetuning     which of the twenty largest packages of the standard library a docstring comes from: every family of
-               networks, pre-trained for so many minutes on the rest of the built-in text, against the same from scratch
+               networks, pre-trained for so many minutes on the rest of the built-in text, against the same from scratch;
+               with all labels, or so many
 embeddings     texts a second, against transformers with a model of the same shape, where that is installed: its batches
                in the order of the texts, and sorted by length as ours are
 
@@ -75,6 +76,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path)
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--only")
+    parser.add_argument("--learnt", type=int)
     parser.add_argument("--texts", type=int, default=2000)
     asked = parser.parse_args()
     print(circumstances())
@@ -83,7 +85,7 @@ def main() -> None:
     elif asked.work is None:
         parser.error("--work is missing: the folder that models and figures are kept in")
     elif asked.part == "finetuning":
-        finetuning(asked.work, asked.minutes or 3, asked.only)
+        finetuning(asked.work, asked.minutes or 3, asked.only, asked.learnt)
     elif asked.text is None or asked.pairs is None:
         parser.error("--text and --pairs are missing")
     else:
@@ -149,8 +151,9 @@ def _accuracy(found: dict[str, float]) -> str:
     return f"{found['accuracy']:.1%} ({100 * found['low']:.1f}-{100 * found['high']:.1f})"
 
 
-def finetuning(work: Path, minutes: float, only: str | None) -> None:
+def finetuning(work: Path, minutes: float, only: str | None, number: int | None) -> None:
     learnt, tested = _docstrings()
+    learnt, ending = learnt[:number], f"-{number}" if number else ""
     work.mkdir(parents=True, exist_ok=True)
     lines = work / "train.txt"
     if not lines.exists():
@@ -160,11 +163,11 @@ def finetuning(work: Path, minutes: float, only: str | None) -> None:
         if only in (None, family):
             _model(work / family, lines, kind(**SMALL.get(family, {})), PIECES, minutes)
             for fresh in (False, True):
-                name = f"{family}{'-fresh' * fresh}.json"
+                name = f"{family}{'-fresh' * fresh}{ending}.json"
                 _kept(work / name, lambda family=family, fresh=fresh: _finetuned(work / family, learnt, tested, fresh))
     rows = []
     for family in (*NETWORKS, *TWO_SIDED):
-        paths = [work / f"{family}{end}.json" for end in ("", "-fresh")]
+        paths = [work / f"{family}{end}{ending}.json" for end in ("", "-fresh")]
         if all(path.exists() for path in paths):
             found = [json.loads(path.read_text()) for path in paths]
             figures = [f"{each['macro_f1']:.3f} / {each['calibration_error']:.3f}" for each in found]
