@@ -7,9 +7,9 @@
 
 acceptability  the first 5,000,000 tokens of a text, a word 5-gram, and networks of pieces with so many minutes each:
                one table over the sets of minimal pairs
-finetuning     which of the twenty largest packages of the standard library a docstring comes from: every family of
-               networks, pre-trained for so many minutes on the rest of the built-in text, against the same from scratch;
-               with all labels, or so many
+finetuning     which of the twenty largest packages of the standard library a docstring comes from, learnt from all
+               labels or so many: every family of networks, pre-trained for so many minutes on the rest of the built-in
+               text, against the same from scratch
 embeddings     texts a second, against transformers with a model of the same shape, where that is installed: its batches
                in the order of the texts, and sorted by length as ours are
 
