@@ -191,7 +191,7 @@ def _docstrings() -> tuple[list[Labelled], list[Labelled]]:
 
 def _finetuned(model: Path, learnt: Sequence[Labelled], tested: Sequence[Labelled], fresh: bool) -> dict[str, Any]:
     print(f"fine-tuning {model.name}{', from scratch' * fresh}", flush=True)
-    config = FineTuningConfig(fresh=fresh, epochs=20 if fresh else 10)
+    config = FineTuningConfig(fresh=fresh, epochs=20)
     classifier = finetune(chainrule.load(model), learnt, "text", config, told=print)
     return assessed(classifier, tested).as_json()
 
