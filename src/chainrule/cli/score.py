@@ -54,7 +54,7 @@ def score(
     source = reading.corpus(text)
     with progress() as told:
         scorer = opened(model, tokenizer, markers, told)
-        if scorer.sees_both_sides:
+        if scorer.sees_both_sides and by is None:
             note("these are pseudo-log-likelihoods, not probabilities: compare them with others of this model alone")
         shown = silent if sys.stdout.isatty() else told  # a bar among the answers would spoil both
         for block in source.blocks_as_they_come(shown, "scoring"):
