@@ -207,22 +207,21 @@ def embeddings(texts: int) -> None:
     by_length = sorted(sequences, key=len)
     rows = []
     for precision in ("float32", "bfloat16"):
-
-        def run(precision: Any = precision) -> None:
-            for vectors in token_vectors(network, sequences, precision=precision):
-                if len(vectors):
-                    vectors.mean(0)
-
-        ours = _seconds(run)
+        short = precision == "bfloat16"
+        ours = _seconds(lambda short=short: _our_vectors(network, sequences, short))
         found = [("chainrule", ours)]
         if theirs is not None:
-            with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+            with torch.autocast("cpu", torch.bfloat16, enabled=short):
                 for name, given in (("transformers", sequences), ("transformers, sorted", by_length)):
                     found.append((name, _seconds(lambda given=given: _their_vectors(theirs, given))))
         for name, seconds in found:
             speeds = [f"{number / seconds:,.0f}" for number in (len(lines), tokens)]
             rows.append([f"{name}, {precision}", *speeds, f"{seconds / ours:.2f}"])
     print(markdown_table(["", "texts/s", "tokens/s", "ours is so many times as fast"], rows))
+
+
+def _our_vectors(network: Any, sequences: Sequence[np.ndarray], bfloat16: bool) -> None:
+    [vectors.mean(0) for vectors in token_vectors(network, sequences, bfloat16=bfloat16) if len(vectors)]
 
 
 def _their_model(vocabulary_size: int) -> Any:

@@ -44,7 +44,7 @@ class Embedded(NamedTuple):
 def embedded(embedder: Embedder, tokenizer: Tokenizer, encoded: Encoded, config: EmbeddingConfig) -> Iterator[Embedded]:
     """The encoded documents, in order. A text without tokens has a vector of zeros. Raises SettingError."""
     units = units_of(tokenizer, encoded, config.unit)
-    found = embedder.vectors(documents_of(encoded.ids), config.layer, config.precision)
+    found = embedder.vectors(documents_of(encoded.ids), config.layer, bfloat16=config.precision == "bfloat16")
     if not found:
         return
     pooled = _pooled(np.concatenate(found), units, config)

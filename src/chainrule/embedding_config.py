@@ -7,7 +7,7 @@ from typing import Literal
 
 Unit = Literal["text", "word", "token"]
 Pooling = Literal["mean", "max", "first", "last"]
-VectorPrecision = Literal["float32", "bfloat16"]  # as in the protocol, which needs NumPy
+VectorPrecision = Literal["float32", "bfloat16"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ order. All log-probabilities are natural logarithms (nats).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
@@ -100,9 +100,6 @@ class LanguageModel(Scorer, Protocol[State]):
         """Copies, repeats or drops rows; the given state stays usable."""
 
 
-VectorPrecision = Literal["float32", "bfloat16"]
-
-
 class Embedder(Protocol):
     """What gives vectors to tokens: any network, a language model or not."""
 
@@ -110,12 +107,13 @@ class Embedder(Protocol):
         self,
         sequences: Sequence[Int32[ndarray, " tokens"]],
         layer: int | None = None,
-        precision: VectorPrecision = "float32",
+        *,
+        bfloat16: bool = False,
     ) -> list[Float32[ndarray, "tokens D"]]:
         """A vector for each token of each sequence, in its context.
 
         sequences: ids without markers. layer: 0: of the tokens alone, whatever stands around them; from 1 on: what that
-        layer gives; None: the last. precision: what the network computes in; what is given is float32. Raises
+        layer gives; None: the last. bfloat16: what the network computes in; what is given is float32. Raises
         SettingError where there is no such layer, or an id is outside the vocabulary.
         """
 

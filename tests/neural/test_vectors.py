@@ -57,7 +57,7 @@ def test_a_damaged_network_gives_no_vectors() -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_in_bfloat16_vectors_have_three_digits(name: str) -> None:
     model = random_model(NETWORKS[name])
-    for plain, short in zip(model.vectors(TEXTS), model.vectors(TEXTS, precision="bfloat16"), strict=True):
+    for plain, short in zip(model.vectors(TEXTS), model.vectors(TEXTS, bfloat16=True), strict=True):
         assert short.dtype == np.float32
         scale = np.abs(plain).max(initial=1e-9)
         np.testing.assert_allclose(short / scale, plain / scale, rtol=0, atol=0.05)

@@ -30,6 +30,11 @@ MinimalPairs = Annotated[
         negative=(),
     ),
 ]
+_ASKED = {
+    "original": "each token by all others",
+    "word-l2r": "each token without what is left of its word",
+    None: "each token without what is left of its word, where the network is masked",
+}
 NO_DISTRIBUTION = "of scores that do not sum to one: no perplexity, and not to be compared with other models"
 
 
@@ -101,8 +106,7 @@ def _judge_pairs(
         judge = opened(model, tokenizer, markers, told)
         rows = judge.judge_pairs(files, told, pseudo=pseudo)
     if judge.sees_both_sides:
-        how = {"original": ", each token by all others", "word-l2r": ", each token without what is left of its word"}
-        note(f"by pseudo-log-likelihoods{how.get(pseudo or '', '')}")
+        note(f"by pseudo-log-likelihoods, {_ASKED[pseudo]}")
     if json:
         print_json([row.as_json() for row in rows])
         return

@@ -58,9 +58,9 @@ def finetune(
     """Put a head on a network of any family, and train both on labels.
 
     The epoch that does best on a share of the texts that is kept for it wins,
-    also where Ctrl-C ends the training early.
-    What is written is a model folder for chainrule classify. With --test:
-    accuracy with its 95 % interval, F1, confusion, calibration.
+    also where Ctrl-C ends the training early. What is written is a model
+    folder for chainrule classify. With --test: accuracy with its 95 %
+    interval, precision, recall, F1, confusion, calibration.
     """
     from chainrule.finetuned import assessed, check_labels
     from chainrule.finetuned import finetune as finetuned
@@ -106,22 +106,22 @@ def _tell(line: str) -> None:
 
 def described(found: Classification) -> str:
     """For people."""
-    low, high = found.accuracy.interval
     from chainrule.report.tables import text_table
 
+    low, high = found.accuracy.interval
+    of_labels = found.confusion.sum(1)
+    most = int(of_labels.argmax())
     figures = [
         ("accuracy", f"{found.accuracy.share:.2%}", f"{100 * low:.2f} to {100 * high:.2f} at 95 %"),
-        ("macro F1", f"{found.macro_f1:.4f}", f"of the {(found.confusion.sum(1) > 0).sum()} labels in it"),
+        ("majority", f"{of_labels[most] / of_labels.sum():.2%}", f"{found.labels[most]}, if said of all"),
+        ("macro F1", f"{found.macro_f1:.4f}", f"of the {(of_labels > 0).sum()} labels in it"),
         ("nats", f"{found.nats:.4f}", "a label"),
         ("calibration error", f"{found.calibration_error:.4f}", "expected, in 15 bins"),
         ("examples", f"{found.accuracy.pairs:,}", ""),
     ]
-    times = found.confusion.sum(1)
-    most = int(times.argmax())
-    figures.insert(1, ("majority", f"{times[most] / times.sum():.2%}", f"{found.labels[most]}, if said of all"))
     lines = [f"{name:<20}{value:>12}  {remark}".rstrip() for name, value, remark in figures]
     if len(found.labels) <= _LABELS:
-        rows = zip(found.labels, found.precision, found.recall, found.f1, times, strict=True)
+        rows = zip(found.labels, found.precision, found.recall, found.f1, of_labels, strict=True)
         cells = [[label, *(f"{share:.4f}" for share in shares), f"{number:,}"] for label, *shares, number in rows]
         lines.append(text_table(["label", "precision", "recall", "F1", "examples"], cells))
     lines += [f"{times:,} {true} taken for {other}" for true, other, times in found.confused(_CONFUSED)]

@@ -129,8 +129,8 @@ def judged(
     for first in range(0, len(pairs), _JUDGED_TOGETHER):
         progress("judging pairs", first, len(pairs))
         some = pairs[first : first + _JUDGED_TOGETHER]
-        sentences = ([pair.good for pair in some], [pair.bad for pair in some])
-        parts.append((_by_rule(sentences[0], price, ends), _by_rule(sentences[1], price, ends)))
+        goods, bads = [pair.good for pair in some], [pair.bad for pair in some]
+        parts.append((_by_rule(goods, price, ends), _by_rule(bads, price, ends)))
     good, bad = (np.concatenate(scores, axis=1) for scores in zip(*parts, strict=True))
     groups: dict[tuple[str, str], list[int]] = {}
     for kind in ("set", "field"):
@@ -143,10 +143,7 @@ def judged(
 
 def _sentence(record: dict[str, Any], field: str, place: str) -> str:
     """Raises TextError."""
-    try:
-        sentence = field_of(record, field)
-    except TextError as error:
-        raise TextError(f"{place}: {error}") from None
+    sentence = field_of(record, field, place)
     if not isinstance(sentence, str) or not sentence.strip():
         raise TextError(f"{place}: {field} is {sentence!r}; expected a sentence")
     return sentence

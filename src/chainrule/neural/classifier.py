@@ -106,12 +106,10 @@ class Classifier(nn.Module):
         tokens = torch.from_numpy(padded([part.inputs for part in parts], END, length=width)).to(device)
         starts = padding(lengths, device, width=width) if self.network.causal.looks_right else None
         hidden = self._hidden(tokens, starts).float()
-        flat = np.concatenate(
-            [np.pad(part.owners, (0, width - len(part.owners)), constant_values=-1) for part in parts]
-        )
-        chosen = np.flatnonzero(flat >= 0)
-        of_tokens, chosen_here = (torch.from_numpy(each).to(device) for each in (flat[chosen], chosen))
-        return sums.index_add_(0, of_tokens, hidden.flatten(0, 1)[chosen_here])
+        owners = padded([part.owners for part in parts], -1, length=width).ravel()
+        chosen = np.flatnonzero(owners >= 0)
+        of_tokens, places = (torch.from_numpy(each).to(device) for each in (owners[chosen], chosen))
+        return sums.index_add_(0, of_tokens, hidden.flatten(0, 1)[places])
 
     def _judged(self, sums: Tensor, parts: Sequence[_Part]) -> Tensor:
         """(units, D) -> (units, C)."""

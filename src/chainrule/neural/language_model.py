@@ -22,7 +22,6 @@ from chainrule.protocol import (
     NAN_FOUND,
     NOTHING_TO_DRAW,
     UNKNOWN,
-    VectorPrecision,
     as_tokens,
     check_draw,
     check_log_probs,
@@ -215,10 +214,10 @@ class NeuralModel:
         return found, tokens.to(torch.int32).cpu().numpy()
 
     def vectors(
-        self, sequences: Sequence[Tokens], layer: int | None = None, precision: VectorPrecision = "float32"
+        self, sequences: Sequence[Tokens], layer: int | None = None, *, bfloat16: bool = False
     ) -> list[Float32[ndarray, "tokens D"]]:
         """As `Embedder.vectors`."""
-        return token_vectors(self.network, sequences, layer, precision)
+        return token_vectors(self.network, sequences, layer, bfloat16=bfloat16)
 
     def static_vectors(self) -> Float32[ndarray, "vocab D"]:
         """As `Embedder.static_vectors`."""

@@ -84,9 +84,8 @@ def _row_pieces(row: int, length: int, encoder: Encoder, warm_up: int | None) ->
 
 def batches_of(pieces: Sequence[Piece], together: int = TOGETHER) -> Iterator[list[Piece]]:
     """Pieces of about the same length together, the longest first. together: tokens in a batch, at most."""
-    return batched(
-        sorted(pieces, key=lambda piece: piece.begin - piece.end), lambda each: each.end - each.begin, together
-    )
+    by_length = sorted(pieces, key=lambda piece: piece.begin - piece.end)
+    return batched(by_length, lambda piece: piece.end - piece.begin, together)
 
 
 def batched(items: Iterable[T], length: Callable[[T], int], together: int) -> Iterator[list[T]]:

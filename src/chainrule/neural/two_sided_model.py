@@ -18,7 +18,7 @@ from chainrule.neural.encoders.directions import Apart
 from chainrule.neural.framing import framed, padding
 from chainrule.neural.scoring import batched, padded
 from chainrule.neural.vectors import static_vectors, token_vectors
-from chainrule.protocol import BEGIN, END, VectorPrecision, as_tokens, check_log_probs, check_prefixes, check_tokens
+from chainrule.protocol import BEGIN, END, as_tokens, check_log_probs, check_prefixes, check_tokens
 from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
@@ -109,10 +109,10 @@ class TwoSidedModel:
         return found
 
     def vectors(
-        self, sequences: Sequence[Tokens], layer: int | None = None, precision: VectorPrecision = "float32"
+        self, sequences: Sequence[Tokens], layer: int | None = None, *, bfloat16: bool = False
     ) -> list[Float32[ndarray, "tokens D"]]:
         """As `Embedder.vectors`."""
-        return token_vectors(self.network, sequences, layer, precision)
+        return token_vectors(self.network, sequences, layer, bfloat16=bfloat16)
 
     def static_vectors(self) -> Float32[ndarray, "vocab D"]:
         """As `Embedder.static_vectors`."""

@@ -14,7 +14,7 @@ import torch
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.framing import framed, padding
 from chainrule.neural.scoring import batches_of, padded, pieces_of
-from chainrule.protocol import END, VectorPrecision, check_tokens
+from chainrule.protocol import END, check_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from chainrule.neural.network import Network
 
-# Tokens in a batch: what the layers give still lies in a processor's cache; a product in bfloat16 is worth preparing.
-_TOGETHER: dict[VectorPrecision, int] = {"float32": 1 << 9, "bfloat16": 1 << 11}
+_TOGETHER = 1 << 9  # tokens in a batch: what the layers give still lies in a processor's cache
+_TOGETHER_SHORT = 1 << 11  # in bfloat16: so many that a product is worth preparing
 
 
 @torch.inference_mode()
@@ -34,12 +34,13 @@ def token_vectors(
     network: Network,
     sequences: Sequence[Int32[ndarray, " tokens"]],
     layer: int | None = None,
-    precision: VectorPrecision = "float32",
+    *,
+    bfloat16: bool = False,
 ) -> list[Float32[ndarray, "tokens D"]]:
     """A vector for each token of each sequence, a text of its own, after it is read.
 
     layer: 0: of the tokens themselves, whatever stands around them; from 1 on: what that layer gives; None: the last.
-    precision: what the network computes in.
+    bfloat16: whether the network computes in it.
     Raises SettingError where there is no such layer, or an id is outside the vocabulary; ModelFormatError where the
     network gives no numbers.
     """
@@ -49,11 +50,11 @@ def token_vectors(
     width = _hidden(network, torch.full((1, 1), END, device=network.device), None, layer).shape[-1]
     found = [np.empty((len(row), width), np.float32) for row in rows]
     pieces = pieces_of([len(row) for row in rows], network.causal)
-    for batch in batches_of(pieces, _TOGETHER[precision]):
+    for batch in batches_of(pieces, _TOGETHER_SHORT if bfloat16 else _TOGETHER):
         tokens = padded([rows[row][begin:end] for row, begin, _, end in batch], END)
         lengths = [end - begin for _, begin, _, end in batch]
         starts = padding(lengths, network.device) if network.causal.looks_right else None
-        with torch.autocast(network.device.type, torch.bfloat16, enabled=precision == "bfloat16"):
+        with torch.autocast(network.device.type, torch.bfloat16, enabled=bfloat16):
             given = _hidden(network, torch.from_numpy(tokens).to(network.device), starts, layer)
         hidden = given.float().cpu().numpy()
         if not np.isfinite(hidden).all():

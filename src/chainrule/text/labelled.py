@@ -56,29 +56,25 @@ def classes_of(examples: Sequence[Labelled]) -> list[str]:
 def _of_record(record: dict[str, Any], unit: LabelledUnit, place: str) -> Labelled:
     """Raises TextError."""
     if unit == "text":
-        text, label = (_string(record, field, place) for field in ("text", "label"))
+        text, label = field_of(record, "text", place), _label(field_of(record, "label", place))
+        for field, value in (("text", text), ("label", label)):
+            if not isinstance(value, str) or not value.strip():
+                raise TextError(f"{place}: {field} is {value!r}; expected a string that is not empty")
         return Labelled(text, (label,), place)
     words, labels = record.get("words"), record.get("labels")
     if not (isinstance(words, list) and isinstance(labels, list)):
         raise TextError(f"{place}: expected words and labels, a list each, such as {{'words': [...], 'labels': [...]}}")
-    labels = [str(as_written(label)) if isinstance(label, float) else label for label in labels]
     if len(words) != len(labels):
         raise TextError(f"{place}: there are {len(words)} words and {len(labels)} labels; give one to each")
+    labels = [_label(label) for label in labels]
     _check_words(words, labels, place)
     return Labelled(" ".join(words), tuple(labels), place)
 
 
-def _string(record: dict[str, Any], field: str, place: str) -> str:
-    """Raises TextError. A label may be a whole number."""
-    try:
-        value = field_of(record, field)
-    except TextError as error:
-        raise TextError(f"{place}: {error}") from None
-    if field == "label" and isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if not isinstance(value, str) or not value.strip():
-        raise TextError(f"{place}: {field} is {value!r}; expected a string that is not empty")
-    return value
+def _label(value: Any) -> Any:
+    """A whole number as its digits; as it is elsewhere."""
+    value = as_written(value)
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _tsv_texts(name: str) -> Iterator[Labelled]:

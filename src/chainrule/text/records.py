@@ -130,13 +130,13 @@ def _kind(value: Any) -> str:
     return kinds.get(type(value), "null")
 
 
-def field_of(record: dict[str, Any], field: str) -> Any:
+def field_of(record: dict[str, Any], field: str, place: str) -> Any:
     """What a record has; a whole number as it was written, in place of the float that JSON is read as.
 
-    Raises TextError where there is no such field.
+    Raises TextError, told with its place, where there is no such field.
     """
     if field not in record:
-        raise TextError(f"there is no field {field!r}; {named_fields(record, '')}")
+        raise TextError(f"{place}: there is no field {field!r}; {named_fields(record, '')}")
     return as_written(record[field])
 
 

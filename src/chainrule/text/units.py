@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Encoded
 
-Unit = Literal["text", "word", "token"]
-
 
 class DocumentUnits(NamedTuple):
     """A document, as it is normalised. spans: of its units, in characters. numbers: which of them it has."""
@@ -57,7 +55,7 @@ class TextUnits(NamedTuple):
             begin = end + 1
 
 
-def units_of(tokenizer: Tokenizer, encoded: Encoded, unit: Unit) -> TextUnits:
+def units_of(tokenizer: Tokenizer, encoded: Encoded, unit: Literal["text", "word", "token"]) -> TextUnits:
     """Words are what `words_of` finds: runs of anything but ASCII white space."""
     aligned = tokenizer.align(encoded)
     is_end = encoded.ids == END
