@@ -20,10 +20,11 @@ from chainrule.decoding.beam import BeamConfig, search
 from chainrule.decoding.constraints import Constraints
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.loading import tokenizer_from
-from chainrule.model import VOCABULARY_ARRAYS, Model
+from chainrule.model import Model
 from chainrule.progress import Progress, silent
 from chainrule.protocol import UNKNOWN
 from chainrule.report.card import model_card
+from chainrule.saving import VOCABULARY_ARRAYS
 from chainrule.store import SOURCE_TOKENIZER, TOKENIZER, open_model, save_model
 from chainrule.text.tokenizer import documents_of
 

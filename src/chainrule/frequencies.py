@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.errors import SettingError
-from chainrule.model import as_source
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.text.corpus import source_of
 from chainrule.trained import tokenized
 
 if TYPE_CHECKING:
-    from chainrule.model import Paths
-    from chainrule.text.corpus import Source
+    from chainrule.text.corpus import Paths, Source
     from chainrule.text.tokenizer_config import TokenizerConfig
 
 _ROOT = 0
@@ -42,7 +41,7 @@ class Frequencies:
         from chainrule.ngram.counting import count_ngrams
 
         order = NGramConfig(order=order).order  # which says what is wrong with it
-        self._tokenizer, stream, _ = tokenized(as_source(source), tokenizer, progress=progress)
+        self._tokenizer, stream, _ = tokenized(source_of(source), tokenizer, progress=progress)
         self._counts = count_ngrams(stream, self._tokenizer.vocabulary_size, order, progress)
         self._documents = int(np.count_nonzero(stream == END))
         self._count_markers = count_markers

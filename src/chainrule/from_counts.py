@@ -11,10 +11,11 @@ import numpy as np
 
 from chainrule.errors import SettingError, TextError
 from chainrule.loading import as_config
-from chainrule.model import Model, as_source
+from chainrule.model import Model
 from chainrule.ngram.config import NGramConfig, check_tunable
 from chainrule.progress import Progress, silent
 from chainrule.protocol import END, UNKNOWN
+from chainrule.text.corpus import source_of
 from chainrule.text.learning import splitter_of
 from chainrule.text.normalising import Normaliser
 from chainrule.text.splitters import never_written, splitter_marked_in
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from chainrule.model import Paths
-    from chainrule.text.corpus import Source
+    from chainrule.text.corpus import Paths, Source
     from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.text.vocabulary import Markers
 
@@ -48,7 +48,7 @@ def count_text(
     from chainrule.ngram.counts_writing import write_counts_file
     from chainrule.ngram.training import counted
 
-    source = as_source(source)
+    source = source_of(source)
     config = NGramConfig(order=order)
     learner, stream, _ = tokenized(source, tokenizer, markers, progress)
     counts = counted(stream, learner.vocabulary_size, config, progress)
@@ -82,7 +82,7 @@ def train_counts(
     config = NGramConfig() if config is None else config
     if tune is not None:
         check_tunable(config)
-        tune = as_source(tune)
+        tune = source_of(tune)
     if config.begins == "all" and config.order > 2:
         raise SettingError("counts are of documents that begin with one <s>; a model that begins with all needs a text")
     began = time.perf_counter()

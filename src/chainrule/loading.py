@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from chainrule import __version__
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.families import FAMILIES
-from chainrule.model import ARPA_SUFFIXES, SPELLER_ARRAYS, VOCABULARY_ARRAYS, Model
+from chainrule.model import Model
 from chainrule.progress import Progress, silent
+from chainrule.saving import ARPA_SUFFIXES, SPELLER_ARRAYS, VOCABULARY_ARRAYS
 from chainrule.store import TOKENIZER, open_model
 from chainrule.text.learning import splitter_of
 from chainrule.text.normalising import Normaliser

@@ -12,22 +12,23 @@ from chainrule.errors import SettingError
 from chainrule.mixed import difference_of, fewest_unseen, heldout_stream, speller_of
 from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.tuning import linear_weights
-from chainrule.model import Model, as_source, speller_of_vocabulary
+from chainrule.model import Model
 from chainrule.ngram.config import COMPACT
 from chainrule.ngram.kenlm_probing import HashedModel
 from chainrule.ngram.merging import merged, renumbered, with_fewer_unseen
 from chainrule.ngram.mixed_speller import mixed_speller
 from chainrule.ngram.model import NGramModel
+from chainrule.ngram.speller import Speller
 from chainrule.ngram.stupid_backoff import StupidBackoff
 from chainrule.progress import Progress, silent
+from chainrule.text.corpus import source_of
 from chainrule.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chainrule.model import Paths
     from chainrule.ngram.table import Table
-    from chainrule.text.corpus import Source
+    from chainrule.text.corpus import Paths, Source
     from chainrule.text.tokenizer import Tokenizer
 
 
@@ -62,7 +63,7 @@ def merge(
     tables = [
         with_fewer_unseen(table, ratio) if ratio > 1 else table for table, ratio in zip(tables, ratios, strict=True)
     ]
-    source = None if heldout is None else as_source(heldout)
+    source = None if heldout is None else source_of(heldout)
     if source is not None:
         stream = heldout_stream(source, tokenizer, progress)
         scores = np.stack([NGramModel(table).score_stream(stream) for table in tables])
@@ -85,7 +86,7 @@ def merge(
     if tokenizer.vocabulary is models[0].tokenizer.vocabulary:
         speller = speller_of(models, np.array(weights))
     else:
-        learnt = speller_of_vocabulary(tokenizer)
+        learnt = Speller.of_vocabulary(tokenizer)
         speller = mixed_speller([learnt], [1.0], tokenizer.vocabulary, unseen_types=fewest)
     return Model("ngram", NGramModel(table), tokenizer, record, speller)
 

@@ -17,11 +17,12 @@ from chainrule.mixture.linear import LinearMixture
 from chainrule.mixture.log_linear import LogLinearMixture
 from chainrule.mixture.tuning import AT_ONCE, classes_of_tokens, linear_weights, log_linear_weights
 from chainrule.mixture.unseen import FewerUnseen
-from chainrule.model import Model, as_source
+from chainrule.model import Model
 from chainrule.ngram.mixed_speller import mixed_speller
 from chainrule.ngram.stupid_backoff import StupidBackoff
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.text.corpus import source_of
 from chainrule.text.tokenizer import documents_of, encoded_stream
 
 if TYPE_CHECKING:
@@ -31,11 +32,10 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.mixture.config import CacheConfig
-    from chainrule.model import Paths
     from chainrule.ngram.mixed_speller import MixedSpeller
     from chainrule.ngram.speller import Speller
     from chainrule.protocol import LanguageModel
-    from chainrule.text.corpus import Source
+    from chainrule.text.corpus import Paths, Source
     from chainrule.text.tokenizer import Tokenizer
 
 
@@ -69,7 +69,7 @@ def mix(
     if config.buckets > 1 and heldout is None:
         raise SettingError("weights by the token before are tuned on a text; give one")
     tokenizer = models[0].tokenizer
-    stream = None if heldout is None else heldout_stream(as_source(heldout), tokenizer, progress)
+    stream = None if heldout is None else heldout_stream(source_of(heldout), tokenizer, progress)
     record: dict[str, Any] = {
         "family": "mixture",
         "settings": asdict(config),
@@ -78,7 +78,7 @@ def mix(
         "models": [{"name": name, "family": family} for name, family in zip(names, components.families, strict=True)],
     }
     if stream is not None and heldout is not None:
-        record["tuned_on"] = {**as_source(heldout).record, "tokens": int(stream.size)}
+        record["tuned_on"] = {**source_of(heldout).record, "tokens": int(stream.size)}
     mixture = _mixture(components, config, stream, progress)
     record["weights"] = mixture.weights.tolist()
     return Model("mixture", mixture, tokenizer, record, speller_of(models, mixture.weights))

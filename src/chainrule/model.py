@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import os
 import secrets
-import unicodedata
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -19,11 +18,10 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from chainrule.applications.completion import Completer, Completion
-from chainrule.configuration import TokenizerEntry
 from chainrule.decoding.texts import Text, TextDecoder
 from chainrule.embedding import Embedded, embedded
 from chainrule.embedding_config import EmbeddingConfig, Pooling, VectorPrecision
-from chainrule.errors import OutputError, SettingError
+from chainrule.errors import SettingError
 from chainrule.evaluation.acceptability import judged, read_pairs
 from chainrule.evaluation.likelihood import Measurement, measure
 from chainrule.evaluation.pricing import priced_documents
@@ -31,14 +29,11 @@ from chainrule.evaluation.pseudo_pricing import Pseudo, pseudo_priced
 from chainrule.evaluation.sentences import SentenceScores, sentence_scores
 from chainrule.families import FAMILIES, Job
 from chainrule.jit import in_order
-from chainrule.ngram.config import COMPACT, FAST
 from chainrule.progress import Progress, silent
-from chainrule.protocol import END, UNKNOWN, top_of
-from chainrule.report.card import model_card
-from chainrule.store import TOKENIZER, save_model
-from chainrule.text.corpus import Corpus, Source
+from chainrule.protocol import UNKNOWN, top_of
+from chainrule.saving import ARPA_SUFFIXES, save_arpa, save_folder
+from chainrule.text.corpus import source_of
 from chainrule.text.masks import MASK, masked_tokens
-from chainrule.text.splitters import SEPARATORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -51,27 +46,17 @@ if TYPE_CHECKING:
     from chainrule.decoding.sampling import SamplingConfig
     from chainrule.evaluation.acceptability import Judged
     from chainrule.neural.two_sided_model import TwoSidedModel
-    from chainrule.ngram.compact_model import CompactNGramModel
-    from chainrule.ngram.kenlm_probing import HashedModel
     from chainrule.ngram.mixed_speller import MixedSpeller
-    from chainrule.ngram.model import NGramModel
     from chainrule.ngram.speller import Speller
     from chainrule.protocol import Embedder, LanguageModel, Scorer
     from chainrule.tensors import MappedFile
     from chainrule.text.block import Block
+    from chainrule.text.corpus import Paths, Source
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Markers
 
-    Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
-
-ARPA_SUFFIXES = (".arpa", ".arpa.gz", ".arpa.zst", ".arpa.xz", ".arpa.bz2")
 _SCORED_TOGETHER = 1 << 10  # texts, by one thread
 _EMBEDDED_TOGETHER = 1 << 16  # bytes of texts, which are sorted by length
-VOCABULARY_ARRAYS, SPELLER_ARRAYS = (
-    "vocabulary.",
-    "speller.",
-)  # what the names of their arrays begin with in a model folder
-
 
 _DOES: dict[Job, str] = {"continue": "continues texts", "fill": "fills gaps in texts", "classify": "labels texts"}
 
@@ -144,8 +129,10 @@ class Model:
     @property
     def speller(self) -> Speller | MixedSpeller:
         """What spells the tokens that the vocabulary lacks."""
+        from chainrule.ngram.speller import Speller
+
         if self._speller is None:
-            self._speller = speller_of_vocabulary(self.tokenizer)
+            self._speller = Speller.of_vocabulary(self.tokenizer)
         return self._speller
 
     def score(self, texts: Iterable[str]) -> Float64[ndarray, " texts"]:
@@ -176,7 +163,7 @@ class Model:
         """
         from chainrule.ngram.kinds import measured_as
 
-        source = as_source(source)
+        source = source_of(source)
         model = self.language_model
         kind = {"with_rows": model} if self.family == "mixture" else measured_as(model)
         return measure(
@@ -376,11 +363,9 @@ class Model:
     @property
     def layout(self) -> str | None:
         """How an n-gram model's table lies in memory and on disk: fast or compact; None for other models."""
-        from chainrule.ngram.compact_model import CompactNGramModel
+        from chainrule.ngram.layouts import layout_of
 
-        if self.family != "ngram":
-            return None
-        return COMPACT if isinstance(self.language_model, CompactNGramModel) else FAST
+        return layout_of(self.engine) if self.family == "ngram" else None
 
     def compact(self, progress: Progress = silent) -> Model:
         """The same n-gram model in a fifth of the room: its probabilities are quantised to 256 values an order.
@@ -390,26 +375,26 @@ class Model:
 
         good:  chainrule.load("lm/").compact().save("small/")
         """
-        from chainrule.ngram.compact_building import compacted
-        from chainrule.ngram.compact_model import CompactNGramModel
+        from chainrule.ngram.layouts import compact
 
-        model = self._with_table("has no compact form")
-        if isinstance(model, CompactNGramModel):
-            return self
-        smaller = CompactNGramModel(compacted(model.table, progress))
-        return Model(self.family, smaller, self.tokenizer, {**self.record, "quantised": True}, self.speller)
+        return self._with_engine(compact(self._ngrams(), progress), {**self.record, "quantised": True})
 
     def unpack(self, progress: Progress = silent) -> Model:
         """The fast layout of a compact model, quantised as it was. Raises as `compact` does."""
-        from chainrule.ngram.compact_building import unpacked
-        from chainrule.ngram.compact_model import CompactNGramModel
-        from chainrule.ngram.model import NGramModel
+        from chainrule.ngram.layouts import fast
 
-        model = self._with_table("has no compact form")
-        if not isinstance(model, CompactNGramModel):
+        return self._with_engine(fast(self._ngrams(), progress), self.record)
+
+    def _ngrams(self) -> Any:
+        """Raises SettingError, ModelFormatError."""
+        if self.family != "ngram":
+            raise SettingError(f"a model of family {self.family!r} has no n-gram table; expected an n-gram model")
+        return self.engine
+
+    def _with_engine(self, engine: Any, record: dict[str, Any]) -> Model:
+        if engine is self._engine:
             return self
-        faster = NGramModel(unpacked(model.compact, progress))
-        return Model(self.family, faster, self.tokenizer, self.record, self.speller)
+        return Model(self.family, engine, self.tokenizer, record, self.speller)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress = silent) -> None:
         """Writes a model folder, or an ARPA file where the path ends in .arpa, .arpa.gz, .zst, .xz or .bz2.
@@ -417,93 +402,11 @@ class Model:
         Raises OutputError; SettingError where the model has no ARPA form.
         """
         path = Path(path)
-        if path.name.endswith(ARPA_SUFFIXES):
-            self._save_arpa(path, overwrite=overwrite, progress=progress)
-            return
-        settings, arrays = FAMILIES[self.family].take_apart(self.engine)
-        vocabulary = {VOCABULARY_ARRAYS + name: array for name, array in self.tokenizer.vocabulary.arrays().items()}
-        speller = {SPELLER_ARRAYS + name: array for name, array in self.speller.arrays().items()}
-        definition = self.tokenizer.splitter.definition
-        save_model(
-            path,
-            family=self.family,
-            settings=settings,
-            tokenizer=TokenizerEntry(
-                kind=self.tokenizer.name,
-                markers=self.tokenizer.markers,
-                normalise=self.tokenizer.normaliser.steps,
-                unicode=unicodedata.unidata_version,
-            ),
-            arrays={**arrays, **vocabulary, **speller},
-            record=self.record,
-            card=model_card(
-                self.family,
-                f"{self.tokenizer.name} (loses: {self.tokenizer.loses}; "
-                f"literal markers in a text: {self.tokenizer.markers})",
-                self.vocabulary_size,
-                self.record,
-            ),
-            texts={} if definition is None else {TOKENIZER: definition},
-            overwrite=overwrite,
-            progress=progress,
-        )
-
-    def _save_arpa(self, path: Path, *, overwrite: bool, progress: Progress) -> None:
-        if self.family != "ngram":
-            raise SettingError(
-                f"a model of family {self.family!r} cannot be written as ARPA, which holds n-grams; save it as a folder"
-            )
-        if path.exists() and not overwrite:
-            raise OutputError(
-                f"{path}: exists already; say --overwrite (overwrite=True) to replace it, or choose another"
-            )
-        from chainrule.ngram.arpa import write_arpa
-
-        write_arpa(
-            path,
-            self._with_table(
-                "cannot be written as ARPA: other programs would take it for a distribution that begins with one"
-            ).table,
-            self.tokenizer.vocabulary,
-            progress,
-        )
-
-    def _with_table(self, otherwise: str) -> NGramModel | HashedModel | CompactNGramModel:
-        """The model, if its table is all that there is to it. Raises SettingError, which says what is `otherwise`."""
-        from chainrule.ngram.compact_model import CompactNGramModel
-        from chainrule.ngram.kenlm_probing import HashedModel
-        from chainrule.ngram.model import NGramModel
-
-        model = self.language_model
-        if self.family != "ngram":
-            raise SettingError(f"a model of family {self.family!r} has no n-gram table; expected an n-gram model")
-        if not isinstance(model, NGramModel | HashedModel | CompactNGramModel):
-            raise SettingError(
-                f"a model of stupid backoff, or of documents that begin with several <s>, {otherwise}; "
-                "save it as a folder"
-            )
-        return model
+        save = save_arpa if path.name.endswith(ARPA_SUFFIXES) else save_folder
+        save(self, path, overwrite=overwrite, progress=progress)
 
     def _prompt(self, prompt: str) -> Int32[ndarray, " tokens"]:
         return self.tokenizer.encode_texts([prompt]).ids[:-1]
-
-
-def speller_of_vocabulary(tokenizer: Tokenizer) -> Speller:
-    """For a model whose training text is not at hand, such as an ARPA file: learns from all known types alike.
-
-    Half as many unseen types as known ones are expected, which is about what is found in English novels.
-    """
-    from chainrule.ngram.speller import Speller
-
-    known = tokenizer.vocabulary.tokens()[END + 1 :]
-    unseen = 0 if tokenizer.spells_everything else max(1, len(known) // 2)
-    return Speller.trained(known, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)
-
-
-def as_source(source: Source | Paths) -> Source:
-    if isinstance(source, Source) and not isinstance(source, type):  # the class Lines has what a Source has, too
-        return source
-    return Corpus.of(source)  # type: ignore[arg-type]
 
 
 def _several(texts: Iterable[str]) -> Sequence[str]:

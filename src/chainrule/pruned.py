@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from chainrule.errors import SettingError, TextError
-from chainrule.model import Model, as_source
+from chainrule.model import Model
 from chainrule.ngram.config import COMPACT
 from chainrule.ngram.kenlm_probing import HashedModel
 from chainrule.ngram.kinds import kind_of, model_from
@@ -21,6 +21,7 @@ from chainrule.ngram.pruning_text import to_text
 from chainrule.ngram.pruning_vocabulary import to_words
 from chainrule.ngram.speller import ENOUGH, Speller
 from chainrule.progress import Progress, silent
+from chainrule.text.corpus import source_of
 from chainrule.text.learning import listed_tokens
 from chainrule.text.splitters import SEPARATORS
 from chainrule.text.tokenizer import encoded_stream
@@ -30,11 +31,10 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-    from chainrule.model import Paths
     from chainrule.ngram.kinds import AnyNGram
     from chainrule.ngram.pruning import Histories
     from chainrule.ngram.table import Table
-    from chainrule.text.corpus import Source
+    from chainrule.text.corpus import Paths, Source
 
 
 def prune_by_entropy(
@@ -63,7 +63,7 @@ def prune_by_entropy(
         raise SettingError("say either a threshold or a number of n-grams")
     found = judged(table, _weighed(model, histories, progress), progress)
     small = found.above(threshold, progress) if threshold is not None else found.best(ngrams or 0, progress)
-    named = histories if histories in ("discounts", "chain") else as_source(histories).record
+    named = histories if histories in ("discounts", "chain") else source_of(histories).record
     how = {"entropy": threshold} if threshold is not None else {"to_ngrams": ngrams}
     return _smaller(model, small, {**how, "histories": named})
 
@@ -106,7 +106,7 @@ def prune_to_text(model: Model, source: Source | Paths, progress: Progress = sil
     Other texts do not, and distributions no longer sum to one. Raises TextError, SettingError, ModelFormatError.
     """
     model = _unpacked(model, progress)
-    table, source = _table(model), as_source(source)
+    table, source = _table(model), source_of(source)
     small = to_text(table, _padded(model, encoded_stream(model.tokenizer, source, progress)))
     if small.order == 1 and table.order > 1:
         raise TextError(
@@ -141,7 +141,7 @@ def _weighed(model: Model, histories: Any, progress: Progress) -> Histories:
         return by_chain_rule
     if histories == "discounts":
         return by_discounts
-    stream = _padded(model, encoded_stream(model.tokenizer, as_source(histories), progress))
+    stream = _padded(model, encoded_stream(model.tokenizer, source_of(histories), progress))
     return lambda table, suffixes: by_frequency(table, stream)
 
 

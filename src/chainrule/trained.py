@@ -21,10 +21,11 @@ from chainrule.families import FAMILIES, family_of
 from chainrule.heldout import ids_file, kept_for_validation, validated_on
 from chainrule.jit import started
 from chainrule.loading import as_config, load, saved_tokenizer
-from chainrule.model import Model, as_source
+from chainrule.model import Model
 from chainrule.ngram.config import NGramConfig, check_tunable
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.text.corpus import source_of
 from chainrule.text.learning import Tokenized, limited, limited_to, prepared
 from chainrule.text.splitters import SEPARATORS
 from chainrule.text.tokenizer import encoded_stream
@@ -43,11 +44,10 @@ if TYPE_CHECKING:
     from jaxtyping import Int32, Int64
     from numpy import ndarray
 
-    from chainrule.model import Paths
     from chainrule.neural.network import Network
     from chainrule.ngram.speller import Speller
     from chainrule.protocol import LanguageModel
-    from chainrule.text.corpus import Source
+    from chainrule.text.corpus import Paths, Source
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Markers
 
@@ -104,8 +104,8 @@ def train(
     family = family_of(config)
     if tune is not None:
         check_tunable(config)
-        tune = as_source(tune)
-    source = as_source(source)
+        tune = source_of(tune)
+    source = source_of(source)
     began = time.perf_counter()
     tokenizer = as_config(tokenizer)
     in_steps = FAMILIES[family].in_steps
@@ -129,7 +129,7 @@ def train(
         if validation is None:
             learnt_from, kept = kept_for_validation(learner, stream, training, left_out, speller_learnt)
         else:
-            kept = validated_on(as_source(validation), learner, training, speller_learnt, progress)
+            kept = validated_on(source_of(validation), learner, training, speller_learnt, progress)
         if vectors is not None:
             found = read_vectors(os.fspath(vectors), learner.vocabulary.tokens(), progress)
             beginning = Beginning(found, fixed_vectors)

@@ -271,7 +271,7 @@ def _scorers(
 ) -> dict[str, TextScorer]:
     """The models by their names. Raises ModelFormatError, SettingError."""
     from chainrule.applications.rescoring.features import SpelledScorer
-    from chainrule.model import ARPA_SUFFIXES
+    from chainrule.saving import ARPA_SUFFIXES
 
     found: dict[str, TextScorer] = {}
     for given in models:

@@ -24,12 +24,15 @@ from chainrule.ngram.model import NGramModel
 from chainrule.ngram.table import Table, table_of
 from chainrule.ngram.witten_bell import witten_bell
 from chainrule.protocol import END, UNKNOWN
+from chainrule.text.splitters import SEPARATORS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtyping import Float64, Int64
     from numpy import ndarray
+
+    from chainrule.text.tokenizer import Tokenizer
 
 ORDER = 6
 ENOUGH = 100_000  # spellings to learn from
@@ -71,6 +74,16 @@ class Speller:
         unnormalised = cls(table, alphabet, vocabulary, unseen_types=unseen_types)
         closed = math.fsum(np.exp(unnormalised.log_probs([b"", *vocabulary.tokens()])).tolist())
         return cls(table, alphabet, vocabulary, unseen_types=unseen_types, log_open=math.log(max(1 - closed, _LEAST)))
+
+    @classmethod
+    def of_vocabulary(cls, tokenizer: Tokenizer) -> Speller:
+        """For a model whose training text is not at hand, such as an ARPA file: learns from all known types alike.
+
+        Half as many unseen types as known ones are expected, which is about what is found in English novels.
+        """
+        known = tokenizer.vocabulary.tokens()[END + 1 :]
+        unseen = 0 if tokenizer.spells_everything else max(1, len(known) // 2)
+        return cls.trained(known, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)
 
     def log_prob(self, token: bytes) -> float:
         """log P(spelling | the token is unknown), in nats. Not for known tokens."""

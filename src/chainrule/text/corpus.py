@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from jaxtyping import Int64
     from numpy import ndarray
 
+    Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
 _LINE_END = re.compile("\r?\n")
 
 
@@ -96,9 +98,7 @@ class Corpus:
     repairs: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], reading: Reading | None = None
-    ) -> Corpus:
+    def of(cls, sources: Paths, reading: Reading | None = None) -> Corpus:
         """Raises TextError where a source is missing, or is a folder without text; SettingError, as `Reading`."""
         if isinstance(sources, str | os.PathLike):
             sources = [sources]
@@ -150,6 +150,13 @@ class Corpus:
             self.repairs.pop(source, None)
             if repairs:
                 self.repairs[source] = repairs
+
+
+def source_of(text: Source | Paths) -> Source:
+    """What is none yet, as a Corpus. Raises as `Corpus.of`."""
+    if isinstance(text, Source) and not isinstance(text, type):  # the class Lines has what a Source has, too
+        return text
+    return Corpus.of(text)  # type: ignore[arg-type]
 
 
 def _files_of(name: str, reading: Reading) -> tuple[str, ...]:
