@@ -98,6 +98,18 @@ def test_a_unit_is_the_mean_of_its_tokens_and_companions_change_nothing() -> Non
     assert found[2].shape == (0, 3)
 
 
+def test_a_word_without_a_token_of_its_own_has_the_labels_of_the_next() -> None:
+    network = random_network(NETWORKS["transformer"](layers=1, width=16, heads=2, context=12)).eval()
+    classifier = Classifier(network, ["a", "b"], "word", width=16).eval()
+    torch.nn.init.normal_(classifier.head.weight)
+    tokens = np.array([5, 6, 7], np.int32)
+    [read] = classifier.log_probs([Units(tokens, np.array([0, 1, 2]), 3)])
+    [found] = classifier.log_probs([Units(tokens, np.array([1, 3, 4]), 6)])  # "of the" as one token, and a lost end
+    np.testing.assert_allclose(found, read[[0, 0, 1, 1, 2, 2]], atol=1e-6)
+    [nothing] = classifier.log_probs([Units(tokens[:0], np.empty(0, np.int64), 2)])
+    np.testing.assert_allclose(np.exp(nothing), 0.5)
+
+
 def test_layers_are_mixed_by_the_weights_of_peters() -> None:
     network = random_network(TWO_SIDED["two-sided"](layers=2, width=8, context=12)).eval()
     assert layer_widths(network) == [16, 16]

@@ -78,7 +78,9 @@ class Classifier(nn.Module):
 
     @torch.inference_mode()
     def log_probs(self, texts: Sequence[Units], progress: Progress = silent) -> list[Float32[ndarray, "units C"]]:
-        """Of each text's units, in nats. Raises SettingError where an id is outside the vocabulary."""
+        """Of each text's units, in nats. A unit without a token of its own has what the next one has, whose tokens span
+        it. Raises SettingError where an id is outside the vocabulary.
+        """
         found: list[Float32[ndarray, "units C"]] = []
         for first in range(0, len(texts), _SORTED):
             progress("classifying", first, len(texts))
@@ -90,7 +92,8 @@ class Classifier(nn.Module):
             for batch in batched(by_length, lambda part: len(part.inputs), _TOGETHER):
                 self._summed(batch, sums)
             rows = self._judged(sums, parts).float().log_softmax(-1).cpu()
-            found += [own.numpy() for own in torch.split(rows, [text.number for text in some])]
+            own_rows = torch.split(rows, [text.number for text in some])
+            found += [_of_all_units(own.numpy(), text) for own, text in zip(own_rows, some, strict=True)]
         return found
 
     def _nothing(self, texts: Sequence[Units]) -> Tensor:
@@ -141,6 +144,14 @@ class Classifier(nn.Module):
                 parts.append(_Part(inputs, owners))
             first += text.number
         return parts
+
+
+def _of_all_units(rows: Float32[ndarray, "units C"], text: Units) -> Float32[ndarray, "units C"]:
+    read = np.unique(text.of_tokens[text.of_tokens >= 0])
+    if len(read) in (0, text.number):
+        return rows
+    next_read = np.searchsorted(read, np.arange(text.number))
+    return rows[read[np.minimum(next_read, len(read) - 1)]]
 
 
 @torch.no_grad()
