@@ -12,44 +12,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.errors import ModelFormatError, SettingError
-from chainrule.ngram.choosing_kernels import best_words, draw_words
 from chainrule.ngram.compact_building import unpacked
 from chainrule.ngram.compact_query_kernels import OPEN, SIZE, advance, open_rows, score_stream, spell_out
-from chainrule.ngram.query_kernels import NO_NODE, distributions
-from chainrule.ngram.streams import StreamScorer, in_one_stream, run_pieces
+from chainrule.ngram.query_kernels import NO_NODE
+from chainrule.ngram.streams import in_one_stream, run_pieces
 from chainrule.ngram.table import NODE, context_type
-from chainrule.protocol import (
-    BEGIN,
-    NAN_FOUND,
-    NOTHING_TO_DRAW,
-    UNKNOWN,
-    check_draw,
-    check_log_probs,
-)
+from chainrule.ngram.trie_model import TrieModel
+from chainrule.protocol import UNKNOWN, check_log_probs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from jaxtyping import Float32, Float64, Int, Int32, Int64, Shaped
+    from jaxtyping import Float32, Int, Int32, Shaped
     from numpy import ndarray
 
     from chainrule.ngram.compact import CompactTable
     from chainrule.ngram.table import Table
-
-    Contexts = Int64[ndarray, "rows order-1"]
-    Trie = tuple[
-        Int32[ndarray, " nodes"], Float32[ndarray, " nodes"], Int32[ndarray, " inner+1"], Float32[ndarray, " inner"]
-    ]
+    from chainrule.ngram.trie_model import Contexts, Trie
 
 _ITSELF = -1  # instead of a token that is scored everywhere
 _ROWS = 64  # spelled out at once
 
 
-class CompactNGramModel(StreamScorer):
+class CompactNGramModel(TrieModel):
     """P(w | the last N-1 tokens), from a compact table; `</s>` starts the next document."""
-
-    begins = 1  # how many <s> a document begins with
 
     def __init__(self, compact: CompactTable) -> None:
         self.compact = compact
@@ -96,51 +82,12 @@ class CompactNGramModel(StreamScorer):
         check_log_probs(scores)
         return scores, lengths
 
-    def next_log_probs(self, state: Contexts) -> Float32[ndarray, "rows vocab"]:
-        """As `LanguageModel.next_log_probs`."""
-        rows = np.empty((len(state), self.vocabulary_size), np.float32)
-        for part, trie, contexts in self._spelled_out(state):
-            distributions(*trie, self.vocabulary_size, contexts, rows[part])
-        check_log_probs(rows)
-        return rows
-
-    def top(self, state: Contexts, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
-        """As `LanguageModel.top`, but without building the rows."""
-        if k < 1:
-            raise SettingError(f"k is {k}; expected 1 or more")
-        shape = len(state), min(k, self.vocabulary_size)
-        log_probs, tokens = np.empty(shape, np.float32), np.empty(shape, np.int32)
-        for part, trie, contexts in self._spelled_out(state):
-            ranked = self._ranked
-            if not best_words(*trie, self.vocabulary_size, ranked, contexts, log_probs[part], tokens[part]):
-                raise ModelFormatError(NAN_FOUND)
-        check_log_probs(log_probs)
-        return log_probs, tokens
-
-    def draw(
-        self, state: Contexts, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
-    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
-        """As `LanguageModel.draw`, but without building the rows; words are in the order of the contexts' lengths."""
-        forbidden = check_draw(len(state), uniforms, banned, self.vocabulary_size)
-        log_probs, tokens = np.empty(len(state), np.float32), np.empty(len(state), np.int32)
-        for part, trie, contexts in self._spelled_out(state):
-            drawn = contexts, uniforms[part], forbidden, log_probs[part], tokens[part]
-            if not draw_words(*trie, self.vocabulary_size, self._cumulative, *drawn):
-                raise SettingError(NOTHING_TO_DRAW)
-        check_log_probs(log_probs)
-        return log_probs, tokens
-
     def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
         """As `LanguageModel.advance`."""
         tokens = self._known_for(state, tokens)
         return advance(self.compact.bits, self.compact.layout, self.vocabulary_size, state, tokens)
 
-    @property
-    def _begun(self) -> Int64[ndarray, " order-1"]:
-        return np.array([1 + BEGIN, *[NO_NODE] * (self.order - 2)][: self.order - 1], np.int64)
-
-    def _spelled_out(self, state: Contexts) -> Iterator[tuple[slice, Trie, Contexts]]:
-        """Parts of the rows, each with the arrays of a fast trie that has their contexts, and their contexts in it."""
+    def _tries(self, state: Contexts) -> Iterator[tuple[slice, Trie, Contexts]]:
         bits, layout = self.compact.bits, self.compact.layout
         for start in range(0, len(state), _ROWS):
             part = slice(start, start + _ROWS)
@@ -158,19 +105,13 @@ class CompactNGramModel(StreamScorer):
             own = np.where(rows == NO_NODE, NO_NODE, np.arange(rows.size).reshape(rows.shape))
             yield part, trie, own[row_of.reshape(-1)]
 
+    @property
+    def _unigrams(self) -> Float32[ndarray, " vocab"]:
+        return self.compact.unigrams
+
     @cached_property
     def _unigram_nodes(self) -> Shaped[ndarray, " vocab+1"]:
         """The root and the unigrams as the fast table has them."""
         nodes = np.zeros(1 + self.vocabulary_size, NODE)
         nodes["word"][1:], nodes["log_prob"][1:] = np.arange(self.vocabulary_size), self.compact.unigrams
         return nodes
-
-    @cached_property
-    def _ranked(self) -> Int32[ndarray, " vocab"]:
-        """All words, the likeliest unigrams first, equal ones by lower id."""
-        return np.argsort(-self.compact.unigrams, kind="stable").astype(np.int32)
-
-    @cached_property
-    def _cumulative(self) -> Float64[ndarray, " vocab+1"]:
-        """What the unigrams below each word have together."""
-        return np.concatenate([[0.0], np.cumsum(np.exp(self.compact.unigrams, dtype=np.float64))])

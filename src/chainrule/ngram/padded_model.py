@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int, Int32
     from numpy import ndarray
 
-    from chainrule.ngram.model import Contexts, NGramModel
+    from chainrule.ngram.model import NGramModel
+    from chainrule.ngram.trie_model import Contexts
 
     Tokens = Int32[ndarray, " tokens"]
 
