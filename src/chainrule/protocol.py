@@ -7,7 +7,8 @@ order. All log-probabilities are natural logarithms (nats).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -100,6 +101,24 @@ class LanguageModel(Scorer, Protocol[State]):
         """Copies, repeats or drops rows; the given state stays usable."""
 
 
+class ByDistributions(ABC, Generic[State]):
+    """The default `top` and `draw` of a language model: the whole distribution of each row is asked for."""
+
+    @abstractmethod
+    def next_log_probs(self, state: State) -> Float32[ndarray, "rows vocab"]:
+        """As `LanguageModel.next_log_probs`."""
+
+    def top(self, state: State, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
+        """As `LanguageModel.top`."""
+        return top_of(self.next_log_probs(state), k)
+
+    def draw(
+        self, state: State, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
+    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
+        """As `LanguageModel.draw`."""
+        return draw_of(self.next_log_probs(state), uniforms, banned)
+
+
 class Embedder(Protocol):
     """What gives vectors to tokens: any network, a language model or not."""
 
@@ -124,7 +143,7 @@ class Embedder(Protocol):
 def top_of(
     log_probs: Float32[ndarray, "rows vocab"], k: int
 ) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
-    """The default `top`: the k largest of each row, best first, equal ones by lower id.
+    """The k largest of each row, best first, equal ones by lower id.
 
     Raises SettingError where k < 1, ModelFormatError where a row holds NaN.
     """
@@ -179,7 +198,7 @@ def check_prefixes(sequences: int, prefixes: Sequence[Int32[ndarray, " prefix"]]
 def draw_of(
     log_probs: Float32[ndarray, "rows vocab"], uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
 ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
-    """The default `draw`: the inversion of each row's cumulative distribution, tokens by id.
+    """The inversion of each row's cumulative distribution, tokens by id.
 
     Raises SettingError where nothing is left to draw, ModelFormatError where a row holds NaN.
     """

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.errors import SettingError
-from chainrule.protocol import BEGIN, END, as_tokens, check_prefixes, check_tokens, draw_of, top_of
+from chainrule.protocol import BEGIN, END, ByDistributions, as_tokens, check_prefixes, check_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Float64, Int32
+    from jaxtyping import Float32, Int32
     from numpy import ndarray
+
+    Rows = Float32[ndarray, "rows 0"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +28,7 @@ class UniformConfig:
     """It has no settings: the vocabulary is all there is."""
 
 
-class UniformModel:
+class UniformModel(ByDistributions["Rows"]):
     """P(w | anything) = 1 / (V - 1), since <s> is never predicted. Its state is an array of empty rows."""
 
     end = END
@@ -68,39 +70,25 @@ class UniformModel:
         check_prefixes(len(sequences), prefixes)
         return [np.full(len(row) + end, -math.log(self.vocabulary_size - 1), np.float32) for row in sequences]
 
-    def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> Float32[ndarray, "rows 0"]:
+    def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> Rows:
         """As `LanguageModel.start`."""
         for tokens in prefixes:
             check_tokens(as_tokens(tokens), self.vocabulary_size)
         return np.empty((len(prefixes), 0), np.float32)
 
-    def next_log_probs(self, state: Float32[ndarray, "rows 0"]) -> Float32[ndarray, "rows vocab"]:
+    def next_log_probs(self, state: Rows) -> Float32[ndarray, "rows vocab"]:
         """As `LanguageModel.next_log_probs`."""
         rows = np.full((len(state), self.vocabulary_size), -math.log(self.vocabulary_size - 1), np.float32)
         rows[:, BEGIN] = -np.inf
         return rows
 
-    def top(
-        self, state: Float32[ndarray, "rows 0"], k: int
-    ) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
-        """As `LanguageModel.top`."""
-        return top_of(self.next_log_probs(state), k)
-
-    def draw(
-        self, state: Float32[ndarray, "rows 0"], uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
-    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
-        """As `LanguageModel.draw`."""
-        return draw_of(self.next_log_probs(state), uniforms, banned)
-
-    def advance(self, state: Float32[ndarray, "rows 0"], tokens: Int32[ndarray, " rows"]) -> Float32[ndarray, "rows 0"]:
+    def advance(self, state: Rows, tokens: Int32[ndarray, " rows"]) -> Rows:
         """As `LanguageModel.advance`."""
         if len(tokens) != len(state):
             raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one to each")
         check_tokens(as_tokens(tokens), self.vocabulary_size)
         return state
 
-    def select(
-        self, state: Float32[ndarray, "rows 0"], rows: Int32[ndarray, " new_rows"]
-    ) -> Float32[ndarray, "new_rows 0"]:
+    def select(self, state: Rows, rows: Int32[ndarray, " new_rows"]) -> Float32[ndarray, "new_rows 0"]:
         """As `LanguageModel.select`."""
         return state[rows]

@@ -16,21 +16,12 @@ import numpy as np
 
 from chainrule.errors import SettingError
 from chainrule.mixture.config import MAX_CACHE
-from chainrule.protocol import (
-    BEGIN,
-    END,
-    UNKNOWN,
-    as_tokens,
-    check_prefixes,
-    check_tokens,
-    draw_of,
-    top_of,
-)
+from chainrule.protocol import BEGIN, END, UNKNOWN, ByDistributions, as_tokens, check_prefixes, check_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Float64, Int32, Int64
+    from jaxtyping import Float32, Int32, Int64
     from numpy import ndarray
 
     Sequences = Sequence[Int32[ndarray, " tokens"]]
@@ -39,7 +30,7 @@ if TYPE_CHECKING:
 _NOTHING = -1
 
 
-class UnigramCache:
+class UnigramCache(ByDistributions["Recent"]):
     """P(w) by the last tokens. Its state is these, a row for each sequence, the latest last."""
 
     end = END
@@ -95,16 +86,6 @@ class UnigramCache:
         log_probs = self._log_prob(times, times.sum(axis=1, keepdims=True))
         log_probs[:, BEGIN] = -np.inf
         return log_probs
-
-    def top(self, state: Recent, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
-        """As `LanguageModel.top`."""
-        return top_of(self.next_log_probs(state), k)
-
-    def draw(
-        self, state: Recent, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
-    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
-        """As `LanguageModel.draw`."""
-        return draw_of(self.next_log_probs(state), uniforms, banned)
 
     def advance(self, state: Recent, tokens: Int32[ndarray, " rows"]) -> Recent:
         """As `LanguageModel.advance`."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from chainrule.errors import ModelFormatError
 from chainrule.mixture.components import joined, previous_tokens, split_as, stream_with_unknown
-from chainrule.protocol import BEGIN, END, draw_of, top_of
+from chainrule.protocol import BEGIN, END, ByDistributions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Sequences = Sequence[Int32[ndarray, " tokens"]]
 
 
-class LinearMixture:
+class LinearMixture(ByDistributions["MixtureState"]):
     """A mixture of language models. Its state is theirs, with the last token of each row."""
 
     end = END
@@ -93,16 +93,6 @@ class LinearMixture:
         for weight, others in zip(weights[1:], rows[1:], strict=True):
             np.logaddexp(mixed, others + weight, out=mixed)
         return mixed
-
-    def top(self, state: MixtureState, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
-        """As `LanguageModel.top`."""
-        return top_of(self.next_log_probs(state), k)
-
-    def draw(
-        self, state: MixtureState, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
-    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
-        """As `LanguageModel.draw`."""
-        return draw_of(self.next_log_probs(state), uniforms, banned)
 
     def advance(self, state: MixtureState, tokens: Int32[ndarray, " rows"]) -> MixtureState:
         """As `LanguageModel.advance`."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.protocol import END, UNKNOWN, as_tokens, check_prefixes, check_tokens, draw_of, top_of
+from chainrule.protocol import END, UNKNOWN, ByDistributions, as_tokens, check_prefixes, check_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 AT_ONCE = 1 << 22  # probabilities held, of each component
 
 
-class LogLinearMixture:
+class LogLinearMixture(ByDistributions["MixtureState"]):
     """A normalised product of language models. Its state is theirs."""
 
     end = END
@@ -78,16 +78,6 @@ class LogLinearMixture:
         product -= best
         product -= np.log(np.exp(product).sum(axis=1, keepdims=True, dtype=np.float64)).astype(np.float32)
         return product
-
-    def top(self, state: MixtureState, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
-        """As `LanguageModel.top`."""
-        return top_of(self.next_log_probs(state), k)
-
-    def draw(
-        self, state: MixtureState, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
-    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
-        """As `LanguageModel.draw`."""
-        return draw_of(self.next_log_probs(state), uniforms, banned)
 
     def advance(self, state: MixtureState, tokens: Int32[ndarray, " rows"]) -> MixtureState:
         """As `LanguageModel.advance`."""

@@ -15,12 +15,12 @@ import numpy as np
 
 from chainrule.errors import ModelFormatError
 from chainrule.mixture.components import stream_with_unknown
-from chainrule.protocol import END, UNKNOWN, as_tokens, draw_of, top_of
+from chainrule.protocol import END, UNKNOWN, ByDistributions, as_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Float64, Int32
+    from jaxtyping import Float32, Int32
     from numpy import ndarray
 
     from chainrule.protocol import LanguageModel
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Sequences = Sequence[Int32[ndarray, " tokens"]]
 
 
-class FewerUnseen:
+class FewerUnseen(ByDistributions[Any]):
     """A language model with `ratio` times the odds of <unk>. Its state is the model's."""
 
     end = END
@@ -75,16 +75,6 @@ class FewerUnseen:
         """As `LanguageModel.next_log_probs`."""
         rows = self.model.next_log_probs(state)
         return self._changed(rows, rows[:, [UNKNOWN]], np.arange(self.vocabulary_size) == UNKNOWN)
-
-    def top(self, state: Any, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
-        """As `LanguageModel.top`."""
-        return top_of(self.next_log_probs(state), k)
-
-    def draw(
-        self, state: Any, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
-    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
-        """As `LanguageModel.draw`."""
-        return draw_of(self.next_log_probs(state), uniforms, banned)
 
     def advance(self, state: Any, tokens: Int32[ndarray, " rows"]) -> Any:
         """As `LanguageModel.advance`."""

@@ -31,19 +31,12 @@ from chainrule.ngram.kenlm_probing_kernels import (
     VOCABULARY_SIZE,
 )
 from chainrule.ngram.streams import StreamScorer, pieces_of
-from chainrule.protocol import (
-    BEGIN,
-    UNKNOWN,
-    check_log_probs,
-    draw_of,
-    top_of,
-    unknown_log_probs_of,
-)
+from chainrule.protocol import BEGIN, UNKNOWN, ByDistributions, check_log_probs, unknown_log_probs_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Float64, Int, Int32, Int64
+    from jaxtyping import Float32, Int, Int32, Int64
     from numpy import ndarray
 
     from chainrule.ngram.table import Table
@@ -56,7 +49,7 @@ _VOCABULARY_ROW = 12  # bytes: a hash and a number
 _PLAIN_WIDTHS, _REST_WIDTHS = (2, 4), (3, 5)  # in 32-bit numbers: of unigrams, and of the orders up to the highest
 
 
-class HashedModel(StreamScorer):
+class HashedModel(StreamScorer, ByDistributions["States"]):
     """P(w | the last N-1 tokens), from a hash table; `</s>` starts the next document."""
 
     def __init__(self, record: Record, vocabulary_size: int, level_sizes: tuple[int, ...]) -> None:
@@ -108,16 +101,6 @@ class HashedModel(StreamScorer):
         kernels.distributions(self.record.address, *where, 0, words, rows)
         check_log_probs(rows)
         return rows
-
-    def top(self, state: States, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
-        """As `LanguageModel.top`."""
-        return top_of(self.next_log_probs(state), k)
-
-    def draw(
-        self, state: States, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
-    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
-        """As `LanguageModel.draw`."""
-        return draw_of(self.next_log_probs(state), uniforms, banned)
 
     def advance(self, state: States, tokens: Int32[ndarray, " rows"]) -> States:
         """As `LanguageModel.advance`."""
