@@ -14,7 +14,7 @@ from random_networks import random_network
 import chainrule
 from chainrule.errors import EstimationError, ModelFormatError, SettingError, TextError
 from chainrule.families import FAMILIES
-from chainrule.finetuned import assessed, classifier_of, finetune, predicted
+from chainrule.finetuned import assessed, classifier_of, finetune
 from chainrule.model import Model
 from chainrule.neural.classifier import Classifier, Units, layer_widths
 from chainrule.neural.config import NETWORKS, TWO_SIDED
@@ -63,7 +63,7 @@ def test_a_head_on_any_family_learns_labels_and_is_kept(family: str, tmp_path: P
     learnt.save(tmp_path / "classifier")
     again = chainrule.load(tmp_path / "classifier")
     texts = ["I saw the soup again", "", "the unknown " * 20]
-    for mine, theirs in zip(predicted(learnt, texts), predicted(again, texts), strict=True):
+    for mine, theirs in zip(learnt.classify(texts), again.classify(texts), strict=True):
         np.testing.assert_array_equal(mine.log_probs, theirs.log_probs)
         assert np.exp(mine.log_probs).sum() == pytest.approx(1, abs=1e-5)
 
@@ -73,11 +73,11 @@ def test_words_are_labelled_each(family: str, kind: str, tmp_path: Path) -> None
     learnt = finetune(model(family, kind), WORDS, "word", replace(QUICK, epochs=12))
     assert assessed(learnt, WORDS).accuracy.share > 0.9
     learnt.save(tmp_path / "classifier")
-    [found] = predicted(chainrule.load(tmp_path / "classifier"), ["I saw  the soup"])
+    [found] = chainrule.load(tmp_path / "classifier").classify(["I saw  the soup"])
     assert found.units == ["I", "saw", "the", "soup"]
     assert found.log_probs.shape == (4, 2)
     long = "the soup " * 30  # more than the network reads at once
-    assert len(predicted(learnt, [long])[0].units) == 60
+    assert len(learnt.classify([long])[0].units) == 60
 
 
 def test_a_unit_is_the_mean_of_its_tokens_and_companions_change_nothing() -> None:
@@ -130,7 +130,7 @@ def test_a_mix_of_layers_is_kept(family: str, tmp_path: Path) -> None:
     learnt = finetune(model(family), TEXTS, "text", replace(QUICK, mixed=True))
     learnt.save(tmp_path / "classifier")
     again = chainrule.load(tmp_path / "classifier")
-    [mine], [theirs] = (predicted(each, ["I saw the soup again"]) for each in (learnt, again))
+    [mine], [theirs] = (each.classify(["I saw the soup again"]) for each in (learnt, again))
     np.testing.assert_array_equal(mine.log_probs, theirs.log_probs)
     assert len(classifier_of(again).mix) == len(layer_widths(classifier_of(again).network))
 
@@ -184,7 +184,7 @@ def test_a_long_text_is_read_in_parts_that_all_count(family: str, monkeypatch: p
 
 def test_words_are_told_as_they_were_cut() -> None:
     learnt = finetune(model("bag", "whitespace"), WORDS, "word", replace(QUICK, epochs=1))
-    [found] = predicted(learnt, ["I\u00a0saw  the\u3000soup \n again"])
+    [found] = learnt.classify(["I\u00a0saw  the\u3000soup \n again"])
     assert found.units == ["I\u00a0saw", "the\u3000soup", "again"]
     assert found.log_probs.shape == (3, 2)
 
@@ -202,7 +202,7 @@ def test_a_damaged_network_gives_no_labels() -> None:
     learnt = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=1))
     classifier_of(learnt).head.bias.data[0] = float("nan")
     with pytest.raises(ModelFormatError, match="chainrule verify"):
-        predicted(learnt, ["a saw"])
+        learnt.classify(["a saw"])
 
 
 def test_training_ends_early_and_the_best_epoch_is_kept() -> None:
@@ -263,7 +263,7 @@ def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
     with pytest.raises(TextError, match="all labels are 'animal'"):
         finetune(base, TEXTS[:6], "text", QUICK)
     with pytest.raises(SettingError, match="this takes one that labels texts"):
-        predicted(base, ["a"])
+        base.classify(["a"])
     with pytest.raises(SettingError, match="has no encoder"):
         finetune(chainrule.train(chainrule.Lines(["a b"])), TEXTS)
     with pytest.raises(SettingError, match="choose one of them"):

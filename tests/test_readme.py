@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import chainrule
 from chainrule.cli.main import app, run
 
 ROOT = Path(__file__).parents[1]
@@ -78,7 +79,7 @@ def test_every_command_runs_in_order(
 
 def test_the_python_runs_and_gives_what_its_comments_say(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    code = blocks("python")[0]
+    [code] = [code for code in blocks("python") if "model.perplexity(" in code]
     names: dict[str, object] = {}
     values = {}
     for statement in code.strip().splitlines():
@@ -103,9 +104,23 @@ def test_the_python_for_those_who_come_from_kenlm_runs(folder: Path, monkeypatch
     monkeypatch.chdir(folder)
     monkeypatch.setitem(sys.modules, "kenlm", None)  # put back after the test
     names: dict[str, Any] = {}
-    exec(blocks("python")[1], names)
+    [code] = [code for code in blocks("python") if "kenlm" in code]
+    exec(code, names)
     assert names["kenlm"].__name__ == "chainrule.kenlm"
     assert names["after"] != names["state"]
+
+
+def test_the_python_for_labels_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    config, training = chainrule.RecurrentConfig(width=16, layers=1), chainrule.TrainingConfig(steps=1)
+    chainrule.train("corpus.txt", config, training=training).save("lstm/", overwrite=True)
+    [code] = [code for code in blocks("python") if "finetune" in code]
+    names: dict[str, Any] = {"chainrule": chainrule}
+    exec(code, names)
+    [(label, probability)] = names["found"].best
+    assert label in {"first", "second"}
+    assert 0.5 <= probability <= 1
+    assert (folder / "labels" / "config.json").is_file()
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
         SettingError,
         TextError,
     )
+    from chainrule.evaluation.classification import Classification
     from chainrule.evaluation.likelihood import Measurement
+    from chainrule.finetuned import finetune
     from chainrule.frequencies import Frequencies
     from chainrule.from_counts import count_text, train_counts
     from chainrule.jit import set_threads
@@ -36,8 +38,11 @@ if TYPE_CHECKING:
         BilinearConfig,
         ConvolutionConfig,
         FeedforwardConfig,
+        MaskedConfig,
+        MaskedRecurrentConfig,
         RecurrentConfig,
         TransformerConfig,
+        TwoSidedConfig,
         preset,
     )
     from chainrule.neural.config.conditional import ConditionalConfig
@@ -45,6 +50,7 @@ if TYPE_CHECKING:
     from chainrule.protocol import LanguageModel, Scorer
     from chainrule.pruned import prune_by_entropy, prune_to_text, prune_to_vocabulary
     from chainrule.text.corpus import Corpus, Lines
+    from chainrule.text.labelled import Labelled, read_labelled
     from chainrule.text.mix import Mix
     from chainrule.text.pairs import Pairs, parallel
     from chainrule.text.reading import Reading
@@ -54,21 +60,31 @@ if TYPE_CHECKING:
     from chainrule.trained import train
     from chainrule.trained_pairs import train_pairs
     from chainrule.training.config import TrainingConfig
+    from chainrule.training.finetuning_config import FineTuningConfig
     from chainrule.uniform import UniformConfig
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "BagConfig": "neural.config",
     "BeamConfig": "decoding.beam",
+    "BilinearConfig": "neural.config",
     "CacheConfig": "mixture.config",
     "ChainruleError": "errors",
+    "Classification": "evaluation.classification",
     "ConditionalConfig": "neural.config.conditional",
+    "ConvolutionConfig": "neural.config",
     "Corpus": "text.corpus",
     "EstimationError": "errors",
+    "FeedforwardConfig": "neural.config",
+    "FineTuningConfig": "training.finetuning_config",
     "Frequencies": "frequencies",
+    "Labelled": "text.labelled",
     "LanguageModel": "protocol",
     "Limits": "decoding.limits",
     "Lines": "text.corpus",
+    "MaskedConfig": "neural.config",
+    "MaskedRecurrentConfig": "neural.config",
     "Measurement": "evaluation.likelihood",
     "Mix": "text.mix",
     "MixtureConfig": "mixture.config",
@@ -78,10 +94,6 @@ _HOMES = {
     "OutputError": "errors",
     "Pairs": "text.pairs",
     "Reading": "text.reading",
-    "BagConfig": "neural.config",
-    "BilinearConfig": "neural.config",
-    "ConvolutionConfig": "neural.config",
-    "FeedforwardConfig": "neural.config",
     "RecurrentConfig": "neural.config",
     "SamplingConfig": "decoding.sampling",
     "Scorer": "protocol",
@@ -91,8 +103,10 @@ _HOMES = {
     "TokenizerConfig": "text.tokenizer_config",
     "TrainingConfig": "training.config",
     "TransformerConfig": "neural.config",
+    "TwoSidedConfig": "neural.config",
     "UniformConfig": "uniform",
     "count_text": "from_counts",
+    "finetune": "finetuned",
     "load": "loading",
     "load_pairs": "conditional",
     "merge": "merged",
@@ -102,6 +116,7 @@ _HOMES = {
     "prune_by_entropy": "pruned",
     "prune_to_text": "pruned",
     "prune_to_vocabulary": "pruned",
+    "read_labelled": "text.labelled",
     "sample_lines": "text.sample",
     "set_threads": "jit",
     "split": "text.splits",
@@ -116,15 +131,20 @@ __all__ = [
     "BilinearConfig",
     "CacheConfig",
     "ChainruleError",
+    "Classification",
     "ConditionalConfig",
     "ConvolutionConfig",
     "Corpus",
     "EstimationError",
     "FeedforwardConfig",
+    "FineTuningConfig",
     "Frequencies",
+    "Labelled",
     "LanguageModel",
     "Limits",
     "Lines",
+    "MaskedConfig",
+    "MaskedRecurrentConfig",
     "Measurement",
     "Mix",
     "MixtureConfig",
@@ -143,8 +163,10 @@ __all__ = [
     "TokenizerConfig",
     "TrainingConfig",
     "TransformerConfig",
+    "TwoSidedConfig",
     "UniformConfig",
     "count_text",
+    "finetune",
     "load",
     "load_pairs",
     "merge",
@@ -154,6 +176,7 @@ __all__ = [
     "prune_by_entropy",
     "prune_to_text",
     "prune_to_vocabulary",
+    "read_labelled",
     "sample_lines",
     "set_threads",
     "split",

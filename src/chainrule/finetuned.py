@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +21,7 @@ from chainrule.text.vocabulary import MarkerError
 from chainrule.training.finetuning_config import FineTuningConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Float32
     from numpy import ndarray
@@ -36,7 +37,14 @@ class Predicted(NamedTuple):
     """Of a text: itself or its words, as normalised, and the log-probability of each label of each of them."""
 
     units: list[str]
+    labels: tuple[str, ...]
     log_probs: Float32[ndarray, "units labels"]
+
+    @property
+    def best(self) -> list[tuple[str, float]]:
+        """Each unit's likeliest label, with its probability."""
+        rows = zip(self.log_probs.argmax(1).tolist(), self.log_probs.tolist(), strict=True)
+        return [(self.labels[label], math.exp(row[label])) for label, row in rows]
 
 
 def finetune(
@@ -54,7 +62,7 @@ def finetune(
     told: is given a line for each epoch. Raises SettingError where the model is no network; TextError where there are
     too few labels; EstimationError where the loss is no number.
 
-    good:  finetune(chainrule.load("lm/"), read_labelled("reviews.tsv", "text"))
+    good:  chainrule.finetune(chainrule.load("lm/"), chainrule.read_labelled("reviews.tsv"))
     """
     from chainrule.training.finetuning import Example, finetuned
 
@@ -73,17 +81,12 @@ def finetune(
     return Model("classifier", classifier, model.tokenizer, {**record, **base, "parameters": parameters}, model.speller)
 
 
-def predicted(model: Model, texts: Iterable[str]) -> list[Predicted]:
-    """The labels of texts, or of their words. Raises SettingError where the model is no classifier; MarkerError."""
-    return predicted_of(model, model.tokenizer.encode_texts(texts))
-
-
 def predicted_of(model: Model, encoded: Encoded) -> list[Predicted]:
-    """As `predicted`, of encoded documents."""
+    """The labels of encoded documents, or of their words. Raises SettingError where the model is no classifier."""
     classifier = classifier_of(model)
     units = units_of(model.tokenizer, encoded, classifier.unit)
     rows = _log_probs(classifier, _by_text(encoded, units))
-    return [Predicted(text.shown, row) for text, row in zip(units.by_document(), rows, strict=True)]
+    return [Predicted(text.shown, classifier.labels, row) for text, row in zip(units.by_document(), rows, strict=True)]
 
 
 def classifier_of(model: Model) -> Classifier:

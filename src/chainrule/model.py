@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
     from chainrule.evaluation.acceptability import Judged
+    from chainrule.evaluation.classification import Classification
+    from chainrule.finetuned import Predicted
     from chainrule.neural.two_sided_model import TwoSidedModel
     from chainrule.ngram.mixed_speller import MixedSpeller
     from chainrule.ngram.speller import Speller
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from chainrule.tensors import MappedFile
     from chainrule.text.block import Block
     from chainrule.text.corpus import Paths, Source
+    from chainrule.text.labelled import Labelled
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Markers
 
@@ -218,6 +221,24 @@ class Model:
         return [
             [(self.tokenizer.vocabulary.token(token), math.exp(log_prob)) for token, log_prob in row] for row in pairs
         ]
+
+    def classify(self, texts: Iterable[str]) -> list[Predicted]:
+        """The labels of texts, or of their words. Raises SettingError where the model is no classifier; MarkerError.
+
+        good:  [found] = classifier.classify(["a text"]); found.best
+        """
+        from chainrule.finetuned import predicted_of
+
+        return predicted_of(self, self.tokenizer.encode_texts(_several(texts)))
+
+    def assess(self, examples: Sequence[Labelled], progress: Progress = silent) -> Classification:
+        """How well a classifier does on labelled texts. Raises SettingError; TextError where it does not know a label.
+
+        good:  classifier.assess(chainrule.read_labelled("heldout.tsv")).accuracy
+        """
+        from chainrule.finetuned import assessed
+
+        return assessed(self, examples, progress)
 
     @property
     def sees_both_sides(self) -> bool:

@@ -46,7 +46,7 @@ def classify(
         raise CycloptsError(msg="--data has labelled texts of its own; leave TEXT, and how it is read, out.")
     with progress() as told:
         classifier = opened(model, None, markers, told)
-        labels, unit = classifier_of(classifier).labels, classifier_of(classifier).unit
+        unit = classifier_of(classifier).unit
         if data is not None:
             found = assessed(classifier, read_labelled(data, unit), told)
             if json:
@@ -60,7 +60,7 @@ def classify(
         for block in source.blocks_as_they_come(shown, "classifying"):
             for piece in block.pieces(_PART_BYTES):
                 for one in predicted_of(classifier, classifier.tokenizer.encode_block(piece)):
-                    _print(one, labels, unit == "word", json=json)
+                    _print(one, unit == "word", json=json)
                     empty += not any(one.units)
                 sys.stdout.flush()
     note_repairs(source)
@@ -68,13 +68,12 @@ def classify(
         note(f"{empty:,} of the texts are empty; what is said of them means nothing")
 
 
-def _print(one: Predicted, labels: tuple[str, ...], by_word: bool, *, json: bool) -> None:
-    best = one.log_probs.argmax(1).tolist()
-    for unit, label, row in zip(one.units, best, one.log_probs.tolist(), strict=True):
+def _print(one: Predicted, by_word: bool, *, json: bool) -> None:
+    for unit, (label, probability), row in zip(one.units, one.best, one.log_probs.tolist(), strict=True):
         if json:
-            probabilities = {name: math.exp(log_prob) for name, log_prob in zip(labels, row, strict=True)}
-            print_json({"word" if by_word else "text": unit, "label": labels[label], "probabilities": probabilities})
+            probabilities = {name: math.exp(log_prob) for name, log_prob in zip(one.labels, row, strict=True)}
+            print_json({"word" if by_word else "text": unit, "label": label, "probabilities": probabilities})
         else:
-            print(f"{labels[label]}\t{math.exp(row[label]):.6f}\t{on_one_line(unit)}")
+            print(f"{label}\t{probability:.6f}\t{on_one_line(unit)}")
     if by_word:
         print()

@@ -31,8 +31,8 @@ class Labelled(NamedTuple):
     place: str  # where it was read, for messages
 
 
-def read_labelled(name: str, unit: LabelledUnit) -> list[Labelled]:
-    """A file of JSON lines where its name says so, else of TSV.
+def read_labelled(name: str, unit: LabelledUnit = "text") -> list[Labelled]:
+    """A file of JSON lines where its name says so, else of TSV: with a label for each text, or each of its words.
 
     Raises TextError, told with file and line, where a text, a word or a label is missing, or there is none at all.
     """
