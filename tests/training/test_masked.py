@@ -80,6 +80,17 @@ def test_a_masked_network_learns_what_both_sides_say() -> None:
     assert told[-1].loss < np.log(9) / 2
 
 
+def test_documents_that_are_much_shorter_than_what_is_read_are_told() -> None:
+    lines = np.tile(np.array([4, 5, 6, END], np.int32), 50)
+    config = MaskedConfig(layers=1, width=8, heads=2, context=16)
+    _, _, told = trained(config, stream=lines)
+    assert told[0].note is not None
+    assert told[0].note.startswith("documents have 4 tokens on average, and 16 are read at once")
+    for other in (replace(config, memory="stream"), replace(config, context=12)):
+        _, _, told = trained(other, stream=lines)
+        assert told[0].note is None
+
+
 def test_directions_apart_are_trained_by_the_mean_of_their_two_losses() -> None:
     config = TwoSidedConfig(layers=1, width=12, context=6, loss="apart", memory="stream")
     network = build(config, VOCABULARY)

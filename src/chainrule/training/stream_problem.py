@@ -13,6 +13,7 @@ from chainrule.neural.building import build
 from chainrule.neural.config import TransformerConfig
 from chainrule.neural.config import settings_of as network_settings
 from chainrule.neural.network import Network
+from chainrule.protocol import END
 from chainrule.training.batches import check_long_enough
 from chainrule.training.beginning import begin_with, found_of
 from chainrule.training.objective import Problem
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from chainrule.training.objective import Objective, Task
 
 _COUNTED_AT_ONCE = 1 << 22  # tokens
+_SHORT = 4  # so many documents and more are read at once
 
 
 def of_stream(
@@ -50,6 +52,9 @@ def of_stream(
             "--window"
         )
     recipe = recipe_for(config, training)
+
+    notes = [] if run.beginning is None else [found_of(run.beginning, vocabulary_size)]
+    notes += _of_short_documents(stream, config)
 
     def made() -> Network:
         counts = torch.from_numpy(_counts_of(stream, vocabulary_size)) if config.output != "full" else None
@@ -77,8 +82,19 @@ def of_stream(
         objective=objective,
         step=f"{recipe.batch} rows of {config.context} tokens",
         smaller="--batch, --context or --width",
-        note=None if run.beginning is None else found_of(run.beginning, vocabulary_size),
+        note="; ".join(notes) or None,
     )
+
+
+def _of_short_documents(stream: Int32[ndarray, " tokens"], config: NetworkConfig) -> list[str]:
+    """What to say where a network will not see beyond documents that are much shorter than what it reads."""
+    length = stream.size / max(1, int(np.count_nonzero(stream == END)))
+    if config.memory != "document" or length * _SHORT > config.context:
+        return []
+    return [
+        f"documents have {length:.0f} tokens on average, and {config.context:,} are read at once; if they are lines of "
+        "running text, --memory stream has them read together"
+    ]
 
 
 def flops_per_token(network: Network) -> float:
