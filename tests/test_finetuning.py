@@ -262,6 +262,8 @@ def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
         assessed(learnt, [Labelled("a saw", ("tool",), "line 9")])
     with pytest.raises(TextError, match="all labels are 'animal'"):
         finetune(base, TEXTS[:6], "text", QUICK)
+    with pytest.raises(TypeError, match=r"put a single one in one: \('animal',\)"):
+        finetune(base, [Labelled("I saw the dog", "animal")], "text", QUICK)
     with pytest.raises(SettingError, match="this takes one that labels texts"):
         base.classify(["a"])
     with pytest.raises(SettingError, match="has no encoder"):

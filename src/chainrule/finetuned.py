@@ -68,9 +68,9 @@ def finetune(
 
     if not FAMILIES[model.family].embeds:
         raise SettingError(f"a model of family {model.family!r} has no encoder to put a head on; networks have")
+    units = _labelled_units(model, examples, unit)
     labels = classes_of(examples)
     numbers = {label: number for number, label in enumerate(labels)}
-    units = _labelled_units(model, examples, unit)
     pairs = []
     for own, example in zip(units, examples, strict=True):
         pairs.append(Example(own, np.array([numbers[label] for label in example.labels])))
@@ -98,9 +98,9 @@ def classifier_of(model: Model) -> Classifier:
 def assessed(model: Model, examples: Sequence[Labelled], progress: Progress = silent) -> Classification:
     """How well a classifier does on labelled texts. Raises SettingError; TextError where it does not know a label."""
     classifier = classifier_of(model)
+    units = _labelled_units(model, examples, classifier.unit)
     check_labels(examples, classifier.labels)
     numbers = {label: number for number, label in enumerate(classifier.labels)}
-    units = _labelled_units(model, examples, classifier.unit)
     log_probs = np.concatenate(_log_probs(classifier, units, progress)).astype(np.float64)
     true = np.array([numbers[label] for example in examples for label in example.labels])
     return classification(classifier.labels, log_probs, true)
@@ -131,6 +131,9 @@ def _labelled_units(model: Model, examples: Sequence[Labelled], unit: LabelledUn
     """Raises TextError where a normaliser has changed what the words are, or the labels are of other units;
     MarkerError. Each is told with its place.
     """
+    single = next((example.labels for example in examples if isinstance(example.labels, str)), None)
+    if single is not None:
+        raise TypeError(f"labels are a tuple; put a single one in one: ({single!r},)")
     try:
         encoded = model.tokenizer.encode_texts([example.text for example in examples])
     except MarkerError as error:

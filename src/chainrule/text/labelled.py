@@ -28,7 +28,7 @@ class Labelled(NamedTuple):
 
     text: str
     labels: tuple[str, ...]
-    place: str  # where it was read, for messages
+    place: str = "a labelled text"  # where it was read, for messages
 
 
 def read_labelled(name: str, unit: LabelledUnit = "text") -> list[Labelled]:
