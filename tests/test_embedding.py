@@ -111,6 +111,32 @@ def test_rows_that_come_bit_by_bit_are_a_numpy_file(sizes: list[int]) -> None:
     np.testing.assert_array_equal(found, np.concatenate([found[:0], *parts]))
 
 
+def test_no_texts_have_no_vectors_of_the_usual_width() -> None:
+    model = chainrule.train(
+        chainrule.Lines(["a b", "b a"] * 9),
+        chainrule.BagConfig(width=8, context=4),
+        training=chainrule.TrainingConfig(steps=1, compile="no"),
+    )
+    assert model.embed([]).shape == (0, model.embed(["a"]).shape[1])
+    with pytest.raises(TypeError, match="in a list or the like"):
+        model.embed(3)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"pooling": "cls"}, "pooling is 'cls'; expected mean or max or first or last"),
+        ({"unit": "words"}, "unit is 'words'"),
+        ({"precision": "half"}, "precision is 'half'"),
+        ({"layer": 1.0}, r"layer is 1\.0; expected a whole number"),
+        ({"layer": "1"}, "layer is '1'"),
+    ],
+)
+def test_vectors_are_asked_for_as_there_are(given: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        EmbeddingConfig(**given)
+
+
 def test_a_model_without_vectors_says_so() -> None:
     model = chainrule.train(chainrule.Lines(["a text", "another"]))
     with pytest.raises(SettingError, match="a model of family 'ngram' has no vectors; networks do"):

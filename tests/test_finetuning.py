@@ -262,8 +262,11 @@ def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
         assessed(learnt, [Labelled("a saw", ("tool",), "line 9")])
     with pytest.raises(TextError, match="all labels are 'animal'"):
         finetune(base, TEXTS[:6], "text", QUICK)
-    with pytest.raises(TypeError, match=r"put a single one in one: \('animal',\)"):
-        finetune(base, [Labelled("I saw the dog", "animal")], "text", QUICK)
+    for wrong in (("masked/", TEXTS), (base, TEXTS, "text", {"epochs": 1}), (base, "labelled.tsv")):
+        with pytest.raises(TypeError, match=r"as chainrule.load gives|a FineTuningConfig|takes labelled texts"):
+            finetune(*wrong)
+    with pytest.raises(TextError, match="no labelled texts"):
+        learnt.assess([])
     with pytest.raises(SettingError, match="this takes one that labels texts"):
         base.classify(["a"])
     with pytest.raises(SettingError, match="has no encoder"):
@@ -272,7 +275,7 @@ def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
         FineTuningConfig(frozen=True, fresh=True)
     broken = model("bag")
     broken.engine.network.embedding.weight.data[:] = float("nan")
-    with pytest.raises(EstimationError, match="try a lower --learning-rate"):
+    with pytest.raises(EstimationError, match="try a lower learning rate"):
         finetune(broken, TEXTS, "text", QUICK)
     for verb in ("next", "generate", "score", "embed"):
         with pytest.raises(SettingError, match="family 'classifier'"):

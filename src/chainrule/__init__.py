@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.beam import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
+    from chainrule.embedding_config import EmbeddingConfig
     from chainrule.errors import (
         ChainruleError,
         EstimationError,
@@ -75,6 +76,7 @@ _HOMES = {
     "ConditionalConfig": "neural.config.conditional",
     "ConvolutionConfig": "neural.config",
     "Corpus": "text.corpus",
+    "EmbeddingConfig": "embedding_config",
     "EstimationError": "errors",
     "FeedforwardConfig": "neural.config",
     "FineTuningConfig": "training.finetuning_config",
@@ -135,6 +137,7 @@ __all__ = [
     "ConditionalConfig",
     "ConvolutionConfig",
     "Corpus",
+    "EmbeddingConfig",
     "EstimationError",
     "FeedforwardConfig",
     "FineTuningConfig",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     Vectors = Float32[ndarray, "units D"]
 
 _MARKED = re.compile(r"([^\[\]]*)\[\s*([^\[\]\s]+)\s*\](.*)", re.DOTALL)
+_SEVERAL = re.compile(r"\[\s*[^\[\]\s]+\s+[^\[\]\s]")
 
 
 class Embedded(NamedTuple):
@@ -59,7 +60,7 @@ def vector_of_marked(model: Model, text: str, config: EmbeddingConfig) -> Float3
     """
     match = _MARKED.fullmatch(text)
     if match is None or "[" in match[3]:
-        marks = "marks more than one word" if match is not None else "marks no word"
+        marks = "marks more than one word" if match is not None or _SEVERAL.search(text) else "marks no word"
         raise SettingError(f"{text!r} {marks}; put one of its words in brackets, as in: the [bank] of the river")
     [before] = model.embed_units([match[1]], config)
     [whole] = model.embed_units([match[1] + match[2] + match[3]], config)

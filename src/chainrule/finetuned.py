@@ -14,14 +14,14 @@ from chainrule.families import FAMILIES
 from chainrule.model import Model
 from chainrule.progress import Progress, silent
 from chainrule.protocol import check_log_probs
-from chainrule.text.labelled import Labelled, LabelledUnit, classes_of
+from chainrule.text.labelled import Labelled, LabelledUnit, checked, classes_of
 from chainrule.text.tokenizer import documents_of
 from chainrule.text.units import TextUnits, units_of
 from chainrule.text.vocabulary import MarkerError
 from chainrule.training.finetuning_config import FineTuningConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from jaxtyping import Float32
     from numpy import ndarray
@@ -49,7 +49,7 @@ class Predicted(NamedTuple):
 
 def finetune(
     model: Model,
-    examples: Sequence[Labelled],
+    examples: Iterable[Labelled],
     unit: LabelledUnit = "text",
     config: FineTuningConfig | None = None,
     *,
@@ -66,8 +66,13 @@ def finetune(
     """
     from chainrule.training.finetuning import Example, finetuned
 
+    if not isinstance(model, Model):
+        raise TypeError(f"this takes a model, as chainrule.load gives one; found {model!r}")
+    if not isinstance(config, FineTuningConfig | None):
+        raise TypeError(f"config is {config!r}; expected a FineTuningConfig")
     if not FAMILIES[model.family].embeds:
         raise SettingError(f"a model of family {model.family!r} has no encoder to put a head on; networks have")
+    examples = checked(examples, unit)
     units = _labelled_units(model, examples, unit)
     labels = classes_of(examples)
     numbers = {label: number for number, label in enumerate(labels)}
@@ -95,9 +100,10 @@ def classifier_of(model: Model) -> Classifier:
     return classifier
 
 
-def assessed(model: Model, examples: Sequence[Labelled], progress: Progress = silent) -> Classification:
+def assessed(model: Model, examples: Iterable[Labelled], progress: Progress = silent) -> Classification:
     """How well a classifier does on labelled texts. Raises SettingError; TextError where it does not know a label."""
     classifier = classifier_of(model)
+    examples = checked(examples, classifier.unit)
     units = _labelled_units(model, examples, classifier.unit)
     check_labels(examples, classifier.labels)
     numbers = {label: number for number, label in enumerate(classifier.labels)}
@@ -131,9 +137,6 @@ def _labelled_units(model: Model, examples: Sequence[Labelled], unit: LabelledUn
     """Raises TextError where a normaliser has changed what the words are, or the labels are of other units;
     MarkerError. Each is told with its place.
     """
-    single = next((example.labels for example in examples if isinstance(example.labels, str)), None)
-    if single is not None:
-        raise TypeError(f"labels are a tuple; put a single one in one: ({single!r},)")
     try:
         encoded = model.tokenizer.encode_texts([example.text for example in examples])
     except MarkerError as error:
@@ -142,7 +145,8 @@ def _labelled_units(model: Model, examples: Sequence[Labelled], unit: LabelledUn
     for own, example in zip(found, examples, strict=True):
         if own.number != len(example.labels):
             raise TextError(
-                f"{example.place}: there are {own.number} words and {len(example.labels)} labels; give one to each"
+                f"{example.place}: once it is normalised, the text has {own.number} words, and there are "
+                f"{len(example.labels)} labels; give one to each, and leave out words that are not kept"
             )
     return found
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 import os
 import secrets
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 
@@ -36,7 +37,7 @@ from chainrule.text.corpus import source_of
 from chainrule.text.masks import MASK, masked_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from jaxtyping import Float32, Float64, Int32, Int64
     from numpy import ndarray
@@ -192,7 +193,10 @@ class Model:
         Raises TextError; SettingError where the model has no such way.
         """
         names = [files] if isinstance(files, str | os.PathLike) else files
+        self.engine_that("continue", "fill")
         fills = self.sees_both_sides
+        if pseudo is not None and pseudo not in get_args(Pseudo):
+            raise SettingError(f"pseudo is {pseudo!r}; expected {' or '.join(get_args(Pseudo))}")
         if pseudo is not None and not fills:
             raise SettingError(
                 f"a model of family {self.family!r} has no pseudo-log-likelihoods; leave pseudo out, which is for "
@@ -204,7 +208,8 @@ class Model:
                 return pseudo_priced(self.engine, self.speller, self.tokenizer, texts, pseudo)
             return priced_documents(self.language_model, self.speller, self.tokenizer.encode_texts(texts))
 
-        return judged(read_pairs(os.fspath(name) for name in names), price, progress, ends=not fills)
+        pairs = read_pairs(os.fspath(name) for name in names)
+        return judged(pairs, price, progress, ends=not fills, tokenizer=self.tokenizer)
 
     def fill(self, text: str, top: int = 5, *, mask: str = MASK) -> list[list[tuple[str, float]]]:
         """The likeliest tokens for each mask of a text, with their probabilities, best first.
@@ -214,8 +219,10 @@ class Model:
         good:  model.fill("the [MASK] bit the man")
         """
         model: TwoSidedModel = self.engine_that("fill")
-        if top < 1:
-            raise SettingError(f"top is {top}; expected 1 or more")
+        if not isinstance(text, str) or not isinstance(mask, str):
+            raise TypeError(f"this takes one text and a mask, each a str; found {text!r} and {mask!r}")
+        if not isinstance(top, int) or top < 1:
+            raise SettingError(f"top is {top!r}; expected 1 or more")
         log_probs, tokens = top_of(model.fill(masked_tokens(self.tokenizer, text, mask)), top)
         pairs = (zip(*row, strict=True) for row in zip(tokens.tolist(), log_probs.tolist(), strict=True))
         return [
@@ -231,7 +238,7 @@ class Model:
 
         return predicted_of(self, self.tokenizer.encode_texts(_several(texts)))
 
-    def assess(self, examples: Sequence[Labelled], progress: Progress = silent) -> Classification:
+    def assess(self, examples: Iterable[Labelled], progress: Progress = silent) -> Classification:
         """How well a classifier does on labelled texts. Raises SettingError; TextError where it does not know a label.
 
         good:  classifier.assess(chainrule.read_labelled("heldout.tsv")).accuracy
@@ -267,8 +274,12 @@ class Model:
         precision: VectorPrecision = "float32",
     ) -> Float32[ndarray, "texts D"]:
         """A vector for each text, of a network's; the rest is as `EmbeddingConfig` says. Raises SettingError."""
-        found = self.embed_units(texts, EmbeddingConfig(layer=layer, pooling=pooling, precision=precision))
-        return np.concatenate([each.vectors for each in found]) if found else np.empty((0, 0), np.float32)
+        config = EmbeddingConfig(layer=layer, pooling=pooling, precision=precision)
+        found = self.embed_units(texts, config)
+        if not found:
+            [of_nothing] = self.embed_units([""], config)
+            return of_nothing.vectors[:0]
+        return np.concatenate([each.vectors for each in found])
 
     def embed_units(self, texts: Iterable[str], config: EmbeddingConfig | None = None) -> list[Embedded]:
         """The vectors of each text's words, or of what the configuration says, by text. Raises SettingError.
@@ -433,6 +444,8 @@ class Model:
 def _several(texts: Iterable[str]) -> Sequence[str]:
     if isinstance(texts, str):
         raise TypeError("this takes several texts; put a single one in a list")
+    if not isinstance(texts, Iterable):
+        raise TypeError(f"this takes several texts, in a list or the like; found {texts!r}")
     texts = list(texts)
     odd = next((text for text in texts if not isinstance(text, str)), None)
     if odd is not None:

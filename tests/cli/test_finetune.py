@@ -84,6 +84,28 @@ def test_words_are_a_line_each(chainrule, stdin, network: Path, tmp_path: Path) 
     lines = chainrule("classify", made).lines
     assert [line.split("\t")[2] for line in lines if line] == ["the", "dog"]
     assert lines[-1] == ""
+    stdin(b"the dog\n\nthe\n")
+    first, empty, last = (json.loads(line) for line in chainrule("classify", made, "--json").lines)
+    assert first["words"] == ["the", "dog"]
+    assert len(first["labels"]) == 2
+    assert all(sum(each.values()) == pytest.approx(1) for each in first["probabilities"])
+    assert empty == {"words": [], "labels": [], "probabilities": []}
+    assert last["words"] == ["the"]
+
+
+def test_words_that_normalising_takes_away_are_told(chainrule, network: Path, tmp_path: Path) -> None:
+    words = tmp_path / "words.tsv"
+    words.write_text("the\tDET\n\0\tX\ndog\tNOUN\n")
+    result = chainrule("finetune", network, "--data", words, "--words", "-o", tmp_path / "out", *QUICK)
+    assert result.status == 1
+    assert "line 1: once it is normalised, the text has 2 words, and there are 3 labels" in result.err
+
+
+def test_texts_of_single_words_are_told(chainrule, network: Path, tmp_path: Path) -> None:
+    words = tmp_path / "words.tsv"
+    words.write_text("the\tDET\ndog\tNOUN\n\n" * 5)
+    result = chainrule("finetune", network, "--data", words, "-o", tmp_path / "out", *QUICK)
+    assert "note: every text is a single word; if these are the words of texts, say --words" in result.err
 
 
 def test_labels_there_once_and_texts_too_few_to_validate_on_are_told(chainrule, network: Path, tmp_path: Path) -> None:
@@ -104,6 +126,7 @@ def test_labels_there_once_and_texts_too_few_to_validate_on_are_told(chainrule, 
         ("finetune NETWORK --data LABELLED --words -o OUT", 1, "found the word 'the dog barks'"),
         ("finetune NETWORK --data LABELLED -o OUT --test OTHER", 1, "the label 'tool' was not seen in training"),
         ("finetune NETWORK --data LABELLED -o NETWORK", 1, "there is a model already"),
+        ("finetune NETWORK --data LABELLED -o NETWORK --overwrite", 1, "is the network that is read"),
         ("finetune NETWORK --data LABELLED -o OUT --frozen --fresh", 1, "choose one of them"),
         ("finetune NETWORK --data LABELLED -o OUT --epochs 0", 1, "epochs is 0"),
         ("classify NETWORK LABELLED", 1, "this takes one that labels texts"),

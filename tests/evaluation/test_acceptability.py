@@ -68,6 +68,16 @@ def test_sums_that_were_rounded_apart_are_a_tie() -> None:
     assert [row.by_rule["sum"] for row in rows] == [Accuracy(1, 0, 1), Accuracy(1, 1, 0), Accuracy(2, 1, 1)]
 
 
+def test_sentences_that_a_tokenizer_does_not_tell_apart_are_a_tie_by_every_rule(tmp_path: Path) -> None:
+    model = chainrule.train(chainrule.Lines(["a b", "b a"]), chainrule.NGramConfig(order=2))
+    pairs = [("a  b", "a b"), ("x  b", "x b"), ("xx b", "y b")]  # the last two by their spelling alone
+    (tmp_path / "pairs.jsonl").write_text(
+        "".join(json.dumps({"UID": bad, "sentence_good": good, "sentence_bad": bad}) + "\n" for good, bad in pairs)
+    )
+    *sets, _ = model.judge_pairs(tmp_path / "pairs.jsonl")
+    assert [[each.by_rule[rule].ties for rule in RULES] for each in sets] == [[1] * 4, [1] * 4, [0] * 4]
+
+
 def test_an_end_that_costs_nothing_counts_as_nothing() -> None:
     """Two nats of one byte to five of three: 2 is more than 5 / 3, but 2 / 2 is less than 5 / 4."""
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chainrule.errors import TextError
-from chainrule.text.labelled import Labelled, classes_of, read_labelled
+from chainrule.errors import SettingError, TextError
+from chainrule.text.labelled import Labelled, checked, classes_of, read_labelled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +54,7 @@ def test_texts_and_words_are_read(
         ("a.jsonl", "word", '{"words": ["a"], "labels": ["X", "Y"]}', "there are 1 words and 2 labels"),
         ("a.jsonl", "word", '{"text": "a"}', "expected words and labels, a list each"),
         ("a.jsonl", "word", '{"words": [1], "labels": ["X"]}', "found the word 1"),
-        ("a.jsonl", "word", '{"words": [], "labels": []}', "expected some that are not empty"),
+        ("a.jsonl", "word", '{"words": [], "labels": []}', "there are no words in it"),
     ],
 )
 def test_what_is_not_labelled_is_refused_with_its_place(
@@ -64,6 +64,29 @@ def test_what_is_not_labelled_is_refused_with_its_place(
     with pytest.raises(TextError, match=name) as refused:
         read_labelled(str(tmp_path / name), unit)
     assert message in str(refused.value)
+
+
+def test_what_did_not_come_from_a_file_is_checked_too(tmp_path: Path) -> None:
+    good = Labelled("a text", ("news",))
+    assert checked((each for each in [good, good]), "text") == [good, good]
+    for bad in (
+        "file.tsv",
+        ["a text"],
+        [("a text", ("news",))],
+        [Labelled("a text", "news")],
+        [Labelled(None, ("a",))],
+    ):
+        with pytest.raises(TypeError, match=r"labelled texts|tuple of labels"):
+            checked(bad, "text")
+    for label in (1, "", " ", "a\nb", "a\tb", None):
+        with pytest.raises(TextError, match=r"line 3: the label .* is no string of one line that is not empty"):
+            checked([good, Labelled("b", (label,), "line 3")], "text")
+    with pytest.raises(TextError, match="a text has one label, and there are 2"):
+        checked([Labelled("a b", ("x", "y"))], "text")
+    with pytest.raises(TextError, match="no labelled texts"):
+        checked([], "word")
+    with pytest.raises(SettingError, match="unit is 'words'; expected text, where texts are labelled, or word"):
+        read_labelled(tmp_path / "a.tsv", "words")
 
 
 def test_classes_are_sorted_and_there_must_be_two() -> None:

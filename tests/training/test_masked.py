@@ -89,6 +89,9 @@ def test_documents_that_are_much_shorter_than_what_is_read_are_told() -> None:
     for other in (replace(config, memory="stream"), replace(config, context=12)):
         _, _, told = trained(other, stream=lines)
         assert told[0].note is None
+    for cannot_change in ({"start": build(config, VOCABULARY)}, {"resume": True}):
+        _, _, told = trained(config, stream=lines, **cannot_change)
+        assert told[0].note is None
 
 
 def test_directions_apart_are_trained_by_the_mean_of_their_two_losses() -> None:

@@ -37,7 +37,8 @@ def classify(
     """Label texts, or their words.
 
     Columns: the label; its probability; the text, as normalised. Where words
-    are labelled: a line for each, and an empty one after each text.
+    are labelled: a line for each, and an empty one after each text. With
+    --json: an object for each text, with the probabilities of all labels.
     """
     from chainrule.finetuned import assessed, classifier_of, predicted_of
     from chainrule.text.labelled import read_labelled
@@ -69,11 +70,16 @@ def classify(
 
 
 def _print(one: Predicted, by_word: bool, *, json: bool) -> None:
-    for unit, (label, probability), row in zip(one.units, one.best, one.log_probs.tolist(), strict=True):
-        if json:
-            probabilities = {name: math.exp(log_prob) for name, log_prob in zip(one.labels, row, strict=True)}
-            print_json({"word" if by_word else "text": unit, "label": label, "probabilities": probabilities})
+    if json:
+        rows = one.log_probs.tolist()
+        shares = [{name: math.exp(share) for name, share in zip(one.labels, row, strict=True)} for row in rows]
+        labels = [label for label, _ in one.best]
+        if by_word:
+            print_json({"words": one.units, "labels": labels, "probabilities": shares})
         else:
-            print(f"{label}\t{probability:.6f}\t{on_one_line(unit)}")
+            print_json({"text": one.units[0], "label": labels[0], "probabilities": shares[0]})
+        return
+    for unit, (label, probability) in zip(one.units, one.best, strict=True):
+        print(f"{label}\t{probability:.6f}\t{on_one_line(unit)}")
     if by_word:
         print()

@@ -13,6 +13,7 @@ from chainrule.cli.embed import NetworkPath
 from chainrule.cli.flags import flags_of, given_of
 from chainrule.cli.models import check_model_target, opened
 from chainrule.cli.screen import note, print_json, progress
+from chainrule.errors import OutputError
 from chainrule.training.finetuning_config import FineTuningConfig
 
 if TYPE_CHECKING:
@@ -67,12 +68,14 @@ def finetune(
     from chainrule.text.labelled import classes_of, read_labelled
 
     check_model_target(output, overwrite=overwrite)
+    if output.resolve() == model.resolve():
+        raise OutputError(f"{output}: is the network that is read, which would be lost; choose another folder")
     unit: LabelledUnit = "word" if words else "text"
     config = FineTuningConfig(**given_of(training))
     examples = read_labelled(data, unit)
     tests = None if test is None else read_labelled(test, unit)
     check_labels(tests or [], classes_of(examples))
-    _note_single_labels(examples)
+    _note_oddities(examples, unit)
     with progress() as told:
         classifier = finetuned(opened(model, None, markers, told), examples, unit, config, told=_tell, progress=told)
         found = None if tests is None else assessed(classifier, tests, told)
@@ -93,7 +96,9 @@ def finetune(
         print(described(found))
 
 
-def _note_single_labels(examples: Sequence[Labelled]) -> None:
+def _note_oddities(examples: Sequence[Labelled], unit: LabelledUnit) -> None:
+    if unit == "text" and all(len(example.text.split()) == 1 for example in examples):
+        note("every text is a single word; if these are the words of texts, say --words")
     times = Counter(label for example in examples for label in example.labels)
     single = [label for label, number in times.items() if number == 1]
     if single:

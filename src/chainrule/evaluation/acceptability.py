@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
+from operator import eq
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,18 @@ import numpy as np
 from chainrule.errors import TextError
 from chainrule.evaluation.resampling import LEVEL
 from chainrule.progress import Progress, silent
+from chainrule.protocol import END, UNKNOWN
 from chainrule.text.reading import FORMATS, text_suffix
 from chainrule.text.records import as_written, field_of, json_objects
+from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jaxtyping import Float64, Int64
     from numpy import ndarray
+
+    from chainrule.text.tokenizer import Tokenizer
 
     # Sentences -> their log-probabilities in nats, and how many tokens were summed.
     Price = Callable[[Sequence[str]], tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]]
@@ -119,18 +124,28 @@ def _files(names: Iterable[str]) -> Iterator[str]:
 
 
 def judged(
-    pairs: Sequence[MinimalPair], price: Price, progress: Progress = silent, *, ends: bool = True
+    pairs: Sequence[MinimalPair],
+    price: Price,
+    progress: Progress = silent,
+    *,
+    ends: bool = True,
+    tokenizer: Tokenizer | None = None,
 ) -> list[Judged]:
     """Each set, each field where sets have one, and all, in the order of their first pairs.
 
-    ends: whether the price has that of the end, which counts as a token, a character and a byte then.
+    ends: whether the price has that of the end, which counts as a token, a character and a byte then. tokenizer: two
+    sentences that it does not tell apart are a tie by every rule.
     """
     parts: list[tuple[Scores, Scores]] = []
     for first in range(0, len(pairs), _JUDGED_TOGETHER):
         progress("judging pairs", first, len(pairs))
         some = pairs[first : first + _JUDGED_TOGETHER]
         goods, bads = [pair.good for pair in some], [pair.bad for pair in some]
-        parts.append((_by_rule(goods, price, ends), _by_rule(bads, price, ends)))
+        good, bad = _by_rule(goods, price, ends), _by_rule(bads, price, ends)
+        if tokenizer is not None:
+            is_same = np.array([*map(eq, _as_read(tokenizer, goods), _as_read(tokenizer, bads))])
+            good[:, is_same] = bad[:, is_same]
+        parts.append((good, bad))
     good, bad = (np.concatenate(scores, axis=1) for scores in zip(*parts, strict=True))
     groups: dict[tuple[str, str], list[int]] = {}
     for kind in ("set", "field"):
@@ -164,6 +179,16 @@ def _by_rule(texts: Sequence[str], price: Price, ends: bool) -> Scores:
     characters = [len(text) + ends for text in texts]
     sizes = [len(text.encode("utf-8", "replace")) + ends for text in texts]
     return log_probs / np.array([np.ones(len(texts)), np.maximum(tokens, 1), characters, sizes])
+
+
+def _as_read(tokenizer: Tokenizer, texts: Sequence[str]) -> list[tuple[list[int], list[bytes]]]:
+    """The tokens of each text, and how those are written that the vocabulary lacks."""
+    encoded = tokenizer.encode_texts(texts)
+    unknown: list[list[bytes]] = [[] for _ in texts]
+    places = np.flatnonzero(encoded.ids == UNKNOWN)
+    for place, text in zip(places.tolist(), np.cumsum(encoded.ids == END)[places].tolist(), strict=True):
+        unknown[text].append(encoded.surface(place))
+    return list(zip([ids.tolist() for ids in documents_of(encoded.ids)], unknown, strict=True))
 
 
 def _accuracies(good: Scores, bad: Scores) -> dict[str, Accuracy]:

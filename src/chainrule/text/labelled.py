@@ -8,34 +8,40 @@ A label may be a whole number in JSON. A first line of TSV whose label is "label
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+import os
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from chainrule.errors import TextError
+from chainrule.errors import SettingError, TextError
 from chainrule.text.plain import line_blocks
 from chainrule.text.reading import FORMATS, text_suffix
 from chainrule.text.records import as_written, field_of, json_objects
 from chainrule.text.streams import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
 LabelledUnit = Literal["text", "word"]
 
 
 class Labelled(NamedTuple):
-    """A text with a label for each of its units: itself, or its words, which stand with one space between."""
+    """A text with a label for each of its units: itself, or its words, which stand with one space between.
+
+    good:  Labelled("a text", ("news",))
+    """
 
     text: str
     labels: tuple[str, ...]
     place: str = "a labelled text"  # where it was read, for messages
 
 
-def read_labelled(name: str, unit: LabelledUnit = "text") -> list[Labelled]:
+def read_labelled(name: str | os.PathLike[str], unit: LabelledUnit = "text") -> list[Labelled]:
     """A file of JSON lines where its name says so, else of TSV: with a label for each text, or each of its words.
 
     Raises TextError, told with file and line, where a text, a word or a label is missing, or there is none at all.
     """
+    check_unit(unit)
+    name = os.fspath(name)
     if FORMATS.get(text_suffix(name)) == "json":
         found = [_of_record(record, unit, place) for place, record in json_objects(name)]
     else:
@@ -43,6 +49,40 @@ def read_labelled(name: str, unit: LabelledUnit = "text") -> list[Labelled]:
     if not found:
         raise TextError(f"{name}: there is no labelled text in it; at least one is needed")
     return found
+
+
+def check_unit(unit: str) -> None:
+    """Raises SettingError."""
+    if unit not in get_args(LabelledUnit):
+        raise SettingError(f"unit is {unit!r}; expected text, where texts are labelled, or word")
+
+
+def checked(examples: Iterable[Labelled], unit: LabelledUnit) -> list[Labelled]:
+    """Labelled texts that may come from anywhere. Raises TypeError, SettingError, TextError."""
+    check_unit(unit)
+    examples = [examples] if isinstance(examples, str) else list(examples)
+    for example in examples:
+        if not isinstance(example, Labelled):
+            raise TypeError(
+                f"this takes labelled texts, each a Labelled, as read_labelled gives them; found {example!r}"
+            )
+        text, labels, place = example
+        if not isinstance(text, str) or not isinstance(labels, tuple):
+            raise TypeError(
+                f"{place}: expected a text and a tuple of labels, as in ('a text', ('news',)); found {example!r}"
+            )
+        odd = [label for label in labels if not _is_label(label)]
+        if odd:
+            raise TextError(f"{place}: the label {odd[0]!r} is no string of one line that is not empty")
+        if unit == "text" and len(labels) != 1:
+            raise TextError(f"{place}: a text has one label, and there are {len(labels)}")
+    if not examples:
+        raise TextError("there are no labelled texts; at least one is needed")
+    return examples
+
+
+def _is_label(label: object) -> bool:
+    return isinstance(label, str) and bool(label.strip()) and not set(label) & set("\t\n\r")
 
 
 def classes_of(examples: Sequence[Labelled]) -> list[str]:
@@ -59,13 +99,16 @@ def _of_record(record: dict[str, Any], unit: LabelledUnit, place: str) -> Labell
         text, label = field_of(record, "text", place), _label(field_of(record, "label", place))
         for field, value in (("text", text), ("label", label)):
             if not isinstance(value, str) or not value.strip():
-                raise TextError(f"{place}: {field} is {value!r}; expected a string that is not empty")
+                or_number = " or a whole number" if field == "label" else ""
+                raise TextError(f"{place}: {field} is {value!r}; expected a string that is not empty{or_number}")
         return Labelled(text, (label,), place)
     words, labels = record.get("words"), record.get("labels")
     if not (isinstance(words, list) and isinstance(labels, list)):
         raise TextError(f"{place}: expected words and labels, a list each, such as {{'words': [...], 'labels': [...]}}")
     if len(words) != len(labels):
         raise TextError(f"{place}: there are {len(words)} words and {len(labels)} labels; give one to each")
+    if not words:
+        raise TextError(f"{place}: there are no words in it; expected one at least")
     labels = [_label(label) for label in labels]
     _check_words(words, labels, place)
     return Labelled(" ".join(words), tuple(labels), place)
@@ -121,7 +164,7 @@ def _check_words(words: list[Any], labels: list[Any], place: str) -> None:
     """Raises TextError."""
     for kind, values in (("word", words), ("label", labels)):
         bad = next((each for each in values if not isinstance(each, str) or not each or each.split() != [each]), None)
-        if bad is not None or not values:
+        if bad is not None:
             hint = "; is this a file of one label a text?" if isinstance(bad, str) and len(bad.split()) > 1 else ""
             raise TextError(
                 f"{place}: found the {kind} {bad!r}; expected some that are not empty, without white space{hint}"

@@ -159,7 +159,7 @@ def _check_finite(epoch: int, loss: float, validation: float | None) -> None:
     """Raises EstimationError."""
     for name, nats in (("loss", loss), ("loss in validation", validation or 0.0)):
         if not math.isfinite(nats):
-            raise EstimationError(f"the {name} is {nats} in epoch {epoch}; try a lower --learning-rate")
+            raise EstimationError(f"the {name} is {nats} in epoch {epoch}; try a lower learning rate (--learning-rate)")
 
 
 def _step(

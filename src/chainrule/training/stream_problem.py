@@ -54,7 +54,8 @@ def of_stream(
     recipe = recipe_for(config, training)
 
     notes = [] if run.beginning is None else [found_of(run.beginning, vocabulary_size)]
-    notes += _of_short_documents(stream, config)
+    if run.start is None and not run.resume:
+        notes += _of_short_documents(stream, config)
 
     def made() -> Network:
         counts = torch.from_numpy(_counts_of(stream, vocabulary_size)) if config.output != "full" else None
