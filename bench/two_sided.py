@@ -2,14 +2,16 @@
 
     python bench/two_sided.py acceptability --text novels/train.txt.xz --pairs blimp/*.jsonl.gz --work runs/blimp
         [--minutes 15] [--only masked]
-    python bench/two_sided.py finetuning --work runs/labels [--minutes 3] [--only masked] [--learnt 500]
+    python bench/two_sided.py finetuning --work runs/labels [--minutes 3] [--only masked]
+       [--learnt 500] [--rates 3e-4 1e-3 3e-3]
     python bench/two_sided.py embeddings [--texts 2000]
 
 acceptability  the first 5,000,000 tokens of a text, a word 5-gram, and networks of pieces with so many minutes each:
                one table over the sets of minimal pairs
 finetuning     which of the twenty largest packages of the standard library a docstring comes from, learnt from all
                labels or so many: every family of networks, pre-trained for so many minutes on the rest of the built-in
-               text, against the same from scratch
+               text, against the same from scratch; of several learning rates, each takes the one that is best in
+               validation
 embeddings     texts a second, against transformers with a model of the same shape, where that is installed: its batches
                in the order of the texts, and sorted by length as ours are
 
@@ -25,6 +27,7 @@ import json
 import statistics
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +38,7 @@ from neural import circumstances, told
 import chainrule
 from chainrule import NGramConfig, TokenizerConfig, TrainingConfig
 from chainrule.configuration import CONFIG
-from chainrule.finetuned import assessed, finetune
+from chainrule.finetuned import finetune
 from chainrule.neural.building import build
 from chainrule.neural.config import NETWORKS, TWO_SIDED, MaskedConfig, RecurrentConfig, TransformerConfig
 from chainrule.neural.vectors import token_vectors
@@ -58,12 +61,13 @@ ACCEPTABILITY: dict[str, Any] = {
     "Transformer": TransformerConfig(**BOTH, memory="document"),
     "masked": MaskedConfig(**BOTH),
 }
+RUNNING: dict[str, Any] = {"memory": "stream"}  # the lines of the built-in text are cut anywhere
 SMALL: dict[str, dict[str, Any]] = {  # for a text of two megabytes
     "transformer": {"layers": 3, "width": 192, "heads": 3, "context": 128, "dropout": 0.1},
     "masked": {"layers": 3, "width": 192, "heads": 3, "context": 128, "dropout": 0.1},
-    "recurrent": {"width": 256, "dropout": 0.2, "context": 64},
-    "masked-recurrent": {"width": 256, "dropout": 0.2, "context": 64},
-    "two-sided": {"width": 192, "dropout": 0.2, "context": 64},
+    "recurrent": {"width": 256, "dropout": 0.3, "context": 64, "tied": True},
+    "masked-recurrent": {"width": 256, "dropout": 0.3, "context": 64, "tied": True, **RUNNING},
+    "two-sided": {"width": 256, "dropout": 0.3, "context": 64, "tied": True, **RUNNING},
 }
 SHAPE: dict[str, Any] = {"layers": 6, "width": 384, "heads": 6, "context": 512}
 
@@ -77,6 +81,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--only")
     parser.add_argument("--learnt", type=int)
+    parser.add_argument("--rates", type=float, nargs="+", default=[1e-3])
     parser.add_argument("--texts", type=int, default=2000)
     asked = parser.parse_args()
     print(circumstances())
@@ -85,7 +90,7 @@ def main() -> None:
     elif asked.work is None:
         parser.error("--work is missing: the folder that models and figures are kept in")
     elif asked.part == "finetuning":
-        finetuning(asked.work, asked.minutes or 3, asked.only, asked.learnt)
+        finetuning(asked.work, asked.minutes or 3, asked.only, asked.learnt, asked.rates)
     elif asked.text is None or asked.pairs is None:
         parser.error("--text and --pairs are missing")
     else:
@@ -151,7 +156,7 @@ def _accuracy(found: dict[str, float]) -> str:
     return f"{found['accuracy']:.1%} ({100 * found['low']:.1f}-{100 * found['high']:.1f})"
 
 
-def finetuning(work: Path, minutes: float, only: str | None, number: int | None) -> None:
+def finetuning(work: Path, minutes: float, only: str | None, number: int | None, rates: Sequence[float]) -> None:
     learnt, tested = _docstrings()
     learnt, ending = learnt[:number], f"-{number}" if number else ""
     work.mkdir(parents=True, exist_ok=True)
@@ -164,7 +169,8 @@ def finetuning(work: Path, minutes: float, only: str | None, number: int | None)
             _model(work / family, lines, kind(**SMALL.get(family, {})), PIECES, minutes)
             for fresh in (False, True):
                 name = f"{family}{'-fresh' * fresh}{ending}.json"
-                _kept(work / name, lambda family=family, fresh=fresh: _finetuned(work / family, learnt, tested, fresh))
+                tuned = partial(_finetuned, work / family, learnt, tested, fresh, rates)
+                _kept(work / name, tuned)
     rows = []
     for family in (*NETWORKS, *TWO_SIDED):
         paths = [work / f"{family}{end}{ending}.json" for end in ("", "-fresh")]
@@ -189,11 +195,16 @@ def _docstrings() -> tuple[list[Labelled], list[Labelled]]:
     return [examples[i] for i in order[cut:]], [examples[i] for i in order[:cut]]
 
 
-def _finetuned(model: Path, learnt: Sequence[Labelled], tested: Sequence[Labelled], fresh: bool) -> dict[str, Any]:
-    print(f"fine-tuning {model.name}{', from scratch' * fresh}", flush=True)
-    config = FineTuningConfig(fresh=fresh, epochs=20)
-    classifier = finetune(chainrule.load(model), learnt, "text", config, told=print)
-    return assessed(classifier, tested).as_json()
+def _finetuned(
+    model: Path, learnt: Sequence[Labelled], tested: Sequence[Labelled], fresh: bool, rates: Sequence[float]
+) -> dict[str, Any]:
+    found = []
+    for rate in rates:
+        print(f"fine-tuning {model.name}{', from scratch' * fresh}, rate {rate:g}", flush=True)
+        config = FineTuningConfig(fresh=fresh, epochs=20, learning_rate=rate)
+        found.append(finetune(chainrule.load(model), learnt, "text", config, told=print))
+    best = min(found, key=lambda classifier: classifier.record["validation_nats"])
+    return {**best.assess(tested).as_json(), "rate": best.record["finetuning"]["learning_rate"]}
 
 
 def embeddings(texts: int) -> None:
