@@ -212,7 +212,7 @@ class Model:
         return judged(pairs, price, progress, ends=not fills, tokenizer=self.tokenizer)
 
     def fill(self, text: str, top: int = 5, *, mask: str = MASK) -> list[list[tuple[str, float]]]:
-        """The likeliest tokens for each mask of a text, with their probabilities, best first.
+        """The likeliest tokens for each mask of a text, with their probabilities, best first, none of them zero.
 
         Raises SettingError where the text has no mask, or the model does not fill gaps.
 
@@ -224,10 +224,7 @@ class Model:
         if not isinstance(top, int) or top < 1:
             raise SettingError(f"top is {top!r}; expected 1 or more")
         log_probs, tokens = top_of(model.fill(masked_tokens(self.tokenizer, text, mask)), top)
-        pairs = (zip(*row, strict=True) for row in zip(tokens.tolist(), log_probs.tolist(), strict=True))
-        return [
-            [(self.tokenizer.vocabulary.token(token), math.exp(log_prob)) for token, log_prob in row] for row in pairs
-        ]
+        return [self._with_probabilities(*row) for row in zip(tokens, log_probs, strict=True)]
 
     def classify(self, texts: Iterable[str]) -> list[Predicted]:
         """The labels of texts, or of their words. Raises SettingError where the model is no classifier; MarkerError.
@@ -308,7 +305,12 @@ class Model:
         if top < 1:
             raise SettingError(f"top is {top}; expected 1 or more")
         log_probs, tokens = self.language_model.top(self.language_model.start([self._prompt(prompt)]), top)
-        pairs = zip(tokens[0].tolist(), log_probs[0].tolist(), strict=True)
+        return self._with_probabilities(tokens[0], log_probs[0])
+
+    def _with_probabilities(
+        self, tokens: Int32[ndarray, " tokens"], log_probs: Float32[ndarray, " tokens"]
+    ) -> list[tuple[str, float]]:
+        pairs = zip(tokens.tolist(), log_probs.tolist(), strict=True)
         probs = [(token, math.exp(log_prob)) for token, log_prob in pairs]
         return [(self.tokenizer.vocabulary.token(token), prob) for token, prob in probs if prob > 0]
 

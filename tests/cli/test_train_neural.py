@@ -70,6 +70,9 @@ def test_a_network_that_sees_both_sides_is_trained_and_its_verbs_use_it(
     gaps = chainrule("fill", lm, "ka [MASK] vi", "--top", 3).lines
     assert len(gaps) == 4
     assert chainrule("fill", lm, "ka [MASK]", "--json").json[0].keys() == {"token", "probability"}
+    everything = chainrule("fill", lm, "ka [MASK]", "--json", "--top", 1000).json
+    assert not {"<s>", "</s>"} & {each["token"] for each in everything}  # what a gap can never be
+    assert sum(each["probability"] for each in everything) == pytest.approx(1, abs=1e-4)
     (tmp_path / "pairs.jsonl").write_text('{"sentence_good": "ka vi", "sentence_bad": "vi ka zz"}\n')
     judged = chainrule("evaluate", lm, "--minimal-pairs", tmp_path / "pairs.jsonl")
     assert judged.status == 0
