@@ -23,6 +23,7 @@ from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.two_sided_model import TwoSidedModel
 from chainrule.text.labelled import Labelled
 from chainrule.text.tokenizer import Tokenizer
+from chainrule.training.finetuning import Example, validated
 from chainrule.training.finetuning_config import FineTuningConfig
 
 if TYPE_CHECKING:
@@ -218,6 +219,20 @@ def test_training_ends_early_and_the_best_epoch_is_kept() -> None:
     assert record["epochs"] == len(told) < 60
     assert record["best_epoch"] == record["epochs"] - 1
     assert record["validation_examples"] > 0
+    assert 0 <= record["validation_accuracy"] <= 1
+
+
+def test_what_is_told_of_validation_is_what_an_assessment_finds() -> None:
+    learnt = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=3))
+    classifier = classifier_of(learnt)
+    examples = [
+        Example(Units(tokens, np.zeros(len(tokens), np.int64), 1), np.array([classifier.labels.index(text.labels[0])]))
+        for text in TEXTS
+        for tokens in [learnt.tokenizer.encode_texts([text.text]).ids[:-1]]
+    ]
+    found, expected = validated(classifier, examples), learnt.assess(TEXTS)
+    assert found.nats == pytest.approx(expected.nats, rel=1e-5)
+    assert found.accuracy == expected.accuracy.share
 
 
 def test_an_interruption_takes_the_best_epoch_so_far() -> None:
@@ -232,7 +247,7 @@ def test_an_interruption_takes_the_best_epoch_so_far() -> None:
         return finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=9, patience=9, valid_share=0.2), told=tell)
 
     record = interrupted_after(4).record
-    losses = [float(line.split()[5]) for line in told[:4]]
+    losses = [float(line.split()[5].rstrip(",")) for line in told[:4]]
     assert record["epochs"] == 4
     assert record["best_epoch"] == 1 + losses.index(min(losses))
     assert told[4] == f"interrupted in epoch 4; epoch {record['best_epoch']}, the best so far, is taken"

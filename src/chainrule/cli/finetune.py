@@ -92,6 +92,11 @@ def finetune(
         f"{output}: classifier of {record['examples']:,} examples, best after epoch {record['best_epoch']} of "
         f"{record['epochs']}, in {record['training_seconds']:.1f} s"
     )
+    if record["validation_examples"]:
+        print(
+            f"validation: {record['validation_nats']:.4f} nats a label, {record['validation_accuracy']:.1%} right "
+            f"in {record['validation_examples']:,} texts"
+        )
     if found is not None:
         print(described(found))
 
@@ -119,7 +124,7 @@ def described(found: Classification) -> str:
     figures = [
         ("accuracy", f"{found.accuracy.share:.2%}", f"{100 * low:.2f} to {100 * high:.2f} at 95 %"),
         ("majority", f"{of_labels[most] / of_labels.sum():.2%}", f"{found.labels[most]}, if said of all"),
-        ("macro F1", f"{found.macro_f1:.4f}", f"of the {(of_labels > 0).sum()} labels in it"),
+        ("macro F1", f"{found.macro_f1:.4f}", f"over the labels in it: {(of_labels > 0).sum()}"),
         ("nats", f"{found.nats:.4f}", "a label"),
         ("calibration error", f"{found.calibration_error:.4f}", "expected, in 15 bins"),
         ("examples", f"{found.accuracy.pairs:,}", ""),

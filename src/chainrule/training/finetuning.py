@@ -41,6 +41,13 @@ class Example(NamedTuple):
     labels: Int64[ndarray, " units"]
 
 
+class Validated(NamedTuple):
+    """nats: -log P(label). Both are means over the units."""
+
+    nats: float
+    accuracy: float
+
+
 def finetuned(
     network: Network,
     labels: Sequence[str],
@@ -126,10 +133,11 @@ def _trained(
                 loss += _step(classifier, batch, optimiser, machine, frozen=config.frozen)
                 schedule.step()
             with machine.precision():
-                found = validation_nats(classifier, kept) if kept else None
+                found = validated(classifier, kept) if kept else None
             _check_finite(epoch, loss, found)
             best.look(classifier, epoch, found)
-            validation = "" if found is None else f"  validation {found:.4f}{' *' * (best.epoch == epoch)}"
+            star = " *" * (best.epoch == epoch)
+            validation = "" if found is None else f"  validation {found.nats:.4f}, {found.accuracy:.1%} right{star}"
             told(f"epoch {epoch}  loss {loss / per_epoch:.4f}{validation}")
             if epoch - best.epoch >= config.patience:
                 break
@@ -139,25 +147,32 @@ def _trained(
         told(f"interrupted in epoch {epoch}; epoch {best.epoch}, the best so far, is taken")
     assert best.weights is not None
     classifier.load_state_dict(best.weights)
-    return {"epochs": epoch, "best_epoch": best.epoch, "validation_nats": best.nats if kept else None}
+    found = best.validation
+    return {
+        "epochs": epoch,
+        "best_epoch": best.epoch,
+        "validation_nats": None if found is None else found.nats,
+        "validation_accuracy": None if found is None else found.accuracy,
+    }
 
 
 class _Best:
     """The weights after the epoch with the lowest loss in validation; after the last one where there is none."""
 
     def __init__(self) -> None:
-        self.nats, self.epoch = math.inf, 0
+        self.validation: Validated | None = None
+        self.epoch = 0
         self.weights: dict[str, torch.Tensor] | None = None
 
-    def look(self, classifier: Classifier, epoch: int, nats: float | None) -> None:
-        if nats is None or nats < self.nats:
+    def look(self, classifier: Classifier, epoch: int, found: Validated | None) -> None:
+        if found is None or self.validation is None or found.nats < self.validation.nats:
             self.weights = {name: each.detach().clone() for name, each in classifier.state_dict().items()}
-            self.nats, self.epoch = math.inf if nats is None else nats, epoch
+            self.validation, self.epoch = found, epoch
 
 
-def _check_finite(epoch: int, loss: float, validation: float | None) -> None:
+def _check_finite(epoch: int, loss: float, validation: Validated | None) -> None:
     """Raises EstimationError."""
-    for name, nats in (("loss", loss), ("loss in validation", validation or 0.0)):
+    for name, nats in (("loss", loss), ("loss in validation", 0.0 if validation is None else validation.nats)):
         if not math.isfinite(nats):
             raise EstimationError(f"the {name} is {nats} in epoch {epoch}; try a lower learning rate (--learning-rate)")
 
@@ -197,12 +212,12 @@ def _length(example: Example) -> int:
     return len(example.units.tokens) + 2
 
 
-def validation_nats(classifier: Classifier, examples: Sequence[Example]) -> float:
-    """-log P(label), the mean over units."""
+def validated(classifier: Classifier, examples: Sequence[Example]) -> Validated:
     classifier.eval()
-    rows = classifier.log_probs([example.units for example in examples])
-    nats = [-row[np.arange(len(row)), example.labels] for row, example in zip(rows, examples, strict=True)]
-    return float(np.concatenate(nats).mean(dtype=np.float64))
+    rows = np.concatenate(classifier.log_probs([example.units for example in examples]))
+    labels = np.concatenate([example.labels for example in examples])
+    nats = -rows[np.arange(len(rows)), labels].mean(dtype=np.float64)
+    return Validated(float(nats), float((rows.argmax(1) == labels).mean()))
 
 
 def _batches(examples: Sequence[Example], size: int, seed: Sequence[int]) -> list[list[Example]]:
