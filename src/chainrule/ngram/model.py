@@ -17,7 +17,7 @@ from chainrule.ngram.walking_kernels import walk_stream
 from chainrule.protocol import UNKNOWN, check_log_probs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from jaxtyping import Float32, Int, Int32
     from numpy import ndarray
@@ -82,8 +82,8 @@ class NGramModel(TrieModel):
     def _unigrams(self) -> Float32[ndarray, " vocab"]:
         return self.table.log_probs[self.table.level(1)]
 
-    def _tries(self, state: Contexts) -> Iterator[tuple[slice, Trie, Contexts]]:
-        yield slice(None), self._arrays(), state
+    def _tries(self, state: Contexts) -> Iterable[tuple[slice, Trie, Contexts]]:
+        return ((slice(None), self._arrays(), state),)
 
     def _arrays(self) -> Trie:
         return self.table.words, self.table.log_probs, self.table.begin, self.table.log_backoffs

@@ -15,7 +15,7 @@ from chainrule.ngram.streams import StreamScorer
 from chainrule.protocol import BEGIN, NAN_FOUND, NOTHING_TO_DRAW, check_draw, check_log_probs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from jaxtyping import Float32, Float64, Int32, Int64
     from numpy import ndarray
@@ -40,7 +40,7 @@ class TrieModel(StreamScorer):
     def _unigrams(self) -> Float32[ndarray, " vocab"]: ...
 
     @abstractmethod
-    def _tries(self, state: Contexts) -> Iterator[tuple[slice, Trie, Contexts]]:
+    def _tries(self, state: Contexts) -> Iterable[tuple[slice, Trie, Contexts]]:
         """Parts of the rows, each with the arrays of a fast trie that has their contexts, and their contexts in it."""
 
     def next_log_probs(self, state: Contexts) -> Float32[ndarray, "rows vocab"]:
