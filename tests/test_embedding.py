@@ -125,7 +125,7 @@ def test_no_texts_have_no_vectors_of_the_usual_width() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"pooling": "cls"}, "pooling is 'cls'; expected mean or max or first or last"),
+        ({"pooling": "cls"}, "pooling is 'cls'; expected mean, max, first or last"),
         ({"unit": "words"}, "unit is 'words'"),
         ({"precision": "half"}, "precision is 'half'"),
         ({"layer": 1.0}, r"layer is 1\.0; expected a whole number"),

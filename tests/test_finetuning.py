@@ -288,6 +288,8 @@ def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
         finetune(chainrule.train(chainrule.Lines(["a b"])), TEXTS)
     with pytest.raises(SettingError, match="choose one of them"):
         FineTuningConfig(frozen=True, fresh=True)
+    with pytest.raises(SettingError, match="device is 0; expected a string"):
+        FineTuningConfig(device=0)
     broken = model("bag")
     broken.engine.network.embedding.weight.data[:] = float("nan")
     with pytest.raises(EstimationError, match="try a lower learning rate"):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
-from chainrule.errors import SettingError
+from chainrule.neural.settings import check_settings, setting
 
 Unit = Literal["text", "word", "token"]
 Pooling = Literal["mean", "max", "first", "last"]
@@ -14,22 +14,17 @@ VectorPrecision = Literal["float32", "bfloat16"]
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingConfig:
-    """unit: what gets a vector: a text, a word, as `chainrule score --words` cuts them, or a token. layer: 0: of the
-    tokens alone; from 1 on: that layer's; None: the last. pooling: how the vectors of a unit's tokens become one.
-    precision: what the network computes in; bfloat16 has three digits, and half the time where the processor has it.
-    Raises SettingError.
+    """Raises SettingError.
 
     good:  model.embed_units(["a text"], EmbeddingConfig(unit="token", layer=0))
     """
 
-    unit: Unit = "text"
-    layer: int | None = None
-    pooling: Pooling = "mean"
-    precision: VectorPrecision = "float32"
+    unit: Unit = setting("text", "what gets a vector: a text, a word, as chainrule score --words cuts them, or a token")
+    layer: int | None = setting(None, "0: of the tokens alone; from 1 on: that layer's; nothing: the last")
+    pooling: Pooling = setting("mean", "how the vectors of a unit's tokens become one")
+    precision: VectorPrecision = setting(
+        "float32", "what the network computes in; bfloat16 has three digits, and takes half the time where it is known"
+    )
 
     def __post_init__(self) -> None:
-        for name, choices in (("unit", Unit), ("pooling", Pooling), ("precision", VectorPrecision)):
-            if getattr(self, name) not in get_args(choices):
-                raise SettingError(f"{name} is {getattr(self, name)!r}; expected {' or '.join(get_args(choices))}")
-        if not isinstance(self.layer, int | None) or isinstance(self.layer, bool):
-            raise SettingError(f"layer is {self.layer!r}; expected a whole number, or None for the last")
+        check_settings(self)

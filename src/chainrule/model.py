@@ -133,9 +133,9 @@ class Model:
     @property
     def speller(self) -> Speller | MixedSpeller:
         """What spells the tokens that the vocabulary lacks."""
-        from chainrule.ngram.speller import Speller
-
         if self._speller is None:
+            from chainrule.ngram.speller import Speller
+
             self._speller = Speller.of_vocabulary(self.tokenizer)
         return self._speller
 

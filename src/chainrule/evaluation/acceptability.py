@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
-from operator import eq
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -143,7 +142,8 @@ def judged(
         goods, bads = [pair.good for pair in some], [pair.bad for pair in some]
         good, bad = _by_rule(goods, price, ends), _by_rule(bads, price, ends)
         if tokenizer is not None:
-            is_same = np.array([*map(eq, _as_read(tokenizer, goods), _as_read(tokenizer, bads))])
+            as_read = zip(_as_read(tokenizer, goods), _as_read(tokenizer, bads), strict=True)
+            is_same = np.array([one == other for one, other in as_read])
             good[:, is_same] = bad[:, is_same]
         parts.append((good, bad))
     good, bad = (np.concatenate(scores, axis=1) for scores in zip(*parts, strict=True))

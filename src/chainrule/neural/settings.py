@@ -90,4 +90,6 @@ def _in_words(hint: Any) -> str:
         return " or ".join(_in_words(each) for each in get_args(hint))
     if origin is tuple:
         return "a tuple of whole numbers"
-    return {int: "a whole number", float: "a number", bool: "True or False", type(None): "nothing"}[hint]
+    return {int: "a whole number", float: "a number", bool: "True or False", str: "a string", type(None): "nothing"}[
+        hint
+    ]

@@ -20,7 +20,7 @@ from chainrule.training.objective import Problem
 from chainrule.training.recipe import recipe_for, stream_settled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from jaxtyping import Int32
     from numpy import ndarray
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from chainrule.training.config import Run
     from chainrule.training.objective import Objective, Task
 
-_COUNTED_AT_ONCE = 1 << 22  # tokens
+_AT_ONCE = 1 << 22  # tokens
 _SHORT = 4  # so many documents and more are read at once
 
 
@@ -89,8 +89,10 @@ def of_stream(
 
 def _of_short_documents(stream: Int32[ndarray, " tokens"], config: NetworkConfig) -> list[str]:
     """What to say where a network will not see beyond documents that are much shorter than what it reads."""
-    length = stream.size / max(1, int(np.count_nonzero(stream == END)))
-    if config.memory != "document" or length * _SHORT > config.context:
+    if config.memory != "document":
+        return []
+    length = stream.size / max(1, sum(np.count_nonzero(part == END) for part in _parts(stream)))
+    if length * _SHORT > config.context:
         return []
     return [
         f"documents have {length:.0f} tokens on average, and {config.context:,} are read at once; if they are lines of "
@@ -113,14 +115,20 @@ def flops_per_token(network: Network) -> float:
 def _digest_of(stream: Int32[ndarray, " tokens"]) -> str:
     """What tells one stream of ids from another."""
     digest = hashlib.sha256()
-    for start in range(0, stream.size, _COUNTED_AT_ONCE):
-        digest.update(np.ascontiguousarray(stream[start : start + _COUNTED_AT_ONCE], np.int32).data)
+    for part in _parts(stream):
+        digest.update(np.ascontiguousarray(part, np.int32).data)
     return digest.hexdigest()[:16]
 
 
 def _counts_of(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> ndarray:
     """How often each token is in a stream."""
     counts = np.zeros(vocabulary_size, np.int64)
-    for start in range(0, stream.size, _COUNTED_AT_ONCE):
-        counts += np.bincount(stream[start : start + _COUNTED_AT_ONCE], minlength=vocabulary_size)
+    for part in _parts(stream):
+        counts += np.bincount(part, minlength=vocabulary_size)
     return counts
+
+
+def _parts(stream: Int32[ndarray, " tokens"]) -> Iterator[Int32[ndarray, " tokens"]]:
+    """A stream may be a file that is larger than memory."""
+    for start in range(0, stream.size, _AT_ONCE):
+        yield stream[start : start + _AT_ONCE]
