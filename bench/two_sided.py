@@ -204,7 +204,7 @@ def _finetuned(
         config = FineTuningConfig(fresh=fresh, epochs=20, learning_rate=rate)
         found.append(finetune(chainrule.load(model), learnt, "text", config, told=print))
     best = min(found, key=lambda classifier: classifier.record["validation_nats"])
-    return {**best.assess(tested).as_json(), "rate": best.record["finetuning"]["learning_rate"]}
+    return {**best.assess(tested).as_json(), "rate": best.record["settings"]["learning_rate"]}
 
 
 def embeddings(texts: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,7 @@ from chainrule.text.labelled import Labelled, LabelledUnit, checked, classes_of
 from chainrule.text.tokenizer import documents_of
 from chainrule.text.units import TextUnits, units_of
 from chainrule.text.vocabulary import MarkerError
+from chainrule.trained import circumstances
 from chainrule.training.finetuning_config import FineTuningConfig
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ def finetune(
     """
     from chainrule.training.finetuning import Example, finetuned
 
+    began = time.perf_counter()
     if not isinstance(model, Model):
         raise TypeError(f"this takes a model, as chainrule.load gives one; found {model!r}")
     if not isinstance(config, FineTuningConfig | None):
@@ -82,8 +85,15 @@ def finetune(
     config = config or FineTuningConfig()
     classifier, record = finetuned(model.engine.network, labels, unit, pairs, config, told, progress)
     parameters = sum(weight.numel() for weight in classifier.parameters())
-    base = {"base": model.family, "base_record": model.record}
-    return Model("classifier", classifier, model.tokenizer, {**record, **base, "parameters": parameters}, model.speller)
+    record = {
+        **circumstances("classifier", config),
+        "seconds": time.perf_counter() - began,
+        **record,
+        "base": model.family,
+        "base_record": model.record,
+        "parameters": parameters,
+    }
+    return Model("classifier", classifier, model.tokenizer, record, model.speller)
 
 
 def predicted_of(model: Model, encoded: Encoded) -> list[Predicted]:

@@ -51,6 +51,37 @@ def test_the_card_tells_all_of_the_record() -> None:
     ]
 
 
+def test_the_card_of_a_network_tells_its_size_and_validation() -> None:
+    record = {"parameters": 305152, "validation": {"loss": 5.13, "step": 984, "tokens": 25350, "bits_per_byte": 1.8}}
+    assert rows_of(model_card("transformer", "bpe", 12345, record))[3:] == [
+        ["parameters", "305,152"],
+        ["validation", "5.1300 nats a token, 1.8000 bits per byte, after step 984"],
+    ]
+
+
+def test_the_card_of_a_classifier_tells_what_it_learnt_and_how_well() -> None:
+    record = {
+        "base": "masked",
+        "examples": 1288,
+        "best_epoch": 9,
+        "epochs": 12,
+        "validation_nats": 0.25,
+        "validation_accuracy": 0.875,
+        "validation_examples": 32,
+        "test": {"accuracy": 0.975, "low": 0.9134, "high": 0.9931, "examples": 80, "nats": 0.0991},
+    }
+    learnt = [
+        ["made from", "a network of family masked"],
+        ["labels learnt from", "1,288 texts, best after epoch 9 of 12"],
+    ]
+    validation = ["validation", "0.2500 nats a label, 87.5% right in 32 texts"]
+    test = ["test", "97.5% right (91.3 to 99.3 at 95 %) of 80, 0.0991 nats"]
+    assert rows_of(model_card("classifier", "bpe", 5, record))[3:] == [*learnt, validation, test]
+    unvalidated = {**record, "validation_nats": None, "validation_accuracy": None, "validation_examples": 0}
+    del unvalidated["test"]
+    assert rows_of(model_card("classifier", "bpe", 5, unvalidated))[3:] == learnt
+
+
 def test_nothing_in_the_card_would_be_taken_for_html() -> None:
     card = model_card("ngram", "word", 3, RECORD)
     assert "<" not in re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", card)

@@ -10,7 +10,7 @@ from chainrule import __version__
 from chainrule.report.tables import markdown_cell, markdown_code, printable
 
 _BEGINNING = (
-    "# A language model",
+    "# A model of chainrule",
     "",
     f"Written by chainrule {__version__}; `config.json` holds all of this for programs.",
     "",
@@ -26,7 +26,11 @@ def model_card(family: str, tokenizer: str, vocabulary_size: int, record: dict[s
         ("tokenizer", tokenizer),
         ("vocabulary", f"{vocabulary_size:,} tokens, with `<unk>`, `<s>` and `</s>`"),
     ]
-    for rows_about in (_settings, _data, _text, _ngrams, _all_discounts, _training, _origin):
+    parts = (
+        *(_settings, _data, _text, _ngrams, _all_discounts, _network, _validation),
+        *(_labels, _labels_validation, _labels_test, _training, _origin),
+    )
+    for rows_about in parts:
         with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):
             rows += rows_about(record)
     return "\n".join([*_BEGINNING, *(f"| {_cell(what)} | {_cell(value)} |" for what, value in rows)]) + "\n"
@@ -55,6 +59,37 @@ def _ngrams(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _all_discounts(record: dict[str, Any]) -> list[tuple[str, str]]:
     return [(f"discounts, order {row['order']}", _discounts(row)) for row in record["discounts"]]
+
+
+def _network(record: dict[str, Any]) -> list[tuple[str, str]]:
+    return [("parameters", f"{record['parameters']:,}")]
+
+
+def _validation(record: dict[str, Any]) -> list[tuple[str, str]]:
+    found = record["validation"]
+    bits = f", {found['bits_per_byte']:.4f} bits per byte" if "bits_per_byte" in found else ""
+    return [("validation", f"{found['loss']:.4f} nats a token{bits}, after step {found['step']:,}")]
+
+
+def _labels(record: dict[str, Any]) -> list[tuple[str, str]]:
+    return [
+        ("made from", f"a network of family {record['base']}"),
+        (
+            "labels learnt from",
+            f"{record['examples']:,} texts, best after epoch {record['best_epoch']} of {record['epochs']}",
+        ),
+    ]
+
+
+def _labels_validation(record: dict[str, Any]) -> list[tuple[str, str]]:
+    nats, share, texts = (record[f"validation_{name}"] for name in ("nats", "accuracy", "examples"))
+    return [("validation", f"{nats:.4f} nats a label, {share:.1%} right in {texts:,} texts")]
+
+
+def _labels_test(record: dict[str, Any]) -> list[tuple[str, str]]:
+    test = record["test"]
+    interval = f"{100 * test['low']:.1f} to {100 * test['high']:.1f} at 95 %"
+    return [("test", f"{test['accuracy']:.1%} right ({interval}) of {test['examples']:,}, {test['nats']:.4f} nats")]
 
 
 def _training(record: dict[str, Any]) -> list[tuple[str, str]]:

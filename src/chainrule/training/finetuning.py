@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import time
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -79,7 +78,6 @@ def finetuned(
         with held_in_memory(_does_not_fit):
             record = _trained(classifier, learnt, kept, config, machine, told, progress)
     return classifier.cpu().eval(), {
-        "finetuning": asdict(config),
         **machine.as_json(),
         **record,
         "examples": len(learnt),
