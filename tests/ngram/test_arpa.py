@@ -1,4 +1,4 @@
-"""ARPA in and out, against KenLM's files and scores, hand arithmetic, NumPy's decimals, and files that are broken."""
+"""ARPA in and out, against KenLM's files and scores, hand arithmetic, and files that are broken."""
 
 from __future__ import annotations
 
@@ -21,11 +21,8 @@ from chainrule.errors import ModelFormatError, OutputError
 from chainrule.files import zstd
 from chainrule.ngram import arpa_source
 from chainrule.ngram.arpa import read_arpa, write_arpa
-from chainrule.ngram.arpa_reading_kernels import parse_number
-from chainrule.ngram.arpa_writing_kernels import NUMBER_ROOM, write_number
 from chainrule.ngram.model import NGramModel
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.text.block import byte_array
 from chainrule.text.splitters import splitter_named
 from chainrule.text.tokenizer import Tokenizer, documents_of
 
@@ -571,98 +568,6 @@ def test_probabilities_above_one_by_rounding_are_written_as_one(tmp_path: Path) 
     table.log_probs[-1] = 1e-8
     write_arpa(tmp_path / "again.arpa", table, vocabulary)
     assert "\n0\ta b </s>\n" in (tmp_path / "again.arpa").read_text()
-
-
-# Numbers
-
-
-def number_text(value: np.float32, unit: float = 1.0) -> str:
-    out = np.empty(NUMBER_ROOM, np.uint8)
-    return out[: write_number(value, unit, out, 0)].tobytes().decode()
-
-
-def digits_of(text: str) -> str:
-    return text.lstrip("-").split("e")[0].replace(".", "").strip("0")
-
-
-@settings(max_examples=500, deadline=None)
-@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
-def test_numbers_are_the_shortest_that_read_back(number: float) -> None:
-    value = np.float32(number)
-    text = number_text(value)
-    assert np.float32(text) == value
-    if abs(number) < 2**24:  # above, decimals can fall on the very middle between two float32, which are not taken
-        assert digits_of(text) == digits_of(np.format_float_scientific(value, unique=True))
-        assert len(text) <= max(len(str(value)), len(np.format_float_positional(value, unique=True, trim="-")))
-
-
-@settings(max_examples=500, deadline=None)
-@given(st.floats(width=32, min_value=-300, max_value=300))
-def test_nats_read_back_the_same(number: float) -> None:
-    value = np.float32(number)
-    assert np.float32(parsed(number_text(value, math.log(10))) * math.log(10)) == value
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (0, "0"),
-        (-0.0, "0"),
-        (-99, "-99"),
-        (-100, "-100"),
-        (0.1, "0.1"),
-        (-1.5, "-1.5"),
-        (-3.3244128, "-3.3244128"),
-        (1e-6, "0.000001"),
-        (-1e-7, "-1e-7"),
-        (1.25e-7, "1.25e-7"),
-        (1e7, "1e7"),
-        (-1e30, "-1e30"),
-        (2**-149, "1e-45"),
-        (-np.inf, "-99"),
-    ],
-)
-def test_numbers_look_as_kenlm_writes_them(number: float, text: str) -> None:
-    assert number_text(np.float32(number)) == text
-
-
-def test_powers_of_two() -> None:
-    """Float32 are twice as dense below as above."""
-    for exponent in range(-149, 24):
-        for value in (np.float32(2.0) ** exponent, np.nextafter(np.float32(2.0) ** exponent, np.float32(0))):
-            if value > 0:
-                assert np.float32(number_text(value)) == value
-                assert digits_of(number_text(value)) == digits_of(np.format_float_scientific(value, unique=True))
-
-
-DIGITS = st.text("0123456789", min_size=1, max_size=30)
-EXPONENTS = st.one_of(
-    st.just(""), st.builds("{}{}{}".format, st.sampled_from("eE"), st.sampled_from(["", "-"]), st.integers(0, 9999))
-)
-
-
-def parsed(text: str) -> float:
-    data = byte_array(text.encode())
-    return parse_number(data, 0, data.size)
-
-
-@settings(max_examples=500, deadline=None)
-@given(
-    st.one_of(
-        st.floats(allow_nan=False).map(repr),
-        st.builds("{}{}.{}{}".format, st.sampled_from(["", "+", "-"]), DIGITS, DIGITS, EXPONENTS),
-        st.builds("{}{}".format, DIGITS, EXPONENTS),
-    )
-)
-def test_parsed_numbers_equal_pythons(text: str) -> None:
-    assert parsed(text) == pytest.approx(float(text), rel=1e-13, abs=1e-300)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "-", "+", ".", "-.", "e5", "1e", "1e+", "1.2.3", "--1", "0x10", "1_0", "in", "infi", "١"]
-)
-def test_what_is_no_number(text: str) -> None:
-    assert math.isnan(parsed(text))
 
 
 @pytest.mark.parametrize(("name", "value"), [("log_probs", np.nan), ("log_backoffs", np.nan), ("log_backoffs", np.inf)])
