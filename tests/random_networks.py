@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from chainrule.neural.building import build
+from chainrule.neural.capabilities import runs_lstm_in_bfloat16
 from chainrule.neural.conditional import build_conditional
 from chainrule.neural.conditional_model import ConditionalModel, Given
 from chainrule.neural.config import (
@@ -27,6 +28,8 @@ from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.language_model import NeuralModel
 
 if TYPE_CHECKING:
+    import pytest
+
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
 
@@ -129,3 +132,16 @@ def random_pair(config: ConditionalConfig, vocabulary_size: int = VOCABULARY_SIZ
 
 def given_a_source(config: ConditionalConfig) -> Given:
     return random_pair(config).given([np.array([5, 9, 3, 17, 5], np.int32)])
+
+
+def refuse_lstm_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes every LSTM in bfloat16 fail, as oneDNN's do on processors that have none."""
+    forward = torch.nn.LSTM.forward
+
+    def refusing(self: torch.nn.LSTM, x: torch.Tensor, *more: object) -> object:
+        if torch.is_autocast_enabled(x.device.type):
+            raise RuntimeError("could not create a primitive descriptor for the LSTM forward propagation primitive")
+        return forward(self, x, *more)
+
+    runs_lstm_in_bfloat16.cache_clear()
+    monkeypatch.setattr(torch.nn.LSTM, "forward", refusing)

@@ -36,6 +36,7 @@ T = TypeVar("T")
 
 PACKAGE = Path(__file__).parent
 _threads: int | None = None  # see set_threads
+_on_threads_set: list[Callable[[], None]] = []
 _configuring = threading.Lock()  # Numba's settings are one for all threads, and several may import kernels
 _worker = threading.local()  # is_one: on the threads of `in_order`
 
@@ -204,7 +205,7 @@ def _sources_digest() -> str:
 
 
 def set_threads(number: int | None) -> None:
-    """How many threads kernels may run on; None: as many as there are processors. No result depends on it.
+    """How many threads kernels and networks may run on; None: as many as there are processors. No result depends on it.
 
     Raises SettingError.
     """
@@ -212,6 +213,14 @@ def set_threads(number: int | None) -> None:
     if number is not None and number < 1:
         raise SettingError(f"threads is {number}; expected 1 or more")
     _threads = number
+    for follow in _on_threads_set:
+        follow()
+
+
+def on_threads_set(follow: Callable[[], None]) -> None:
+    """Has a function called whenever `set_threads` is: other libraries' threads follow the number here."""
+    if follow not in _on_threads_set:
+        _on_threads_set.append(follow)
 
 
 def threads_said() -> int | None:

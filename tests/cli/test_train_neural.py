@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from random_networks import refuse_lstm_in_bfloat16
 
 import chainrule as package
 from chainrule.cli.training_screen import described
+from chainrule.neural import capabilities
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.training.reports import Report
 
@@ -54,6 +56,43 @@ def test_a_network_is_trained_and_every_verb_uses_it(
     assert chainrule("verify", lm).status == 0
     assert "cannot be written as ARPA" in chainrule("convert", lm, tmp_path / "lm.arpa").error
     assert chainrule("convert", lm, tmp_path / "copy").status == 0
+
+
+@pytest.fixture
+def no_quick_bfloat16(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A processor that multiplies four times as slowly in bfloat16, and has no LSTM in it."""
+    refuse_lstm_in_bfloat16(monkeypatch)
+    monkeypatch.setattr(capabilities, "bfloat16_gain", lambda device: 0.25)
+    yield
+    capabilities.runs_lstm_in_bfloat16.cache_clear()
+
+
+SLOW = "bfloat16 is slower than float32 here: matrix products take 4 times as long"
+FLOAT32 = "LSTM layers run in float32, since they cannot run in bfloat16"
+
+
+@pytest.mark.usefixtures("no_quick_bfloat16")
+@pytest.mark.parametrize(
+    ("family", "precision", "layers", "note"),
+    [
+        ("recurrent", "bfloat16", ["LSTM"], f"note: {SLOW}; {FLOAT32}\n"),
+        ("transformer", "bfloat16", [], f"note: {SLOW}\n"),
+        ("recurrent", "auto", [], None),
+    ],
+)
+def test_where_bfloat16_cannot_be_or_is_slow_that_is_noted_and_recorded(
+    family: str, precision: str, layers: list[str], note: str | None, chainrule, corpus: Path, tmp_path: Path
+) -> None:
+    lm = tmp_path / "lm"
+    result = chainrule("train", family, corpus, "-o", lm, *TINY, "--steps", 2, "--precision", precision)
+    assert result.status == 0, result.err
+    assert (note or "") in result.err
+    assert ("float32" in result.err) == (note is not None)
+    training = json.loads((lm / "config.json").read_text())["record"]["training"]
+    assert (training["bfloat16"], training["float32_layers"]) == (precision == "bfloat16", layers)
+    result = chainrule("embed", lm, corpus, "--precision", "bfloat16")
+    assert result.status == 0
+    assert result.err == (f"note: {SLOW}; {FLOAT32}\n" if family == "recurrent" else f"note: {SLOW}\n")
 
 
 @pytest.mark.parametrize("family", TWO_SIDED)

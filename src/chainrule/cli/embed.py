@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json as json_library
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import ModelMarkerRule, Overwrite, TextFile, WholeNumber
 from chainrule.cli.models import opened
-from chainrule.cli.screen import print_json, progress
+from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_repairs
 from chainrule.embedding_config import EmbeddingConfig, Pooling, Unit, VectorPrecision
 
@@ -82,6 +82,8 @@ def embed(
         if output is not None and output.suffix == ".vec":
             _write_vocabulary(opened_model, output, told)
             return
+        if precision == "bfloat16" and source is not None:
+            _note_precision(opened_model)
         if source is None:
             records: Iterable[Embedded] = opened_model.embed_vocabulary()
         else:
@@ -98,6 +100,14 @@ def _check_target(output: Path, *, vocabulary: bool) -> None:
     if output.suffix not in suffixes:
         *others, last = suffixes
         raise CycloptsError(msg=f"-o takes a name that ends in {', '.join(others)} or {last}, not {output.name}.")
+
+
+def _note_precision(model: Model) -> None:
+    from chainrule.neural.capabilities import bfloat16_note
+
+    network = cast("Any", model.embedder).network
+    if (said := bfloat16_note(network, network.device)) is not None:
+        note(said)
 
 
 def _write_vocabulary(model: Model, output: Path, told: Progress) -> None:

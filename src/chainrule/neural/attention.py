@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from chainrule.neural.capabilities import attends_in_bfloat16
 from chainrule.neural.dropout import dropped
 
 if TYPE_CHECKING:
@@ -66,9 +67,10 @@ def attend_fused(
     causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """By torch's kernel; in float32 on a processor, where it is slower in bfloat16. scale: of products; 1/sqrt(d)."""
-    if query.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
-        with torch.autocast("cpu", enabled=False):
+    """By torch's kernel; in float32 where it is slower in bfloat16. scale: of products; 1/sqrt(d)."""
+    device = query.device.type
+    if torch.is_autocast_enabled(device) and not attends_in_bfloat16(device):
+        with torch.autocast(device, enabled=False):
             mask = mask.float() if mask is not None and mask.is_floating_point() else mask
             exact = query.float(), key.float(), value.float()
             return F.scaled_dot_product_attention(*exact, mask, dropout, causal, scale=scale)

@@ -20,6 +20,7 @@ from chainrule.neural.config import settings_of
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.settings import config_from_json
+from chainrule.neural.threads import use_threads
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ def _check_layers(layers: int, arrays: Arrays) -> None:
 
 def _filled(build: Callable[[], M], arrays: Arrays) -> M:
     """A network with these numbers. Raises ModelFormatError."""
+    use_threads()
     try:
         with torch.device("meta"):  # shapes alone
             network = build()

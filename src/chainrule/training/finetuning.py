@@ -75,10 +75,13 @@ def finetuned(
         classifier = Classifier(body, labels, unit, width=widths[-1], mixed_layers=layers, dropout=config.dropout)
         learnt, kept = _divided(examples, config)
         classifier.to(machine.device)
+        if (note := machine.note(classifier)) is not None:
+            told(note)
         with held_in_memory(_does_not_fit):
             record = _trained(classifier, learnt, kept, config, machine, told, progress)
     return classifier.cpu().eval(), {
         **machine.as_json(),
+        "float32_layers": machine.layers_in_float32(classifier),
         **record,
         "examples": len(learnt),
         "validation_examples": len(kept),

@@ -1,29 +1,28 @@
-"""What the machine offers: the device, whether bfloat16 gains, how fast matrices are multiplied, whether to compile."""
+"""What a run computes with: the device, its precision and threads, how fast it multiplies, whether to compile."""
 
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
 import shutil
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from chainrule.errors import SettingError
-from chainrule.jit import threads_in_use, threads_said
+from chainrule.neural.capabilities import bfloat16_note, has_quick_bfloat16, layers_in_float32, product_speed
+from chainrule.neural.threads import use_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
+    from torch import nn
+
     from chainrule.training.config import Precision, TrainingConfig
 
-_SIDE = {"cpu": 512, "cuda": 4096}  # of the matrices that are multiplied to find the peak
 _COMPILING_SECONDS = {"cpu": 90.0, "cuda": 60.0}  # about what torch.compile takes for one network
 _COMPILED_GAIN = 0.15  # the share of the time that it saves, at least
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # mallopt(3)
@@ -46,6 +45,14 @@ class Machine:
         """Until the device has done all that was asked of it, so that the clock tells the truth."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
+
+    def note(self, network: nn.Module) -> str | None:
+        """What people should know of this network's precision before the first step."""
+        return bfloat16_note(network, self.device) if self.bfloat16 else None
+
+    def layers_in_float32(self, network: nn.Module) -> list[str]:
+        """The kinds of its layers that stay in float32 while matrix products are in bfloat16."""
+        return layers_in_float32(network, self.device) if self.bfloat16 else []
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -72,23 +79,11 @@ def machine_for(config: TrainingConfig) -> Machine:
 def machine_on(device_name: str, precision: Precision) -> Machine:
     """One that compiles nothing. Raises SettingError where there is no such device."""
     device = device_named(device_name)
+    use_threads()
     if device.type == "cpu":
-        _share_processors()
         _keep_memory()
     quick = precision != "float32" and has_quick_bfloat16(device)
     return Machine(device, quick or precision == "bfloat16", quick, compiled=False)
-
-
-def _share_processors() -> None:
-    """Threads that are more than the processors wait for one another, and a step takes eight times as long.
-
-    So each process that torchrun started here has its part of them, and OMP_NUM_THREADS is heeded where no number was
-    said to us; torchrun sets that itself.
-    """
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", "0"))
-    if threads_said() is None and not here and "OMP_NUM_THREADS" in os.environ:
-        return
-    torch.set_num_threads(max(1, threads_in_use() // max(1, here)))
 
 
 def _keep_memory() -> None:
@@ -114,40 +109,9 @@ def device_named(name: str) -> torch.device:
     return device
 
 
-@cache
-def has_quick_bfloat16(device: torch.device) -> bool:
-    """Whether matrices are multiplied at least 1.5 times as fast in bfloat16; measured where it is not known."""
-    if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    if device.type != "cpu" or "AVX512" not in torch.backends.cpu.get_cpu_capability():
-        return False  # elsewhere it is emulated, or its gain unknown
-    return _seconds_of_product(device, torch.bfloat16) * 1.5 < _seconds_of_product(device, torch.float32)
-
-
 def peak(machine: Machine) -> float:
     """Floating-point operations a second: products of large matrices in the precision that the network runs in."""
-    dtype = torch.bfloat16 if machine.bfloat16 else torch.float32
-    return 2 * _SIDE.get(machine.device.type, 1024) ** 3 / _seconds_of_product(machine.device, dtype)
-
-
-@cache
-def _seconds_of_product(device: torch.device, dtype: torch.dtype) -> float:
-    """Of the quickest of a few; the first ones are not counted."""
-    side = _SIDE.get(device.type, 1024)
-    one = torch.ones(side, side, dtype=dtype, device=device)
-    times = []
-    for _ in range(6):
-        _wait(device)
-        began = time.perf_counter()
-        torch.mm(one, one)
-        _wait(device)
-        times.append(time.perf_counter() - began)
-    return min(times[2:])
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    return product_speed(machine.device, torch.bfloat16 if machine.bfloat16 else torch.float32)
 
 
 @contextmanager

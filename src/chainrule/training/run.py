@@ -90,7 +90,8 @@ class _Running(Generic[N]):
         if processes.number > 1 and resumed is None:  # the same weights everywhere; other random numbers in each
             torch.manual_seed(training.seed + processes.rank)
         self.resumed_at = 0
-        self.note = problem.note  # for the next report
+        notes = [each for each in (problem.note, machine.note(self.network)) if each is not None]
+        self.note = "; ".join(notes) or None  # for the next report
         log_bytes = 0
         if resumed is not None:
             self._check_same(resumed.entry.run)
@@ -268,8 +269,8 @@ class _Running(Generic[N]):
             network.load_state_dict(trainer.best_weights)
         elif trainer.average is not None:
             trainer.average.swap()
+        machine, recipe = self.task.machine, self.task.recipe
         network.cpu().eval()
-        recipe = self.task.recipe
         record: dict[str, Any] = {
             "parameters": sum(parameter.numel() for parameter in network.parameters()),
             "training": {
@@ -278,7 +279,8 @@ class _Running(Generic[N]):
                 "learning_rate": recipe.rate,
                 "matrix_learning_rate": recipe.matrix_rate,
                 "warm_up": trainer.warm_up,
-                **self.task.machine.as_json(),
+                **machine.as_json(),
+                "float32_layers": machine.layers_in_float32(network),
                 "processes": self.processes.number,
                 "torch": torch.__version__,
             },

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from chainrule.neural.capabilities import runs_lstm_in_bfloat16
 from chainrule.neural.dropout import dropped
 
 if TYPE_CHECKING:
@@ -93,6 +94,10 @@ class Recurrent(nn.Module):
     def _called(
         self, layer: nn.Module, weights: dict[str, Tensor], x: Tensor, state: LayerState
     ) -> tuple[Tensor, LayerState]:
+        device = x.device.type
+        if self.cell == "lstm" and torch.is_autocast_enabled(device) and not runs_lstm_in_bfloat16(device):
+            with torch.autocast(device, enabled=False):
+                return self._called(layer, weights, x.float(), tuple(each.float() for each in state))
         given: Tensor | LayerState = tuple(each.unsqueeze(0) for each in state)
         if self.cell != "lstm":
             given = given[0]

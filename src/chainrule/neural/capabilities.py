@@ -1,0 +1,106 @@
+"""What a device does and gains in bfloat16: asked here alone, by trying, never by the processor's name.
+
+A network in bfloat16 has its matrix products in it; a kind of layer that cannot follow on this device runs in float32.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+
+import torch
+from torch import nn
+
+_SIDE = {"cpu": 512, "cuda": 4096}  # of the matrices that are multiplied to measure the speed
+_SMALL_SIDE = 128  # enough to see that bfloat16 is emulated, which takes 10 to 50 times as long as float32
+_EMULATED = 0.25  # a gain below this is emulation, at any size
+_QUICK = 1.5
+_WARM_UPS, _REPEATS, _SECONDS = 2, 4, 0.25  # products before and while the clock runs; no further one after so long
+
+
+def has_quick_bfloat16(device: torch.device) -> bool:
+    """Whether matrices are multiplied at least 1.5 times as fast in bfloat16 as in float32."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return device.type == "cpu" and bfloat16_gain(device) >= _QUICK  # of other devices the gain is unknown
+
+
+@cache
+def bfloat16_gain(device: torch.device) -> float:
+    """How many times as fast as in float32 matrices are multiplied; a small product shows emulation at once."""
+    small = _gain(device, _SMALL_SIDE)
+    return small if small < _EMULATED else _gain(device, _side(device))
+
+
+def product_speed(device: torch.device, dtype: torch.dtype) -> float:
+    """Floating-point operations a second, in products of large matrices."""
+    side = _side(device)
+    return 2 * side**3 / _seconds_of_product(device, dtype, side)
+
+
+def attends_in_bfloat16(device_type: str) -> bool:
+    """Whether torch's fused attention is at least as fast in bfloat16; on processors it is up to seven times slower."""
+    return device_type != "cpu"
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@cache
+def runs_lstm_in_bfloat16(device_type: str) -> bool:
+    """Whether an LSTM runs in bfloat16 at all; oneDNN has none for processors without AVX-512."""
+    with torch.inference_mode(mode=False), torch.device("meta"):  # draws no random numbers
+        empty = nn.LSTM(4, 4)
+    with torch.inference_mode(mode=False), torch.autocast(device_type, torch.bfloat16):
+        layer = empty.to_empty(device=device_type)
+        for learns in (True, False):
+            try:
+                with torch.set_grad_enabled(learns):
+                    layer(torch.zeros(1, 1, 4, device=device_type))
+            except RuntimeError:
+                return False
+    return True
+
+
+def layers_in_float32(network: nn.Module, device: torch.device) -> list[str]:
+    """The kinds of layers that a network has and the device cannot run in bfloat16."""
+    has_lstm = any(isinstance(layer, nn.LSTM) for layer in network.modules())
+    return ["LSTM"] if has_lstm and not runs_lstm_in_bfloat16(device.type) else []
+
+
+def bfloat16_note(network: nn.Module, device: torch.device) -> str | None:
+    """What there is to know, for people, before a network runs in bfloat16 on a device."""
+    parts = []
+    if device.type == "cpu" and bfloat16_gain(device) < 0.5:
+        ratio = 1 / bfloat16_gain(device)
+        parts.append(f"bfloat16 is slower than float32 here: matrix products take {ratio:.0f} times as long")
+    if layers := layers_in_float32(network, device):
+        parts.append(f"{' and '.join(layers)} layers run in float32, since they cannot run in bfloat16")
+    return "; ".join(parts) or None
+
+
+def _side(device: torch.device) -> int:
+    return _SIDE.get(device.type, 1024)
+
+
+def _gain(device: torch.device, side: int) -> float:
+    seconds = [_seconds_of_product(device, dtype, side) for dtype in (torch.float32, torch.bfloat16)]
+    return seconds[0] / seconds[1]
+
+
+@cache
+def _seconds_of_product(device: torch.device, dtype: torch.dtype, side: int) -> float:
+    """Of the quickest of a few."""
+    matrix = torch.ones(side, side, dtype=dtype, device=device)
+    began = time.perf_counter()
+    times: list[float] = []
+    while len(times) < _WARM_UPS + _REPEATS and (not times or time.perf_counter() - began < _SECONDS):
+        _wait(device)
+        start = time.perf_counter()
+        torch.mm(matrix, matrix)
+        _wait(device)
+        times.append(time.perf_counter() - start)
+    return min(times[_WARM_UPS:] or times)
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
