@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from machine import circumstances
 
 import chainrule
 from chainrule.ngram.compact_model import CompactNGramModel
@@ -67,6 +68,7 @@ def compare(
             said, seconds = queried(options.trie, options.test)
             taken["trie"].append(seconds)
             perplexity["trie"] = said
+    print(circumstances())
     print(f"{ngrams:,} n-grams, {stream.size:,} tokens; compacting and saving took {built:.1f} s of processor time")
     print("| layout | bytes | bytes an n-gram | perplexity | mean row sum | tokens/s | ns a token |")
     print("|---|---:|---:|---:|---:|---:|---:|")

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from machine import circumstances
 
 import chainrule
 from chainrule import BeamConfig, ConditionalConfig, TokenizerConfig, TrainingConfig
@@ -88,7 +89,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, GPU: {torch.cuda.is_available()}", flush=True)
+    print(circumstances(), flush=True)
     for name in [options.only] if options.only else SUB_BENCHMARKS:
         print(f"\n## {name}\n", flush=True)
         SUB_BENCHMARKS[name](options)

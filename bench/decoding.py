@@ -12,15 +12,13 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import itertools
-import os
-import platform
 import statistics
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import numba
 import numpy as np
+from machine import circumstances
 
 import chainrule
 from chainrule.decoding.beam import BeamConfig, search
@@ -57,7 +55,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--train")
     options = parser.parse_args()
-    print(circumstances())
+    print(circumstances() + "\n")
     model = chainrule.load(options.model)
     print("| what | by the clock | by the processor's time |\n|---|---:|---:|")
     for row in [*sampling(model, options), *beams(model, options), *completion(model, options)]:
@@ -155,11 +153,6 @@ def speed(work: Callable[[], int]) -> Speed:
 def row(name: str, speeds: list[Speed]) -> str:
     clock, processor = (statistics.median(part) for part in zip(*speeds, strict=True))
     return f"| {name} | {clock:,.0f} | {processor:,.0f} |"
-
-
-def circumstances() -> str:
-    versions = f"chainrule {chainrule.__version__}, Python {platform.python_version()}, numba {numba.__version__}"
-    return f"{os.cpu_count()} processors, {platform.machine()}; {versions}, numpy {np.__version__}\n"
 
 
 if __name__ == "__main__":

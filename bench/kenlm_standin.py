@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from machine import circumstances
+
 from chainrule import kenlm as ours
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ def main() -> None:
             lambda name: models[name].scores(lines) if name == "chainrule" else [*map(models[name].score, lines)],
         ),
     }
+    print(circumstances())
     print(f"{len(words):,} words, {len(lines):,} sentences of {tokens:,} tokens; nanoseconds each, and ours to theirs")
     for task, (count, run) in tasks.items():
         best = dict.fromkeys(models, float("inf"))

@@ -25,7 +25,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neural import BEST_LSTM, BEST_LSTM_TRAINING, BEST_TRANSFORMER, BEST_TRANSFORMER_TRAINING, circumstances, told
+from machine import circumstances
+from neural import BEST_LSTM, BEST_LSTM_TRAINING, BEST_TRANSFORMER, BEST_TRANSFORMER_TRAINING, told
 
 import chainrule
 from chainrule import NGramConfig, RecurrentConfig, TokenizerConfig, TrainingConfig
@@ -103,7 +104,7 @@ def main() -> None:
             print(f"{name}:", flush=True)
             training = replace(training, minutes=minutes, seed=options.seed)
             learnt(options.work / name, config, training, texts, options.work / ladder.ngram)
-    print(f"\n{circumstances()}; {minutes:g} minutes each, seed {options.seed}\n")
+    print(f"\n{circumstances()}\n{minutes:g} minutes each, seed {options.seed}\n")
     print(table(options.work, ladder, texts))
 
 

@@ -19,8 +19,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import os
-import platform
 import statistics
 import tempfile
 import time
@@ -30,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from machine import circumstances
 
 import chainrule
 from chainrule import RecurrentConfig, TrainingConfig, TransformerConfig
@@ -242,12 +241,6 @@ def on_a_gpu(texts: Texts, options: argparse.Namespace) -> None:
         told=lambda report: shares.append(report.peak_share),
     )
     print(f"{shares[-1]:.0%} of the measured peak with 124 M parameters' layers, T 1024, bfloat16")
-
-
-def circumstances() -> str:
-    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
-    versions = f"chainrule {chainrule.__version__}, Python {platform.python_version()}, torch {torch.__version__}"
-    return f"{os.cpu_count()} processors, {platform.machine()}{gpu}; {versions}"
 
 
 SUB_BENCHMARKS = {

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from machine import circumstances
 
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling import sample
@@ -75,6 +76,7 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.peer:
         sys.path.append(chosen.peer)
+    print(circumstances(), flush=True)
     theirs = peer()
     print(f"transformers.generate, GPT-2: {theirs:,.0f} tokens/s", flush=True)
     for name, config in (("gpt2", gpt2()), ("modern", modern())):

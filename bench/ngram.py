@@ -12,7 +12,6 @@ import argparse
 import importlib.util
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -22,8 +21,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-import numba
 import numpy as np
+from machine import circumstances
 
 import chainrule
 
@@ -240,11 +239,6 @@ def row(name: str, ours: list[float], theirs: list[float]) -> str:
         return f"| {name} | {median:.4g} | | |"
     peer = statistics.median(theirs)
     return f"| {name} | {median:.4g} | {peer:.4g} | {peer / median:.2f} |"
-
-
-def circumstances() -> str:
-    versions = f"chainrule {chainrule.__version__}, Python {platform.python_version()}, numba {numba.__version__}"
-    return f"{os.cpu_count()} processors, {platform.machine()}; {versions}, numpy {np.__version__}"
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from machine import circumstances
+
 from chainrule.evaluation.error_rates import WordErrors
 from chainrule.report.tables import text_table
 
@@ -48,6 +50,7 @@ def main() -> None:
                 cells, seconds = measured(options.model, parts, channel, rate, options.best)
                 rows.append([f"{channel} {rate}", *cells])
                 times.append([f"{channel} {rate}", *seconds])
+    print(circumstances())
     print(text_table(["word error rate", *COLUMNS], rows))
     print()
     print(text_table(["seconds, clock / processor", "propose", "rescore", "hypotheses", "tune"], times))

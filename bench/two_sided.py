@@ -33,7 +33,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from neural import circumstances, told
+from machine import circumstances
+from neural import told
 
 import chainrule
 from chainrule import NGramConfig, TokenizerConfig, TrainingConfig
