@@ -1,6 +1,10 @@
 # Everything lives in .venv; the first target that needs it makes it.
 PYTHON ?= python3
 BIN := .venv/bin
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+# An old processor: oneDNN without AVX-512 and bfloat16, torch's own kernels and Numba's without any extension.
+OLD_PROCESSOR := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic
+ON_OLD_PROCESSOR := tests/neural tests/training tests/test_contract.py
 
 .PHONY: demo test lint bench fuzz clean
 .DELETE_ON_ERROR:
@@ -9,7 +13,8 @@ demo: .venv/installed ## train every model on Python's own documentation, networ
 	$(BIN)/chainrule compare --minutes 0.2 -o report/ --overwrite
 
 test: .venv/installed lint
-	$(BIN)/python -m pytest
+	$(OLD_PROCESSOR) $(PYTEST) $(ON_OLD_PROCESSOR)
+	$(PYTEST)
 
 lint: .venv/installed
 	$(BIN)/ruff check src tests bench

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ from hypothesis import settings
 
 from chainrule.text.corpus import Corpus
 from chainrule.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -30,6 +34,14 @@ class Encoded(NamedTuple):
     tokenizer: Tokenizer
     train: np.ndarray
     heldout: np.ndarray
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_disk() -> Iterator[None]:
+    """A process that is killed loses nothing that it has written, synced or not: tests need not wait for the disk."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

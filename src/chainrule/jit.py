@@ -205,9 +205,9 @@ def _sources_digest() -> str:
 
 
 def set_threads(number: int | None) -> None:
-    """How many threads kernels and networks may run on; None: as many as there are processors. No result depends on it.
+    """How many threads kernels and networks may run on; None: one for each processor, and as many as torch takes.
 
-    Raises SettingError.
+    No result of a kernel depends on it; a network's may differ in the last bits. Raises SettingError.
     """
     global _threads
     if number is not None and number < 1:

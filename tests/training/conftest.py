@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,9 +21,3 @@ def one_thread() -> Iterator[None]:
     yield
     chainrule.set_threads(None)
     torch.set_num_threads(before)
-
-
-@pytest.fixture(autouse=True)
-def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that is killed loses nothing that it has written, synced or not: tests need not wait for the disk."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
