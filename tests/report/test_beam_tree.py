@@ -93,6 +93,17 @@ def test_boxes_do_not_overlap() -> None:
     assert all(x + box_width < int(width) and y + box_height < int(height) for x, y, box_width, box_height in boxes)
 
 
+def test_a_long_text_with_a_fork_at_each_token_takes_few_rows() -> None:
+    tree = []
+    for _ in range(30):
+        parent = len(tree) - 2 if tree else -1
+        tree += [TreeNode(parent, 3, -0.1, -0.1, "kept"), TreeNode(parent, 4, -2.0, -2.0, "kept")]
+    svg = tree_svg("", tree, NAMES.__getitem__)
+    tops = [float(group.find(f"{SVG}rect").get("y") or 0) for group in ElementTree.fromstring(svg).iter(f"{SVG}g")]  # type: ignore[union-attr]
+    assert len(tops) == 61
+    assert len(set(tops)) == 2
+
+
 @pytest.mark.parametrize("pruned", [MANY - len(TREE), MANY])
 def test_what_was_pruned_is_left_out_of_large_trees(pruned: int) -> None:
     tree = [*TREE, *[TreeNode(-1, 3, -1.0, -1.0, "pruned")] * pruned]

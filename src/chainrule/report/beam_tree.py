@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MANY = 150  # nodes; of larger trees the picture leaves out what was pruned
 ROW, GAP, MARGIN, HEAD = 26, 46, 24, 76  # pixels
 LETTER = 7.3  # the width of a letter of 13 pixels
+CAPITAL = 0.25  # how much wider a capital is
 LONGEST, LONGEST_RUN = 24, 60  # letters of a token, and of several, that are shown
 
 # Fill, border and text by what became of a node; the way to the best text has colours of its own.
@@ -59,7 +60,7 @@ def tree_json(prompt: str, tree: Sequence[TreeNode], name: Callable[[int], str])
 
 
 def tree_svg(prompt: str, tree: Sequence[TreeNode], name: Callable[[int], str]) -> str:
-    """A picture: time runs to the right, the likelier of two siblings stands above.
+    """A picture: time runs to the right, the likelier of two siblings stands above, the likeliest beside its parent.
 
     Each box has a token and its probability after what stands to its left, or a run of tokens that nothing else went on
     from; the thicker a line, the more probable all that leads there. In large trees what was pruned is left out.
@@ -109,7 +110,7 @@ class _Box:
     total: float = 0.0
     children: list[_Box] = field(default_factory=list)
     column: int = 0
-    row: float = 0.0
+    row: int = 0
 
     @property
     def label(self) -> str:
@@ -128,7 +129,8 @@ class _Box:
     @property
     def width(self) -> float:
         gap = 2 if self.probability else 0
-        return LETTER * (cell_len(self.shown) + gap + 0.85 * len(self.probability)) + 22
+        letters = cell_len(self.shown) + CAPITAL * sum(map(str.isupper, self.shown))
+        return LETTER * (letters + gap + 0.85 * len(self.probability)) + 22
 
 
 def _join_runs(root: _Box) -> None:
@@ -160,20 +162,16 @@ def _way_to_the_best(tree: Sequence[TreeNode]) -> set[int]:
 
 
 def _place(root: _Box) -> None:
-    """Gives every box its column and row; a parent stands beside the middle of its children."""
-    rows = 0
-    ways: list[tuple[_Box, bool]] = [(root, False)]
-    while ways:  # no recursion: texts may be long
-        box, is_done = ways.pop()
-        if is_done:
-            box.row = (box.children[0].row + box.children[-1].row) / 2
-        elif not box.children:
-            box.row, rows = rows, rows + 1
-        else:
-            ways.append((box, True))
-            for child in reversed(box.children):
-                child.column = box.column + 1
-                ways.append((child, False))
+    """Gives every box its column and row: the first free one that is not above its parent.
+
+    Rows grow in a column in the order of the walk, as their parents' do, so no two lines cross.
+    """
+    free: dict[int, int] = {}  # the next row of each column
+    for box in _walk(root):
+        box.row = max(box.row, free.get(box.column, 0))
+        free[box.column] = box.row + 1
+        for child in box.children:
+            child.column, child.row = box.column + 1, box.row
 
 
 def _walk(root: _Box) -> Iterator[_Box]:
@@ -190,12 +188,14 @@ def _middle(box: _Box) -> float:
 
 def _line(parent: _Box, child: _Box, lefts: list[float]) -> str:
     left, right = lefts[parent.column] + parent.width, lefts[child.column]
-    bend = (left + right) / 2
+    edge = right - GAP  # of the parent's column: up to it the line stays in its row, where no other box is
+    bend = (edge + right) / 2
     _, colour, _ = COLOURS[child.kind]
     thickness = 1 + 3 * math.exp(max(child.total, -50) / 6)
+    above, below = _middle(parent), _middle(child)
     return (
-        f'<path d="M{left:.1f} {_middle(parent):.1f}C{bend:.1f} {_middle(parent):.1f} {bend:.1f} {_middle(child):.1f} '
-        f'{right:.1f} {_middle(child):.1f}" fill="none" stroke="{colour}" stroke-width="{thickness:.1f}"/>'
+        f'<path d="M{left:.1f} {above:.1f}H{edge:.1f}C{bend:.1f} {above:.1f} {bend:.1f} {below:.1f} '
+        f'{right:.1f} {below:.1f}" fill="none" stroke="{colour}" stroke-width="{thickness:.1f}"/>'
     )
 
 
