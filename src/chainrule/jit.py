@@ -124,12 +124,15 @@ def direct(compiled: Callable[..., R], *examples: Any) -> Callable[..., R]:
     return entry
 
 
-def run(compiled: Callable[..., R], *args: Any) -> R:
-    """Calls a long kernel on a thread of its own, so that the main thread hears Ctrl-C at once."""
-    return started(lambda: compiled(*args))()
+def run(compiled: Callable[..., R], *args: Any, while_waiting: Callable[[], None] | None = None) -> R:
+    """Calls a long kernel on a thread of its own, so that the main thread hears Ctrl-C at once.
+
+    while_waiting: called on the calling thread once a second.
+    """
+    return started(lambda: compiled(*args), while_waiting)()
 
 
-def started(work: Callable[[], R]) -> Callable[[], R]:
+def started(work: Callable[[], R], while_waiting: Callable[[], None] | None = None) -> Callable[[], R]:
     """Begins some work on a thread of its own; what is returned waits for its result, or raises its error."""
     finished: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 
@@ -140,10 +143,16 @@ def started(work: Callable[[], R]) -> Callable[[], R]:
             finished.put((None, error))
 
     def result() -> R:
-        found, error = finished.get()
-        if error is not None:
-            raise error
-        return found
+        while True:
+            try:
+                found, error = finished.get(timeout=None if while_waiting is None else 1.0)
+            except queue.Empty:
+                if while_waiting is not None:
+                    while_waiting()
+                continue
+            if error is not None:
+                raise error
+            return found
 
     threading.Thread(target=run_and_tell, daemon=True).start()
     return result

@@ -80,6 +80,13 @@ def test_a_report_is_written_and_replaced_only_when_asked(chainrule, corpus: Pat
     assert sorted(path.name for path in folder.iterdir()) == ["notes.svg", "table.json", "table.md"]
 
 
+def test_a_report_is_not_written_under_the_name_of_a_page(chainrule, corpus: Path, tmp_path: Path) -> None:
+    result = chainrule("compare", corpus, "-o", tmp_path / "report.html")
+    assert result.status == 2
+    assert "a report is a folder with index.html in it; leave .html out." in result.error
+    assert not (tmp_path / "report.html").exists()
+
+
 def test_other_things_in_a_report_folder_are_left_alone(chainrule, corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     assert chainrule("compare", corpus, "--order", 1, "-o", tmp_path).status == 0

@@ -37,6 +37,7 @@ def test_an_experiment_shows_what_it_found_and_draws_it(chainrule, tmp_path: Pat
         (["weather"], 2, "weather"),
         (["memory", "-o", "none/plot.svg"], 1, "there is no folder none"),
         (["cost", "--seed", "x"], 2, "--seed"),
+        (["gradients", "-o", "g.png"], 2, "--output g.png: its name must end in .svg."),
     ],
 )
 def test_what_cannot_be_is_told(arguments: list[str], status: int, message: str, chainrule) -> None:

@@ -11,6 +11,7 @@ from dataclasses import fields
 
 import pytest
 
+from chainrule.cli import verbs as cli_verbs
 from chainrule.cli.main import app, train
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.config.conditional import ConditionalConfig
@@ -152,6 +153,16 @@ def commands_of(*apps) -> set[str]:
 def test_the_table_above_names_every_verb() -> None:
     assert {verb.split()[0] for verb in VERBS} == commands_of(app)
     assert {verb.split()[1] for verb in VERBS if verb.startswith("train ")} == commands_of(train)
+
+
+@pytest.mark.parametrize("apps", [(app, cli_verbs.VERBS), (train, cli_verbs.FAMILIES)])
+def test_the_line_of_a_verb_in_the_list_is_the_first_paragraph_of_its_docstring(apps) -> None:
+    commands, verbs = apps
+    for name, (_, summary) in verbs.items():
+        if not name.startswith("-"):
+            docstring = inspect.getdoc(commands[name].default_command)
+            assert docstring is not None
+            assert summary == " ".join(docstring.split("\n\n")[0].split()), name
 
 
 @pytest.fixture

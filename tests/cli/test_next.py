@@ -55,3 +55,13 @@ def test_what_has_no_probability_is_not_listed(chainrule, impossible: Path) -> N
 def test_a_prompt_with_a_marker_is_refused_unless_a_rule_is_given(chainrule, model: Path) -> None:
     assert "--markers" in chainrule("next", model, "<s> ka").error
     assert chainrule("next", model, "<s> ka", "--markers", "skip").out == chainrule("next", model, "ka").out
+
+
+def test_white_space_as_a_token_has_a_symbol_that_every_font_has(chainrule, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("a b\tc\n" * 3)
+    model = tmp_path / "characters"
+    assert chainrule("train", "ngram", text, "-o", model, "--order", 2, "--tokenizer", "character").status == 0
+    tokens = {line.split()[0] for line in chainrule("next", model, "a").lines[1:]}
+    assert tokens == {"a", "b", "c", "·", "→", "<unk>", "</s>"}
+    assert {"␠", "␉"} <= {row["token"] for row in chainrule("next", model, "a", "--json").json}

@@ -15,6 +15,7 @@ import pytest
 from command_line import strict_json
 
 import chainrule as library
+from chainrule.cli.verbs import FAMILIES, VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +38,20 @@ def test_help_and_wrong_usage_load_nothing_heavy(arguments: list[str]) -> None:
     )
     result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
     assert result.stdout.splitlines()[-1] == "loaded"
+
+
+@pytest.mark.parametrize("verbs", [[], ["score"], ["train", "ngram"], ["train", "two-sided"]])
+def test_help_imports_one_verb_and_no_other(verbs: list[str]) -> None:
+    code = (
+        "import sys; from chainrule.cli.main import run; run([*sys.argv[1:], '--help']); "
+        "print('loaded', *sorted(name for name in sys.modules if name.startswith('chainrule.cli.')))"
+    )
+    result = subprocess.run([sys.executable, "-c", code, *verbs], capture_output=True, text=True, check=True)
+    loaded = {name.removeprefix("chainrule.cli.") for name in result.stdout.splitlines()[-1].split()[1:]}
+    functions = {function.split(":")[0] for function, _ in (*VERBS.values(), *FAMILIES.values())}
+    expected = {"score": {"score"}, "ngram": {"train"}, "two-sided": {"train_neural"}}
+    # What train_neural shares with embed and train stands in their files.
+    assert loaded & functions - {"embed"} == (expected[verbs[-1]] if verbs else set())
 
 
 def test_the_command_and_the_module_are_the_same() -> None:

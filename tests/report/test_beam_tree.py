@@ -43,7 +43,7 @@ def test_json_tells_every_node_and_its_parent() -> None:
 
 def test_a_picture_has_every_token_and_its_probability() -> None:
     shown = texts(tree_svg("my <prompt>", TREE, NAMES.__getitem__))
-    for text in ("my <prompt>", "a & b", "50%", "<c>", "25%", "</s>", "0.1%", "90%", "d\N{REPLACEMENT CHARACTER}"):
+    for text in ("my <prompt>", "a & b", "50%", "<c> </s>", "22%", "</s>", "0.1%", "d\N{REPLACEMENT CHARACTER}"):
         assert text in shown
     assert "5 hypotheses looked at" in shown
 
@@ -55,7 +55,23 @@ def test_the_way_to_the_best_text_has_a_colour_of_its_own() -> None:
         for group in ElementTree.fromstring(svg).iter(f"{SVG}g")
         if group.find(f"{SVG}rect").get("fill") == "#1d4ed8"  # type: ignore[union-attr]
     ]
-    assert filled == ["<c>", "</s>"]
+    assert filled == ["<c> </s>"]
+
+
+def test_a_run_without_forks_is_one_box_with_its_probability_and_total() -> None:
+    letters = [*"to␠a␊", "</s>", "b"]
+    half = math.log(0.5)
+    tree = [TreeNode(place - 1, place, half, half * (place + 1), "kept") for place in range(5)]
+    tree += [TreeNode(4, 5, half, half * 6, "end", -1.0), TreeNode(1, 6, 2 * half, 4 * half, "kept")]
+    titles = [
+        title.text for title in ElementTree.fromstring(tree_svg("x", tree, letters.__getitem__)).iter(f"{SVG}title")
+    ]
+    assert titles == [
+        "x",
+        "to: 25% here (-1.386 nats), -1.386 nats since the prompt",
+        "·a¶</s>: 6.2% here (-2.773 nats), -4.159 nats since the prompt",  # 0.5 ** 4, and 0.5 ** 6 in all
+        "b: 25% here (-1.386 nats), -2.773 nats since the prompt",
+    ]
 
 
 def test_boxes_do_not_overlap() -> None:
@@ -64,7 +80,7 @@ def test_boxes_do_not_overlap() -> None:
         tuple(float(group.find(f"{SVG}rect").get(name) or 0) for name in ("x", "y", "width", "height"))  # type: ignore[union-attr]
         for group in ElementTree.fromstring(svg).iter(f"{SVG}g")
     ]
-    assert len(boxes) == len(TREE) + 1
+    assert len(boxes) == len(TREE)  # the root, and one for two of the nodes
     for i, (x, y, width, height) in enumerate(boxes):
         for other_x, other_y, other_width, other_height in boxes[:i]:
             assert (
@@ -75,6 +91,17 @@ def test_boxes_do_not_overlap() -> None:
             )
     [width, height] = re.findall(r'<svg [^>]*width="(\d+)" height="(\d+)"', svg)[0]
     assert all(x + box_width < int(width) and y + box_height < int(height) for x, y, box_width, box_height in boxes)
+
+
+def test_a_long_text_with_a_fork_at_each_token_takes_few_rows() -> None:
+    tree = []
+    for _ in range(30):
+        parent = len(tree) - 2 if tree else -1
+        tree += [TreeNode(parent, 3, -0.1, -0.1, "kept"), TreeNode(parent, 4, -2.0, -2.0, "kept")]
+    svg = tree_svg("", tree, NAMES.__getitem__)
+    tops = [float(group.find(f"{SVG}rect").get("y") or 0) for group in ElementTree.fromstring(svg).iter(f"{SVG}g")]  # type: ignore[union-attr]
+    assert len(tops) == 61
+    assert len(set(tops)) == 2
 
 
 @pytest.mark.parametrize("pruned", [MANY - len(TREE), MANY])

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from subword_files import LINES, changed, file_bytes, like_bert, like_gpt2, like_llama, like_t5, whole_words
+from tokenizers.pre_tokenizers import ByteLevel
 
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
 from chainrule.protocol import UNKNOWN
 from chainrule.text.subword import Subword
-from chainrule.text.subword_training import trained
+from chainrule.text.subword_training import _with_short_words, trained
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.vocabulary import Vocabulary
 
@@ -145,6 +146,19 @@ def test_learning_tells_when_the_library_takes_over() -> None:
     told: list[tuple[str, float, float | None]] = []
     trained("bpe", lines, 300, lambda *report: told.append(report))
     assert told == [("learning bpe pieces", 0, None)]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "wordpiece"])
+@pytest.mark.parametrize("long", ["ab" * 1100, "é" * 2001, " " * 1500])
+def test_a_word_of_any_length_is_learnt_from_in_parts(kind: str, long: str) -> None:
+    parts = [long[start : start + 1000] for start in range(0, len(long), 1000)]
+    whole = trained(kind, lambda: [["the cat", long, "a dog"]], 320)
+    assert whole.definition == trained(kind, lambda: [["the cat", *parts, "a dog"]], 320).definition
+
+
+def test_many_short_words_without_a_space_between_are_learnt_from_as_they_stand() -> None:
+    document = "one,two;" * 400
+    assert _with_short_words(document, ByteLevel(add_prefix_space=False)) == [document]
 
 
 def test_an_error_while_reading_is_the_one_that_is_raised() -> None:

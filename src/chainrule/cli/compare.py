@@ -265,6 +265,10 @@ def _check_report_folder(folder: Path, *, overwrite: bool) -> None:
     """Asked before the work, not after it."""
     from chainrule.files import check_writable
 
+    if folder.suffix.lower() in (".html", ".svg", ".png", ".pdf", ".md", ".json") and not folder.is_dir():
+        raise CycloptsError(
+            msg=f"--output {folder}: a report is a folder with {PAGE} in it; leave {folder.suffix} out."
+        )
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder}: a file is in the way; a report is a folder, so choose another name")
     taken = [name for name in (TABLE, FIGURES, PAGE, *PLOTS) if (folder / name).exists()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, Overwrite, WholeNumber
 from chainrule.cli.screen import print_json, progress
@@ -43,6 +43,8 @@ def experiment(
     from chainrule.files import replaced
 
     target = output or Path(f"{name}.svg")
+    if target.suffix.lower() != ".svg":
+        raise CycloptsError(msg=f"--output {target}: its name must end in .svg.")
     check_text_target(target, None, overwrite=overwrite)
     with progress() as told:
         findings = _function(name)(seed=seed, progress=told)

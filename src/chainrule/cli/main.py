@@ -3,7 +3,12 @@
 Exit status: 0 done; 1 an error in the data, a model or a setting; 2 wrong usage; 130 interrupted.
 """
 
+# ruff: noqa: E402
 from __future__ import annotations
+
+import gc
+
+gc.disable()  # while modules load: they leave no garbage, and looking for it takes a sixth of the time
 
 import os
 import sys
@@ -12,36 +17,11 @@ from contextlib import suppress
 from cyclopts import App, CycloptsError, MissingArgumentError, UnusedCliTokensError
 
 from chainrule import __version__
-from chainrule.cli.attend import attend
-from chainrule.cli.classify import classify
-from chainrule.cli.compare import compare
-from chainrule.cli.complete import complete
-from chainrule.cli.convert import convert
-from chainrule.cli.count import count
-from chainrule.cli.embed import embed
-from chainrule.cli.evaluate import evaluate
-from chainrule.cli.experiment import experiment
-from chainrule.cli.fill import fill
-from chainrule.cli.filter import filter_texts
-from chainrule.cli.finetune import finetune
-from chainrule.cli.generate import generate
-from chainrule.cli.lmplz import lmplz
-from chainrule.cli.mix import mix
-from chainrule.cli.nearest import nearest_words
-from chainrule.cli.next import next_tokens
-from chainrule.cli.noise import noise
-from chainrule.cli.prune import prune
-from chainrule.cli.rescore import rescore
-from chainrule.cli.score import score
-from chainrule.cli.split import split
-from chainrule.cli.train import ngram, uniform
-from chainrule.cli.train_neural import VERBS as NETWORK_VERBS
-from chainrule.cli.train_neural import adapt
-from chainrule.cli.train_translation import translation
-from chainrule.cli.translate import translate
-from chainrule.cli.verify import verify
+from chainrule.cli.verbs import FAMILIES, VERBS
 from chainrule.errors import ChainruleError
-from chainrule.report.tables import printable
+
+gc.freeze()
+gc.enable()
 
 app = App(
     name="chainrule",
@@ -52,38 +32,10 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 train = App(name="train", help="Train a model on text.")
-train.command(ngram, name="ngram")
-for name, verb in NETWORK_VERBS.items():
-    train.command(verb, name=name)
-train.command(translation, name="translation")
-train.command(uniform, name="uniform")
 app.command(train)
-app.command(evaluate, name="evaluate")
-app.command(score, name="score")
-app.command(next_tokens, name="next")
-app.command(generate, name="generate")
-app.command(complete, name="complete")
-app.command(fill, name="fill")
-app.command(adapt, name="adapt")
-app.command(finetune, name="finetune")
-app.command(classify, name="classify")
-app.command(embed, name="embed")
-app.command(nearest_words, name="nearest")
-app.command(translate, name="translate")
-app.command(attend, name="attend")
-app.command(compare, name="compare")
-app.command(experiment, name="experiment")
-app.command(filter_texts, name="filter")
-app.command(rescore, name="rescore")
-app.command(noise, name="noise")
-app.command(split, name="split")
-app.command(count, name="count")
-app.command(convert, name="convert")
-app.command(lmplz, name="lmplz")
-app.command(prune, name="prune")
-app.command(mix, name="mix")
-app.command(verify, name="verify")
-app.register_install_completion_command(add_to_startup=False, help="Install completion for your shell.")
+for commands, verbs in ((app, VERBS), (train, FAMILIES)):
+    for name, (function, summary) in verbs.items():
+        commands.command(f"chainrule.cli.{function}", name=name, help=summary)
 
 
 _TAKE_ALL = (
@@ -110,7 +62,9 @@ def main() -> None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     # What the terminal's encoding lacks, and file names that are no text, are shown as escapes.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    sys.exit(run(sys.argv[1:]))
+    status = run(sys.argv[1:])
+    gc.freeze()  # the process ends: its memory goes back as a whole
+    sys.exit(status)
 
 
 def run(arguments: list[str]) -> int:
@@ -119,6 +73,7 @@ def run(arguments: list[str]) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
         arguments = _with_threads_set(arguments)
+        _load_verb(arguments)
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError as error:
@@ -142,6 +97,15 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt as interrupt:
         return _told(str(interrupt) or "interrupted; nothing half-written is left", 130, debug)
     return 0
+
+
+def _load_verb(arguments: list[str]) -> None:
+    """Imports the verb that the arguments name, whose help is now its docstring and not the one line of the table."""
+    here = app
+    for name in _verbs(arguments):
+        here = here[name]
+        if here is not train:
+            here.help = None  # type: ignore[assignment]  # then cyclopts takes the docstring
 
 
 def _with_threads_set(arguments: list[str]) -> list[str]:
@@ -170,6 +134,8 @@ def _told(message: str, status: int, debug: bool) -> int:
         _give_output_up()
     if debug:
         raise
+    from chainrule.report.tables import printable
+
     print(f"chainrule: {printable(message)}", file=sys.stderr)
     return status
 

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, WholeNumber
 from chainrule.cli.models import opened
 from chainrule.cli.screen import print_json, progress
+from chainrule.report.glyphs import legible
 from chainrule.report.tables import text_table
 
 
@@ -28,7 +29,8 @@ def next_tokens(
     """The likeliest next tokens after a prompt, best first.
 
     </s> is the end of the line, <unk> all unknown tokens together.
-    ￭ marks the side on which a token touches its neighbour.
+    ￭ marks the side on which a token touches its neighbour. Of characters, · is
+    the space, ¶ the end of a line and → a tab; --json has them as --ban takes them.
     """
     with progress() as told:
         pairs = opened(model, tokenizer, markers, told).next(prompt, top)
@@ -36,5 +38,5 @@ def next_tokens(
         rows = [{"token": token, "prob": prob, "log_prob": math.log(prob)} for token, prob in pairs]
         print_json(rows)
     else:
-        table = [[token, f"{prob:.6f}", f"{-math.log2(prob):.2f}"] for token, prob in pairs]
+        table = [[legible(token), f"{prob:.6f}", f"{-math.log2(prob):.2f}"] for token, prob in pairs]
         print(text_table(["token", "probability", "bits"], table))

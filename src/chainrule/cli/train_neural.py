@@ -161,10 +161,12 @@ def _verb(config: type[NetworkConfig]) -> Callable[..., None]:
     return train_family
 
 
-VERBS = {
-    name: transformer if config is TransformerConfig else _verb(config)
-    for name, config in {**NETWORKS, **TWO_SIDED}.items()
-}
+def __getattr__(name: str) -> Callable[..., None]:
+    """chainrule train NETWORK, by the family's name with underscores: made when it is asked for."""
+    family = name.replace("_", "-")
+    if family not in (networks := {**NETWORKS, **TWO_SIDED}):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _verb(networks[family])
 
 
 def adapt(

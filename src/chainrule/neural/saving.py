@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.building import build
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     Arrays = dict[str, ndarray]
 
 M = TypeVar("M", bound=nn.Module)
+
+_DRAWING = (torch.Tensor.normal_, torch.Tensor.uniform_)
 
 
 def take_apart(model: NeuralModel | TwoSidedModel) -> tuple[Json, Arrays]:
@@ -121,7 +124,7 @@ def _filled(build: Callable[[], M], arrays: Arrays) -> M:
     """A network with these numbers. Raises ModelFormatError."""
     use_threads()
     try:
-        with torch.device("meta"):  # shapes alone
+        with torch.device("meta"), _Undrawn():
             network = build()
     except SettingError as error:
         raise ModelFormatError(f"the settings do not suit the vocabulary: {error}") from error
@@ -132,6 +135,18 @@ def _filled(build: Callable[[], M], arrays: Arrays) -> M:
         _replace(network, tensor, nn.Parameter(found) if isinstance(tensor, nn.Parameter) else found)
     _check_ranks(network)
     return network
+
+
+class _Undrawn(TorchFunctionMode):
+    """Weights begin as nothing, since a network of shapes alone has none.
+
+    torch would import its compiler to draw numbers on the device meta, which takes longer than importing torch.
+    """
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function in _DRAWING or getattr(function, "__module__", "") == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        return function(*args, **(kwargs or {}))
 
 
 def _named(network: nn.Module) -> dict[str, torch.Tensor]:

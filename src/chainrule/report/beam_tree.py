@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
+from chainrule.report.glyphs import legible
 from chainrule.report.markup import markup_text
+from chainrule.text.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 MANY = 150  # nodes; of larger trees the picture leaves out what was pruned
 ROW, GAP, MARGIN, HEAD = 26, 46, 24, 76  # pixels
 LETTER = 7.3  # the width of a letter of 13 pixels
-LONGEST = 24  # letters of a token that are shown
+CAPITAL = 0.25  # how much wider a capital is
+LONGEST, LONGEST_RUN = 24, 60  # letters of a token, and of several, that are shown
 
 # Fill, border and text by what became of a node; the way to the best text has colours of its own.
 COLOURS = {
@@ -57,19 +60,20 @@ def tree_json(prompt: str, tree: Sequence[TreeNode], name: Callable[[int], str])
 
 
 def tree_svg(prompt: str, tree: Sequence[TreeNode], name: Callable[[int], str]) -> str:
-    """A picture: time runs to the right, the likelier of two siblings stands above.
+    """A picture: time runs to the right, the likelier of two siblings stands above, the likeliest beside its parent.
 
-    Each box has a token and its probability after what stands to its left; the thicker a line, the more probable all
-    that leads there. In large trees what was pruned is left out.
+    Each box has a token and its probability after what stands to its left, or a run of tokens that nothing else went on
+    from; the thicker a line, the more probable all that leads there. In large trees what was pruned is left out.
     """
     shown = [node.fate != "pruned" or len(tree) <= MANY for node in tree]
-    boxes = [_Box(prompt or "<s>", "", "kept")]  # the root; the box of a node stands one place after it
+    boxes = [_Box([prompt or "<s>"], "kept")]  # the root; the box of a node stands one place after it
     best = _way_to_the_best(tree)
     for place, node in enumerate(tree):
         kind = "best" if place in best else node.fate if node.fate in ("kept", "pruned") else "finished"
-        boxes.append(_Box(name(node.token), _percent(node.log_prob), kind, total=node.total))
+        boxes.append(_Box([name(node.token)], kind, node.log_prob, node.total))
         if shown[place]:
             boxes[node.parent + 1].children.append(boxes[-1])
+    _join_runs(boxes[0])
     _place(boxes[0])
     visible = list(_walk(boxes[0]))
     columns = max(box.column for box in visible) + 1
@@ -100,18 +104,50 @@ def tree_svg(prompt: str, tree: Sequence[TreeNode], name: Callable[[int], str]) 
 
 @dataclass(eq=False)
 class _Box:
-    label: str
-    probability: str
+    tokens: list[str]
     kind: str
+    log_prob: float | None = None  # of all its tokens together; None: of the root
     total: float = 0.0
     children: list[_Box] = field(default_factory=list)
     column: int = 0
-    row: float = 0.0
+    row: int = 0
+
+    @property
+    def label(self) -> str:
+        """The tokens; those of one character each without spaces between."""
+        are_characters = all(len(token) == 1 or token in MARKER_TOKENS for token in self.tokens)
+        return legible(("" if are_characters else " ").join(self.tokens))
+
+    @property
+    def shown(self) -> str:
+        return _short(self.label, LONGEST if len(self.tokens) == 1 else LONGEST_RUN)
+
+    @property
+    def probability(self) -> str:
+        return "" if self.log_prob is None else _percent(self.log_prob)
 
     @property
     def width(self) -> float:
         gap = 2 if self.probability else 0
-        return LETTER * (cell_len(_short(self.label, LONGEST)) + gap + 0.85 * len(self.probability)) + 22
+        letters = cell_len(self.shown) + CAPITAL * sum(map(str.isupper, self.shown))
+        return LETTER * (letters + gap + 0.85 * len(self.probability)) + 22
+
+
+def _join_runs(root: _Box) -> None:
+    """Boxes of one kind that follow each other without a fork become one; siblings are put in order, likelier first."""
+    ways = [root]
+    while ways:
+        box = ways.pop()
+        while box is not root and len(box.children) == 1 and box.children[0].kind == box.kind:
+            [only] = box.children
+            box.tokens += only.tokens
+            box.log_prob, box.total, box.children = (
+                (box.log_prob or 0) + (only.log_prob or 0),
+                only.total,
+                only.children,
+            )
+        box.children.sort(key=lambda child: -child.total)
+        ways.extend(box.children)
 
 
 def _way_to_the_best(tree: Sequence[TreeNode]) -> set[int]:
@@ -126,21 +162,16 @@ def _way_to_the_best(tree: Sequence[TreeNode]) -> set[int]:
 
 
 def _place(root: _Box) -> None:
-    """Gives every box its column and row; a parent stands beside the middle of its children."""
-    rows = 0
-    ways: list[tuple[_Box, bool]] = [(root, False)]
-    while ways:  # no recursion: texts may be long
-        box, is_done = ways.pop()
-        if is_done:
-            box.row = (box.children[0].row + box.children[-1].row) / 2
-        elif not box.children:
-            box.row, rows = rows, rows + 1
-        else:
-            box.children.sort(key=lambda child: -child.total)
-            ways.append((box, True))
-            for child in reversed(box.children):
-                child.column = box.column + 1
-                ways.append((child, False))
+    """Gives every box its column and row: the first free one that is not above its parent.
+
+    Rows grow in a column in the order of the walk, as their parents' do, so no two lines cross.
+    """
+    free: dict[int, int] = {}  # the next row of each column
+    for box in _walk(root):
+        box.row = max(box.row, free.get(box.column, 0))
+        free[box.column] = box.row + 1
+        for child in box.children:
+            child.column, child.row = box.column + 1, box.row
 
 
 def _walk(root: _Box) -> Iterator[_Box]:
@@ -157,25 +188,27 @@ def _middle(box: _Box) -> float:
 
 def _line(parent: _Box, child: _Box, lefts: list[float]) -> str:
     left, right = lefts[parent.column] + parent.width, lefts[child.column]
-    bend = (left + right) / 2
+    edge = right - GAP  # of the parent's column: up to it the line stays in its row, where no other box is
+    bend = (edge + right) / 2
     _, colour, _ = COLOURS[child.kind]
     thickness = 1 + 3 * math.exp(max(child.total, -50) / 6)
+    above, below = _middle(parent), _middle(child)
     return (
-        f'<path d="M{left:.1f} {_middle(parent):.1f}C{bend:.1f} {_middle(parent):.1f} {bend:.1f} {_middle(child):.1f} '
-        f'{right:.1f} {_middle(child):.1f}" fill="none" stroke="{colour}" stroke-width="{thickness:.1f}"/>'
+        f'<path d="M{left:.1f} {above:.1f}H{edge:.1f}C{bend:.1f} {above:.1f} {bend:.1f} {below:.1f} '
+        f'{right:.1f} {below:.1f}" fill="none" stroke="{colour}" stroke-width="{thickness:.1f}"/>'
     )
 
 
 def _drawn(box: _Box, lefts: list[float]) -> str:
     fill, border, ink = COLOURS[box.kind]
     left, middle = lefts[box.column], _middle(box)
-    label = _text(left + 9, middle + 4.5, _short(box.label, LONGEST), ink)
+    label = _text(left + 9, middle + 4.5, box.shown, ink)
     probability = _text(
         left + box.width - 9, middle + 4, box.probability, ink, 'font-size="11" text-anchor="end" opacity="0.75"'
     )
-    title = (
-        f"{box.label}: {box.probability} here, {box.total:.3f} nats since the prompt" if box.probability else box.label
-    )
+    title = box.label
+    if box.log_prob is not None:
+        title += f": {box.probability} here ({box.log_prob:.3f} nats), {box.total:.3f} nats since the prompt"
     return (
         f"<g><title>{markup_text(title)}</title>"
         f'<rect x="{left:.1f}" y="{middle - 10:.1f}" width="{box.width:.1f}" height="20" rx="6" fill="{fill}" '

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from html import escape
 
+from chainrule.report.glyphs import legible
+
 
 def markup_text(text: str) -> str:
-    """The text as content or within a quoted attribute; U+FFFD for the characters that XML cannot hold."""
-    return escape("".join(c if _is_allowed(c) else "�" for c in text))
+    """The text as content or within a quoted attribute, `legible`; U+FFFD for the characters that XML cannot hold."""
+    return escape("".join(c if _is_allowed(c) else "�" for c in legible(text)))
 
 
 def _is_allowed(c: str) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -16,6 +14,8 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
     Wide characters count as the two columns that they take on a terminal.
     """
+    from rich.cells import cell_len
+
     table = [[printable(cell) for cell in row] for row in (header, *rows)]
     widths = [max(cell_len(row[i]) for row in table) for i in range(len(header))]
     lines = []

@@ -5,11 +5,15 @@
     wordpiece   BERT's: words and punctuation, pieces marked ##, learnt by merging   Schuster and Nakajima (2012)
 
 The first two know all bytes, so that nothing is ever unknown to them and any text comes back exactly.
+
+What merging takes grows with the square of a word's length, so a word longer than LONGEST_WORD is learnt from in parts.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import EstimationError, SettingError
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 SMALLEST = len(MARKER_TOKENS) + len(SYMBOLS) + 1
+LONGEST_WORD = 1000  # characters
 _UNKNOWN_WORD = "[UNK]"
 
 
@@ -100,12 +105,32 @@ def _on_bytes(model: Any) -> Any:
 def _learnt(tokenizer: Any, trainer: Any, documents: Documents, task: str, progress: Progress) -> Json:
     """Trains a tokenizer and describes it, as in a tokenizer.json."""
 
-    def told() -> Iterator[list[str]]:
-        yield from documents()
+    cutter = (
+        tokenizer.pre_tokenizer
+    )  # which must not be asked for in training, when the library has locked its tokenizer
+
+    def short_words() -> Iterator[list[str]]:
+        for batch in documents():
+            yield [part for document in batch for part in _with_short_words(document, cutter)]
         progress(task, 0, None)  # all has been read; now the library works, and tells nothing
 
-    run(tokenizer.train_from_iterator, told(), trainer)
+    run(tokenizer.train_from_iterator, short_words(), trainer, while_waiting=lambda: progress(task, 0, None))
     return json.loads(tokenizer.to_str())
+
+
+_LONG_RUN = re.compile(rf"\s{{{LONGEST_WORD + 1}}}|\S{{{LONGEST_WORD + 1}}}")
+
+
+def _with_short_words(document: str, cutter: Any) -> list[str]:
+    """A document, cut wherever a word that the library would find in it goes on after LONGEST_WORD characters."""
+    if len(document) <= LONGEST_WORD or _LONG_RUN.search(document) is None:
+        return [document]
+    cuts = [
+        cut
+        for _, (start, stop) in cutter.pre_tokenize_str(document)
+        for cut in range(start + LONGEST_WORD, stop, LONGEST_WORD)
+    ]
+    return [document[start:stop] for start, stop in pairwise([0, *cuts, len(document)])]
 
 
 def _settled(scored: list[tuple[str, float]]) -> list[tuple[str, float]]:

@@ -15,6 +15,7 @@ from chainrule.errors import EstimationError, SettingError
 from chainrule.neural.building import build
 from chainrule.neural.classifier import Classifier, Units, layer_widths
 from chainrule.neural.scoring import batched
+from chainrule.training.eager import eager
 from chainrule.training.machine import held_in_memory, machine_on
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _trained(
     progress: Progress,
 ) -> dict[str, Any]:
     """Leaves the classifier with the best weights. Ctrl-C ends it early, once there are some."""
-    optimiser = torch.optim.AdamW(
+    optimiser = eager(torch.optim.AdamW)(
         [weight for weight in classifier.parameters() if weight.requires_grad],
         lr=config.learning_rate,
         weight_decay=config.weight_decay,

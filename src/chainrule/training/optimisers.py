@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from chainrule.training.eager import eager
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -89,7 +91,7 @@ class Optimisers:
         if config.optimiser == "muon":
             if matrices:
                 self._each.append(
-                    Muon(
+                    eager(Muon)(
                         matrices, lr=matrix_rate, momentum=config.momentum, weight_decay=decay, in_bfloat16=in_bfloat16
                     )
                 )
@@ -103,9 +105,9 @@ class Optimisers:
         groups = [group for group in groups if group["params"]]
         if config.optimiser in ("muon", "adamw"):
             betas = (config.beta1, config.beta2)
-            self._each.append(torch.optim.AdamW(groups, lr=rate, betas=betas, fused=True))
+            self._each.append(eager(torch.optim.AdamW)(groups, lr=rate, betas=betas, fused=True))
         else:
-            self._each.append(torch.optim.SGD(groups, lr=rate, momentum=config.momentum, fused=True))
+            self._each.append(eager(torch.optim.SGD)(groups, lr=rate, momentum=config.momentum, fused=True))
         for group in self._groups():
             group["highest"] = group["lr"]
 
