@@ -172,6 +172,9 @@ def _parse(block: ArpaBlock, order: int, has_backoffs: bool, known: _Words) -> _
         rows,
         log_probs,
         log_backoffs,
+        np.zeros((3, order), np.int64),
+        np.zeros(1 << kernels.REMEMBERED_BITS, np.uint64),
+        np.empty(1 << kernels.REMEMBERED_BITS, np.int32),
     )
     return _Lines(block, rows[:count], log_probs[:count], log_backoffs[:count], left_out, status, slice(start, stop))
 
