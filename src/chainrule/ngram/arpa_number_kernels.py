@@ -25,7 +25,11 @@ _INF, _INFINITY = np.frombuffer(bytearray(b"inf"), np.uint8), np.frombuffer(byte
 # Of eight bytes: the digit 0 in each; what, added to a digit's value, leaves its top bit 0 up to nine; the top bits.
 _ZEROS, _OVER_NINE, _TOP_BITS = (np.uint64(int.from_bytes(bytes([byte]) * 8, "little")) for byte in (0x30, 0x76, 0x80))
 # A digit in each byte to a pair in each two, to four in each four, to eight: what is kept, the factors, the shifts.
-_IN_BYTES, _IN_PAIRS, _IN_FOURS = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
+_IN_BYTES, _IN_PAIRS, _IN_FOURS = (
+    np.uint64(0x0F0F0F0F0F0F0F0F),
+    np.uint64(0x00FF00FF00FF00FF),
+    np.uint64(0x0000FFFF0000FFFF),
+)
 _TO_PAIRS, _TO_FOURS, _TO_EIGHT = np.uint64(10 * 2**8 + 1), np.uint64(100 * 2**16 + 1), np.uint64(10_000 * 2**32 + 1)
 _8, _16, _32 = np.uint64(8), np.uint64(16), np.uint64(32)
 

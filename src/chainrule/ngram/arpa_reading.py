@@ -358,9 +358,7 @@ def _read_level(
     return _add_level(trie, parsed(), is_last=order == len(counts))
 
 
-def _add_level(
-    trie: Trie, ngrams: Iterable[tuple[_Lines | Part, Int[ndarray, " ngrams"]]], *, is_last: bool
-) -> Extra:
+def _add_level(trie: Trie, ngrams: Iterable[tuple[_Lines | Part, Int[ndarray, " ngrams"]]], *, is_last: bool) -> Extra:
     """ngrams: some at a time, with the nodes of their contexts, or NO_NODE; those without are returned.
 
     Raises TwiceError.

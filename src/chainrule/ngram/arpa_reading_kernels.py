@@ -26,7 +26,11 @@ _NEWLINE, _RETURN, _TAB, _SPACE = 10, 13, 9, 32
 
 # Words of at most _SHORT bytes are remembered by their bytes, with their length above, in the place of their hash.
 _SHORT, REMEMBERED_BITS = 7, 13
-_LENGTH_SHIFT, _SPREAD, _REMEMBERED_SHIFT = np.uint64(56), np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - REMEMBERED_BITS)
+_LENGTH_SHIFT, _SPREAD, _REMEMBERED_SHIFT = (
+    np.uint64(56),
+    np.uint64(0x9E3779B97F4A7C15),
+    np.uint64(64 - REMEMBERED_BITS),
+)
 _ONES, _TOP_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 _ABOVE_SPACES = _ONES * np.uint64(_SPACE + 1)
 

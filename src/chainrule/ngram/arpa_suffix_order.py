@@ -7,6 +7,7 @@ so do those after each context, when n-grams go to their contexts' children one 
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -182,7 +183,7 @@ def _are_in_order(parts: Sequence[Part]) -> bool:
     if any(part.ranks is None for part in parts):
         return False
     ends = [part.ends[:, ::-1].tolist() for part in parts]
-    return all(before[1] < after[0] for before, after in zip(ends[:-1], ends[1:], strict=True))
+    return all(before[1] < after[0] for before, after in itertools.pairwise(ends))
 
 
 def _shares(sizes: Sequence[int], threads: int) -> list[slice]:
@@ -190,7 +191,7 @@ def _shares(sizes: Sequence[int], threads: int) -> list[slice]:
     ends = np.cumsum(sizes)
     cuts = np.searchsorted(ends, np.linspace(0, ends[-1] if len(sizes) else 0, threads + 1)[1:-1]).tolist()
     edges = [0, *cuts, len(sizes)]
-    return [slice(start, stop) for start, stop in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(start, stop) for start, stop in itertools.pairwise(edges)]
 
 
 def _count(ranks: Sequence[Ranks], counts: Int[ndarray, " contexts"]) -> None:
