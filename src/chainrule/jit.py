@@ -97,6 +97,32 @@ def _prefetch(_: Any, array: Any, place: Any) -> Any:
 prefetch: Callable[..., None] = intrinsic(_prefetch)
 
 
+def _eight_bytes(_: Any, array: Any, place: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array_type = signature.args[0]
+        view = context.make_array(array_type)(context, builder, arguments[0])
+        element = cgutils.get_item_pointer(context, builder, array_type, view, arguments[1:])  # type: ignore[no-untyped-call]
+        return builder.load(builder.bitcast(element, ir.IntType(64).as_pointer()), align=1)
+
+    return types.uint64(array, types.intp), generate
+
+
+# In a kernel, eight_bytes(text, place) is text[place:place + 8] as one number, the first byte the lowest, as the
+# processors that we know have it. text: bytes side by side; nobody checks that there are eight.
+eight_bytes: Callable[..., Any] = intrinsic(_eight_bytes)
+
+
+def _trailing_zeros(_: Any, number: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.IntType(1)(0))
+
+    return types.int64(types.uint64), generate
+
+
+# In a kernel, trailing_zeros(number) is how many of the lowest bits of a uint64 are 0; 64 for none at all.
+trailing_zeros: Callable[..., Any] = intrinsic(_trailing_zeros)
+
+
 def _pointer_of(_: Any, address: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))

@@ -502,10 +502,16 @@ def test_any_bytes_changed(changes: list[tuple[int, int]], tmp_path_factory: pyt
 @given(
     ngrams=st.lists(
         st.lists(st.sampled_from(["<s>", "</s>", "<unk>", "a", "b"]), min_size=2, max_size=4).map(tuple), unique=True
-    )
+    ),
+    in_suffix_order=st.booleans(),
 )
-def test_any_ngrams_are_closed(ngrams: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_any_ngrams_are_closed(
+    ngrams: list[tuple[str, ...]], in_suffix_order: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """Against an oracle that follows the definition: all suffixes and contexts, and back-off word by word."""
+    if in_suffix_order:
+        words = ["<unk>", "<s>", "</s>", "a", "b"]  # by id
+        ngrams = sorted(ngrams, key=lambda ngram: [words.index(word) for word in reversed(ngram)])
     kept = [ngram for ngram in ngrams if "<s>" not in ngram[1:]]
     numbers = {ngram: (-0.01 * (i + 1), 0.125 * (i % 5) if len(ngram) < 4 else 0.0) for i, ngram in enumerate(kept)}
     numbers |= {(word,): (-1.0 - i, 0.25 * i) for i, word in enumerate(["<unk>", "<s>", "</s>", "a", "b"])}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chainrule.ngram.arpa_reading_kernels import parse_number
+from chainrule.ngram.arpa_number_kernels import parse_number
 from chainrule.ngram.arpa_writing_kernels import NUMBER_ROOM, write_number
 from chainrule.text.block import byte_array
 

@@ -19,6 +19,7 @@ from chainrule.jit import in_order
 from chainrule.ngram import arpa_reading_kernels as kernels
 from chainrule.ngram.arpa_assembly import Extra, Trie, TwiceError, closed
 from chainrule.ngram.arpa_source import CUT_SHORT, DAMAGED, ArpaBlock, ArpaSource, opened
+from chainrule.ngram.arpa_suffix_order import Part, SuffixOrder
 from chainrule.ngram.config import MAX_ORDER
 from chainrule.ngram.query_kernels import NO_NODE
 from chainrule.progress import Progress, silent
@@ -29,7 +30,7 @@ from chainrule.text.vocabulary_kernels import insert_all
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jaxtyping import Float32, Int, Int32, Int64, UInt8, UInt64
     from numpy import ndarray
@@ -63,13 +64,19 @@ def read_arpa(
     with opened(Path(path), progress) as source:
         counts = _header(source)
         section_lines = {1: _enter_section(source, "\\1-grams:")}
-        vocabulary, known, trie = _read_unigrams(source, counts, warn)
+        vocabulary, known, levels = _read_unigrams(source, counts, warn)
+        trie: Trie | None = None  # what takes over where the n-grams are not in suffix order
         orphans: dict[int, Extra] = {}
         try:
             for order in range(2, len(counts) + 1):
                 section_lines[order] = _enter_section(source, f"\\{order}-grams:")
-                orphans[order] = _read_level(source, counts, known, trie, warn)
+                if trie is None:
+                    trie, orphans[order] = _read_level_in_order(source, counts, known, levels, warn)
+                else:
+                    orphans[order] = _read_level(source, counts, known, trie, warn)
             _enter_section(source, "\\end\\")
+            if trie is None:
+                return levels.table(), vocabulary
             given = sum(trie.level_sizes) + sum(len(extra.rows) for extra in orphans.values())
             whole = closed(trie, orphans)
             blanks = sum(whole.level_sizes) - given
@@ -165,6 +172,9 @@ def _parse(block: ArpaBlock, order: int, has_backoffs: bool, known: _Words) -> _
         rows,
         log_probs,
         log_backoffs,
+        np.zeros((3, order), np.int64),
+        np.zeros(1 << kernels.REMEMBERED_BITS, np.uint64),
+        np.empty(1 << kernels.REMEMBERED_BITS, np.int32),
     )
     return _Lines(block, rows[:count], log_probs[:count], log_backoffs[:count], left_out, status, slice(start, stop))
 
@@ -216,7 +226,7 @@ def _fail_at(source: ArpaSource, lines: _Lines, order: int) -> NoReturn:
 
 def _read_unigrams(
     source: ArpaSource, counts: Sequence[int], warn: Callable[[str], None]
-) -> tuple[Vocabulary, _Words, Trie]:
+) -> tuple[Vocabulary, _Words, SuffixOrder]:
     section_line = source.line
     # In front stands an <unk>, in case that the file has none.
     texts = [byte_array(MARKER_TOKENS[UNKNOWN].encode())]
@@ -256,8 +266,8 @@ def _read_unigrams(
         source.fail(f"the word {word!r} twice among the 1-grams", "each once", _AGAIN, section_line)
     sorted_log_probs = _joined(log_probs)[by_id]
     sorted_log_probs[BEGIN] = -np.inf
-    trie = Trie(sorted_log_probs, _joined(log_backoffs)[by_id], node_limit=sum(counts) + 2)
-    return Vocabulary.from_arrays(pool, offsets, None if other_unknown else known.slots), known, trie
+    levels = SuffixOrder(sorted_log_probs, _joined(log_backoffs)[by_id], node_limit=sum(counts) + 2)
+    return Vocabulary.from_arrays(pool, offsets, None if other_unknown else known.slots), known, levels
 
 
 def _check_utf8(source: ArpaSource, block: ArpaBlock) -> None:
@@ -299,37 +309,85 @@ def _known(pool: UInt8[ndarray, " bytes"], offsets: Int64[ndarray, " tokens+1"],
     return _Words(size, pool, offsets, slots)
 
 
+def _read_level_in_order(
+    source: ArpaSource, counts: Sequence[int], known: _Words, levels: SuffixOrder, warn: Callable[[str], None]
+) -> tuple[Trie | None, Extra]:
+    """Adds the next order to the levels, where it is in suffix order as they are; else to a trie made of them.
+
+    Returns the trie, and the n-grams whose contexts are not in it. Raises TwiceError.
+    """
+    order = levels.order + 1
+    is_last = order == len(counts)
+    parts: list[Part] = []
+    left_out = 0
+
+    def placed(lines: _Lines) -> Part:
+        return levels.part(lines.rows, lines.log_probs, lines.log_backoffs, is_last=is_last)
+
+    for lines, part in _parsed(source, order, counts, known, placed):
+        left_out += lines.left_out
+        parts.append(part)
+    _warn_of_left_out(source, left_out, order, warn)
+    if levels.add_level(parts, is_last=is_last):
+        return None, _no_orphans(order)
+    trie = levels.trie()
+
+    def found(part: Part) -> tuple[Part, Int[ndarray, " ngrams"]]:
+        return part, trie.nodes_of(part.rows, order - 1) if part.ranks is None else levels.context_nodes(part.ranks)
+
+    return trie, _add_level(trie, in_order(found, parts), is_last=is_last)
+
+
 def _read_level(
     source: ArpaSource, counts: Sequence[int], known: _Words, trie: Trie, warn: Callable[[str], None]
 ) -> Extra:
     """Adds the next order to the trie; returns the n-grams whose contexts are not in it. Raises TwiceError."""
     order = trie.order + 1
-    is_last = order == len(counts)
-    contexts, words = [np.empty(0, trie.index)], [np.empty(0, np.int32)]
-    log_probs, log_backoffs = [np.empty(0, np.float32)], [np.empty(0, np.float32)]
-    orphans = Extra.blanks(np.empty((0, order), np.int32))
     left_out = 0
 
-    def placed(lines: _Lines) -> tuple[Int[ndarray, " ngrams"], Int32[ndarray, " ngrams"]]:
-        """The nodes of the contexts, and the last words."""
-        return trie.nodes_of(lines.rows, order - 1), np.ascontiguousarray(lines.rows[:, -1])
+    def found(lines: _Lines) -> Int[ndarray, " ngrams"]:
+        return trie.nodes_of(lines.rows, order - 1)
 
-    for lines, (nodes, lasts) in _parsed(source, order, counts, known, placed):
-        left_out += lines.left_out
+    def parsed() -> Iterator[tuple[_Lines, Int[ndarray, " ngrams"]]]:
+        nonlocal left_out
+        for lines, contexts in _parsed(source, order, counts, known, found):
+            left_out += lines.left_out
+            yield lines, contexts
+        _warn_of_left_out(source, left_out, order, warn)
+
+    return _add_level(trie, parsed(), is_last=order == len(counts))
+
+
+def _add_level(trie: Trie, ngrams: Iterable[tuple[_Lines | Part, Int[ndarray, " ngrams"]]], *, is_last: bool) -> Extra:
+    """ngrams: some at a time, with the nodes of their contexts, or NO_NODE; those without are returned.
+
+    Raises TwiceError.
+    """
+    contexts, words = [np.empty(0, trie.index)], [np.empty(0, np.int32)]
+    log_probs, log_backoffs = [np.empty(0, np.float32)], [np.empty(0, np.float32)]
+    orphans = _no_orphans(trie.order + 1)
+    for some, nodes in ngrams:
         lacking = nodes == NO_NODE
         kept: slice | ndarray = slice(None)
         if lacking.any():
-            orphans += Extra(lines.rows[lacking], lines.log_probs[lacking], lines.log_backoffs[lacking])
+            orphans += Extra(some.rows[lacking], some.log_probs[lacking], some.log_backoffs[lacking])
             kept = ~lacking
         contexts.append(nodes[kept])
-        words.append(lasts[kept])
-        log_probs.append(lines.log_probs[kept])
+        words.append(np.ascontiguousarray(some.rows[kept, -1]))
+        log_probs.append(some.log_probs[kept])
         if not is_last:
-            log_backoffs.append(lines.log_backoffs[kept])
-    if left_out:
-        warn(f"{source.name}: {left_out} {order}-grams are left out, since <s> is in them but not first")
+            log_backoffs.append(some.log_backoffs[kept])
     trie.add_level(_joined(contexts), _joined(words), _joined(log_probs), _joined(log_backoffs))
     return orphans
+
+
+def _no_orphans(order: int) -> Extra:
+    return Extra.blanks(np.empty((0, order), np.int32))
+
+
+def _warn_of_left_out(source: ArpaSource, left_out: int, order: int, warn: Callable[[str], None]) -> None:
+    if left_out:
+        warn(f"{source.name}: {left_out} {order}-grams are left out, since <s> is in them but not first")
 
 
 def _joined(parts: list[ndarray]) -> ndarray:

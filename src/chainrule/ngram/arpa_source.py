@@ -13,7 +13,6 @@ import numpy as np
 
 from chainrule.errors import ModelFormatError
 from chainrule.files import DECOMPRESSION_ERRORS, DECOMPRESSORS
-from chainrule.ngram.arpa_reading_kernels import count_newlines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -87,7 +86,7 @@ class ArpaSource:
             if _SECTION in self._block:  # searching for one byte is far quicker, and it is rare in words
                 stop = self._block.find(b"\n" + _SECTION, self._at) + 1 or stop
             text = np.frombuffer(self._block, np.uint8)[self._at : stop]
-            lines = count_newlines(text) + int(text[-1] != ord("\n"))
+            lines = int(np.count_nonzero(text == ord("\n"))) + int(text[-1] != ord("\n"))
             block = ArpaBlock(text, self.line + 1, lines)
             self.line, self._at = self.line + lines, stop
             yield block

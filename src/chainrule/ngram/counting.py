@@ -16,8 +16,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.jit import run_all, threads_in_use
-from chainrule.ngram.counting_kernels import count_contexts, group_by_context, number, sort_following
+from chainrule.jit import run, run_all, threads_in_use
+from chainrule.ngram.counting_kernels import (
+    count_contexts,
+    group_by_context,
+    keep_first_column,
+    number,
+    sort_following,
+)
+from chainrule.ngram.returnable import Returnable
 from chainrule.ngram.table import NODE, Records, context_type, level_slice
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END
@@ -74,11 +81,32 @@ class _Occurrences:
     A shard keeps its room, and leaves some of it empty where documents end.
     """
 
-    places: Int[ndarray, " tokens"]
-    following: Int32[ndarray, " tokens"]  # the words there
-    ends: Int[ndarray, "tokens 2"]  # by place: the longest known n-gram that ends there, and the word after it
+    places: Returnable
+    following: Returnable  # the words there
+    ends: Returnable
     sizes: Int[ndarray, " nodes"]  # how many occurrences a context has
     shards: list[Shard]
+    columns: int = 2  # of `ends`
+
+    @property
+    def arrays(self) -> tuple[Int[ndarray, " tokens"], Int32[ndarray, " tokens"], Int[ndarray, "tokens columns"]]:
+        """Places; the words there; by place, the longest known n-gram that ends there, and the word after it."""
+        tokens = self.places.array.size
+        return self.places.array, self.following.array, self.ends.array[: tokens * self.columns].reshape(tokens, -1)
+
+    def forget_words_after(self) -> None:
+        """Makes `ends` narrower, for the highest order, which nothing follows."""
+        tokens = self.places.array.size
+        run(keep_first_column, self.arrays[-1], self.ends.array[:tokens])
+        self.columns = 1
+        self.ends.give_back(tokens, 2 * tokens)
+
+    def give_back(self, shard: int) -> None:
+        """The room of a shard that is done with."""
+        tokens, at = self.places.array.size, self.shards[shard].at
+        end = self.shards[shard + 1].at if shard + 1 < len(self.shards) else tokens
+        self.places.give_back(at, end)
+        self.following.give_back(at, end)
 
 
 def count_ngrams(
@@ -153,7 +181,7 @@ class _Growing:
             wide["begin"][:contexts] = self.begin[:contexts]
             self.records = Records(self.records.nodes, wide)
             self.suffixes = _widened(self.suffixes, self.nodes)
-            occurrences.ends = occurrences.ends.astype(np.int64)
+            occurrences.ends = _widened_ends(occurrences.ends)
         self.level_sizes.append(ngrams)
 
     def counts_of_all(self) -> Counts:
@@ -178,11 +206,17 @@ def _widened(array: Int[ndarray, " room"], used: int) -> Int[ndarray, " room"]:
     return wide
 
 
+def _widened_ends(ends: Returnable) -> Returnable:
+    wide = Returnable(ends.array.size, np.int64)
+    wide.array[:] = ends.array
+    return wide
+
+
 def _first_occurrences(stream: Int32[ndarray, " tokens"], vocabulary_size: int, trie: _Growing) -> _Occurrences:
     """What follows the unigrams; writes the unigrams' counts."""
     unigrams = slice(1, 1 + vocabulary_size)
-    places, following = np.empty(stream.size, narrowest(stream.size)), np.empty(stream.size, np.int32)
-    ends = np.empty((stream.size, 2), trie.begin.dtype)
+    places, following = Returnable(stream.size, narrowest(stream.size)), Returnable(stream.size, np.int32)
+    occurrences = _Occurrences(places, following, Returnable(2 * stream.size, trie.begin.dtype), trie.counts, [])
     edges = np.linspace(0, stream.size, threads_in_use() + 1).astype(np.int64).tolist()
     parts = list(itertools.pairwise(edges))
     counts = run_all(count_contexts, [(stream, start, stop, vocabulary_size) for start, stop in parts])
@@ -193,12 +227,13 @@ def _first_occurrences(stream: Int32[ndarray, " tokens"], vocabulary_size: int, 
     cursor = np.cumsum(sizes[unigrams]) - sizes[unigrams]  # where the next occurrence after each word goes
     calls = []
     for (start, stop), own in zip(parts, counts, strict=True):
-        calls.append((stream, start, stop, cursor.copy(), places, following, ends))
+        calls.append((stream, start, stop, cursor.copy(), *occurrences.arrays))
         own[BEGIN] += own[END]
         own[END] = 0
         cursor += own
     run_all(group_by_context, calls)
-    return _Occurrences(places, following, ends, sizes, _shards(sizes, unigrams.start))
+    occurrences.sizes, occurrences.shards = sizes, _shards(sizes, unigrams.start)
+    return occurrences
 
 
 def _shards(sizes: Int[ndarray, " nodes"], first: int) -> list[Shard]:
@@ -215,7 +250,7 @@ def _shards(sizes: Int[ndarray, " nodes"], first: int) -> list[Shard]:
 def _sort(occurrences: _Occurrences, trie: _Growing, told: Callable[[float], None]) -> list[int]:
     """Sorts what follows each context by word; how many distinct n-grams each shard makes."""
     given = trie.words, occurrences.sizes
-    filled = occurrences.places, occurrences.following
+    filled = occurrences.arrays[:2]
     calls = [(*given, shard.start, shard.stop, *filled, shard.at) for shard in occurrences.shards]
     return run_all(sort_following, calls, on_done=lambda done: told(done / len(calls)))
 
@@ -227,12 +262,19 @@ def _number(
     first = trie.nodes - trie.level_sizes[-1]
     firsts = [first, *(first + total for total in itertools.accumulate(distinct))]
     level = trie.words, trie.begin, trie.suffixes, trie.counts
-    filled = occurrences.places, occurrences.following, occurrences.ends
+    if last:
+        occurrences.forget_words_after()
     calls = [
-        (occurrences.sizes, shard.start, shard.stop, *filled, shard.at, *level, ngram, last)
+        (occurrences.sizes, shard.start, shard.stop, *occurrences.arrays, shard.at, *level, ngram, last)
         for shard, ngram in zip(occurrences.shards, firsts[:-1], strict=True)
     ]
-    run_all(number, calls, on_done=lambda done: told(done / len(calls)))
+
+    def done(shards: int) -> None:
+        told(shards / len(calls))
+        if last:
+            occurrences.give_back(shards - 1)
+
+    run_all(number, calls, on_done=done)
     occurrences.sizes = trie.counts
     occurrences.shards = [
         Shard(start, stop, shard.at)

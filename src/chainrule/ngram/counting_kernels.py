@@ -148,7 +148,7 @@ def number(
     """Numbers the n-grams that `sort_following` sorted, from `ngram` on, and fills in all that is known of them.
 
     Their own occurrences take the room of their contexts', one place further in the stream, and without those that
-    nothing follows; not at the last order.
+    nothing follows; not at the last order, for which `ends` has only its first column.
     """
     suffix_of, word_after = np.empty(_BLOCK, ends.dtype), np.empty(_BLOCK, np.int32)
     block = block_end = own_end = at
@@ -166,7 +166,8 @@ def number(
                 block, block_end = i, min(i + _BLOCK, own_end)  # what is behind may be no place at all
                 for j in range(block, block_end):
                     suffix_of[j - block] = ends[places[j], 0]
-                    word_after[j - block] = ends[places[j], 1]
+                    if not last:
+                        word_after[j - block] = ends[places[j], 1]
             word, place = following[i], places[i]
             if word != word_before:
                 ngram += 1
@@ -181,3 +182,10 @@ def number(
                 places[to] = place + 1
                 to += word != END
         at += sizes[context]
+
+
+@kernel
+def keep_first_column(rows: Array, column: Array) -> None:
+    """Both may be the same memory."""
+    for i in range(rows.shape[0]):
+        column[i] = rows[i, 0]

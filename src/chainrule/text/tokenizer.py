@@ -147,16 +147,31 @@ def encoded_stream(
         own = tokenizer.with_vocabulary(Vocabulary())
         return own.encode_block(block, grow=True).ids, own.vocabulary
 
-    parts: list[Int32[ndarray, " tokens"]] = []
+    stream = np.empty(0, np.int32)
+    size, is_first = 0, True
     for ids, vocabulary in in_order(encoded, source.blocks(told)):
-        if not parts and expecting is not None and shares and shares[0] > 0:
-            expecting(int(ids.size / shares[0]))
-        part = tokenizer.vocabulary.absorb(vocabulary)[ids] if grow else ids
-        if file is None or not parts:
-            parts.append(part)
-        if file is not None:
-            _append(file, part)
-    return np.concatenate(parts) if file is None else np.asarray(np.memmap(file, np.int32, "r+"))
+        expected = int(ids.size / shares[0]) if is_first and shares and shares[0] > 0 else 0
+        if expected and expecting is not None:
+            expecting(expected)
+        numbers = tokenizer.vocabulary.absorb(vocabulary) if grow else None
+        if file is None:
+            if stream.size < size + ids.size:  # memory is taken only for what is written
+                stream = _with_room(stream[:size], max(2 * (size + ids.size), expected + expected // 4))
+            part = stream[size : size + ids.size]
+            if numbers is None:
+                part[:] = ids
+            else:
+                np.take(numbers, ids, out=part, mode="clip")  # each is in range, and "raise" would buffer
+        else:
+            _append(file, ids if numbers is None else numbers[ids])
+        size, is_first = size + ids.size, False
+    return stream[:size] if file is None else np.asarray(np.memmap(file, np.int32, "r+"))
+
+
+def _with_room(stream: Int32[ndarray, " tokens"], room: int) -> Int32[ndarray, " room"]:
+    grown = np.empty(room, np.int32)
+    grown[: stream.size] = stream
+    return grown
 
 
 def _append(file: BinaryIO, ids: Int32[ndarray, " tokens"]) -> None:
