@@ -145,7 +145,8 @@ def walk_stream(
             low[lane], size[lane] = first, after - first
             slot[lane] = slot_of(node, token, slots.size)
             prefetch(slots, slot[lane])
-            prefetch(words, min(low[lane] + (size[lane] >> 1), last))
+            prefetch(words, low[lane])  # a run that is not long has no third line
+            prefetch(words, low[lane] + size[lane] - 1)
             prefetch(suffixes, node)
         for i in range(live):
             lane = lanes[i]
