@@ -15,7 +15,7 @@ import numpy as np
 from chainrule.errors import ModelFormatError, SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from jaxtyping import Float32, Float64, Int32
     from numpy import ndarray
@@ -166,20 +166,15 @@ def unknown_log_probs_of(
     *,
     prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
     end: bool = True,
-    unknown_of: Callable[[State], Float32[ndarray, " rows"]] | None = None,
 ) -> list[Float32[ndarray, " tokens"]]:
-    """The default `unknown_log_probs`: steps through all sequences at once.
-
-    unknown_of: log P(<unk> | row); by default read off the whole distribution of each row.
-    """
-    unknown_of = unknown_of or (lambda state: model.next_log_probs(state)[:, UNKNOWN])
+    """The default `unknown_log_probs`: steps through all sequences at once, and makes every distribution."""
     check_prefixes(len(sequences), prefixes)
     found = [np.empty(len(sequence) + end, np.float32) for sequence in sequences]
     rows = np.array([row for row, out in enumerate(found) if out.size], np.int32)
     state = model.start([(prefixes[row] if prefixes is not None else np.empty(0, np.int32)) for row in rows])
     step = 0
     while rows.size:
-        for row, log_prob in zip(rows.tolist(), unknown_of(state), strict=True):
+        for row, log_prob in zip(rows.tolist(), model.next_log_probs(state)[:, UNKNOWN], strict=True):
             found[row][step] = log_prob
         step += 1
         going_on = np.flatnonzero([found[row].size > step for row in rows]).astype(np.int32)

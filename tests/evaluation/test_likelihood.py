@@ -181,9 +181,7 @@ def test_every_figure_is_the_same_whatever_the_size_of_the_blocks_and_the_thread
 
     def figures() -> dict[str, Any]:
         source = Corpus.of(fixtures / "heldout.txt")
-        found = measure(
-            model, encoded.tokenizer, ByteSpeller(9), source, with_lengths=model.score_with_lengths
-        ).as_json()
+        found = measure(model, encoded.tokenizer, ByteSpeller(9), source, in_full=model.score_stream_in_full).as_json()
         del found["seconds"]
         return found
 
@@ -237,7 +235,7 @@ def test_without_their_ends_documents_are_a_token_a_byte_a_word_and_a_character_
 def test_matches_are_counted_by_their_length(encoded, fixtures: Path) -> None:
     model, _ = train_ngram(encoded.train, encoded.tokenizer.vocabulary_size, NGramConfig(order=3))
     source = Corpus.of(fixtures / "heldout.txt")
-    found = measure(model, encoded.tokenizer, ByteSpeller(), source, with_lengths=model.score_with_lengths)
+    found = measure(model, encoded.tokenizer, ByteSpeller(), source, in_full=model.score_stream_in_full)
     lengths = model.score_stream_with_lengths(encoded.heldout)[1].tolist()
     assert found.matched == tuple(lengths.count(n) for n in (1, 2, 3))
     assert measure(model, encoded.tokenizer, ByteSpeller(), source).matched is None

@@ -95,10 +95,12 @@ def test_a_walk_along_suffixes_gives_the_same_bits(order: int, smoothing: str) -
     for size in (0, 1, LANES - 1, LANES + 1, 5 * LANES, 3000):
         stream = np.random.default_rng(size).integers(0, 40, size).astype(np.int32)
         stream[stream == BEGIN] = UNKNOWN
-        expected, found = ((np.empty(size, np.float32), np.empty(size, np.uint8)) for _ in range(2))
+        expected, found = (
+            (np.empty(size, np.float32), np.empty(size, np.uint8), np.empty(size, np.float32)) for _ in range(2)
+        )
         arrays = table.words, table.log_probs, table.begin, table.log_backoffs, table.slots
         score_stream(*arrays, order, stream, 0, size, *expected)
-        walk_stream(*arrays, table.suffixes, order, stream, 0, size, *found)
+        walk_stream(*arrays, table.suffixes, order, stream, 0, size, *found, True)
         assert np.array_equal(found, expected)
 
 
@@ -139,11 +141,17 @@ def check_wild(seed: int) -> None:
     size = table.vocabulary_size
     stream = chance.integers(0, size, 30).astype(np.int32)
     arrays = (table.words, table.log_probs, table.begin, table.log_backoffs)
-    for kernel, more in ((score_stream, [table.slots]), (walk_stream, [table.slots, table.suffixes])):
-        room, matched = np.full(30 + 16, 7777, np.float32), np.full(30 + 16, 77, np.uint8)
-        kernel(*arrays, *more, table.order, stream, 0, 30, room[8:-8], matched[8:-8])
-        assert np.all(room[:8] == 7777)
-        assert np.all(room[-8:] == 7777)
+    for kernel, more, last in (
+        (score_stream, [table.slots], []),
+        (walk_stream, [table.slots, table.suffixes], [True]),
+        (walk_stream, [table.slots, table.suffixes], [False]),
+    ):
+        room, unknown = np.full((2, 30 + 16), 7777, np.float32)
+        matched = np.full(30 + 16, 77, np.uint8)
+        kernel(*arrays, *more, table.order, stream, 0, 30, room[8:-8], matched[8:-8], unknown[8:-8], *last)
+        for numbers in (room, unknown):
+            assert np.all(numbers[:8] == 7777)
+            assert np.all(numbers[-8:] == 7777)
         assert np.all(matched[:8] == 77)
         assert np.all(matched[-8:] == 77)
         assert np.all((matched[8:-8] >= 1) & (matched[8:-8] <= table.order))

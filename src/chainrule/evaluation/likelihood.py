@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,25 +22,24 @@ from chainrule.evaluation.breakdown import GROUPS, Breakdown
 from chainrule.evaluation.pricing import priced, priced_stream
 from chainrule.evaluation.resampling import Documents, interval
 from chainrule.evaluation.row_sums import RowSums, row_sums
+from chainrule.jit import in_order
 from chainrule.progress import Progress, silent
 from chainrule.protocol import END
-from chainrule.text.tokenizer import documents_of
 from chainrule.text.words import is_white
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator
 
     from jaxtyping import Bool, Float32, Float64, Int, Int32, Int64, UInt8
     from numpy import ndarray
 
     from chainrule.evaluation.pricing import Priced, Prices, Speller
+    from chainrule.ngram.streams import StreamScores
     from chainrule.protocol import LanguageModel
+    from chainrule.text.block import Block
     from chainrule.text.corpus import Source
     from chainrule.text.restoring import Alignment
     from chainrule.text.tokenizer import Tokenizer
-
-    Sequences = Sequence[Int32[ndarray, " tokens"]]
-    ScoreWithLengths = Callable[[Sequences], tuple[list[Float32[ndarray, " tokens"]], list[Int[ndarray, " tokens"]]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +143,7 @@ def measure(
     source: Source,
     progress: Progress = silent,
     *,
-    with_lengths: ScoreWithLengths | None = None,
+    in_full: Callable[[Int32[ndarray, " tokens"]], StreamScores] | None = None,
     running: Running | None = None,
     with_rows: LanguageModel[Any] | None = None,
     ends: bool = True,
@@ -154,8 +153,8 @@ def measure(
 ) -> Measurement:
     """The likelihood of a source's documents.
 
-    with_lengths: an n-gram model's `score_with_lengths`, for how long its matches are. running: what scores a text in
-    one stream, for a model that sees more than the line. with_rows: the model again, where its distributions are to be
+    in_full: an n-gram model's `score_stream_in_full`, for how long its matches are. running: what scores a text in one
+    stream, for a model that sees more than the line. with_rows: the model again, where its distributions are to be
     summed at some places of the text. ends: whether the end of each document is predicted and counted. context: what
     the model knows before a token, for the signature, where nothing runs.
     is_distribution: whether the model's probabilities sum to one. frequencies: how often the training text has each
@@ -163,41 +162,48 @@ def measure(
     Raises TextError where the source cannot be read or has no text.
     """
     began = time.perf_counter()
+
+    def parts() -> Iterator[tuple[bool, Block]]:
+        """Of the first block or not; whole blocks where documents see those before them."""
+        for number, block in enumerate(source.blocks(progress, "evaluating")):
+            pieces = [block] if running is not None else block.pieces(_PART_BYTES)
+            yield from ((number == 0, piece) for piece in pieces)
+
+    def measured(part: tuple[bool, Block]) -> _Part:
+        is_first, block = part
+        encoded = tokenizer.encode_block(block)
+        lengths = None
+        if running is not None:
+            prices = priced_stream(encoded, speller, *running.score(encoded.ids))
+        elif in_full is not None:
+            scores, lengths, unknown = in_full(encoded.ids)
+            prices = priced_stream(encoded, speller, scores, unknown)
+        else:
+            prices = priced(model, speller, encoded)
+        found = _part(encoded.ids, prices, tokenizer.align(encoded), lengths, ends=ends, frequencies=frequencies)
+        return found if is_first else replace(found, ids=None)
+
     digest = hashlib.sha256()
     sums: list[_Sums] = []
     words = characters = tokens = oov = impossible = 0
     matched = np.zeros(0, np.int64)
-    sampled: RowSums | None = None
+    first_ids: list[Int32[ndarray, " tokens"]] = []  # of the first block
     by_position, by_frequency = _NO_TOKENS, _NO_TOKENS
-    for block in source.blocks(progress, "evaluating"):
-        encoded = tokenizer.encode_block(block)
-        sequences = documents_of(encoded.ids)
-        if running is None:
-            scores, lengths = with_lengths(sequences) if with_lengths else (model.score(sequences), None)
-            prices = priced(model, speller, encoded, scores)
-        else:
-            lengths = None
-            prices = priced_stream(encoded, speller, *running.score(encoded.ids))
-        if with_rows is not None and sampled is None:
-            sampled = row_sums(with_rows, sequences)
-        aligned = tokenizer.align(encoded)
-        is_end = encoded.ids == END
-        counted = np.ones(is_end.size, np.bool_) if ends else ~is_end
-        sums.append(_sums(prices, aligned, is_end, counted))
-        nats = -prices.total[counted]
-        sizes = np.diff(aligned.stops, prepend=0)[counted]
-        by_position += Breakdown.of(_positions(is_end)[counted], nats, sizes)
-        if frequencies is not None:
-            seen = np.where(prices.unknown, 0, frequencies[encoded.ids])
-            by_frequency += Breakdown.of(seen[counted], nats, sizes)
-        tokens += int(np.count_nonzero(counted))
-        oov += int(np.count_nonzero(prices.unknown))
-        impossible += int(np.count_nonzero(np.isneginf(prices.closed) & counted))
-        words += _words(aligned.text)
-        characters += int(np.count_nonzero((aligned.text & 0xC0) != 0x80))
-        digest.update(aligned.text.data)
-        if lengths is not None:
-            matched = _added(matched, np.bincount(np.concatenate(lengths)[counted])[1:])
+    # A network has threads of its own, and what it holds of a block is much.
+    for part in in_order(measured, parts()) if running is None else map(measured, parts()):
+        if part.ids is not None:
+            first_ids.append(part.ids)
+        sums.append(part.sums)
+        by_position += part.by_position
+        by_frequency += part.by_frequency
+        tokens += part.tokens
+        oov += part.oov
+        impossible += part.impossible
+        words += part.words
+        characters += part.characters
+        matched = _added(matched, part.matched)
+        digest.update(part.text.data)
+    sampled = None if with_rows is None else row_sums(with_rows, np.concatenate(first_ids))
     closed, known, spelling, text, bytes_of = map(np.concatenate, zip(*sums, strict=True))
     documents = len(text)
     return Measurement(
@@ -212,7 +218,7 @@ def measure(
         log_prob_without_oov=math.fsum(known.tolist()),
         spelling_log_prob=math.fsum(spelling.tolist()),
         text_log_prob=math.fsum(text.tolist()),
-        matched=tuple(matched.tolist()) if with_lengths else None,
+        matched=tuple(matched.tolist()) if in_full else None,
         is_distribution=is_distribution,
         row_sums=sampled,
         seconds=time.perf_counter() - began,
@@ -236,6 +242,7 @@ class Running(NamedTuple):
     signature: str  # how much context a token has
 
 
+_PART_BYTES = 1 << 18  # of text, that one thread measures at a time: what it makes of them stays in the cache
 _NO_TOKENS = Breakdown(np.zeros(GROUPS), np.zeros(GROUPS, np.int64))
 
 _Sums = tuple[
@@ -245,6 +252,55 @@ _Sums = tuple[
     "Float64[ndarray, ' documents']",  # all of it
     "Int64[ndarray, ' documents']",  # bytes
 ]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What is added up of a part of the text, and its normalised text."""
+
+    ids: Int32[ndarray, " tokens"] | None
+    text: UInt8[ndarray, " bytes"]
+    sums: _Sums
+    by_position: Breakdown
+    by_frequency: Breakdown
+    tokens: int
+    oov: int
+    impossible: int
+    words: int
+    characters: int
+    matched: Int64[ndarray, " lengths"]
+
+
+def _part(
+    ids: Int32[ndarray, " tokens"],
+    prices: Prices,
+    aligned: Alignment,
+    lengths: Int[ndarray, " tokens"] | None,
+    *,
+    ends: bool,
+    frequencies: Int64[ndarray, " vocab"] | None,
+) -> _Part:
+    is_end = ids == END
+    counted = np.ones(is_end.size, np.bool_) if ends else ~is_end
+    nats = -prices.total[counted]
+    sizes = np.diff(aligned.stops, prepend=0)[counted]
+    by_frequency = _NO_TOKENS
+    if frequencies is not None:
+        seen = np.where(prices.unknown, 0, frequencies[ids])
+        by_frequency = Breakdown.of(seen[counted], nats, sizes)
+    return _Part(
+        ids=ids,
+        text=aligned.text,
+        sums=_sums(prices, aligned, is_end, counted),
+        by_position=Breakdown.of(_positions(is_end)[counted], nats, sizes),
+        by_frequency=by_frequency,
+        tokens=int(np.count_nonzero(counted)),
+        oov=int(np.count_nonzero(prices.unknown)),
+        impossible=int(np.count_nonzero(np.isneginf(prices.closed) & counted)),
+        words=_words(aligned.text),
+        characters=int(np.count_nonzero((aligned.text & 0xC0) != 0x80)),
+        matched=np.zeros(0, np.int64) if lengths is None else np.bincount(lengths[counted])[1:],
+    )
 
 
 def _sums(

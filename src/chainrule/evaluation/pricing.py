@@ -64,13 +64,10 @@ class Prices:
         return self.closed + self.unseen + self.spelling
 
 
-def priced(
-    model: Priced, speller: Speller, encoded: Encoded, scores: list[Float32[ndarray, " tokens"]] | None = None
-) -> Prices:
-    """The prices of encoded documents. scores: what the model gives them, where that is known already."""
+def priced(model: Priced, speller: Speller, encoded: Encoded) -> Prices:
+    """The prices of encoded documents, each by itself."""
     sequences = documents_of(encoded.ids)
-    closed = _joined(model.score(sequences) if scores is None else scores)
-    return priced_stream(encoded, speller, closed, _joined(model.unknown_log_probs(sequences)))
+    return priced_stream(encoded, speller, _joined(model.score(sequences)), _joined(model.unknown_log_probs(sequences)))
 
 
 def priced_stream(

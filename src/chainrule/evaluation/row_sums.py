@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from chainrule.protocol import END
 
+if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
@@ -27,18 +27,16 @@ class RowSums(NamedTuple):
     contexts: int
 
 
-def row_sums(model: LanguageModel[Any], documents: Sequence[Int32[ndarray, " tokens"]]) -> RowSums | None:
-    """Of the distributions at evenly spaced places of some documents, ends included; None where there are none."""
-    stops = np.cumsum([len(document) + 1 for document in documents])
-    if not stops.size:
+def row_sums(model: LanguageModel[Any], stream: Int32[ndarray, " tokens"]) -> RowSums | None:
+    """Of the distributions at evenly spaced places of some documents, </s> after each; None where there are none."""
+    if not stream.size:
         return None
-    wanted = min(int(stops[-1]), _CONTEXTS, max(4, _MOST // model.vocabulary_size))
+    wanted = min(stream.size, _CONTEXTS, max(4, _MOST // model.vocabulary_size))
+    starts = np.concatenate([[0], np.flatnonzero(stream == END) + 1])
     prefixes = []
-    for place in np.linspace(0, stops[-1], wanted, endpoint=False).astype(np.int64).tolist():
-        number = int(np.searchsorted(stops, place, side="right"))
-        document = documents[number]
-        before = place - (int(stops[number]) - len(document) - 1)
-        prefixes.append(document[max(0, before - _LONGEST) : before])
+    for place in np.linspace(0, stream.size, wanted, endpoint=False).astype(np.int64).tolist():
+        start = int(starts[np.searchsorted(starts, place, side="right") - 1])
+        prefixes.append(stream[max(start, place - _LONGEST) : place])
     rows = max(1, _AT_ONCE // model.vocabulary_size)
     sums: list[float] = []
     for start in range(0, wanted, rows):

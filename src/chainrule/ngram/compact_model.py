@@ -15,13 +15,13 @@ import numpy as np
 from chainrule.ngram.compact_building import unpacked
 from chainrule.ngram.compact_query_kernels import OPEN, SIZE, advance, open_rows, score_stream, spell_out
 from chainrule.ngram.query_kernels import NO_NODE
-from chainrule.ngram.streams import in_one_stream, run_pieces
+from chainrule.ngram.streams import StreamScores, run_pieces
 from chainrule.ngram.table import NODE, context_type
 from chainrule.ngram.trie_model import TrieModel
 from chainrule.protocol import UNKNOWN, check_log_probs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from jaxtyping import Float32, Int, Int32, Shaped
     from numpy import ndarray
@@ -55,23 +55,15 @@ class CompactNGramModel(TrieModel):
         """The fast layout of the same numbers, made anew each time: for writing ARPA files, and for `convert`."""
         return unpacked(self.compact)
 
-    def unknown_log_probs(
-        self,
-        sequences: Sequence[Int32[ndarray, " tokens"]],
-        *,
-        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
-        end: bool = True,
-    ) -> list[Float32[ndarray, " tokens"]]:
-        """As `LanguageModel.unknown_log_probs`."""
-        stream, spans = in_one_stream(sequences, prefixes, end=end)
-        scores, _ = self._scored(stream, UNKNOWN)
-        return [scores[span] for span in spans]
-
     def score_stream_with_lengths(
         self, stream: Int32[ndarray, " tokens"]
     ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
         """As `StreamScorer.score_stream_with_lengths`; n-grams that were put in as suffixes of others count as well."""
         return self._scored(stream, _ITSELF)
+
+    def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
+        """As `StreamScorer.score_stream_in_full`."""
+        return StreamScores(*self._scored(stream, _ITSELF), self._scored(stream, UNKNOWN)[0])
 
     def _scored(
         self, stream: Int32[ndarray, " tokens"], token: int

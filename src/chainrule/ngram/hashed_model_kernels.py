@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from chainrule.jit import allocating_kernel, array_at, kernel
 from chainrule.ngram.incremental_kernels import LOG10_OF_E, extend
 from chainrule.ngram.kenlm_probing_kernels import STATE_SIZE
-from chainrule.protocol import BEGIN, END
+from chainrule.protocol import BEGIN, END, UNKNOWN
 
 Array = NDArray[Any]
 
@@ -20,14 +20,26 @@ _BYTES = 8  # of each number in a state
 
 @kernel
 def score_stream(
-    model_address: int, stream: Array, start: int, stop: int, begun: Array, state: int, scores: Array, lengths: Array
+    model_address: int,
+    stream: Array,
+    start: int,
+    stop: int,
+    begun: Array,
+    state: int,
+    scratch: int,
+    scores: Array,
+    lengths: Array,
+    unknown: Array,
 ) -> None:
     """scores[i] = log P(stream[i] | the tokens of its document before it) for i in start .. stop.
 
-    A document begins at `start`. begun: the state after <s>. state: the address of one to write to.
+    unknown[i] = log P(<unk> | the same tokens); it may be empty. A document begins at `start`. begun: the state after
+    <s>. state, scratch: the addresses of two to write to.
     """
     _copy(begun, state)
     for i in range(start, stop):
+        if unknown.size > 0:
+            unknown[i] = extend(model_address, UNKNOWN, state, scratch)[0] * _LOG_10
         score, length = extend(model_address, np.int64(stream[i]), state, state)
         scores[i], lengths[i] = (score if stream[i] != BEGIN else -np.inf) * _LOG_10, length
         if stream[i] == END:
@@ -53,12 +65,10 @@ def advance(model_address: int, states: Array, address: int, tokens: Array, begu
 
 
 @kernel
-def distributions(
-    model_address: int, states: Array, address: int, scratch: int, first: int, stop: int, rows: Array
-) -> None:
-    """rows[row, word] = log P(word | states[row]) for first <= word < stop. scratch: a state to write to."""
+def distributions(model_address: int, states: Array, address: int, scratch: int, rows: Array) -> None:
+    """rows[row, word] = log P(word | states[row]). scratch: a state to write to."""
     for row in range(states.shape[0]):
         state = address + row * states.shape[1] * _BYTES
-        for word in range(first, stop):
+        for word in range(rows.shape[1]):
             score = extend(model_address, word, state, scratch)[0]
             rows[row, word] = (score if word != BEGIN else -np.inf) * _LOG_10

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import allocating_kernel, array_at, kernel, tiny_kernel
+from chainrule.jit import allocating_kernel, array_at, kernel, prefetch, tiny_kernel
 from chainrule.ngram.index_kernels import LONG_RUN, find_slot, slot_of
 from chainrule.ngram.kenlm_probing_kernels import HASHED, KIND, ORDER, RECORD_SIZE, STATE_SIZE, extend_hashed
 from chainrule.ngram.query_kernels import NO_NODE, child, children
@@ -52,6 +52,7 @@ def _extend_trie(model_address: int, word: int, before_address: int, after_addre
     inner = model[INNER]
     log_probs = array_at(model[NODES], 2 * model[NODE_COUNT], np.float32)[1::2]
     given = min(max(before[0], 0), model[ORDER] - 1)
+    _ask_for_children(model_address, before, given, word)
     score = 0.0 if word == BEGIN else np.float64(log_probs[1 + word])
     found = 1
     context = before[found]  # of so many words; read before its place is written
@@ -72,6 +73,51 @@ def _extend_trie(model_address: int, word: int, before_address: int, after_addre
         if 0 <= context < inner:
             score += _log_backoff(model_address, context)
     return score * LOG10_OF_E, found
+
+
+@allocating_kernel
+def _ask_for_children(model_address: int, contexts: Array, given: int, word: int) -> None:
+    """Asks the memory for what the search for a word after each context reads, so that all wait at the same time."""
+    model = array_at(model_address, RECORD_SIZE, np.int64)
+    words = array_at(model[NODES], 2 * model[NODE_COUNT], np.int32)[::2]
+    if model[IS_WIDE] != 0:
+        begin = array_at(model[CONTEXTS], 2 * (model[INNER] + 1), np.int64)[::2]
+        slots = array_at(model[INDEX], model[INDEX_SIZE], np.int64)
+        _ask_for_children_in(words, begin, slots, contexts, given, word)
+    else:
+        narrow = array_at(model[CONTEXTS], 2 * (model[INNER] + 1), np.int32)[::2]
+        narrow_slots = array_at(model[INDEX], model[INDEX_SIZE], np.int32)
+        _ask_for_children_in(words, narrow, narrow_slots, contexts, given, word)
+
+
+@kernel
+def _ask_for_children_in(words: Array, begin: Array, slots: Array, contexts: Array, given: int, word: int) -> None:
+    inner = begin.size - 1
+    prefetch(words, 1 + word)
+    prefetch(begin, 1 + word)
+    for length in range(1, given + 1):
+        context = contexts[length]
+        if 0 <= context < inner:
+            low, end = children(words, begin, context)
+            if slots.size > 0 and end - low > LONG_RUN:
+                prefetch(slots, slot_of(context, word, slots.size))
+            else:
+                _ask_for_node(words, begin, low)
+                _ask_for_node(words, begin, low + ((end - low) >> 1))
+                _ask_for_node(words, begin, end - 1)
+    for length in range(1, given + 1):
+        context = contexts[length]
+        if 0 <= context < inner:
+            low, end = children(words, begin, context)
+            if slots.size > 0 and end - low > LONG_RUN:
+                _ask_for_node(words, begin, np.int64(slots[slot_of(context, word, slots.size)]))
+
+
+@kernel
+def _ask_for_node(words: Array, begin: Array, node: int) -> None:
+    """For its word, and for its children, which the search after it begins with."""
+    prefetch(words, node)
+    prefetch(begin, node)
 
 
 @allocating_kernel

@@ -30,12 +30,10 @@ from chainrule.ngram.kenlm_probing_kernels import (
     UNIGRAMS,
     VOCABULARY_SIZE,
 )
-from chainrule.ngram.streams import StreamScorer, pieces_of
-from chainrule.protocol import BEGIN, UNKNOWN, ByDistributions, check_log_probs, unknown_log_probs_of
+from chainrule.ngram.streams import StreamScorer, StreamScores, pieces_of
+from chainrule.protocol import BEGIN, ByDistributions, check_log_probs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from jaxtyping import Float32, Int, Int32, Int64
     from numpy import ndarray
 
@@ -63,42 +61,36 @@ class HashedModel(StreamScorer, ByDistributions["States"]):
         self, stream: Int32[ndarray, " tokens"]
     ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
         """As `StreamScorer.score_stream_with_lengths`."""
+        scores, lengths, _ = self._scored(stream, unknown=False)
+        return scores, lengths
+
+    def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
+        """As `StreamScorer.score_stream_in_full`."""
+        return self._scored(stream, unknown=True)
+
+    def _scored(self, stream: Int32[ndarray, " tokens"], *, unknown: bool) -> StreamScores:
+        """unknown: whether <unk> is scored at all places, too."""
         stream = self._known(stream)
         scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
+        found = StreamScores(scores, lengths, np.empty(stream.size if unknown else 0, np.float32))
         pieces = pieces_of(stream)
-        states = np.zeros((len(pieces), STATE_SIZE), np.int64)
+        states = np.zeros((len(pieces), 2, STATE_SIZE), np.int64)
         calls = [
-            (self.record.address, stream, *piece, self._begun, state.ctypes.data, scores, lengths)
-            for piece, state in zip(pieces, states, strict=True)
+            (self.record.address, stream, *piece, self._begun, *(state.ctypes.data for state in pair), *found)
+            for piece, pair in zip(pieces, states, strict=True)
         ]
         run_all(kernels.score_stream, calls)
         check_log_probs(scores)
-        return scores, lengths
-
-    def unknown_log_probs(
-        self,
-        sequences: Sequence[Int32[ndarray, " tokens"]],
-        *,
-        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
-        end: bool = True,
-    ) -> list[Float32[ndarray, " tokens"]]:
-        """As `LanguageModel.unknown_log_probs`."""
-        return unknown_log_probs_of(self, sequences, prefixes=prefixes, end=end, unknown_of=self._unknown_log_probs)
+        check_log_probs(found.unknown_log_probs)
+        return found
 
     def next_log_probs(self, state: States) -> Float32[ndarray, "rows vocab"]:
         """As `LanguageModel.next_log_probs`."""
-        return self._first_log_probs(state, self.vocabulary_size)
-
-    def _unknown_log_probs(self, state: States) -> Float32[ndarray, " rows"]:
-        return self._first_log_probs(state, UNKNOWN + 1)[:, UNKNOWN]
-
-    def _first_log_probs(self, state: States, words: int) -> Float32[ndarray, "rows words"]:
-        """log P(w | row) of the words with the lowest ids."""
-        rows = np.empty((len(state), words), np.float32)
+        rows = np.empty((len(state), self.vocabulary_size), np.float32)
         scratch = np.zeros(STATE_SIZE, np.int64)
         state = np.ascontiguousarray(state)
         where = state, state.ctypes.data, scratch.ctypes.data
-        kernels.distributions(self.record.address, *where, 0, words, rows)
+        kernels.distributions(self.record.address, *where, rows)
         check_log_probs(rows)
         return rows
 

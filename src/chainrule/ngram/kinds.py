@@ -26,12 +26,12 @@ def model_of(table: Table, *, begins: str = "one", backoff_weight: float | None 
 def measured_as(model: object) -> dict[str, Any]:
     """What measuring should know of a model: how long its matches are, what a document begins with, what it is."""
     if isinstance(model, NGramModel | CompactNGramModel):
-        return {"with_lengths": model.score_with_lengths, "with_rows": model}
+        return {"in_full": model.score_stream_in_full, "with_rows": model}
     if isinstance(model, HashedModel):
-        return {"with_lengths": model.score_with_lengths}
+        return {"in_full": model.score_stream_in_full}
     if isinstance(model, PaddedModel | StupidBackoff):
         return {
-            "with_lengths": model.score_with_lengths,
+            "in_full": model.score_stream_in_full,
             "context": "line" if model.begins == 1 else f"line after {model.begins} <s>",
             "is_distribution": not isinstance(model, StupidBackoff),
         }

@@ -5,19 +5,19 @@ Its state is an array of trie nodes, a row for each sequence, so that a copy of 
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chainrule.ngram.query_kernels import advance, score_stream
-from chainrule.ngram.streams import in_one_stream, run_pieces
+from chainrule.ngram.streams import StreamScores, run_pieces
 from chainrule.ngram.trie_model import TrieModel
-from chainrule.ngram.unknown_kernels import score_token
-from chainrule.ngram.walking_kernels import walk_stream
-from chainrule.protocol import UNKNOWN, check_log_probs
+from chainrule.ngram.walking_kernels import unknown_follows, walk_stream
+from chainrule.protocol import check_log_probs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from jaxtyping import Float32, Int, Int32
     from numpy import ndarray
@@ -44,34 +44,35 @@ class NGramModel(TrieModel):
         """n-grams by order, from unigrams on."""
         return self.table.level_sizes
 
-    def unknown_log_probs(
-        self,
-        sequences: Sequence[Int32[ndarray, " tokens"]],
-        *,
-        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
-        end: bool = True,
-    ) -> list[Float32[ndarray, " tokens"]]:
-        """As `LanguageModel.unknown_log_probs`."""
-        stream, spans = in_one_stream(sequences, prefixes, end=end)
-        stream = self._known(stream)
-        scores = np.empty(stream.size, np.float32)
-        run_pieces(score_token, (*self._arrays(), self.order, UNKNOWN, stream), (scores,))
-        check_log_probs(scores)
-        return [scores[span] for span in spans]
-
     def score_stream_with_lengths(
         self, stream: Int32[ndarray, " tokens"]
     ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
         """As `StreamScorer.score_stream_with_lengths`."""
+        scores, lengths, _ = self._scored(stream, unknown=False)
+        return scores, lengths
+
+    def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
+        """As `StreamScorer.score_stream_in_full`."""
+        return self._scored(stream, unknown=True)
+
+    def _scored(self, stream: Int32[ndarray, " tokens"], *, unknown: bool) -> StreamScores:
+        """unknown: whether <unk> is scored at all places, too."""
         stream = self._known(stream)
         scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
-        arrays = *self._arrays(), self.table.slots
-        if self.table.suffixes.size and stream.size >= WALKED_TOKENS:
-            run_pieces(walk_stream, (*arrays, self.table.suffixes, self.order, stream), (scores, lengths))
+        unknown_scores = np.empty(stream.size if unknown else 0, np.float32)
+        arrays, slots, suffixes = self._arrays(), self.table.slots, self.table.suffixes
+        found = scores, lengths, unknown_scores
+        if suffixes.size and stream.size >= WALKED_TOKENS:
+            run_pieces(walk_stream, (*arrays, slots, suffixes, self.order, stream), (*found, self._unknown_follows))
         else:
-            run_pieces(score_stream, (*arrays, self.order, stream), (scores, lengths))
+            run_pieces(score_stream, (*arrays, slots, self.order, stream), found)
         check_log_probs(scores)
-        return scores, lengths
+        check_log_probs(unknown_scores)
+        return StreamScores(*found)
+
+    @cached_property
+    def _unknown_follows(self) -> bool:
+        return unknown_follows(self.table.words, self.table.begin, self.vocabulary_size)
 
     def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
         """As `LanguageModel.advance`."""

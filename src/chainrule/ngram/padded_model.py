@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.ngram.padding import padded
+from chainrule.ngram.streams import StreamScores
 from chainrule.protocol import BEGIN, END, as_tokens, check_prefixes, check_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Float64, Int, Int32
+    from jaxtyping import Bool, Float32, Float64, Int, Int32
     from numpy import ndarray
 
     from chainrule.ngram.model import NGramModel
@@ -63,10 +64,14 @@ class PaddedModel:
 
     def score_stream_with_lengths(self, stream: Tokens) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
         """As `StreamScorer.score_stream_with_lengths`."""
-        check_tokens(stream, self.vocabulary_size)
-        whole, asked = padded(stream, self._padding.size)
+        whole, asked = self._padded_stream(stream)
         scores, lengths = self._model.score_stream_with_lengths(whole)
         return scores[asked], lengths[asked]
+
+    def score_stream_in_full(self, stream: Tokens) -> StreamScores:
+        """As `StreamScorer.score_stream_in_full`."""
+        whole, asked = self._padded_stream(stream)
+        return StreamScores(*(column[asked] for column in self._model.score_stream_in_full(whole)))
 
     def start(self, prefixes: Sequence[Tokens]) -> Contexts:
         """As `LanguageModel.start`."""
@@ -95,6 +100,11 @@ class PaddedModel:
     def select(self, state: Contexts, rows: Int32[ndarray, " new_rows"]) -> Contexts:
         """As `LanguageModel.select`."""
         return self._model.select(state, rows)
+
+    def _padded_stream(self, stream: Tokens) -> tuple[Tokens, Bool[ndarray, " padded"] | slice]:
+        """The stream as the model reads it, and where its own tokens are there."""
+        check_tokens(stream, self.vocabulary_size)
+        return padded(stream, self._padding.size)
 
     def _padded(self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None) -> list[Tokens]:
         check_prefixes(len(sequences), prefixes)

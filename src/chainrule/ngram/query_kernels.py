@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from chainrule.jit import allocating_kernel, kernel, prefetch
 from chainrule.ngram.index_kernels import LONG_RUN, find_slot, slot_of
-from chainrule.protocol import BEGIN, END
+from chainrule.protocol import BEGIN, END, UNKNOWN
 
 Array = NDArray[Any]
 
@@ -43,6 +43,13 @@ def child(words: Array, begin: Array, node: int, word: int) -> int:
         else:
             high = middle
     return low if low < end and words[low] == word else NO_NODE
+
+
+@kernel
+def unknown_child(words: Array, begin: Array, node: int) -> int:
+    """The node of <unk>, whose id is the lowest, after context `node`, or NO_NODE."""
+    low, end = children(words, begin, node)
+    return low if low < end and words[low] == UNKNOWN else NO_NODE
 
 
 @kernel
@@ -117,11 +124,12 @@ def score_stream(
     stop: int,
     scores: Array,
     lengths: Array,
+    unknown: Array,
 ) -> None:
     """scores[i] = log P(stream[i] | the tokens of its document before it) for i in start .. stop.
 
-    lengths[i]: of the n-gram found. A document begins at `start`. Every token is below the vocabulary's size. lengths
-    may be empty.
+    lengths[i]: of the n-gram found. unknown[i] = log P(<unk> | the same tokens). Both may be empty. A document begins
+    at `start`. Every token is below the vocabulary's size.
     """
     inner = log_backoffs.size
     # By order: the n-grams that end at each token, in column 0 at the one before the block; and the contexts before.
@@ -150,6 +158,16 @@ def score_stream(
             scores[first + i] = score
             if lengths.size > 0:
                 lengths[first + i] = length
+        if unknown.size > 0:
+            for i in range(count):
+                score = log_probs[1 + UNKNOWN]
+                for n in range(2, order + 1):
+                    context = contexts[n, i]
+                    if not 0 <= context < inner:
+                        continue
+                    node = unknown_child(words, begin, context)
+                    score = score + log_backoffs[context] if node == NO_NODE else log_probs[node]
+                unknown[first + i] = score
         for n in range(1, order + 1):
             nodes[n, 0] = nodes[n, count]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     Tokens = Int32[ndarray, " tokens"]
 
 PARALLEL_TOKENS = 1 << 16  # shorter streams are not worth a thread
+
+
+class StreamScores(NamedTuple):
+    """Of the tokens of a stream."""
+
+    log_probs: Float32[ndarray, " tokens"]
+    lengths: Int[ndarray, " tokens"]  # of the n-grams that gave them: 1 where nothing longer was known
+    unknown_log_probs: Float32[ndarray, " tokens"]  # log P(<unk> | context) at their places
 
 
 class StreamScorer(ABC):
@@ -58,6 +66,18 @@ class StreamScorer(ABC):
         self, stream: Int32[ndarray, " tokens"]
     ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
         """The log-probability of each token of a stream, and the length of the n-gram that gave it."""
+
+    @abstractmethod
+    def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
+        """What `score_stream_with_lengths` gives, and the log-probability of <unk> at the same places, in one go."""
+
+    def unknown_log_probs(
+        self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """As `LanguageModel.unknown_log_probs`."""
+        stream, spans = in_one_stream(sequences, prefixes, end=end)
+        log_probs = self.score_stream_in_full(stream).unknown_log_probs
+        return [log_probs[span] for span in spans]
 
     def start(self, prefixes: Sequence[Tokens]) -> Rows:
         """As `LanguageModel.start`."""
@@ -111,7 +131,7 @@ def in_one_stream(
     return stream, [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
 
 
-def run_pieces(kernel: Callable[..., None], before: tuple[Any, ...], after: tuple[ndarray, ...]) -> None:
+def run_pieces(kernel: Callable[..., None], before: tuple[Any, ...], after: tuple[Any, ...]) -> None:
     """Runs a kernel that takes `before`, whose last is the stream, then a range of it, then `after`."""
     pieces = [(*before, start, stop, *after) for start, stop in pieces_of(before[-1])]
     if len(pieces) > 1:

@@ -14,6 +14,7 @@ import numpy as np
 from chainrule.errors import SettingError
 from chainrule.ngram.padding import history_lengths
 from chainrule.ngram.smoothing import Estimates, relative_frequencies
+from chainrule.ngram.streams import StreamScores
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END, UNKNOWN, as_tokens
 
@@ -94,9 +95,20 @@ class StupidBackoff:
 
     def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
         """As `Scorer.score_stream`."""
+        return self._score_stream(stream)[0]
+
+    def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
+        """As `StreamScorer.score_stream_in_full`."""
+        documents = np.split(stream, np.flatnonzero(stream == END) + 1)
+        unknown = self.unknown_log_probs(documents, end=False)
+        return StreamScores(*self._score_stream(stream), np.concatenate(unknown))
+
+    def _score_stream(
+        self, stream: Int32[ndarray, " tokens"]
+    ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
         scores, lengths = self.frequencies.score_stream_with_lengths(stream)
         room = history_lengths(stream, self.order) if self.frequencies.begins == 1 else np.full(stream.size, self.order)
-        return self._weighed(scores, lengths, room)
+        return self._weighed(scores, lengths, room), lengths
 
     def unknown_log_probs(
         self,

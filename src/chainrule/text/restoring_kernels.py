@@ -25,11 +25,13 @@ _NAMED_LENGTH = 6  # of <0xE9>
 
 @kernel
 def _stands_at(mark: Bytes, tokens: Bytes, start: int, stop: int) -> bool:
-    """Whether a mark, which is not empty, stands at `start`, if there is such a place, and ends by `stop`."""
-    stands = mark.size > 0 and 0 <= start and start + mark.size <= stop
-    for j in range(mark.size):
-        stands = stands and tokens[start + j] == mark[j]
-    return stands
+    """Whether a mark, which is not empty, stands at `start` and ends by `stop`."""
+    if mark.size == 0 or start + mark.size > stop or tokens[start] != mark[0]:
+        return False
+    for j in range(1, mark.size):
+        if tokens[start + j] != mark[j]:
+            return False
+    return True
 
 
 @kernel
@@ -52,23 +54,21 @@ def restore_spaced(
             touches = True
             i += 1
             continue
-        start = i
-        while i < tokens.size and tokens[i] != _BLANK and tokens[i] != _LINE_FEED:
-            i += 1
-        stop = i
-        if _stands_at(before, tokens, start, stop):
-            start += before.size
+        if _stands_at(before, tokens, i, tokens.size):
+            i += before.size
             touches = True
         if not touches:
             out[size] = _BLANK
             size += 1
-        touches = _stands_at(after, tokens, stop - after.size, stop) and stop - after.size >= start
-        if touches:
-            stop -= after.size
+        start = i
         starts[count] = size
-        for j in range(start, stop):
-            out[size] = tokens[j]
+        while i < tokens.size and tokens[i] != _BLANK and tokens[i] != _LINE_FEED:
+            out[size] = tokens[i]
             size += 1
+            i += 1
+        touches = i - after.size >= start and _stands_at(after, tokens, i - after.size, i)
+        if touches:
+            size -= after.size
         stops[count] = size
         count += 1
         if i < tokens.size and tokens[i] == _BLANK:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32, Int64, UInt8, UInt64
     from numpy import ndarray
 
+_TOGETHER = 64  # tokens that are looked up at the same time
 _GLANCE = 1024  # slots, among which a sound table surely has an empty one
 Markers = Literal["error", "skip", "keep"]
 MARKER_TOKENS = ("<unk>", "<s>", "</s>")
@@ -170,6 +171,7 @@ class Vocabulary:
         if markers != "error":
             text = _without(text, DROPPED[markers])
         ids = np.empty(text.size, np.int32)
+        places, hashes = np.empty((2, _TOGETHER), np.int64), np.empty(_TOGETHER, np.uint64)
         position = count = 0
         while True:
             status, position, count, self._size = look_up(
@@ -183,6 +185,8 @@ class Vocabulary:
                 markers == "keep",
                 ids,
                 count,
+                places,
+                hashes,
             )
             if status == DONE:
                 return Encoded(ids[:count], text)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.jit import kernel, prefetch
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
 Array = NDArray[Any]
@@ -133,24 +133,28 @@ def look_up(
     keep_unknown: bool,
     ids: Array,
     count: int,
+    places: Array,
+    hashes: Array,
 ) -> tuple[int, int, int, int]:
     """Writes the ids of the tokens from `position` on.
 
     Returns status, position, count of ids, size of the vocabulary. FULL: the token at `position` is new and there is no
     room; make some and go on from there. MARKER_FOUND: a marker stands at `position`; <unk> is none with keep_unknown.
+    places: two rows of scratch, and hashes one, for as many tokens as are cut before the first of them is looked up.
     """
-    start = position
-    hashed = HASH_START
-    for i in range(position, text.size):
-        byte = text[i]
-        if byte != 32 and byte != 10:
-            hashed = (hashed ^ np.uint64(byte)) * HASH_FACTOR
-            continue
-        if i > start:
-            hashed = mixed(hashed)
-            token, slot = find_token(text, start, i, hashed, slots, pool, offsets)
+    starts, stops = places[0], places[1]
+    while position < text.size:
+        position, tokens = _cut(text, position, slots, starts, stops, hashes)
+        _ask_for_spellings(tokens, starts, stops, hashes, slots, pool, offsets)
+        for j in range(tokens):
+            start, stop = starts[j], stops[j]
+            if start == stop:
+                ids[count] = END
+                count += 1
+                continue
+            token, slot = find_token(text, start, stop, hashes[j], slots, pool, offsets)
             if token < 0 and grow:
-                if not _insert(text, start, i, hashed, slot, slots, pool, offsets, size):
+                if not _insert(text, start, stop, hashes[j], slot, slots, pool, offsets, size):
                     return FULL, start, count, size
                 token = size
                 size += 1
@@ -159,9 +163,47 @@ def look_up(
                 return MARKER_FOUND, start, count, size
             ids[count] = max(token, UNKNOWN)
             count += 1
-        if byte == 10:
-            ids[count] = END
-            count += 1
-        hashed = HASH_START
-        start = i + 1
     return DONE, text.size, count, size
+
+
+@kernel
+def _cut(text: Array, position: int, slots: Array, starts: Array, stops: Array, hashes: Array) -> tuple[int, int]:
+    """Cuts tokens from `position` on, as many as there is room for, and asks the memory for their slots; an empty one
+    is the end of a document. Returns the position after them and how many there are; a last one that nothing ends is
+    left out.
+    """
+    mask = np.uint64(slots.size - 1)
+    tokens = 0
+    while position < text.size and tokens + 1 < starts.size:
+        start, hashed = position, HASH_START
+        while position < text.size and text[position] != 32 and text[position] != 10:
+            hashed = (hashed ^ np.uint64(text[position])) * HASH_FACTOR
+            position += 1
+        if position == text.size:
+            break
+        if position > start:
+            hashed = mixed(hashed)
+            starts[tokens], stops[tokens], hashes[tokens] = start, position, hashed
+            prefetch(slots, np.int64(hashed & mask))
+            tokens += 1
+        if text[position] == 10:
+            starts[tokens], stops[tokens] = position, position
+            tokens += 1
+        position += 1
+    return position, tokens
+
+
+@kernel
+def _ask_for_spellings(
+    tokens: int, starts: Array, stops: Array, hashes: Array, slots: Array, pool: Array, offsets: Array
+) -> None:
+    """Asks the memory for the spelling of what is in the slot of each token."""
+    mask = np.uint64(slots.size - 1)
+    for j in range(tokens):
+        if starts[j] < stops[j]:
+            prefetch(offsets, np.int64(slots[hashes[j] & mask] & _LOWER) - 1)
+    for j in range(tokens):
+        if starts[j] < stops[j]:
+            token = np.int64(slots[hashes[j] & mask] & _LOWER) - 1
+            if 0 <= token < offsets.size:
+                prefetch(pool, offsets[token])
