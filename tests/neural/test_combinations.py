@@ -73,8 +73,8 @@ def _possible(config: type[Any], drawn: dict[str, Any]) -> Any:
 def tokens(seed: int, length: int) -> np.ndarray:
     """With an end of a document now and then."""
     chance = np.random.default_rng(seed)
-    drawn = chance.integers(2, VOCABULARY_SIZE, length)
-    return np.where(chance.random(length) < 0.04, 1, drawn).astype(np.int32)
+    drawn = chance.integers(END, VOCABULARY_SIZE, length)
+    return np.where(chance.random(length) < 0.04, END, drawn).astype(np.int32)
 
 
 def assert_one_model(model: LanguageModel[Any], lengths: list[int], seed: int) -> None:
@@ -144,7 +144,7 @@ def test_any_network_of_both_sides_reads_a_text_with_one_token_masked(
     for found, expected in zip(scorer.score([text[:length] for length in lengths]), alone, strict=True):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
 
-    text = np.where(text == END, 2, text)[:6]  # short enough to be read at once
+    text = np.where(text == END, 3, text)[:6]  # short enough to be read at once
     if network.config.context >= len(text) + 2:
         [scores] = scorer.score([text], end=False)
         for place, token in enumerate(text.tolist(), 1):
