@@ -149,14 +149,16 @@ def discounted(
         if left < 1e-12:  # nothing is discounted: one count is set aside
             scale, left = total / (total + 1), 1 / (total + 1)
         below = 1 - sum(prob(history[1:], w) if history else counts.uniform(w) for w in seen)
-        return (scale, left / below) if below > 1e-8 else (scale / (1 - left), 0.0)
+        if below > 1e-8:
+            return scale, left / below
+        return (scale / (1 - left), 0.0) if left < 1 - 1e-8 else (0.0, 1.0)
 
     @cache
     def prob(history: Gram, word: int) -> float:
         if not counts.after[history]:
             return prob(history[1:], word)
         scale, factor = gamma(history)
-        if counts.kept(history, word):
+        if counts.kept(history, word) and scale:
             return alpha(history, word) * scale
         return factor * (prob(history[1:], word) if history else counts.uniform(word))
 

@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.configuration import TokenizerEntry
-from chainrule.errors import ModelFormatError, OutputError
+from chainrule.errors import EstimationError, ModelFormatError, OutputError
+from chainrule.model import Model
 from chainrule.store import check_target, open_model, save_model, verify_model
 
 ARRAYS = {"numbers": np.arange(6, dtype=np.float32).reshape(2, 3), "text": np.arange(9, dtype=np.uint8)}
@@ -685,3 +686,18 @@ def test_two_processes_that_save_into_one_folder_and_one_that_reads_never_meet_h
         assert "a" not in arrays or np.all(arrays["a"] == entry.record["i"])
     assert [writer.returncode for writer in writers] == [0, 0]
     assert len(list(folder.iterdir())) == 3
+
+
+def test_what_is_no_number_is_not_saved(tmp_path: Path) -> None:
+    """Of any family: n-grams hide their numbers in records."""
+    from random_networks import MODERN, random_model
+
+    ngrams = chainrule.train(chainrule.Lines(["a b", "b a"]), chainrule.NGramConfig(order=2))
+    ngrams.language_model.table.nodes["log_prob"][4] = np.nan
+    network = random_model(MODERN, ngrams.vocabulary_size)
+    network.network.embedding.weight.data[3, 3] = np.nan
+    neural = Model("transformer", network, ngrams.tokenizer, {}, ngrams.speller)
+    for model in (ngrams, neural):
+        with pytest.raises(EstimationError, match=r"has NaN, which is no number, in its .* not saved"):
+            model.save(tmp_path / "lm")
+    assert not (tmp_path / "lm").exists()

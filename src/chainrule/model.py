@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 import secrets
+import warnings
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
@@ -35,9 +36,10 @@ from chainrule.protocol import UNKNOWN, top_of
 from chainrule.saving import ARPA_SUFFIXES, save_arpa, save_folder
 from chainrule.text.corpus import source_of
 from chainrule.text.masks import MASK, masked_tokens
+from chainrule.text.records import refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from jaxtyping import Float32, Float64, Int32, Int64
     from numpy import ndarray
@@ -186,10 +188,20 @@ class Model:
         """Per token, </s> predicted, unknown words as <unk>."""
         return self.evaluate(source).perplexity
 
-    def judge_pairs(self, files: Paths, progress: Progress = silent, *, pseudo: Pseudo | None = None) -> list[Judged]:
+    def judge_pairs(
+        self,
+        files: Paths,
+        progress: Progress = silent,
+        *,
+        pseudo: Pseudo | None = None,
+        strict: bool = False,
+        warn: Callable[[str], None] = warnings.warn,
+    ) -> list[Judged]:
         """Which sentence of each minimal pair, BLiMP's JSON lines, is likelier: by set, by field and in all.
 
-        pseudo: how a network that sees both sides scores, see `pseudo_priced`.
+        pseudo: how a network that sees both sides scores, see `pseudo_priced`. warn: gets file and line of each pair
+        that cannot be judged, which is left out, and of each whose sentences are equal, which is a tie; strict: these
+        are errors.
         Raises TextError; SettingError where the model has no such way.
         """
         names = [files] if isinstance(files, str | os.PathLike) else files
@@ -208,7 +220,8 @@ class Model:
                 return pseudo_priced(self.engine, self.speller, self.tokenizer, texts, pseudo)
             return priced_documents(self.language_model, self.speller, self.tokenizer.encode_texts(texts))
 
-        pairs = read_pairs(os.fspath(name) for name in names)
+        on_bad = refuse if strict else lambda error: warn(str(error))
+        pairs = read_pairs((os.fspath(name) for name in names), on_bad)
         return judged(pairs, price, progress, ends=not fills, tokenizer=self.tokenizer)
 
     def fill(self, text: str, top: int = 5, *, mask: str = MASK) -> list[list[tuple[str, float]]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from chainrule.errors import ModelFormatError, SettingError
+from chainrule.errors import EstimationError, ModelFormatError, SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -239,6 +239,15 @@ def check_tokens(tokens: Int32[ndarray, " tokens"], vocabulary_size: int) -> Non
     if tokens.size and not (tokens.min() >= 0 and tokens.max() < vocabulary_size):
         worst = tokens.min() if tokens.min() < 0 else tokens.max()
         raise SettingError(f"there is no token {worst}: ids run from 0 to {vocabulary_size - 1}")
+
+
+def check_savable(name: str, array: ndarray) -> None:
+    """Raises EstimationError where an array of a model that is to be saved has NaN: nobody could use that model."""
+    if array.dtype.kind == "f" and array.size and np.isnan(array.min()):  # of which a minimum is NaN, too
+        raise EstimationError(
+            f"the model has NaN, which is no number, in its {name}, so it is not saved: its settings do not suit its "
+            "text, or what it was made of is damaged; make it again with others"
+        )
 
 
 def check_log_probs(log_probs: Float32[ndarray, " tokens"] | Float32[ndarray, "rows vocab"]) -> None:

@@ -33,6 +33,7 @@ from chainrule.configuration import (
 from chainrule.errors import ModelFormatError, OutputError
 from chainrule.files import check_writable, locked, sync_folder
 from chainrule.progress import Progress, silent
+from chainrule.protocol import check_savable
 from chainrule.tensors import MappedFile, file_digest, open_tensors, write_tensors
 
 if TYPE_CHECKING:
@@ -85,7 +86,10 @@ def save_model(
     """Saves a model and commits it. texts: what further data files hold; tokenizer.json, source-tokenizer.json.
 
     Raises OutputError; then, and when interrupted, what was there before is still there, unless the commit was made.
+    Raises EstimationError where a number is NaN.
     """
+    for name, array in arrays.items():
+        check_savable(name, array)
     texts = texts or {}
     if not texts.keys() <= set(_DATA[1:]):
         raise ValueError(f"a model folder has no data files {sorted(texts)}; it may have {', '.join(_DATA[1:])}")

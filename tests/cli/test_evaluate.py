@@ -180,6 +180,23 @@ def test_minimal_pairs_are_judged_by_set_and_field(chainrule, model: Path, pairs
     assert [line.split()[0] for line in table.lines] == ["pairs", "order", "length", "field", "all"]
 
 
+def test_pairs_that_are_no_pairs_are_noted_or_errors(chainrule, model: Path, pairs: Path) -> None:
+    whole = chainrule("evaluate", model, "--minimal-pairs", pairs, "--json").json
+    with open(pairs, "a") as file:
+        file.write('{"sentence_good": "ka", "sentence_bad": "ka", "UID": "order"}\n' + "no JSON\n" * 12)
+    result = chainrule("evaluate", model, "--minimal-pairs", pairs, "--json")
+    assert result.status == 0
+    assert [row["pairs"] - before["pairs"] for row, before in zip(result.json, whole, strict=True)] == [1, 0, 0, 1]
+    assert result.json[0]["sum"]["ties"] == 1
+    notes = result.err.splitlines()
+    assert notes[0] == f"note: {pairs}, line 3: both sentences are 'ka', so that the pair is a tie"
+    assert len(notes) == 11
+    assert notes[-1] == "note: 13 records are like that in all; --strict stops at the first"
+    strict = chainrule("evaluate", model, "--minimal-pairs", pairs, "--strict")
+    assert strict.status == 1
+    assert f"{pairs}, line 3: both sentences" in strict.error
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
@@ -189,6 +206,7 @@ def test_minimal_pairs_are_judged_by_set_and_field(chainrule, model: Path, pairs
         (["--minimal-pairs", "missing.jsonl"], 1, "missing.jsonl"),
         (["--minimal-pairs", "-"], 2, "standard input is /dev/stdin there"),
         ([], 2, "TEXTS is missing"),
+        (["heldout", "--strict"], 2, "--strict is for --minimal-pairs"),
     ],
 )
 def test_what_is_to_be_judged_must_be_said(

@@ -60,16 +60,18 @@ VERBS = {
     | TRAINING
     | {flag(each.name) for each in fields(ConditionalConfig)},
     "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
-    "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--tokenizer", "--markers", "--ends", "--json"}
+    "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--strict", "--tokenizer", "--markers", "--ends"}
+    | {"--json"}
     | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--tokenizer", "--markers", "--json"} | READING,
     "adapt": {"MODEL", "TEXTS", "--output", "--valid", "--resume", "--markers", "--overwrite", "--json"}
     | READING
     | MIXING
     | TRAINING,
-    "finetune": {"MODEL", "--data", "--output", "--test", "--words", "--markers", "--overwrite", "--json"}
+    "finetune": {"MODEL", "--data", "--output", "--test", "--strict", "--words", "--markers"}
+    | {"--overwrite", "--json"}
     | {flag(each.name) for each in fields(FineTuningConfig)},
-    "classify": {"MODEL", "TEXT", "--data", "--markers", "--json"} | READING,
+    "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--json"} | READING,
     "fill": {"MODEL", "TEXT", "--top", "--mask", "--markers", "--json"},
     "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--precision", "--words", "--tokens", "--vocabulary"}
     | {"--markers", "--overwrite"}

@@ -58,6 +58,41 @@ def test_it_writes_what_lmplz_does_of_a_little_text(
     assert_same(tmp_path / "ours.arpa.gz", tmp_path / "theirs.arpa.gz")
 
 
+def test_the_last_n_gram_by_suffix_may_be_filled_with_begins(chainrule, fixtures: Path, tmp_path: Path) -> None:
+    """lmplz takes its suffixes with their raw counts, and of few words it is shorter than the order without <s>."""
+    flags = ["-o", "6", "--discount_fallback", "--text", fixtures / "kenlm/few-words.txt"]
+    assert chainrule("lmplz", *flags, "--arpa", tmp_path / "ours.arpa") == (0, "", "")
+    for name, path in (("ours", tmp_path / "ours.arpa"), ("theirs", fixtures / "kenlm/few-words.arpa")):
+        (tmp_path / f"{name}.arpa.gz").write_bytes(gzip.compress(path.read_bytes()))
+    assert_same(tmp_path / "ours.arpa.gz", tmp_path / "theirs.arpa.gz")
+
+
+def test_words_of_a_vocabulary_are_parted_as_kenlm_parts_them(chainrule, tmp_path: Path) -> None:
+    """At NUL, tab, newline, return and space, and not at vertical tab and form feed."""
+    (tmp_path / "text").write_bytes(b"a b\vc d\fe f\n")
+    (tmp_path / "words").write_bytes(b"a\0b\vc\td\fe\r")
+    flags = ["-o", "1", "--discount_fallback", "--text", tmp_path / "text"]
+    result = chainrule("lmplz", *flags, "--limit_vocab_file", tmp_path / "words", "--arpa", tmp_path / "lm.arpa")
+    assert result == (0, "", "")
+    words = {line.split(b"\t")[1] for line in (tmp_path / "lm.arpa").read_bytes().split(b"\n") if b"\t" in line}
+    assert words == {b"<unk>", b"<s>", b"</s>", b"a", b"b\vc", b"d\fe"}
+
+
+def test_a_last_line_without_its_newline_is_noted(chainrule, stdin, tmp_path: Path) -> None:
+    flags = ["-o", "2", "--discount_fallback", "--arpa", tmp_path / "lm.arpa"]
+    (tmp_path / "text").write_text("a b\nc")
+    for given in (["--text", tmp_path / "text"], []):
+        stdin(b"a b\nc")
+        result = chainrule("lmplz", *flags, *given)
+        assert result.status == 0
+        name = given[-1] if given else "-"
+        assert result.err == (
+            f"note: {name}: the last line has no newline; it is counted with its </s>, which KenLM's lmplz leaves out\n"
+        )
+    (tmp_path / "text").write_text("a b\nc\n")
+    assert chainrule("lmplz", *flags, "--text", tmp_path / "text").err == ""
+
+
 @pytest.mark.parametrize(
     ("flags", "status", "message"),
     [

@@ -153,6 +153,26 @@ def test_bad_pairs_are_refused_with_their_place(line: str, message: str, tmp_pat
     assert message in str(refused.value)
 
 
+def test_bad_pairs_are_named_and_the_others_judged(tmp_path: Path) -> None:
+    """Seven pairs of BLiMP hold the same sentence twice: a tie, whatever the model."""
+    good = '{"sentence_good": "a b", "sentence_bad": "b c", "UID": "x"}'
+    same = '{"sentence_good": "a", "sentence_bad": "a", "UID": "x"}'
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("\n".join([good, same, "{", good, '{"sentence_good": "a"}', same, ""]))
+    model = chainrule.train(chainrule.Lines(["a b a b", "b a c"] * 3))
+    found: list[str] = []
+    rows = model.judge_pairs(path, warn=found.append)
+    assert [(row.pairs, row.by_rule["sum"].ties) for row in rows] == [(4, 2), (4, 2)]
+    assert rows[0].by_rule["sum"].share in (1 / 4, 3 / 4)
+    assert [line.split(": ")[0].rpartition(" ")[2] for line in found] == ["2", "3", "5", "6"]
+    assert found[0] == f"{path}, line 2: both sentences are 'a', so that the pair is a tie"
+    with pytest.warns(UserWarning) as warned:
+        model.judge_pairs(path)
+    assert [str(warning.message) for warning in warned] == found
+    with pytest.raises(TextError, match="line 2: both sentences are"):
+        model.judge_pairs(path, strict=True)
+
+
 def test_unknown_words_are_spelled(tmp_path: Path) -> None:
     """Two words that the model has not seen: the one that is spelled like its words is likelier."""
     model = chainrule.train(chainrule.Lines(["banana bandana", "cabana banana", "ban can nab"] * 3))

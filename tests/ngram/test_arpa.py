@@ -294,13 +294,14 @@ def test_begin_within_an_ngram_is_left_out_and_told(tmp_path: Path) -> None:
 
 
 def test_minus_infinity(tmp_path: Path) -> None:
-    """A back-off of it would make nan of differences, so it is SRILM's zero."""
+    """As lmplz writes it: -99 would read back as that. A back-off of it would make nan of differences, so it is -99."""
     text = SMALL.replace("-0.3\tb </s>", "-inf\tb </s>").replace("-0.25\ta b\t-0.1", "-99\ta b\t-INF")
     found = ngrams_of(*read_arpa(written(tmp_path, text)))
     assert found["b", "</s>"][0] == -np.inf
     assert found["a", "b"] == pytest.approx((-99, -99))
     write_arpa(tmp_path / "again.arpa", *read_arpa(tmp_path / "m.arpa"))
-    assert "\n-99\tb </s>\t0\n" in (tmp_path / "again.arpa").read_text()
+    assert "\n-inf\tb </s>\t0\n" in (tmp_path / "again.arpa").read_text()
+    assert ngrams_of(*read_arpa(tmp_path / "again.arpa")) == found
 
 
 @pytest.mark.parametrize(

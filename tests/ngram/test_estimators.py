@@ -16,7 +16,7 @@ from oracles import BEGIN, END, UNKNOWN, random_documents, stream_of
 from chainrule import jit
 from chainrule.errors import EstimationError, SettingError
 from chainrule.ngram import smoothing
-from chainrule.ngram.config import BACKING_OFF, DISCOUNTING, SMOOTHINGS, NGramConfig
+from chainrule.ngram.config import BACKING_OFF, DISCOUNTING, SMOOTHINGS, TUNABLE, NGramConfig
 from chainrule.ngram.counting import count_ngrams
 from chainrule.ngram.estimators import ESTIMATORS, TUNED
 from chainrule.ngram.good_turing import katz_discounts
@@ -253,3 +253,26 @@ def test_unknown_has_the_whole_mass_where_only_the_unseen_are_backed_off_to() ->
 def test_settings_that_cannot_be_are_told(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingError, match=message):
         NGramConfig(**settings)
+
+
+@pytest.mark.parametrize("begins", ["one", "all"])
+@pytest.mark.parametrize("name", SMOOTHINGS)
+def test_a_text_may_be_shorter_than_the_order(name: Any, begins: Any) -> None:
+    """Then the highest levels of the trie are empty."""
+    for documents in ([[A, B]], [[]], [[], [A]]):
+        for order in (3, 5, 7):
+            config = NGramConfig(order=order, smoothing=name, begins=begins)
+            heldout = [None, stream_of([[A]])] if name in TUNABLE and documents != [[]] else [None]
+            for stream in heldout:
+                model, _ = train_ngram(stream_of(documents), SIZE, config, heldout=stream)
+                if not isinstance(model, StupidBackoff):
+                    assert rows_of(model, [(A,), (A, B)]).sum(axis=1) == pytest.approx(1, abs=1e-5)
+
+
+def test_where_all_is_seen_and_all_of_it_discounted_the_lower_order_decides() -> None:
+    """0 / 0 made every number NaN."""
+    config = NGramConfig(order=2, smoothing="kneser-ney-backoff", discount=(1.0,), open_vocabulary=False)
+    model, _ = train_ngram(stream_of([[A, B, C]]), 6, config)
+    assert np.exp(model.table.log_probs[model.table.level(1)]) == pytest.approx([0, 0, 1 / 4, 1 / 4, 1 / 4, 1 / 4])
+    [row] = np.exp(model.next_log_probs(model.start([[]])))
+    assert row == pytest.approx([0, 0, 1 / 3, 0, 1 / 3, 1 / 3])  # a was seen after <s> once, and that is taken

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import smoothing_oracles as naive
+from hypothesis import given
+from hypothesis import strategies as st
 from oracles import BEGIN, UNKNOWN, random_documents, stream_of
 
 from chainrule.errors import EstimationError, SettingError
@@ -143,3 +145,24 @@ def test_what_has_nothing_to_tune_is_told(name: Any) -> None:
 def test_a_constant_that_is_given_is_not_tuned() -> None:
     with pytest.raises(SettingError, match="choose one of the two"):
         trained(VALID, order=2, smoothing="absolute", discount=(0.5,))
+
+
+@pytest.mark.parametrize("name", TUNABLE)
+@given(data=st.data())
+def test_tuning_never_ends_worse_than_it_began(name: Any, data: st.DataObject) -> None:
+    """On the text that it tunes on; whatever is pruned, and whoever gets what is kept for the unseen."""
+    documents = st.lists(st.lists(st.sampled_from([UNKNOWN, 3, 4, 5]), max_size=6), min_size=1, max_size=4)
+    train, valid = data.draw(documents), data.draw(documents)
+    valid[0].append(3)
+    settings: dict[str, Any] = {"order": data.draw(st.integers(1, 5)), "smoothing": name}
+    if name == "lidstone":
+        settings["pseudocount"] = data.draw(st.sampled_from([1e-6, 0.5, 1e6]))
+    else:
+        thresholds = data.draw(st.lists(st.integers(0, 2), max_size=settings["order"] - 1))
+        settings["prune"] = (0, *sorted(thresholds))
+        settings["interpolate_unigrams"] = data.draw(st.booleans())
+    if name == "jelinek-mercer":
+        settings["weights_by"] = data.draw(st.sampled_from(["count", "level"]))
+    config = NGramConfig(begins=data.draw(st.sampled_from(["one", "all"])), **settings)
+    before, after = (train_ngram(stream_of(train), 6, config, heldout=h)[0] for h in (None, stream_of(valid)))
+    assert log_likelihood(after, valid) >= log_likelihood(before, valid) - 1e-4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,6 +65,24 @@ def test_what_is_not_labelled_is_refused_with_its_place(
     with pytest.raises(TextError, match=name) as refused:
         read_labelled(str(tmp_path / name), unit)
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "content", "places"),
+    [
+        ("a.tsv", "text", "one\tx\nbad\ntwo\ty\n\tz\n", [2, 4]),
+        ("a.tsv", "word", "one\tx\n\nb\ty\nbad\nc\ty\n\ntwo\ty\n", [4]),
+        ("a.jsonl", "text", '{"text": "one", "label": "x"}\n[]\n{"text": "two", "label": "y"}\n{"text": 3}\n', [2, 4]),
+    ],
+)
+def test_what_is_not_labelled_may_be_left_out(
+    name: str, unit: LabelledUnit, content: str, places: list[int], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(content)
+    bad: list[TextError] = []
+    found = read_labelled(tmp_path / name, unit, bad.append)
+    assert [(each.text, each.labels) for each in found] == [("one", ("x",)), ("two", ("y",))]
+    assert [int(re.search(r"line (\d+)", str(error))[1]) for error in bad] == places
 
 
 def test_what_did_not_come_from_a_file_is_checked_too(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, TextFile
+from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.finetune import described
 from chainrule.cli.models import opened
 from chainrule.cli.screen import note, on_one_line, print_json, progress
@@ -30,6 +31,7 @@ def classify(
     data: Annotated[
         str | None, FILE, Parameter(help="Labelled texts, as for finetune: how well their labels are found is told.")
     ] = None,
+    strict: Strict = False,
     markers: ModelMarkerRule = None,
     reading: TextOptions = AS_USUAL,
     json: Json = False,
@@ -45,11 +47,15 @@ def classify(
 
     if data is not None and (text != "-" or reading != AS_USUAL):
         raise CycloptsError(msg="--data has labelled texts of its own; leave TEXT, and how it is read, out.")
+    if strict and data is None:
+        raise CycloptsError(msg="--strict is for --data.")
     with progress() as told:
         classifier = opened(model, None, markers, told)
         unit = classifier_of(classifier).unit
         if data is not None:
-            found = assessed(classifier, read_labelled(data, unit), told)
+            with bad_records(strict=strict) as on_bad:
+                examples = read_labelled(data, unit, on_bad)
+            found = assessed(classifier, examples, told)
             if json:
                 print_json(found.as_json())
             else:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFiles
+from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.models import opened
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
+from chainrule.errors import TextError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,6 +52,7 @@ def evaluate(
             "default."
         ),
     ] = None,
+    strict: Strict = False,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     ends: Annotated[bool, Parameter(help="Predict and count the end of each line, as everyone does.")] = True,
@@ -64,7 +67,8 @@ def evaluate(
 
     With --minimal-pairs, no text is measured: a pair is won where the good
     sentence has the higher log-probability, in all, or by token, character or
-    byte; a tie is half a win.
+    byte; a tie is half a win. Pairs of equal sentences are ties, and those that
+    cannot be read are left out; both are named.
     """
     if minimal_pairs is not None:
         if not minimal_pairs:
@@ -73,8 +77,10 @@ def evaluate(
             raise CycloptsError(msg="TEXTS and --minimal-pairs are both given; one of them is measured at a time.")
         if not ends or reading != AS_USUAL:
             raise CycloptsError(msg="--no-ends, and how texts are read, are for TEXTS, not for --minimal-pairs.")
-        _judge_pairs(model, minimal_pairs, pseudo, tokenizer, markers, json=json)
+        _judge_pairs(model, minimal_pairs, pseudo, tokenizer, markers, strict=strict, json=json)
         return
+    if strict:
+        raise CycloptsError(msg="--strict is for --minimal-pairs.")
     if pseudo is not None:
         raise CycloptsError(msg="--pseudo is for --minimal-pairs.")
     if not texts:
@@ -96,6 +102,7 @@ def _judge_pairs(
     tokenizer: str | None,
     markers: Markers | None,
     *,
+    strict: bool,
     json: bool,
 ) -> None:
     """Prints how many of the pairs are won."""
@@ -104,7 +111,10 @@ def _judge_pairs(
 
     with progress() as told:
         judge = opened(model, tokenizer, markers, told)
-        rows = judge.judge_pairs(files, told, pseudo=pseudo)
+        with bad_records(strict=strict) as on_bad:
+            rows = judge.judge_pairs(
+                files, told, pseudo=pseudo, strict=strict, warn=lambda message: on_bad(TextError(message))
+            )
     if judge.sees_both_sides:
         note(f"by pseudo-log-likelihoods, {_ASKED[pseudo]}")
     if json:

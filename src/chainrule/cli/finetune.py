@@ -6,9 +6,10 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, Output, Overwrite
+from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.embed import NetworkPath
 from chainrule.cli.flags import flags_of, given_of
 from chainrule.cli.models import check_model_target, opened
@@ -50,6 +51,7 @@ def finetune(
     test: Annotated[
         str | None, FILE, Parameter(help="Labelled texts to report on, written as those of --data.")
     ] = None,
+    strict: Strict = False,
     words: Annotated[bool, Parameter(negative=(), help="Each word has a label, not each text.")] = False,
     training: FineTuningFlags = AS_RECOMMENDED,
     markers: ModelMarkerRule = None,
@@ -67,13 +69,18 @@ def finetune(
     from chainrule.finetuned import finetune as finetuned
     from chainrule.text.labelled import classes_of, read_labelled
 
+    if strict and test is None:
+        raise CycloptsError(msg="--strict is for --test.")
     check_model_target(output, overwrite=overwrite)
     if output.resolve() == model.resolve():
         raise OutputError(f"{output}: is the network that is read, which would be lost; choose another folder")
     unit: LabelledUnit = "word" if words else "text"
     config = FineTuningConfig(**given_of(training))
     examples = read_labelled(data, unit)
-    tests = None if test is None else read_labelled(test, unit)
+    tests = None
+    if test is not None:
+        with bad_records(strict=strict) as on_bad:
+            tests = read_labelled(test, unit, on_bad)
     check_labels(tests or [], classes_of(examples))
     _note_oddities(examples, unit)
     with progress() as told:

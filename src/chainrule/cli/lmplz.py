@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import WholeNumber
-from chainrule.cli.screen import progress
+from chainrule.cli.screen import note, progress
 
 if TYPE_CHECKING:
     from chainrule.ngram.config import NGramConfig
 
+_WHITE_SPACE = re.compile(rb"[\0\t\n\r ]+")  # KenLM's
 _UNUSED = "Taken, and of no effect: "
 _SWITCHES = {"": True, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 
@@ -78,7 +80,8 @@ def lmplz(
 
     Its n-grams and numbers, in another order of lines. Words are what is between
     white space. The exit status is 0 where all went well; progress shows on a
-    terminal only.
+    terminal only. Otherwise than KenLM's: the last line ends with </s> without
+    its newline, too; an empty text is refused.
     """
     from chainrule.files import replaced
     from chainrule.ngram.arpa_writing import arpa_parts
@@ -92,7 +95,7 @@ def lmplz(
             _refuse(flag)
     config = _config(order, prune, interpolate_unigrams, vocab_pad)
     fallback = None if discount_fallback is None else _fallback(discount_fallback)
-    allowed = None if limit_vocab_file is None else frozenset(_bytes_of(limit_vocab_file).split())
+    allowed = None if limit_vocab_file is None else frozenset(_WHITE_SPACE.split(_bytes_of(limit_vocab_file)))
     source = Corpus.of(STANDARD_INPUT if text is None else text)
     with progress() as told:
         tokenizer, stream, _ = tokenized(source, "whitespace", "skip" if skip_symbols else "error", told)
@@ -115,6 +118,8 @@ def lmplz(
                 file.write(header.encode("utf-8", "surrogateescape"))
             for part in arpa_parts(table, vocabulary, told):
                 file.write(part)
+    for name in source.unended:
+        note(f"{name}: the last line has no newline; it is counted with its </s>, which KenLM's lmplz leaves out")
 
 
 def _config(order: int, prune: tuple[int, ...], interpolate_unigrams: tuple[str, ...], vocab_pad: int) -> NGramConfig:

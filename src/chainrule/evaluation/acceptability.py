@@ -20,7 +20,7 @@ from chainrule.evaluation.resampling import LEVEL
 from chainrule.progress import Progress, silent
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.reading import FORMATS, text_suffix
-from chainrule.text.records import as_written, field_of, json_objects
+from chainrule.text.records import as_written, field_of, json_objects, refuse
 from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
     from numpy import ndarray
 
+    from chainrule.text.records import OnBad
     from chainrule.text.tokenizer import Tokenizer
 
     # Sentences -> their log-probabilities in nats, and how many tokens were summed.
@@ -91,20 +92,26 @@ class Judged:
         return {"kind": self.kind, "name": self.name, "pairs": self.pairs, **rules}
 
 
-def read_pairs(names: Iterable[str]) -> list[MinimalPair]:
+def read_pairs(names: Iterable[str], on_bad: OnBad = refuse) -> list[MinimalPair]:
     """Pairs from JSON lines in BLiMP's form: `sentence_good`, `sentence_bad`; `UID`, the set, and `field` if they have
     one (by default the name of the file, and none).
 
-    Raises TextError, told with file and line, where a sentence is missing or empty, both are equal, or a file is empty.
+    on_bad: gets a TextError with file and line for a pair that is left out, since a sentence is missing or empty; and
+    for one whose sentences are equal, which is a tie whatever the model, as there are seven in BLiMP.
+    Raises TextError where a file has no pair.
     """
     found: list[MinimalPair] = []
     for name in _files(names):
         before = len(found)
-        for place, record in json_objects(name):
-            good, bad = (_sentence(record, field, place) for field in ("sentence_good", "sentence_bad"))
-            if good == bad:
-                raise TextError(f"{place}: both sentences are {good!r}; a minimal pair needs two that differ")
-            found.append(MinimalPair(good, bad, _name(record, "UID", name, place), _name(record, "field", "", place)))
+        for place, record in json_objects(name, on_bad):
+            try:
+                pair = _pair(record, name, place)
+            except TextError as error:
+                on_bad(error)
+                continue
+            if pair.good == pair.bad:
+                on_bad(TextError(f"{place}: both sentences are {pair.good!r}, so that the pair is a tie"))
+            found.append(pair)
         if len(found) == before:
             raise TextError(f"{name}: there is no pair in it; expected JSON lines with sentence_good and sentence_bad")
     return found
@@ -154,6 +161,12 @@ def judged(
                 groups.setdefault((kind, name), []).append(number)
     found = [Judged(*group, _accuracies(good[:, inside], bad[:, inside])) for group, inside in groups.items()]
     return [*found, Judged("all", "", _accuracies(good, bad))]
+
+
+def _pair(record: dict[str, Any], name: str, place: str) -> MinimalPair:
+    """Raises TextError."""
+    good, bad = (_sentence(record, field, place) for field in ("sentence_good", "sentence_bad"))
+    return MinimalPair(good, bad, _name(record, "UID", name, place), _name(record, "field", "", place))
 
 
 def _sentence(record: dict[str, Any], field: str, place: str) -> str:

@@ -1,6 +1,7 @@
 """How a Transformer tells places: learned and sinusoidal vectors, rotations, and biases by distance.
 
-Places are counted in each row (or document) from 0 on. Rotations and biases depend on distances alone.
+Places are counted in each row (or document) from 0 on. Which of these depend on distances alone is said by
+`TransformerConfig.is_translation_invariant`.
 """
 
 from __future__ import annotations

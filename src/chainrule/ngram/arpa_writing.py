@@ -35,7 +35,8 @@ _LINE_ROOM = 128  # bytes for each of them; where it does not suffice, the rest 
 
 
 def write_arpa(path: str | os.PathLike[str], table: Table, vocabulary: Vocabulary, progress: Progress = silent) -> None:
-    """Writes a table, compressed where the name ends in .gz, .zst, .xz or .bz2. What -inf is, is written as -99.
+    """Writes a table, compressed where the name ends in .gz, .zst, .xz or .bz2. A back-off of -inf is written as
+    -99, since KenLM reads no other.
 
     Raises OutputError; then, and when interrupted, what was there before is still there. Raises ModelFormatError where
     the table is damaged.

@@ -17,7 +17,8 @@ NUMBER_ROOM = 24  # bytes that a number takes at most
 DAMAGED = -1  # instead of a node: the table holds a word or a node that there is not, or what is no number
 
 _LOG_10 = math.log(10)
-_LOG10_OF_ZERO = -99  # SRILM's convention
+_LOG10_OF_ZERO = -99  # of a back-off, SRILM's convention: KenLM refuses to read -inf there
+_MINUS_INFINITY = np.frombuffer(bytearray(b"-inf"), np.uint8)
 _POWERS = np.array([float(f"1e{i}") for i in range(64)])
 _FIRST_EXPONENT = -160  # frexp's, below those of all float32
 # By frexp's exponent: half the distance to the next float32, and the decimals that are nearly always enough.
@@ -70,6 +71,10 @@ def write_lines(
         if order == 1 and words[node] == BEGIN:
             out[used] = _ZERO  # never predicted, so that it does not matter; lmplz writes it so
             used += 1
+        elif log_probs[node] == -np.inf:  # -99 would read back as a probability; lmplz writes it so, too
+            for byte in _MINUS_INFINITY:
+                out[used] = byte
+                used += 1
         else:
             used = write_number(min(log_probs[node], np.float32(0)), _LOG_10, out, used)
         separator = _TAB

@@ -161,6 +161,10 @@ class NGramConfig:
         """n-grams of this order are kept if seen more often than this."""
         return self.prune[min(order, len(self.prune)) - 1]
 
+    def least(self, order: int) -> int:
+        """n-grams seen less often are pruned; no unigram is."""
+        return 0 if order == 1 else self.threshold(order) + 1
+
     def given_discount(self, order: int) -> float | None:
         """The constant that was given for an order, if one was."""
         return self.discount[min(order, len(self.discount)) - 1] if self.discount else None

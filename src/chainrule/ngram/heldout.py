@@ -16,7 +16,7 @@ from chainrule.ngram.heldout_kernels import match
 from chainrule.ngram.padding import history_lengths
 from chainrule.ngram.pass_kernels import sum_children
 from chainrule.ngram.query_kernels import NO_NODE
-from chainrule.ngram.smoothing import is_without_unknown, nodes_after_begin
+from chainrule.ngram.smoothing import is_without_unknown, nodes_after_begin, uniform_share
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -85,19 +85,55 @@ def training_events(counts: Counts, config: NGramConfig) -> Events:
 def counts_of(events: Events, counts: Int[ndarray, " ngrams"], first: int, order: int) -> Int64[ndarray, " events"]:
     """Of the events' n-grams of an order, as `counts` has them from node `first` on; 0 where there is none."""
     nodes = events.nodes[:, order - 1]
-    found = nodes != NO_NODE
-    return np.where(found, counts[np.where(found, nodes - first, 0)] - events.left_out, 0).astype(np.int64)
+    known = nodes != NO_NODE
+    return at(counts, nodes - first, known) - events.left_out * known
 
 
 def totals_of(counts: Counts, events: Events, order: int) -> Int64[ndarray, " events"]:
     """How often something follows the events' contexts; 0 where there is none."""
-    contexts, level = counts.level(order - 1), counts.level(order)
+    sums = _sums(counts, counts.counts[counts.level(order)], order)
+    return of_contexts(counts, events, order, sums) - events.left_out * events.known(order)
+
+
+def pruned_of(counts: Counts, events: Events, order: int, least: int) -> Int64[ndarray, " events"]:
+    """How often what was seen less often than `least` follows the events' contexts; 0 where there is none."""
+    raw = counts.counts[counts.level(order)]
+    sums = _sums(counts, np.where(raw < least, raw, 0), order)
+    found = of_contexts(counts, events, order, sums)
+    own = counts_of(events, raw, counts.level(order).start, order) + events.left_out  # with the event itself
+    return np.maximum(found - events.left_out * (own < least), 0)
+
+
+def bottom_shares(counts: Counts, config: NGramConfig, events: Events) -> Float64[ndarray, " events"]:
+    """What the events' words have where nothing is known: P(word) below the unigrams."""
+    words = events.nodes[:, 0] - 1
+    if config.interpolate_unigrams:
+        return np.full(words.size, uniform_share(counts, config))
+    raw = counts.counts[counts.level(1)]
+    unseen = raw == 0
+    unseen[UNKNOWN], unseen[BEGIN] = True, False
+    types = np.count_nonzero(unseen) + ~unseen[words]  # a word that is left out is unseen, too
+    return np.where(unseen[words] | (raw[words] == events.left_out), 1 / types, 0.0)
+
+
+def of_contexts(counts: Counts, events: Events, order: int, values: ndarray) -> ndarray:
+    """Of the events' contexts, those of the n-grams of an order, rows of whole numbers; 0 where there is none."""
+    return at(values, events.contexts[:, order - 1] - counts.level(order - 1).start, events.known(order))
+
+
+def at(values: ndarray, places: Int[ndarray, " some"], known: Bool[ndarray, " some"]) -> ndarray:
+    """The values at some places; 0 where the place is not known. A level may have no values at all."""
+    found = np.zeros((places.size, *values.shape[1:]), np.int64)
+    found[known] = values[places[known]]
+    return found
+
+
+def _sums(counts: Counts, raw: Int[ndarray, " ngrams"], order: int) -> Int64[ndarray, " contexts"]:
+    """By context, the sum of counts of the n-grams of an order."""
+    contexts = counts.level(order - 1)
     totals, kinds = (np.empty(contexts.stop - contexts.start, np.int64) for _ in range(2))
-    fixed = counts.begin, counts.counts[level], level.start
-    run(sum_children, contexts.start, contexts.stop, *fixed, totals, kinds)
-    found = events.known(order)
-    nodes = np.where(found, events.contexts[:, order - 1] - contexts.start, 0)
-    return np.where(found, totals[nodes] - events.left_out, 0)
+    run(sum_children, contexts.start, contexts.stop, counts.begin, raw, counts.level(order).start, totals, kinds)
+    return totals
 
 
 def _chains(counts: Counts, nodes: Int64[ndarray, " all"], order: int) -> Int[ndarray, "events order"]:

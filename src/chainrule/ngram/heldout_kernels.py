@@ -33,29 +33,42 @@ def match(words: Array, begin: Array, order: int, stream: Array, nodes: Array, c
 
 @allocating_kernel
 def expect(
-    shares: Array, buckets: Array, counts: Array, uniform: float, weights: Array, stopped: Array, reached: Array
+    shares: Array,
+    passed: Array,
+    buckets: Array,
+    counts: Array,
+    bottoms: Array,
+    weights: Array,
+    stopped: Array,
+    reached: Array,
 ) -> float:
-    """One step of expectation over the events of p_k = w shares_k + (1 - w) p_(k-1), from the highest order down.
+    """One step of expectation over the events of p_k = w (shares_k + passed_k p_(k-1)) + (1 - w) p_(k-1), from the
+    highest order down.
 
-    stopped, reached: by bucket, how often an order is expected to have given the word, and to have been asked. A bucket
-    of -1: this order is not asked. p_0: uniform. Returns the log-likelihood.
+    stopped, reached: by bucket, how often an order's counts are expected to have given the word, and to have been
+    asked. A bucket of -1: this order is not asked. passed: what was pruned. bottoms: p_0. Returns the log-likelihood.
     """
     orders = shares.shape[1]
     probs = np.empty(orders + 1, np.float64)
     total = 0.0
     for i in range(shares.shape[0]):
-        probs[0] = uniform
+        probs[0] = bottoms[i]
         for k in range(orders):
             probs[k + 1] = probs[k]
             if buckets[i, k] >= 0:
                 weight = weights[buckets[i, k]]
-                probs[k + 1] = weight * shares[i, k] + (1 - weight) * probs[k]
+                probs[k + 1] = weight * (shares[i, k] + passed[i, k] * probs[k]) + (1 - weight) * probs[k]
+        if probs[orders] <= 0:
+            total = -np.inf
+            continue
         total += counts[i] * math.log(probs[orders])
         reach = np.float64(counts[i])
         for k in range(orders - 1, -1, -1):
             if buckets[i, k] >= 0:
                 weight = weights[buckets[i, k]]
                 reached[buckets[i, k]] += reach
-                stopped[buckets[i, k]] += reach * weight * shares[i, k] / probs[k + 1]
-                reach *= (1 - weight) * probs[k] / probs[k + 1]
+                if probs[k + 1] <= 0:
+                    break
+                stopped[buckets[i, k]] += reach * weight * (shares[i, k] + passed[i, k] * probs[k]) / probs[k + 1]
+                reach *= (1 - weight + weight * passed[i, k]) * probs[k] / probs[k + 1]
     return total

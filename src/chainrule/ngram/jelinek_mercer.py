@@ -6,15 +6,25 @@ and Mercer, A maximum likelihood approach to continuous speech recognition (1983
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from chainrule.jit import run
-from chainrule.ngram.heldout import Events, counts_of, heldout_events, totals_of, training_events
+from chainrule.ngram.heldout import (
+    Events,
+    at,
+    bottom_shares,
+    counts_of,
+    heldout_events,
+    pruned_of,
+    totals_of,
+    training_events,
+)
 from chainrule.ngram.heldout_kernels import expect
-from chainrule.ngram.smoothing import Contexts, Estimates, interpolated_by_weights, uniform_share
+from chainrule.ngram.query_kernels import NO_NODE
+from chainrule.ngram.smoothing import Contexts, Estimates, interpolated_by_weights
 from chainrule.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -39,11 +49,15 @@ def jelinek_mercer(
 ) -> Estimates:
     """p(w|h) = l(h) c(hw) / c(h) + (1 - l(h)) p(w|h'), with a weight l for each order and size of c(h), or each order.
 
-    heldout: a stream whose likelihood the weights maximise. Without it, that of the training text, each word left out
-    of the counts when it is predicted. Raises EstimationError.
+    What was pruned goes to the lower order, too. heldout: a stream whose likelihood the weights maximise. Without it,
+    that of the training text, each word left out of the counts when it is predicted. Raises EstimationError.
     """
-    events = training_events(counts, config) if heldout is None else heldout_events(counts, config, heldout)
-    weights = _maximised(counts, config, events, progress)
+    heldout_chains = None if heldout is None else _chains(counts, config, heldout_events(counts, config, heldout))
+    weights = _maximised(_chains(counts, config, training_events(counts, config)), config, progress)
+    if heldout_chains is not None:
+        tuned = _maximised(heldout_chains, config, progress)
+        if heldout_chains.expect(tuned).likelihood > heldout_chains.expect(weights).likelihood:
+            weights = tuned  # or else there is too little text to tune on
 
     def weights_of(contexts: Contexts) -> Float64[ndarray, " contexts"]:
         return weights[contexts.order - 1][_buckets(contexts.totals, weights.shape[1])]
@@ -52,33 +66,71 @@ def jelinek_mercer(
     return replace(estimates, record={"weights": [_shortened(row) for row in weights.tolist()]})
 
 
-def _maximised(
-    counts: Counts, config: NGramConfig, events: Events, progress: Progress
-) -> Float64[ndarray, "order buckets"]:
-    """The weights. Each bucket is given one more event that the lower order wins, so that none has a weight of one."""
-    size = BUCKETS if config.weights_by == "count" else 1
-    shares = np.zeros(events.nodes.shape, np.float64)
+class _Expected(NamedTuple):
+    """By order and bucket, how often its counts are expected to have given the word, and to have been asked."""
+
+    likelihood: float  # its logarithm
+    stopped: Float64[ndarray, "order buckets"]
+    reached: Float64[ndarray, "order buckets"]
+
+
+@dataclass(frozen=True)
+class _Chains:
+    """Words to be predicted; what each order says of them, column by column. counts: how often each is there.
+
+    shares: c(hw) / c(h). passed: the share of c(h) that was pruned. buckets: of the orders' weights; -1 where the order
+    is not asked. bottoms: what each word has below the unigrams.
+    """
+
+    shares: Float64[ndarray, "events order"]
+    passed: Float64[ndarray, "events order"]
+    buckets: Int32[ndarray, "events order"]
+    bottoms: Float64[ndarray, " events"]
+    counts: Float64[ndarray, " events"]
+
+    def expect(self, weights: Float64[ndarray, "order buckets"]) -> _Expected:
+        """A step of expectation with these weights."""
+        stopped, reached = np.zeros(weights.shape), np.zeros(weights.shape)
+        given = self.shares, self.passed, self.buckets, self.counts, self.bottoms
+        likelihood = run(expect, *given, weights.reshape(-1), stopped.reshape(-1), reached.reshape(-1))
+        return _Expected(likelihood, stopped, reached)
+
+
+def _chains(counts: Counts, config: NGramConfig, events: Events) -> _Chains:
+    size = _size(config)
+    shares, passed = np.zeros(events.nodes.shape), np.zeros(events.nodes.shape)
     buckets = np.full(events.nodes.shape, -1, np.int32)
-    for order in range(1, counts.order + 1):
-        level = counts.level(order)
-        totals = totals_of(counts, events, order)
+    for k in range(counts.order):
+        order, level = k + 1, counts.level(k + 1)
+        totals, least = totals_of(counts, events, order), config.least(order)
         asked = totals > 0
+        nodes = events.nodes[:, k]
         seen = counts_of(events, counts.counts[level], level.start, order)
-        shares[asked, order - 1] = seen[asked] / totals[asked]
-        buckets[asked, order - 1] = (order - 1) * size + _buckets(totals[asked], size)
-    weights = np.full(counts.order * size, _FIRST)
+        is_kept = at(counts.counts[level], nodes - level.start, nodes != NO_NODE) >= least
+        shares[asked, k] = np.where(is_kept, seen, 0)[asked] / totals[asked]
+        if least > 1:
+            passed[asked, k] = pruned_of(counts, events, order, least)[asked] / totals[asked]
+        buckets[asked, k] = k * size + _buckets(totals[asked], size)
+    return _Chains(shares, passed, buckets, bottom_shares(counts, config, events), events.counts)
+
+
+def _maximised(chains: _Chains, config: NGramConfig, progress: Progress) -> Float64[ndarray, "order buckets"]:
+    """The weights. Each bucket is given one more event that the lower order wins, so that none has a weight of one."""
+    weights = np.full((chains.shares.shape[1], _size(config)), _FIRST)
     before = -np.inf
     for step in range(_MOST_STEPS):
         progress(TASK, step, None)
-        stopped, reached = np.zeros(weights.size), np.zeros(weights.size)
-        likelihood = run(
-            expect, shares, buckets, events.counts, uniform_share(counts, config), weights, stopped, reached
-        )
-        weights = stopped / (reached + 1)
-        if likelihood - before < _ENOUGH * events.counts.sum():
+        expected = chains.expect(weights)
+        weights = expected.stopped / (expected.reached + 1)
+        if expected.likelihood - before < _ENOUGH * chains.counts.sum():
             break
-        before = likelihood
-    return np.array([_filled(*rows) for rows in zip(weights.reshape(-1, size), reached.reshape(-1, size), strict=True)])
+        before = expected.likelihood
+    return np.array([_filled(*rows) for rows in zip(weights, expected.reached, strict=True)])
+
+
+def _size(config: NGramConfig) -> int:
+    """How many weights an order has."""
+    return BUCKETS if config.weights_by == "count" else 1
 
 
 def _buckets(totals: Int[ndarray, " contexts"], size: int) -> Int[ndarray, " contexts"]:

@@ -169,22 +169,26 @@ def _counts_of_counts(adjusted: Int[ndarray, " ngrams"], first: int, last: tuple
 
 
 def _raw_counts_of_last_suffixes(counts: Counts) -> dict[int, tuple[int, int]]:
-    """By order, the node and raw count of the suffix of that n-gram of the highest order which comes last by suffix."""
-    highest = counts.level(counts.order)
-    if highest.start == highest.stop:
-        return {}
-    nodes = {counts.order: np.arange(highest.start, highest.stop)}
-    for order in range(counts.order, 1, -1):
-        nodes[order - 1] = counts.suffixes[nodes[order]]
-    # Suffix order compares the last word first: the only word of the shortest suffix. lexsort's last key counts most.
-    last = int(np.lexsort([_first_words(counts, order)[nodes[order]] for order in nodes])[-1])
-    return {order: (int(nodes[order][last]), int(counts.counts[nodes[order][last]])) for order in nodes}
+    """By order, the node and raw count of the suffixes of that n-gram which comes last by suffix.
+
+    The last word is compared first. lmplz fills n-grams at the beginning of a document with <s> up to the highest
+    order, so that the last one may be here as a shorter one that begins with <s>: it has no longer suffixes.
+    """
+    unigrams = counts.level(1)
+    node = unigrams.start + int(np.flatnonzero(counts.counts[unigrams])[-1])
+    last = {1: (node, int(counts.counts[node]))}
+    for order in range(2, counts.order + 1):
+        level = counts.level(order)
+        longer = level.start + np.flatnonzero(counts.suffixes[level] == node)
+        if not longer.size:  # it begins with <s>
+            break
+        node = int(longer[np.argmax([_first_word(counts, order, each) for each in longer.tolist()])])
+        last[order] = (node, int(counts.counts[node]))
+    return last
 
 
-def _first_words(counts: Counts, order: int) -> Int[ndarray, " nodes"]:
-    """The first word of every n-gram up to an order, by node."""
-    words = [np.zeros(1, counts.words.dtype), counts.words[counts.level(1)]]
-    for n in range(1, order):
-        begin = counts.begin[counts.level(n).start : counts.level(n).stop + 1]
-        words.append(np.repeat(words[-1], np.diff(begin)))
-    return np.concatenate(words)
+def _first_word(counts: Counts, order: int, node: int) -> int:
+    """Of an n-gram."""
+    for _ in range(order - 1):
+        node = int(np.searchsorted(counts.begin, node, side="right")) - 1
+    return int(counts.words[node])

@@ -99,7 +99,7 @@ def back_off(
 
     gamma makes the whole one. The arguments are those of `interpolate`, but for discounts: D(0) = 0, D(1), ...,
     the last one for all larger counts. Where nothing at all is discounted, one count is set aside for the
-    unseen. Where nothing is unseen, the seen share all.
+    unseen. Where nothing is unseen, the seen share all; if nothing of them is left, the lower order gives all.
     """
     largest = discounts.size - 1
     room = 0
@@ -119,7 +119,8 @@ def back_off(
                 covered += lower[node - low]
             else:
                 spared += count
-        if total == 0:
+        is_all_seen = 1 - covered <= _NOTHING_LEFT
+        if total == 0 or (is_all_seen and total - spared <= _NOTHING_LEFT * total):
             log_backoffs[context] = 0.0
             for node in range(low, high):
                 if node < probs.size:
@@ -130,10 +131,10 @@ def back_off(
             total += 1
             spared = 1.0
         gamma = 0.0
-        if 1 - covered > _NOTHING_LEFT:
-            gamma = spared / total / (1 - covered)
-        else:
+        if is_all_seen:
             total -= spared
+        else:
+            gamma = spared / total / (1 - covered)
         log_backoffs[context] = math.log(gamma) if gamma > 0 else -np.inf
         for node in range(low, high):
             count = adjusted[node - first]

@@ -98,7 +98,7 @@ def interpolated_by_discounts(
         adjusted = adjusted_at(order)
         values = passes.checked(discounts_at(order, adjusted)).values
         taken = np.array([0.0, *(values if len(values) == 3 else 3 * values)])
-        fixed = counts.begin, counts.suffixes, adjusted, counts.level(order).start, counts.counts, passes.least(order)
+        fixed = counts.begin, counts.suffixes, adjusted, counts.level(order).start, counts.counts, config.least(order)
         run_all(interpolate, [(*piece, *fixed, taken, *passes.outputs) for piece in passes.pieces(order)])
     return passes.estimates()
 
@@ -119,7 +119,7 @@ def backed_off_by_discounts(
     for order in passes.orders(progress):
         adjusted = adjusted_at(order)
         taken = np.array([0.0, *passes.checked(discounts_at(order, adjusted)).values])
-        fixed = counts.begin, counts.suffixes, adjusted, counts.level(order).start, counts.counts, passes.least(order)
+        fixed = counts.begin, counts.suffixes, adjusted, counts.level(order).start, counts.counts, config.least(order)
         run_all(back_off, [(*piece, *fixed, taken, *passes.outputs) for piece in passes.pieces(order)])
     return passes.estimates()
 
@@ -136,7 +136,7 @@ def interpolated_by_weights(
     """
     passes = _Passes(counts, config, np.float32)
     for order in passes.orders(progress):
-        level, least = counts.level(order), passes.least(order)
+        level, least = counts.level(order), config.least(order)
 
         def weighed(piece: tuple[int, int], order: int = order, level: slice = level, least: int = least) -> None:
             contexts = _contexts(counts, order, level, *piece)
@@ -236,10 +236,6 @@ class _Passes:
         edges = np.linspace(contexts.start, contexts.stop, min(CHUNKS, contexts.stop - contexts.start) + 1)
         return list(itertools.pairwise(edges.astype(np.int64).tolist()))
 
-    def least(self, order: int) -> int:
-        """n-grams seen less often are pruned; no unigram is."""
-        return 0 if order == 1 else self.config.threshold(order) + 1
-
     def checked(self, discounts: Discounts) -> Discounts:
         """Raises EstimationError under config.strict_discounts."""
         if self.config.strict_discounts and discounts.problem:
@@ -275,6 +271,6 @@ class _Passes:
         for order in range(2, counts.order + 1):
             level = counts.level(order)
             if self.config.threshold(order) > 0:
-                kept[level] = counts.counts[level] >= self.least(order)
+                kept[level] = counts.counts[level] >= self.config.least(order)
         kept[begin_nodes(counts)] = True
         return kept

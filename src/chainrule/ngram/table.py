@@ -23,6 +23,7 @@ import numpy as np
 from chainrule.errors import ModelFormatError
 from chainrule.jit import run
 from chainrule.ngram.index_kernels import count_in_long_runs, fill_slots
+from chainrule.protocol import check_savable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +105,12 @@ class Table:
         return level_slice(self.level_sizes, order)
 
     def arrays(self) -> dict[str, ndarray]:
-        """The arrays that `from_arrays` takes: plain ones, two columns for a record, whose floats are shown as bits."""
+        """The arrays that `from_arrays` takes: plain ones, two columns for a record, whose floats are shown as bits.
+
+        Raises EstimationError where one of these is NaN.
+        """
+        check_savable("log-probabilities", self.log_probs)
+        check_savable("back-offs", self.log_backoffs)
         begin = self.begin.dtype
         return {
             "nodes": self.nodes.view(np.int32).reshape(-1, 2),

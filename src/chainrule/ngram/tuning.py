@@ -11,8 +11,8 @@ import numpy as np
 
 from chainrule.jit import run
 from chainrule.ngram.additive import lidstone
-from chainrule.ngram.heldout import Events, counts_of, heldout_events
-from chainrule.ngram.kneser_ney import adjusted_counts
+from chainrule.ngram.heldout import Events, bottom_shares, counts_of, heldout_events, of_contexts
+from chainrule.ngram.kneser_ney import adjusted_counts, count_of_counts, estimated_discounts, one_discount
 from chainrule.ngram.pass_kernels import sum_kinds
 from chainrule.ngram.smoothing import Discounts, Estimates, interpolated_by_discounts, uniform_share
 
@@ -32,7 +32,6 @@ _ROUNDS = 8
 _ENOUGH = 1e-6  # nats a word: a round that gains less is the last
 _LEAST = 1e-3  # of a discount, so that something is left for the unseen
 _BISECTIONS = 30
-_FIRST = (0.6, 1.0, 1.4)
 _LEAST_PSEUDOCOUNT, _LARGEST_PSEUDOCOUNT = 1e-7, 1e3
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _GOLDEN_STEPS = 40
@@ -46,21 +45,25 @@ def tuned_absolute(
     def raw_counts(order: int) -> Int[ndarray, " ngrams"]:
         return counts.counts[counts.level(order)]
 
-    return _tuned(counts, config, raw_counts, 1, progress, heldout)
+    return _tuned(counts, config, raw_counts, partial(one_discount, config), progress, heldout)
 
 
 def tuned_kneser_ney(
     counts: Counts, config: NGramConfig, progress: Progress, heldout: Int32[ndarray, " tokens"]
 ) -> Estimates:
     """Interpolated Kneser-Ney with such constants."""
-    return _tuned(counts, config, partial(adjusted_counts, counts), 1, progress, heldout)
+    return _tuned(counts, config, partial(adjusted_counts, counts), partial(one_discount, config), progress, heldout)
 
 
 def tuned_modified_kneser_ney(
     counts: Counts, config: NGramConfig, progress: Progress, heldout: Int32[ndarray, " tokens"]
 ) -> Estimates:
     """Interpolated modified Kneser-Ney with such discounts, three for each order."""
-    return _tuned(counts, config, partial(adjusted_counts, counts), 3, progress, heldout)
+
+    def three_discounts(order: int, adjusted: Int[ndarray, " ngrams"]) -> Discounts:
+        return estimated_discounts(order, count_of_counts(adjusted, 4))
+
+    return _tuned(counts, config, partial(adjusted_counts, counts), three_discounts, progress, heldout)
 
 
 def tuned_lidstone(
@@ -81,7 +84,8 @@ def tuned_lidstone(
         constant = math.exp(log_constant)
         return float(np.log((seen + constant) / (totals + constant * words)).sum())
 
-    constant = math.exp(_highest(log_likelihood, math.log(_LEAST_PSEUDOCOUNT), math.log(_LARGEST_PSEUDOCOUNT)))
+    best = _highest(log_likelihood, math.log(_LEAST_PSEUDOCOUNT), math.log(_LARGEST_PSEUDOCOUNT))
+    constant = math.exp(max(best, math.log(config.pseudocount), key=log_likelihood))
     estimates = lidstone(counts, replace(config, pseudocount=constant), progress)
     return replace(estimates, record={"pseudocount": constant})
 
@@ -90,18 +94,18 @@ def _tuned(
     counts: Counts,
     config: NGramConfig,
     adjusted_at: Adjusted,
-    size: int,
+    untuned: Callable[[int, Int[ndarray, " ngrams"]], Discounts],
     progress: Progress,
     heldout: Int32[ndarray, " tokens"],
 ) -> Estimates:
-    """Interpolated discounting with `size` discounts for each order: one for all counts, or for 1, 2, and 3 or more."""
+    """Interpolated discounting, each order's discounts tuned in turn, beginning with those that it has untuned."""
     pricing = _Pricing(counts, config, adjusted_at, heldout_events(counts, config, heldout))
-    values = np.array([_FIRST if size == 3 else _FIRST[:1] for _ in range(counts.order)])
+    values = np.array([untuned(order, adjusted_at(order)).values for order in range(1, counts.order + 1)])
     before = -np.inf
     for turn in range(_ROUNDS):
         for order in range(1, counts.order + 1):
             progress(TASK, turn * counts.order + order - 1, None)
-            for j in range(size):
+            for j in range(values.shape[1]):
                 values[order - 1, j] = pricing.best(values, order, j)
         likelihood = float(np.log(pricing.probs(values)).mean())
         if likelihood - before < _ENOUGH:
@@ -114,32 +118,34 @@ def _tuned(
 class _Pricing:
     """The probabilities of events, as a function of the discounts.
 
-    p_k = (a - D(a)) / total + sum_j D_j N_j / total p_(k-1): linear in each D_j, so that the likelihood is concave in
-    it and bisection finds the best.
+    p_k = (a - D(a)) / total + (sum_j D_j N_j + what was pruned) / total p_(k-1): linear in each D_j, so that the
+    likelihood is concave in it and bisection finds the best.
     """
 
     def __init__(self, counts: Counts, config: NGramConfig, adjusted_at: Adjusted, events: Events) -> None:
         shape = counts.order, events.counts.size
-        self.uniform = uniform_share(counts, config)
-        self.shares, self.inverse, self.free = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        self.bottoms = bottom_shares(counts, config, events)
+        self.shares, self.inverse = np.zeros(shape), np.zeros(shape)
+        self.free = np.zeros(shape)  # what the lower order gets whatever is discounted
         self.classes = np.zeros(shape, np.int8)
         self.kinds = np.zeros((3, *shape))  # of the words after the context, by their counts: 1, 2, 3 and more
         for order in range(1, counts.order + 1):
-            k = order - 1
+            k, level = order - 1, counts.level(order)
             adjusted = adjusted_at(order)
-            seen = counts_of(events, adjusted, counts.level(order).start, order)
-            sums = _context_sums(counts, events, adjusted, order)
-            totals = sums[:, 0]
+            kept = np.where(counts.counts[level] >= config.least(order), adjusted, 0)
+            seen = counts_of(events, kept, level.start, order)
+            totals = _context_sums(counts, events, adjusted, order)[:, 0]
+            sums = _context_sums(counts, events, kept, order)
             asked = totals > 0
-            self.free[k] = ~asked  # the lower order gets all
             self.inverse[k, asked] = 1 / totals[asked]
+            self.free[k] = np.where(asked, (totals - sums[:, 0]) * self.inverse[k], 1)
             self.shares[k] = seen * self.inverse[k]
             self.classes[k] = np.minimum(seen, 3)
             self.kinds[:, k] = sums[:, 1:].T * self.inverse[k]
 
     def probs(self, values: Float64[ndarray, "order size"]) -> Float64[ndarray, " events"]:
         """Of each event, with these discounts."""
-        found = np.full(self.shares.shape[1], self.uniform)
+        found = self.bottoms
         for k, row in enumerate(values):
             discounts = np.broadcast_to(row, 3)
             taken = np.concatenate([[0.0], discounts])[self.classes[k]]
@@ -149,11 +155,13 @@ class _Pricing:
 
     def best(self, values: Float64[ndarray, "order size"], order: int, j: int) -> float:
         """The j-th discount of an order that makes the events likeliest, the others being what they are."""
+        before = values[order - 1, j]
         values = values.copy()
         values[order - 1, j] = 0
         without = self.probs(values)
         values[order - 1, j] = 1
         slope = self.probs(values) - without
+        without, slope = without[slope != 0], slope[slope != 0]
         low, high = _LEAST, j + 1 - _LEAST
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
@@ -161,7 +169,10 @@ class _Pricing:
                 low = middle
             else:
                 high = middle
-        return (low + high) / 2
+        middle = (low + high) / 2
+        with np.errstate(divide="ignore"):
+            here, there = (float(np.log(without + value * slope).sum()) for value in (middle, before))
+        return middle if here > there else float(before)
 
 
 def _context_sums(
@@ -171,8 +182,7 @@ def _context_sums(
     contexts, level = counts.level(order - 1), counts.level(order)
     sums = np.empty((contexts.stop - contexts.start, 4), np.int64)
     run(sum_kinds, contexts.start, contexts.stop, counts.begin, adjusted, level.start, sums)
-    found = events.known(order)
-    return np.where(found[:, None], sums[np.where(found, events.contexts[:, order - 1] - contexts.start, 0)], 0)
+    return of_contexts(counts, events, order, sums)
 
 
 def _highest(function: Callable[[float], float], low: float, high: float) -> float:

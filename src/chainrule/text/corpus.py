@@ -88,7 +88,7 @@ class Corpus:
 
     After a pass, `digests` holds the SHA-256 of each source: of a file's bytes, decompressed unless it is Parquet; of a
     folder, that of the lines which `sha256sum` would print for its files in order. `repairs` holds the places in each
-    that were not UTF-8, where there were some.
+    that were not UTF-8, where there were some. `unended` holds the files of lines whose last line has no newline.
     """
 
     sources: tuple[str, ...]
@@ -96,6 +96,7 @@ class Corpus:
     files: tuple[tuple[str, ...], ...]  # of each source
     digests: dict[str, str] = field(default_factory=dict)
     repairs: dict[str, int] = field(default_factory=dict)
+    unended: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, sources: Paths, reading: Reading | None = None) -> Corpus:
@@ -137,11 +138,12 @@ class Corpus:
         sizes = [[file_size(file) for file in files] for files in self.files]
         total = sum(map(sum, sizes)) or None
         done = 0.0
+        self.unended.clear()
         for source, files, its_sizes in zip(self.sources, self.files, sizes, strict=True):
             digests: dict[str, str] = {}
             repairs = 0
             for file, size in zip(files, its_sizes, strict=True):
-                for block, place in _file_blocks(file, size, self.reading, digests, wait=wait):
+                for block, place in _file_blocks(file, size, self.reading, digests, self.unended, wait=wait):
                     repairs += block.repaired
                     yield block
                     progress(task, done + place, total)
@@ -190,9 +192,11 @@ def _raise(error: OSError) -> None:
 
 
 def _file_blocks(
-    name: str, size: int, reading: Reading, digests: dict[str, str], *, wait: bool
+    name: str, size: int, reading: Reading, digests: dict[str, str], unended: list[str], *, wait: bool
 ) -> Iterator[tuple[Block, float]]:
-    """Blocks of one file, each with how many bytes of it have been read; and its digest, once it has been read."""
+    """Blocks of one file, each with how many bytes of it have been read; once it has been read, its digest, and whether
+    it is among the `unended`.
+    """
     kind = reading.format_of(name)
     if kind == "parquet":
         for block, share in parquet_blocks(name, reading):
@@ -209,6 +213,8 @@ def _file_blocks(
         for block in blocks:
             yield block, stream.place
         digests[name] = stream.hexdigest()
+        if kind == "plain" and reading.document != "file" and stream.last not in (b"", b"\n"):
+            unended.append(name)
 
 
 def _listing_digest(folder: str, digests: dict[str, str]) -> str:

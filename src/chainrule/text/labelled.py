@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from chainrule.errors import SettingError, TextError
 from chainrule.text.plain import line_blocks
 from chainrule.text.reading import FORMATS, text_suffix
-from chainrule.text.records import as_written, field_of, json_objects
+from chainrule.text.records import as_written, field_of, json_objects, refuse
 from chainrule.text.streams import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
+
+    from chainrule.text.records import OnBad
 
 LabelledUnit = Literal["text", "word"]
 
@@ -35,17 +37,25 @@ class Labelled(NamedTuple):
     place: str = "a labelled text"  # where it was read, for messages
 
 
-def read_labelled(name: str | os.PathLike[str], unit: LabelledUnit = "text") -> list[Labelled]:
+def read_labelled(name: str | os.PathLike[str], unit: LabelledUnit = "text", on_bad: OnBad = refuse) -> list[Labelled]:
     """A file of JSON lines where its name says so, else of TSV: with a label for each text, or each of its words.
 
-    Raises TextError, told with file and line, where a text, a word or a label is missing, or there is none at all.
+    on_bad: gets a TextError with file and line for an example that is left out, since a text, a word or a label is
+    missing. Raises TextError where there is no example at all.
     """
     check_unit(unit)
     name = os.fspath(name)
+    examples: Iterable[Labelled | TextError]
     if FORMATS.get(text_suffix(name)) == "json":
-        found = [_of_record(record, unit, place) for place, record in json_objects(name)]
+        examples = (_or_error(_of_record, record, unit, place) for place, record in json_objects(name, on_bad))
     else:
-        found = list(_tsv_texts(name) if unit == "text" else _tsv_words(name))
+        examples = _tsv_texts(name) if unit == "text" else _tsv_words(name)
+    found = []
+    for example in examples:
+        if isinstance(example, TextError):
+            on_bad(example)
+        else:
+            found.append(example)
     if not found:
         raise TextError(f"{name}: there is no labelled text in it; at least one is needed")
     return found
@@ -93,6 +103,13 @@ def classes_of(examples: Sequence[Labelled]) -> list[str]:
     return labels
 
 
+def _or_error(make: Callable[..., Labelled], *given: Any) -> Labelled | TextError:
+    try:
+        return make(*given)
+    except TextError as error:
+        return error
+
+
 def _of_record(record: dict[str, Any], unit: LabelledUnit, place: str) -> Labelled:
     """Raises TextError."""
     if unit == "text":
@@ -120,16 +137,16 @@ def _label(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _tsv_texts(name: str) -> Iterator[Labelled]:
+def _tsv_texts(name: str) -> Iterator[Labelled | TextError]:
     for number, (place, line) in enumerate(_lines(name)):
         if line.strip():
             columns = line.split("\t")
             if number == 0 and _is_header(columns):
                 continue
             if len(columns) != 2 or not all(column.strip() for column in columns):
-                raise TextError(f"{place}: found {line!r}; expected a text, a tab and its label")
-            text, label = columns
-            yield Labelled(text, (label.strip(),), place)
+                yield TextError(f"{place}: found {line!r}; expected a text, a tab and its label")
+            else:
+                yield Labelled(columns[0], (columns[1].strip(),), place)
 
 
 def _is_header(columns: list[str]) -> bool:
@@ -137,27 +154,33 @@ def _is_header(columns: list[str]) -> bool:
     return len(columns) == 2 and columns[1].strip().lower() == "label"
 
 
-def _tsv_words(name: str) -> Iterator[Labelled]:
-    words: list[str] = []
-    labels: list[str] = []
-    first = ""
+def _tsv_words(name: str) -> Iterator[Labelled | TextError]:
+    lines: list[tuple[str, str]] = []  # of a text
     for number, (place, line) in enumerate(_lines(name)):
         if number == 0 and _is_header(line.split("\t")):
             continue
         if line.strip():
-            word, tab, label = line.rpartition("\t")
-            label = label.rstrip()
-            if not tab:
-                raise TextError(f"{place}: found {line!r}; expected a word, a tab and its label")
-            first = first if words else place
-            _check_words([word], [label], place)
-            words.append(word)
-            labels.append(label)
-        elif words:
-            yield Labelled(" ".join(words), tuple(labels), first)
-            words, labels = [], []
-    if words:
-        yield Labelled(" ".join(words), tuple(labels), first)
+            lines.append((place, line))
+        elif lines:
+            yield _or_error(_of_lines, lines)
+            lines = []
+    if lines:
+        yield _or_error(_of_lines, lines)
+
+
+def _of_lines(lines: list[tuple[str, str]]) -> Labelled:
+    """A text of which each line, told with its place, is a word and its label. Raises TextError."""
+    words: list[str] = []
+    labels: list[str] = []
+    for place, line in lines:
+        word, tab, label = line.rpartition("\t")
+        label = label.rstrip()
+        if not tab:
+            raise TextError(f"{place}: found {line!r}; expected a word, a tab and its label")
+        _check_words([word], [label], place)
+        words.append(word)
+        labels.append(label)
+    return Labelled(" ".join(words), tuple(labels), lines[0][0])
 
 
 def _check_words(words: list[Any], labels: list[Any], place: str) -> None:

@@ -15,13 +15,21 @@ from chainrule.text.streams import opened
 from chainrule.text.utf8 import encoded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from chainrule.text.reading import Reading
     from chainrule.text.streams import ByteStream
 
+    # What is done about a bad record of a benchmark, whose others are still worth measuring: it is raised or noted.
+    OnBad = Callable[[TextError], None]
+
 _JSON = json.JSONDecoder(parse_int=float)  # Python's integers refuse numbers of more than 4300 digits
 _SHOWN = 8  # fields that a message names at most
+
+
+def refuse(error: TextError) -> None:
+    """An `OnBad` for which one bad record is an error."""
+    raise error
 
 
 @dataclass
@@ -75,10 +83,10 @@ def json_blocks(stream: ByteStream, reading: Reading, *, wait: bool = True) -> I
             yield block
 
 
-def json_objects(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def json_objects(name: str, on_bad: OnBad = refuse) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a file of JSON lines, compressed or not, each with its place; - is standard input.
 
-    Empty lines are passed over. Raises TextError, told with file and line.
+    Empty lines are passed over. on_bad: gets a TextError with file and line for one that is no object.
     """
     with opened(name) as stream:
         for lines in line_blocks(stream, "strict"):
@@ -86,9 +94,11 @@ def json_objects(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 if line and not line.isspace():
                     place = f"{name}, line {number}"
                     try:
-                        yield place, _json_object(line)
+                        record = _json_object(line)
                     except TextError as error:
-                        raise TextError(f"{place}: {error}") from error
+                        on_bad(TextError(f"{place}: {error}"))
+                    else:
+                        yield place, record
 
 
 def _json_object(line: bytes, fields: str = "") -> dict[str, Any]:

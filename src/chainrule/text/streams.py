@@ -31,7 +31,7 @@ class ByteStream:
 
     def __init__(self, name: str, file: _Readable, counted: _Counted | None) -> None:
         """file: gives the bytes. counted: the compressed file beneath, where it is one."""
-        self.name, self.size = name, 0
+        self.name, self.size, self.last = name, 0, b""  # last: byte
         self._file, self._counted = file, counted
         self._digest = _Digest()
 
@@ -51,6 +51,7 @@ class ByteStream:
         if size is None:
             raise TextError(f"{self.name}: cannot be read: it does not wait for what is to come; put cat before it")
         self.size += size
+        self.last = room[size - 1 : size].tobytes() or self.last
         self._check_expansion()
         self._digest.update(room[:size])
         return size

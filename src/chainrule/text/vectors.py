@@ -140,14 +140,11 @@ def _text(name: str, file: io.BufferedReader[Any], layout: _Layout) -> Iterator[
         if line.isspace():
             continue
         word, _, numbers = line.rstrip().partition(b" ")
-        if numbers.count(b" ") != layout.width - 1:  # a word with spaces, or numbers parted by more than one
+        if numbers.count(b" ") != layout.width - 1 or b"  " in line or b"\t" in line:  # or a word with spaces
             parts = line.rsplit(None, layout.width)
             word, numbers = parts[0], b" ".join(parts[1:])
             if len(parts) <= layout.width or (_is_number(word.split()[-1]) and b" " in word):
-                raise TextError(
-                    f"{name}: line {place:,} has {_trailing_numbers(line):,} numbers behind its word; "
-                    f"expected {layout.width:,}, as above"
-                )
+                raise _of_another_width(name, layout, place, _trailing_numbers(line))
         yield _Row(place, word, numbers)
 
 
@@ -171,11 +168,19 @@ def _binary(name: str, file: io.BufferedReader[Any], layout: _Layout) -> Iterato
 def _numbers(name: str, layout: _Layout, row: _Row) -> Float32[ndarray, " numbers"]:
     """Raises TextError where one is no finite number."""
     found = np.frombuffer(row.numbers, "<f4") if layout.is_binary else _decimals(row.numbers)
+    if found.size != layout.width:
+        raise _of_another_width(name, layout, row.place, found.size)
     if not np.isfinite(found).all():
         where = f"{'word' if layout.is_binary else 'line'} {row.place:,}"
         word = row.word.decode(errors="replace")
         raise TextError(f"{name}: {where}, {word!r}, has what is no finite number; it is damaged: get it again")
     return found
+
+
+def _of_another_width(name: str, layout: _Layout, place: int, numbers: int) -> TextError:
+    return TextError(
+        f"{name}: line {place:,} has {numbers:,} numbers after its word; expected {layout.width:,}, as above"
+    )
 
 
 def _decimals(numbers: bytes) -> Float32[ndarray, " numbers"]:

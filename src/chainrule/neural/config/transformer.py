@@ -91,6 +91,18 @@ class TransformerConfig(NetworkConfig):
         return self.heads if self.key_value_heads is None else self.key_value_heads
 
     @property
+    def is_translation_invariant(self) -> bool:
+        """Whether a prediction stays the same when all that it sees moves by some places.
+
+        Places that are added to the vectors of tokens fix where these stand. Rotations of queries and keys cancel but
+        for their distance, q R_i' R_j k, where the score is their product or cosine; a matrix between the two, or tanh,
+        is in the way.
+        """
+        if self.positions == "rotary":
+            return self.score not in ("general", "additive")
+        return self.positions not in ("learned", "sinusoidal")
+
+    @property
     def is_gated(self) -> bool:
         return self.feed_forward in ("swiglu", "geglu")
 

@@ -60,7 +60,7 @@ class ConvolutionDecoder(nn.Module):
         first = torch.full_like(times, -before)[None].expand(len(x), -1)  # the first time that each place may see
         here = places[:, None] + times
         if starts is not None:
-            begun = torch.where(starts, times, -before).cummax(1).values
+            begun = torch.where(starts, times, min(-before, -1)).cummax(1).values  # below 0: not in this call
             first, here = begun, torch.where(begun >= 0, times - begun, here)
         taps = times[:, None] + torch.arange(-before, 1, device=x.device)  # (T, k)
         seen = taps >= first[..., None]  # (B, T, k)

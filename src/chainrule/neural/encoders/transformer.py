@@ -111,7 +111,8 @@ class Transformer(nn.Module):
 
     A state holds at most `context` tokens: before one more is read, the older half is dropped, and the younger half
     (rounded down) is read again by itself. So the n-th token is read in the window that `window_start` tells, however
-    the text was cut into calls. Where `window` restricts each layer and places are relative, a state never fills.
+    the text was cut into calls. Where `window` restricts each layer, and the network is translation-invariant,
+    a state never fills.
     """
 
     def __init__(self, config: TransformerConfig, *, looks_right: bool = False) -> None:
@@ -119,7 +120,7 @@ class Transformer(nn.Module):
         super().__init__()
         self.looks_right = looks_right
         self.width, self.window, self.layers = config.width, config.window, config.layers
-        self.context = None if config.window is not None and not _is_absolute(config) else config.context
+        self.context = None if config.window is not None and config.is_translation_invariant else config.context
         self.dropout = config.dropout
         self.places: Learned | Sinusoidal | None = None
         self.rotary: Rotary | None = None
@@ -256,7 +257,3 @@ class Transformer(nn.Module):
 
 def _norm(config: TransformerConfig) -> nn.Module:
     return norm(config.norm, config.width, gain=config.norm_gain, bias=config.biases)
-
-
-def _is_absolute(config: TransformerConfig) -> bool:
-    return config.positions in ("learned", "sinusoidal")

@@ -1,0 +1,174 @@
+"""Any combination of settings, of every family of networks: scoring, stepping and starting say the same.
+
+The lines of `random_networks.py` are chosen by hand; here settings meet that nobody thought of together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_networks import MODERN, VOCABULARY_SIZE, pair, random_model, random_network, random_pair, small
+
+from chainrule.errors import SettingError
+from chainrule.neural.config import NETWORKS, TWO_SIDED
+from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.neural.config.transformer import Positions, SelfScore
+from chainrule.neural.two_sided_model import MASK, TwoSidedModel
+from chainrule.protocol import END
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+    from chainrule.protocol import LanguageModel
+
+SMALL: dict[str, list[object]] = {  # what the settings that are numbers may be
+    "layers": [1, 2, 3],
+    "encoder_layers": [1],
+    "decoder_layers": [1, 2],
+    "width": [8, 12],
+    "embedding_width": [None, 4, 6],
+    "heads": [1, 2],
+    "key_value_heads": [None, 1],
+    "feed_forward_width": [None, 5],
+    "context": [1, 2, 3, 4, 5, 7, 8, 64],
+    "window": [None, 1, 2, 3, 4],
+    "kernel": [1, 2, 3],
+    "dilation": [1, 2, 3],
+    "rotary_base": [3.0, 10_000.0],
+    "cutoffs": [(), (4, 11)],
+    "max_source": [9],
+}
+LONG = 24  # tokens: more than most networks above can reach back
+
+
+def combinations(config: type[Any]) -> SearchStrategy[Any]:
+    """Configurations with random settings; dropout and what else concerns training alone stay as they are."""
+    choices: dict[str, SearchStrategy[Any]] = {}
+    for name, hint in get_type_hints(config).items():
+        if name in SMALL:
+            choices[name] = st.sampled_from([value for value in SMALL[name] if value is not None or _may_be_none(hint)])
+        elif get_origin(hint) is Literal:
+            choices[name] = st.sampled_from(get_args(hint))
+        elif hint is bool:
+            choices[name] = st.booleans()
+    return st.fixed_dictionaries(choices).map(lambda drawn: _possible(config, drawn)).filter(bool)
+
+
+def _may_be_none(hint: Any) -> bool:
+    return type(None) in get_args(hint)
+
+
+def _possible(config: type[Any], drawn: dict[str, Any]) -> Any:
+    try:
+        return config(**drawn)
+    except SettingError:
+        return None
+
+
+def tokens(seed: int, length: int) -> np.ndarray:
+    """With an end of a document now and then."""
+    chance = np.random.default_rng(seed)
+    drawn = chance.integers(END, VOCABULARY_SIZE, length)
+    return np.where(chance.random(length) < 0.04, END, drawn).astype(np.int32)
+
+
+def assert_one_model(model: LanguageModel[Any], lengths: list[int], seed: int) -> None:
+    """score, advance, start with ever longer prefixes, and rows of unequal lengths agree on every token."""
+    text = tokens(seed, LONG)
+    [scores] = model.score([text], end=False)
+    state = model.start([text[:0]])
+    for i, token in enumerate(text):
+        rows = {"advance": model.next_log_probs(state), "start": model.next_log_probs(model.start([text[:i]]))}
+        for how, row in rows.items():
+            assert row[0, token] == pytest.approx(scores[i], abs=1e-4), f"{how}, token {i}"
+        state = model.advance(state, text[i : i + 1])
+    [parts] = model.score([text[LONG // 2 :]], prefixes=[text[: LONG // 2]], end=False)
+    np.testing.assert_allclose(parts, scores[LONG // 2 :], rtol=0, atol=1e-4)
+
+    state = model.start([text[:length] for length in lengths])
+    for _ in range(4):
+        together = model.next_log_probs(state)
+        alone = [model.next_log_probs(model.start([text[:length]]))[0] for length in lengths]
+        np.testing.assert_allclose(together, np.array(alone), rtol=0, atol=1e-4)
+        state = model.advance(state, text[lengths])
+        lengths = [length + 1 for length in lengths]
+
+
+LENGTHS = st.lists(st.integers(0, LONG - 5), min_size=2, max_size=3)
+SEEDS = st.integers(0, 1000)
+
+
+@pytest.mark.parametrize("family", NETWORKS)
+@settings(max_examples=20)
+@given(data=st.data(), lengths=LENGTHS, seed=SEEDS)
+def test_any_language_model_gives_a_token_one_probability(
+    family: str, data: st.DataObject, lengths: list[int], seed: int
+) -> None:
+    config = data.draw(combinations(NETWORKS[family]))
+    assert_one_model(random_model(config, seed=seed), lengths, seed)
+
+
+@settings(max_examples=25)
+@given(config=combinations(ConditionalConfig), lengths=LENGTHS, seed=SEEDS)
+def test_any_model_given_a_source_gives_a_token_one_probability(
+    config: ConditionalConfig, lengths: list[int], seed: int
+) -> None:
+    model = random_pair(config, seed=seed).given([tokens(seed + 1, 1 + seed % 8)])
+    if model.is_exact:
+        assert_one_model(model, lengths, seed)
+
+
+def test_a_convolution_of_one_place_knows_where_it_is_when_another_row_ends() -> None:
+    """`starts` of one row took the places of all others to the beginning."""
+    model = random_pair(pair(decoder="convolution", kernel=1)).given([tokens(3, 5)])
+    state = model.advance(model.start([tokens(1, 4), tokens(2, 4)]), np.array([7, END], np.int32))
+    alone = model.start([np.append(tokens(1, 4), np.int32(7))])
+    np.testing.assert_allclose(model.next_log_probs(state)[0], model.next_log_probs(alone)[0], rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", TWO_SIDED)
+@settings(max_examples=10)
+@given(data=st.data(), lengths=LENGTHS, seed=SEEDS)
+def test_any_network_of_both_sides_reads_a_text_with_one_token_masked(
+    family: str, data: st.DataObject, lengths: list[int], seed: int
+) -> None:
+    network = random_network(data.draw(combinations(TWO_SIDED[family])), seed=seed)
+    scorer = TwoSidedModel(network)
+    text = tokens(seed, LONG)
+    alone = [scorer.score([text[:length]])[0] for length in lengths]
+    for found, expected in zip(scorer.score([text[:length] for length in lengths]), alone, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+
+    text = np.where(text == END, 3, text)[:6]  # short enough to be read at once
+    if network.config.context >= len(text) + 2:
+        [scores] = scorer.score([text], end=False)
+        for place, token in enumerate(text.tolist(), 1):
+            inputs = [END, *text.tolist(), END]
+            inputs[place] = MASK
+            with torch.no_grad():
+                hidden, _ = network(torch.tensor([inputs]))
+                row = network.output.log_probs(hidden)[0, place]
+            assert scores[place - 1] == pytest.approx(float(row[token]), abs=1e-4)
+
+
+@pytest.mark.parametrize("score", get_args(SelfScore))
+@pytest.mark.parametrize("positions", get_args(Positions))
+def test_moving_a_text_changes_nothing_exactly_where_the_settings_say_so(positions: str, score: str) -> None:
+    config = small(MODERN, positions=positions, score=score, context=20)
+    encoder = random_network(config).encoder
+    x = torch.randn(1, 6, config.width, generator=torch.Generator().manual_seed(1))
+    places, sight = encoder._places_and_sight(x, None)
+    with torch.no_grad():
+        here, moved = (encoder._through(x, places + by, sight, None) for by in (0, 5))
+    assert torch.allclose(here, moved, rtol=0, atol=1e-4) == config.is_translation_invariant
+
+
+def test_a_window_of_rotated_keys_behind_a_matrix_is_read_from_where_stepping_reads_it() -> None:
+    """A prefix was cut to what the layers reach, which moved its places: -49.107 by scoring, -51.384 by starting."""
+    config = small(MODERN, heads=2, context=16, window=3, score="general")
+    assert_one_model(random_model(config), [3, 11, 19], seed=1)
