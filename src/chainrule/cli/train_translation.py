@@ -22,7 +22,7 @@ from chainrule.cli.flags import flags_of, given_of
 from chainrule.cli.models import check_model_target, is_model
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.train_neural import AS_RECOMMENDED, Resume, TrainingFlags
-from chainrule.cli.training_screen import TrainingScreen
+from chainrule.cli.training_screen import TrainingScreen, note_untrained, validated_on
 from chainrule.errors import SettingError
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.training.config import TrainingConfig
@@ -175,6 +175,7 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
     if "validation" in record:
         found = record["validation"]
         print(
-            f"validation: {found['loss']:.4f} nats a token on {found['pairs']:,} pairs, best after step "
-            f"{found['step']:,}"
+            f"validation: {found['loss']:.4f} nats a token on {validated_on(found)} of {found['pairs']:,} pairs, "
+            f"best after step {found['step']:,}"
         )
+        note_untrained(found)

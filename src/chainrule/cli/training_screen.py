@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from chainrule.cli.screen import note
 from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
@@ -50,6 +51,25 @@ class TrainingScreen:
         if self._width:
             sys.stderr.write("\n")
             self._width = 0
+
+
+def validated_on(validation: dict[str, Any]) -> str:
+    """How much of its text the validation in a network's record was on, in words; a masked network is asked for some
+    of the tokens that it reads.
+    """
+    predictions, read, whole = (validation[name] for name in ("tokens", "read_tokens", "text_tokens"))
+    part = "" if read == whole else f" ({read / whole:.0%} of the text: more would take too much of the minutes)"
+    return f"{predictions:,} tokens{part}"
+
+
+def note_untrained(validation: dict[str, Any]) -> None:
+    """Says so, where a network has not learnt more than how frequent tokens are."""
+    unigram = validation["unigram_loss"]
+    if validation["loss"] >= unigram:
+        note(
+            f"this is no better than the frequencies of the tokens, which give {unigram:.4f} nats a token: the network has "
+            "not learnt to use the context; train it for longer, or make it smaller"
+        )
 
 
 def described(report: Report) -> str:

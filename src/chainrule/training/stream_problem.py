@@ -58,7 +58,7 @@ def of_stream(
         notes += _of_short_documents(stream, config)
 
     def made() -> Network:
-        counts = torch.from_numpy(_counts_of(stream, vocabulary_size)) if config.output != "full" else None
+        counts = torch.from_numpy(counts_of(stream, vocabulary_size)) if config.output != "full" else None
         network = build(config, vocabulary_size, counts)
         if run.beginning is not None:
             begin_with(network, run.beginning)
@@ -120,7 +120,7 @@ def _digest_of(stream: Int32[ndarray, " tokens"]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _counts_of(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> ndarray:
+def counts_of(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> ndarray:
     """How often each token is in a stream."""
     counts = np.zeros(vocabulary_size, np.int64)
     for part in _parts(stream):
