@@ -278,7 +278,8 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
         found = record["validation"]
         bits = f", {found['bits_per_byte']:.4f} bits per byte" if "bits_per_byte" in found else ""
         print(
-            f"validation: {found['loss']:.4f} nats a token{bits} on {validated_on(found)}, best after step {found['step']:,}"
+            f"validation: {found['loss']:.4f} nats a token{bits} on {validated_on(found)}, "
+            f"best after step {found['step']:,}"
         )
         note_untrained(found)
     memory = summary["peak_memory_bytes"]

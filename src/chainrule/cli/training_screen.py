@@ -67,8 +67,8 @@ def note_untrained(validation: dict[str, Any]) -> None:
     unigram = validation["unigram_loss"]
     if validation["loss"] >= unigram:
         note(
-            f"this is no better than the frequencies of the tokens, which give {unigram:.4f} nats a token: the network has "
-            "not learnt to use the context; train it for longer, or make it smaller"
+            f"this is no better than the frequencies of the tokens alone, {unigram:.4f} nats: the network has learnt "
+            "nothing of the context yet; train it for longer, or make it smaller"
         )
 
 

@@ -52,6 +52,7 @@ class Progressed(_Strict):
     batch: int | None = None  # rows
     every: int | None = None  # steps between validations, and the tokens of each; None while there are no steps
     sample: int | None = None
+    token_seconds: float | None = None  # of validation, when last measured
     plans: int = 0  # times that the number of steps was set by the clock
     seconds: float = 0.0  # of steps alone
     elapsed: float = 0.0  # seconds of all that was done between them, too

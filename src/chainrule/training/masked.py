@@ -74,7 +74,7 @@ class BothSides:
         self.batches = Windows(stream, task.recipe.batch, network.config.context, task.training.seed)
         self.epoch = stream.size
         self.flops_per_token = flops_per_token(network)
-        self.row_tokens = network.config.context
+        self.row_tokens: float = network.config.context
         self.validation_tokens = 0 if validation is None else validation.size
         self._last: tuple[int, Masked] | None = None
 

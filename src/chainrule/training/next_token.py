@@ -74,7 +74,7 @@ class NextToken:
         self.states: list[Any] = [None] * training.accumulate  # of the rows of each part of a step
         self.epoch = stream.size
         self.flops_per_token = flops_per_token(network)
-        self.row_tokens = length
+        self.row_tokens: float = length
         self.validation_tokens = 0 if validation is None else validation.stream.size
 
     def tokens(self, steps: int) -> int:

@@ -15,12 +15,14 @@ _SHARE, _LATEST_SHARE = 0.05, 0.15  # of a budget, after which the speed is know
 class Pace:
     """Measured seconds of a step, and of validation per token."""
 
-    def __init__(self, step: int, seconds: float, budget: float | None) -> None:
-        """step, seconds: where the run begins, or goes on. budget: seconds for all of it."""
+    def __init__(self, step: int, seconds: float, budget: float | None, token_seconds: float | None) -> None:
+        """step, seconds: where the run begins, or goes on. budget: seconds for all of it. token_seconds: of validation,
+        where it was measured before.
+        """
         self._start, self._budget = (step, seconds), budget
         self._window = _LONGEST if budget is None else min(_LONGEST, max(_SHORTEST, _SHARE * budget))
         self._marks = deque([(step, seconds)])
-        self._per_token: float | None = None
+        self.token_seconds = token_seconds
 
     def stepped(self, step: int, seconds: float) -> None:
         """seconds: of all steps so far."""
@@ -31,7 +33,7 @@ class Pace:
             self._marks.popleft()
 
     def validated(self, tokens: int, seconds: float) -> None:
-        self._per_token = seconds / max(1, tokens)
+        self.token_seconds = seconds / max(1, tokens)
 
     @property
     def step_seconds(self) -> float | None:
@@ -50,6 +52,6 @@ class Pace:
 
     def validation_seconds(self, tokens: int, step_tokens: float) -> float:
         """For so many tokens. step_tokens: learnt from in a step, which tell as long as nothing was validated on."""
-        if self._per_token is not None:
-            return tokens * self._per_token
+        if self.token_seconds is not None:
+            return tokens * self.token_seconds
         return tokens * FORWARD_SHARE * (self.step_seconds or 0.0) / max(1.0, step_tokens)

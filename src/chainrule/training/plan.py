@@ -11,14 +11,13 @@ if TYPE_CHECKING:
     from chainrule.training.config import TrainingConfig
 
 VALIDATIONS, _FEWEST = 10, 3  # in a run, by default
-LEARNING_SHARE, FINAL_SHARE = 0.03, 0.06  # of the minutes, for validation while the network learns and at the end
-_SMALLEST_SAMPLE = 1024  # tokens
+LEARNING_SHARE, FINAL_SHARE = 0.02, 0.06  # of the minutes, for validation while the network learns and at the end
+_SMALL_SAMPLE, _SMALLEST_SAMPLE = 1024, 64  # tokens
 FORWARD_SHARE = 1 / 3  # of a step's operations, which go back, too
 KEPT_PLAN = 0.02  # of the minutes may be missed before a plan is changed
 _WANTED_STEPS = 300  # fewer of them learn less than smaller ones would
 _LEAST_TOKENS = 256  # in a step
 _LEAST_GAIN = 1.4  # in steps, when a batch is halved: the optimiser's own work does not become less
-_USUAL_SHARE = 0.5  # of the operations that a machine does in large products are done in a step
 
 
 class Layout(NamedTuple):
@@ -40,29 +39,30 @@ def layout(training: TrainingConfig, steps: int, tokens: int, text: int) -> Layo
     else:
         times = VALIDATIONS
         if training.minutes is not None:
-            times = min(VALIDATIONS, max(_FEWEST, allowed // min(_SMALLEST_SAMPLE, max(1, text))))
+            times = min(VALIDATIONS, max(_FEWEST, allowed // min(_SMALL_SAMPLE, max(1, text))))
         every = max(1, steps // times)
-    sample = training.valid_sample or max(_SMALLEST_SAMPLE, allowed // max(1, steps // every))
+    smallest = _SMALL_SAMPLE if training.minutes is None else _SMALLEST_SAMPLE
+    sample = training.valid_sample or max(smallest, allowed // max(1, steps // every))
     return Layout(every, min(text, sample))
 
 
-def fitted_batch(
-    rows: int, row_tokens: float, shares: int, seconds: float, flops: float, row_flops: float, step_flops: float
-) -> int:
-    """`rows`, halved while a run would have too few steps to learn much.
+def halved(rows: int, row_tokens: float, shares: int) -> list[int]:
+    """`rows`, and half of them again and again, as long as they can be shared out and are not too few to learn from."""
+    choices = [rows]
+    while choices[-1] % (2 * shares) == 0 and choices[-1] // 2 * row_tokens >= _LEAST_TOKENS:
+        choices.append(choices[-1] // 2)
+    return choices
 
-    row_tokens: learnt from in a row. shares: what rows must be a multiple of. seconds: for all steps. flops: that the
-    machine does in a second, in large products. row_flops: of a row, forward and back; step_flops: of the optimiser.
+
+def fitted_rows(choices: list[int], budget: float, row_seconds: float, beside: float) -> int:
+    """The first choice with which a run has enough steps; of fewer rows, as long as these make it many more steps.
+
+    budget: seconds. row_seconds: of each row of a step. beside: seconds of a step that do not depend on its rows.
     """
-
-    def steps(of_rows: int) -> float:
-        return _USUAL_SHARE * flops * seconds / (of_rows * row_flops + step_flops)
-
-    while (
-        rows % (2 * shares) == 0
-        and rows // 2 * row_tokens >= _LEAST_TOKENS
-        and steps(rows) < _WANTED_STEPS
-        and steps(rows // 2) >= _LEAST_GAIN * steps(rows)
-    ):
-        rows //= 2
-    return rows
+    fitted, *smaller = choices
+    for rows in smaller:
+        before, seconds = (each * row_seconds + beside for each in (fitted, rows))
+        if budget / before >= _WANTED_STEPS or before < _LEAST_GAIN * seconds:
+            break
+        fitted = rows
+    return fitted

@@ -22,7 +22,7 @@ from chainrule.training.next_token import next_token
 from chainrule.training.objective import N, Task
 from chainrule.training.optimisers import orthogonalising_flops
 from chainrule.training.pace import Pace
-from chainrule.training.plan import FINAL_SHARE, KEPT_PLAN, Layout, fitted_batch, layout
+from chainrule.training.plan import FINAL_SHARE, KEPT_PLAN, LEARNING_SHARE, Layout, fitted_rows, halved, layout
 from chainrule.training.processes import Processes, ended, started_here
 from chainrule.training.reports import Log, Report
 from chainrule.training.trainer import Trainer
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _SECONDS_BETWEEN_CHECKPOINTS, _SECONDS_BETWEEN_REPORTS = 60.0, 2.0
 _SAVING_SHARE = 0.02  # of the time, for checkpoints
+_TRIAL_SHARE, _LONGEST_TRIAL = 0.01, 1.0  # of the minutes, and seconds, to find what a row takes
 
 
 def train_network(
@@ -74,12 +75,13 @@ class _Running(Generic[N]):
 
     def __init__(self, problem: Problem[N], run: Run, processes: Processes) -> None:
         training = problem.training
-        self.run, self.training, self.processes = run, training, processes
+        self.run, self.problem, self.training, self.processes = run, problem, training, processes
         self.checkpoints = None if run.folder is None else Checkpoints(run.folder / FOLDER)
         resumed = self._opened()
         machine = machine_for(training)
         if resumed is not None:
             machine = _kept(machine, resumed.entry.machine)
+        began = time.monotonic()
         torch.manual_seed(training.seed)
         self.network = problem.build().to(machine.device)
         self.settings = {
@@ -91,12 +93,12 @@ class _Running(Generic[N]):
         notes = [] if problem.note is None else [problem.note]
         self.task = Task(training, problem.recipe, machine, processes)
         self.objective = problem.objective(self.network, self.task)
-        batch = self._fitted_batch(matrices) if resumed is None else resumed.entry.progress.batch
+        batch = self._fitted_rows(matrices) if resumed is None else resumed.entry.progress.batch
         if batch is not None and batch != problem.recipe.batch:
             if resumed is None:
                 notes.append(
-                    f"{batch} rows in a step, not {problem.recipe.batch}: on this machine, {training.minutes:g} minutes "
-                    "would be too few steps (--batch says otherwise)"
+                    f"the batch is {batch}, not {problem.recipe.batch}, so that {training.minutes:g} minutes of this "
+                    "machine are more steps"
                 )
             self.task = replace(self.task, recipe=replace(problem.recipe, batch=batch))
             self.objective = problem.objective(self.network, self.task)
@@ -107,37 +109,55 @@ class _Running(Generic[N]):
             torch.manual_seed(training.seed + processes.rank)
         self.resumed_at = 0
         self.notes = notes  # for the next report
-        log_bytes, elapsed = 0, 0.0
+        log_bytes, elapsed, token_seconds = 0, 0.0, None
         if resumed is not None:
             self._check_same(resumed.entry.run)
             self._load(resumed)
             self.resumed_at, log_bytes = self.trainer.step, resumed.entry.progress.log_bytes
-            elapsed = resumed.entry.progress.elapsed
+            elapsed, token_seconds = resumed.entry.progress.elapsed, resumed.entry.progress.token_seconds
         folder = run.folder if processes.is_first else None
         self.log = Log(folder, tensorboard=training.tensorboard, keep=log_bytes, step=self.resumed_at)
         self.saved_at, self.saved_time, self.save_seconds = self.trainer.step, time.monotonic(), 0.0
         self.reported_time = 0.0
-        self.began = time.monotonic() - elapsed
-        self.pace = Pace(self.trainer.step, self.trainer.seconds, self._budget)
+        self.began = began - elapsed
+        self.pace = Pace(self.trainer.step, self.trainer.seconds, self._budget, token_seconds)
         if self.trainer.steps is not None and self.layout is None:
             self._lay_out()
 
-    def _fitted_batch(self, matrices: list[nn.Parameter]) -> int | None:
+    def _fitted_rows(self, matrices: list[nn.Parameter]) -> int | None:
         """Rows of a step, where they are to be chosen by how many steps the minutes have time for."""
-        training, recipe, budget = self.training, self.task.recipe, self._budget
-        if training.batch is not None or budget is None:
+        training, recipe, row_tokens = self.training, self.task.recipe, self.objective.row_tokens
+        if training.batch is not None or self._budget is None:
             return None
-        of_token = self.objective.flops_per_token
-        rows = fitted_batch(
-            recipe.batch,
-            self.objective.row_tokens,
-            training.accumulate * self.processes.number,
-            seconds=budget,
-            flops=peak(self.task.machine) * self.processes.number,
-            row_flops=of_token * self.objective.row_tokens,
-            step_flops=orthogonalising_flops(matrices) * self.processes.number if training.optimiser == "muon" else 0.0,
-        )
+        choices = halved(recipe.batch, row_tokens, training.accumulate * self.processes.number)
+        if len(choices) == 1:
+            return None
+        row_seconds = self._row_seconds(choices[-1])
+        row_flops = self.objective.flops_per_token * row_tokens
+        beside = orthogonalising_flops(matrices) / row_flops * row_seconds if training.optimiser == "muon" else 0.0
+        rows = fitted_rows(choices, self._budget, row_seconds / self.processes.number, beside)
         return int(self.processes.agreed(float(rows)))
+
+    def _row_seconds(self, rows: int) -> float:
+        """What a row takes, forward and back, in steps of so many; neither weights nor random numbers are changed."""
+        machine, seconds, times = self.task.machine, 0.0, 0
+        objective = self.problem.objective(
+            self.network, replace(self.task, recipe=replace(self.task.recipe, batch=rows))
+        )
+        parts = objective.parts(0)
+        devices = [machine.device] if machine.device.type == "cuda" else []
+        self.network.train()
+        with torch.random.fork_rng(devices):
+            while times < 2 or seconds < min(_LONGEST_TRIAL, _TRIAL_SHARE * (self._budget or 0.0)):
+                began = time.perf_counter()
+                with machine.precision():
+                    nats = objective.loss(0, parts[0], self.network, 0.0)
+                nats.backward()  # type: ignore[no-untyped-call]
+                machine.wait()
+                times += 1
+                seconds += time.perf_counter() - began if times > 1 else 0.0  # the first one makes things ready
+        self.network.zero_grad(set_to_none=True)
+        return seconds / (times - 1) / rows * len(parts) * self.processes.number
 
     @property
     def _budget(self) -> float | None:
@@ -303,6 +323,7 @@ class _Running(Generic[N]):
             began, sample = time.monotonic(), self._sample()
             found, is_best = trainer.validate(sample)
             self.pace.validated(sample, time.monotonic() - began)
+            self._validate_less()
             bits = self.objective.validation_record(found.loss).get("bits_per_byte")
             more = {"valid_loss": found.loss, "bits_per_byte": bits, "is_best": is_best}
         now = time.monotonic()
@@ -323,6 +344,16 @@ class _Running(Generic[N]):
             self._tell(report, now, is_important)
         if saves:
             self._save(is_new_best=bool(more.get("is_best")))
+
+    def _validate_less(self) -> None:
+        """Less often, where a validation took so long that all of them would take more of the minutes than they may."""
+        if self._budget is None or self.layout is None or self.training.validate_every is not None:
+            return
+        every, sample = self.layout
+        times = (self.trainer.steps or 0) // every
+        too_long = times * self._validation_seconds(sample) / (LEARNING_SHARE * self._budget)
+        every = int(self.processes.agreed(float(every * max(1, round(too_long)))))
+        self.layout = Layout(every, sample)
 
     def _sample(self) -> int:
         """Tokens of a validation; before the steps are known, as few as of a short run."""
@@ -355,6 +386,7 @@ class _Running(Generic[N]):
                     batch=self.task.recipe.batch,
                     every=None if self.layout is None else self.layout.every,
                     sample=None if self.layout is None else self.layout.sample,
+                    token_seconds=self.pace.token_seconds,
                     plans=self.plans,
                     elapsed=self._elapsed,
                     log_bytes=self.log.bytes,
