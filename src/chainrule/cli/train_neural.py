@@ -25,7 +25,7 @@ from chainrule.cli.arguments import (
 from chainrule.cli.embed import NetworkPath
 from chainrule.cli.ended_run import say_that_it_has_ended, text_differences
 from chainrule.cli.flags import flags_of, given_of
-from chainrule.cli.models import check_model_target, is_model
+from chainrule.cli.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.screen import print_json, progress
 from chainrule.cli.texts import AS_USUAL, NOT_MIXED, MixOptions, TextOptions, check_read_once, note_mix, note_repairs
 from chainrule.cli.training_screen import TrainingScreen, note_untrained, validated_on
@@ -247,7 +247,7 @@ def _train(
         screen.close()
         if not is_first_process():
             return
-        model.save(output, overwrite=replaces, progress=told)
+        save_or_keep(model, output, overwrite=replaces, told=told)
     remove_checkpoints(output)
     note_repairs(source)
     note_mix(source)

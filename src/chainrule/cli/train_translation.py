@@ -19,7 +19,7 @@ from chainrule.cli.arguments import (
 )
 from chainrule.cli.ended_run import data_differences, say_that_it_has_ended
 from chainrule.cli.flags import flags_of, given_of
-from chainrule.cli.models import check_model_target, is_model
+from chainrule.cli.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.train_neural import AS_RECOMMENDED, Resume, TrainingFlags
 from chainrule.cli.training_screen import TrainingScreen, note_untrained, validated_on
@@ -126,7 +126,7 @@ def translation(
         screen.close()
         if not is_first_process():
             return
-        model.save(output, overwrite=replaces, progress=told)
+        save_or_keep(model, output, overwrite=replaces, told=told)
     remove_checkpoints(output)
     _note_left_out(model.record)
     summary = {"model": str(output), "total_seconds": time.perf_counter() - began, "peak_memory_bytes": peak_memory()}

@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from chainrule.training.config import TrainingConfig
 
 VALIDATIONS, _FEWEST = 10, 3  # in a run, by default
-LEARNING_SHARE, FINAL_SHARE = 0.02, 0.06  # of the minutes, for validation while the network learns and at the end
-_SMALL_SAMPLE, _SMALLEST_SAMPLE = 1024, 64  # tokens
+LEARNING_SHARE, FINAL_SHARE = 0.02, 0.05  # of the minutes, for validation while the network learns and at the end
+_SMALL_SAMPLE, _SMALLEST_SAMPLE = 1024, 64  # tokens, in a run of minutes
+_STEPS_SAMPLE = 8192  # at least, where no clock runs
 FORWARD_SHARE = 1 / 3  # of a step's operations, which go back, too
 KEPT_PLAN = 0.02  # of the minutes may be missed before a plan is changed
-_WANTED_STEPS = 300  # fewer of them learn less than smaller ones would
+_WANTED_STEPS = 500  # fewer of them learn less than smaller ones would
 _LEAST_TOKENS = 256  # in a step
 _LEAST_GAIN = 1.4  # in steps, when a batch is halved: the optimiser's own work does not become less
 
@@ -41,7 +42,7 @@ def layout(training: TrainingConfig, steps: int, tokens: int, text: int) -> Layo
         if training.minutes is not None:
             times = min(VALIDATIONS, max(_FEWEST, allowed // min(_SMALL_SAMPLE, max(1, text))))
         every = max(1, steps // times)
-    smallest = _SMALL_SAMPLE if training.minutes is None else _SMALLEST_SAMPLE
+    smallest = _STEPS_SAMPLE if training.minutes is None else _SMALLEST_SAMPLE
     sample = training.valid_sample or max(smallest, allowed // max(1, steps // every))
     return Layout(every, min(text, sample))
 

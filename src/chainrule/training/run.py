@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -13,6 +14,7 @@ import torch
 
 from chainrule.errors import EstimationError, OutputError, SettingError
 from chainrule.neural.config import TWO_SIDED
+from chainrule.store import check_target
 from chainrule.training.checkpoint import FOLDER, Checkpoints
 from chainrule.training.config import Run, differences, text_differences
 from chainrule.training.config import settings_of as training_settings
@@ -65,6 +67,8 @@ def trained(problem: Problem[N], run: Run) -> tuple[N, dict[str, Any]]:
             held_in_memory(lambda where: _does_not_fit(where, problem, run)),
             nullcontext() if folder is None else Checkpoints(folder / FOLDER).held(),
         ):
+            if folder is not None:  # again, now that no other run can save a model there
+                check_target(folder, overwrite=run.overwrite or (run.resume and Checkpoints(folder / FOLDER).exist()))
             return _Running(problem, run, processes).trained()
     finally:
         ended()
@@ -352,7 +356,7 @@ class _Running(Generic[N]):
         every, sample = self.layout
         times = (self.trainer.steps or 0) // every
         too_long = times * self._validation_seconds(sample) / (LEARNING_SHARE * self._budget)
-        every = int(self.processes.agreed(float(every * max(1, round(too_long)))))
+        every = int(self.processes.agreed(float(every * max(1, math.ceil(too_long - 0.1)))))
         self.layout = Layout(every, sample)
 
     def _sample(self) -> int:
