@@ -62,12 +62,18 @@ def validated_on(validation: dict[str, Any]) -> str:
     return f"{predictions:,} tokens{part}"
 
 
+def is_untrained(record: dict[str, Any]) -> bool:
+    """Whether a model's record says that it was validated, and no better than unigrams."""
+    validation = record.get("validation", {})
+    return "unigram_loss" in validation and validation["loss"] >= validation["unigram_loss"]
+
+
 def note_untrained(validation: dict[str, Any]) -> None:
     """Says so, where a network has not learnt more than how frequent tokens are."""
-    unigram = validation["unigram_loss"]
-    if validation["loss"] >= unigram:
+    if is_untrained({"validation": validation}):
         note(
-            f"this is no better than the frequencies of the tokens alone, {unigram:.4f} nats: the network has learnt "
+            "this is no better than the frequencies of the tokens alone, "
+            f"{validation['unigram_loss']:.4f} nats: the network has learnt "
             "nothing of the context yet; train it for longer, or make it smaller"
         )
 

@@ -49,6 +49,12 @@ class TokenPairs(NamedTuple):
         """Tokens of all targets, </s> counted."""
         return sum(len(target) + 1 for target in self.targets)
 
+    def first(self, tokens: int) -> TokenPairs:
+        """As many of the first pairs as have no more tokens to predict; one at least, where there are any."""
+        sizes = np.cumsum([len(target) + 1 for target in self.targets])
+        number = max(1, int(np.searchsorted(sizes, tokens, "right")))
+        return TokenPairs(self.sources[:number], self.targets[:number])
+
     def sample(self, tokens: int) -> TokenPairs:
         """Pairs with about so many tokens to predict, evenly spaced, one at least; all where these are no more."""
         whole, number = self.predicted(), len(self.targets)

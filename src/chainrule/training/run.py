@@ -332,7 +332,8 @@ class _Running(Generic[N]):
             more = {"valid_loss": found.loss, "bits_per_byte": bits, "is_best": is_best}
         now = time.monotonic()
         log_every = 1 if (trainer.steps or 0) <= 200 and self.training.minutes is None else 10
-        wants_report = bool(more) or bool(self.notes) or trainer_is_over or step % log_every == 0
+        is_time = step % log_every == 0 or now - self.reported_time > _SECONDS_BETWEEN_REPORTS
+        wants_report = bool(more) or bool(self.notes) or trainer_is_over or is_time
         saves = self.checkpoints is not None and (
             step % training.save_every == 0
             if training.save_every
