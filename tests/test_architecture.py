@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "uniform": FLOOR,
     "ngram": {*FLOOR, "files", "jit", "text"},
     "neural": {*FLOOR, "jit", "text"},
-    "training": {*FLOOR, "files", "jit", "neural", "tensors", "text"},
+    "training": {*FLOOR, "files", "jit", "neural", "store", "tensors", "text"},
     "mixture": {*FLOOR, "text"},
     "decoding": {*FLOOR, "text"},
     "evaluation": {*FLOOR, "jit", "text"},

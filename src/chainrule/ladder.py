@@ -178,6 +178,7 @@ def _learnt(
     name: str, tokens: Tokenized, config: NetworkConfig, speller: Speller, run: Run, progress: Progress
 ) -> _Rung:
     points: list[tuple[float, float]] = []
+    progress(f"training {name}", 0, None)
 
     def told(report: Report) -> None:
         progress(f"training {name}", report.step, report.steps)

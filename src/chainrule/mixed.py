@@ -167,13 +167,16 @@ def _mixture(
         return LogLinearMixture(components, weights)
     if stream is None:
         return LinearMixture(components, np.array([given]) / sum(given))
-    progress("scoring", 0, None)
-    scores = np.stack([model.score_stream(stream) for model in components.models])
+    scores = []
+    for done, model in enumerate(components.models):
+        progress("scoring", done, number)
+        scores.append(model.score_stream(stream))
+    scored = np.stack(scores)
     if config.buckets == 1:
-        return LinearMixture(components, linear_weights(scores, progress=progress))
+        return LinearMixture(components, linear_weights(scored, progress=progress))
     classes = classes_of_tokens(stream, components.vocabulary_size, config.buckets)
     previous = np.concatenate([np.array([BEGIN], np.int32), stream[:-1]])
-    weights = linear_weights(scores, classes[previous], config.buckets + 1, progress)
+    weights = linear_weights(scored, classes[previous], config.buckets + 1, progress)
     return LinearMixture(components, weights, classes)
 
 

@@ -81,7 +81,7 @@ def train_pairs(
     if validation is not None:
         sides = zip((source, target), validation.sides(), strict=True)
         held_rows = [documents_of(own.encode_block(block).ids) for own, side in sides for block in side.blocks()]
-        held = _fitting(held_rows[0], held_rows[1], config)
+        held = _fitting(held_rows[0], held_rows[1], config).first(training.valid_tokens)
     elif training.valid_share:
         learnt, held = _parted(learnt, training)
     run = Run(
@@ -148,6 +148,9 @@ def _parted(pairs: TokenPairs, training: TrainingConfig) -> tuple[TokenPairs, To
     from chainrule.training.pairs import TokenPairs
 
     cut = len(pairs.targets) - int(training.valid_share * len(pairs.targets))
+    last_first = TokenPairs(pairs.sources[cut:][::-1], pairs.targets[cut:][::-1])
+    kept = last_first.first(training.valid_tokens)
+    cut = len(pairs.targets) - len(kept.targets)
     if not 0 < cut < len(pairs.targets):
         raise TextError(
             f"the last {training.valid_share:g} of {len(pairs.targets):,} pairs is nothing to validate on; give pairs "

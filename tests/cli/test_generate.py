@@ -152,3 +152,16 @@ def test_a_tree_has_a_name_that_says_how_it_is_drawn(chainrule, model: Path, tmp
     assert done.status == 2
     assert "its name must end in .json or .svg" in done.error
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("how", [["--seed", 1], ["--seed", 1, "--stream"], ["--beam", 3], ["--seed", 1, "--json"]])
+def test_a_prompt_that_is_a_whole_line_is_continued_with_nothing_and_the_note_says_why(
+    chainrule, tmp_path: Path, how: list[object]
+) -> None:
+    (tmp_path / "play.txt").write_text("ROMEO:\nIs the day so young?\n" * 30)
+    for name, more in (("lines", []), ("file", ["--document", "file"])):
+        chainrule("train", "ngram", tmp_path / "play.txt", "--tokenizer", "character", "-o", tmp_path / name, *more)
+    told = chainrule("generate", tmp_path / "lines", "ROMEO:", *how, "--max-tokens", 9).err
+    assert "note: the text ended right after the prompt, since each line" in told
+    assert "train with --document file" in told
+    assert chainrule("generate", tmp_path / "file", "ROMEO:", *how, "--max-tokens", 9).err == ""

@@ -67,7 +67,7 @@ def test_shares_of_a_step_are_the_step(batches) -> None:
 @given(st.integers(1, 200), st.integers(1, 20), st.integers(1, 8), st.sampled_from([blocks, lanes]))
 def test_each_token_is_validated_once(size, length, rows, cut) -> None:
     stream = np.arange(size, dtype=np.int32)
-    parts = list(cut(stream, length, min(rows, max(1, size // length))))
+    parts = list(cut(stream, length, min(rows, max(1, size // length)), size))
     seen = np.concatenate([part.targets.ravel() for part in parts])
     assert sorted(seen.tolist()) == stream.tolist()
     for part in parts:

@@ -9,7 +9,7 @@ from training_runs import RECURRENT, VOCABULARY
 from chainrule.neural.building import build
 from chainrule.training.config import TrainingConfig
 from chainrule.training.optimisers import Average, Muon, Optimisers, orthogonalised
-from chainrule.training.schedule import rate_share, steps_in, steps_of
+from chainrule.training.schedule import rate_share, steps_of
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 8), (2, 12, 5), (2, 5, 12)])
@@ -100,5 +100,3 @@ def test_steps_of_a_budget() -> None:
     assert steps_of(TrainingConfig(tokens=1000), 500, lambda steps: 64 * steps) == 16
     assert steps_of(TrainingConfig(epochs=2.5), 500, lambda steps: 64 * steps) == 20
     assert steps_of(TrainingConfig(minutes=1), 500, lambda steps: 64 * steps) is None
-    assert steps_in(60, 20, 10.0, 0.5) == 120
-    assert steps_in(10, 20, 10.0, 0.5) == 21

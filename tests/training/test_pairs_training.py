@@ -19,6 +19,8 @@ from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.scoring import rounded_up
 from chainrule.protocol import END
+from chainrule.text.pairs import Pairs
+from chainrule.trained_pairs import train_pairs
 from chainrule.training.config import Run, TrainingConfig
 from chainrule.training.pairs import Buckets, TokenPairs, given_source
 from chainrule.training.run import trained
@@ -165,3 +167,16 @@ def test_what_cannot_be_learnt_is_an_error() -> None:
         given_source(TokenPairs([], []), None, (SIZE, SIZE), SMALL, Run(training=QUICK))
     with pytest.raises(SettingError, match="labels cannot be smoothed with hard attention"):
         run_of(replace(LSTM, attention="hard"), replace(QUICK, label_smoothing=0.1))
+
+
+@pytest.mark.parametrize("has_own", [False, True])
+def test_no_more_tokens_are_validated_on_than_wanted(has_own: bool) -> None:
+    """Each target is 4 tokens and </s>: four pairs are 20 tokens, and a fifth would be 25."""
+    texts = [f"{n} a b c" for n in range(100)]
+    pairs = Pairs(texts, texts)
+    training = replace(QUICK, steps=1, valid_share=0.5, valid_tokens=24)
+    config = replace(SMALL, dropout=0.0)
+    model = train_pairs(pairs, config, tokenizer="whitespace", training=training, validation=pairs if has_own else None)
+    assert model.record["validation"]["text_tokens"] == 20
+    assert model.record["validation"]["pairs"] == 4
+    assert model.record["documents"] == (100 if has_own else 96)

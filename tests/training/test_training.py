@@ -22,6 +22,7 @@ from chainrule.errors import EstimationError, SettingError, TextError
 from chainrule.neural.building import build
 from chainrule.neural.config import FeedforwardConfig
 from chainrule.neural.language_model import NeuralModel
+from chainrule.protocol import END
 from chainrule.training import machine, next_token
 from chainrule.training.config import TrainingConfig
 from chainrule.training.trainer import Trainer
@@ -355,3 +356,12 @@ def test_a_compiled_network_learns_the_same(config: NetworkConfig, monkeypatch: 
     reports = every_report(config, replace(QUICK, compile="yes"))
     assert [report.loss for report in reports] == pytest.approx(expected, rel=1e-5)
     assert [report.note for report in reports] == [None] * 12
+
+
+def test_a_causal_network_is_told_that_texts_will_end_with_their_lines() -> None:
+    lines = np.tile(np.array([4, 5, 6, 1], np.int32), 100)
+    lines[lines == 1] = END
+    note = trained(replace(TRANSFORMER, context=16), stream=lines)[2][0].note or ""
+    assert "documents have 4 tokens on average, and 16 are read at once" in note
+    assert "--document file makes a file one text" in note
+    assert trained(replace(TRANSFORMER, context=12), stream=lines)[2][0].note is None

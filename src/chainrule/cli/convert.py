@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import ModelPath, ModelTokenizerName, Normalise, Overwrite, steps_of
-from chainrule.cli.models import check_model_target, opened
+from chainrule.cli.models import check_model_target, opened, save_or_keep
 from chainrule.cli.screen import note, progress
 from chainrule.ngram.config import COMPACT
 
@@ -47,4 +47,4 @@ def convert(
         elif model.layout == COMPACT:
             model = model.unpack(told)
             note(f"{source}: its probabilities were quantised when it was made compact, and stay so")
-        model.save(target, overwrite=overwrite, progress=told)
+        save_or_keep(model, target, overwrite=overwrite, told=told)

@@ -12,7 +12,7 @@ from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, Output, Overwri
 from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.embed import NetworkPath
 from chainrule.cli.flags import flags_of, given_of
-from chainrule.cli.models import check_model_target, opened
+from chainrule.cli.models import check_model_target, opened, save_or_keep
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.errors import OutputError
 from chainrule.training.finetuning_config import FineTuningConfig
@@ -88,7 +88,7 @@ def finetune(
         found = None if tests is None else assessed(classifier, tests, told)
         if found is not None:
             classifier.record["test"] = found.as_json()
-        classifier.save(output, overwrite=overwrite, progress=told)
+        save_or_keep(classifier, output, overwrite=overwrite, told=told)
     record = classifier.record
     if config.valid_share and not record["validation_examples"]:
         note("the texts are too few to keep one to choose the epoch by: the last one was taken")

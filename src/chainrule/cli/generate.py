@@ -81,7 +81,7 @@ def _sample(
 ) -> None:
     import secrets
 
-    config = sampling.config()
+    config, is_continued = sampling.config(), False
     drawn = secrets.randbelow(10**6) if seed is None else seed
     with progress() as told:
         model = opened(path, tokenizer, markers, told)
@@ -90,12 +90,18 @@ def _sample(
             texts = model.sample(prompt, number, config, limits, seed=drawn, progress=told)
     if stream:
         for i in range(number):
+            pieces = 0
             for piece in model.decoder.stream(prompt, config, limits, seed=drawn, number=i):
                 print(piece, end="", flush=True)
+                pieces += 1
             print()
+            is_continued |= pieces > 1
     else:
         for text in texts:
             _print(text, json=json)
+        is_continued = any(text.tokens for text in texts)
+    if prompt and number and not is_continued:
+        note(_of_no_continuation(model))
     if seed is None:
         note(f"--seed {drawn} gives {'this text' if number == 1 else 'these texts'} again")
 
@@ -124,6 +130,8 @@ def _search(
         found = model.decoder.search(prompt, config, limits, keep_tree=tree is not None, progress=told)
     for text in found.texts:
         _print(text, json=json, scored=True)
+    if prompt and found.texts and not found.texts[0].tokens:
+        note(_of_no_continuation(model))
     if len(found.texts) < config.best:
         note(f"the beam found {len(found.texts)} of {config.best} texts; widen it, or let it end earlier or later")
     if tree is not None:
@@ -154,6 +162,17 @@ def _print(text: Text, *, json: bool, scored: bool = False) -> None:
         print(f"{text.score:.4f}\t{printable(text.text)}")
     else:
         print(text.text)
+
+
+def _of_no_continuation(model: Model) -> str:
+    """What to say where the model took the prompt for a whole text."""
+    document = model.record.get("reading", {}).get("document", "file")
+    has_records = any(
+        kind in name for name in model.record.get("data", {}) for kind in (".jsonl", ".ndjson", ".parquet")
+    )
+    by_lines = document == "line" or (document is None and not has_records)
+    why = ", since each line that it learnt from was a text: train with --document file, and texts go on over lines"
+    return f"the text ended right after the prompt{why if by_lines else ''}; --min-tokens 20 makes this model go on"
 
 
 def _note_unknown_words(model: Model, prompt: str) -> None:

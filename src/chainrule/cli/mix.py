@@ -17,7 +17,7 @@ from chainrule.cli.arguments import (
     TextFile,
     WholeNumber,
 )
-from chainrule.cli.models import check_model_target, opened
+from chainrule.cli.models import check_model_target, opened, save_or_keep
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
 from chainrule.errors import SettingError
@@ -96,7 +96,7 @@ def mix(
             model = merge(parts, config.weights, heldout=heldout, names=names, progress=told)
         else:
             model = mixed(parts, config, heldout=heldout, cache=cached, names=names, progress=told)
-        model.save(output, overwrite=overwrite, progress=told)
+        save_or_keep(model, output, overwrite=overwrite, told=told)
     if heldout is not None:
         note_repairs(heldout)
     elif not weights:

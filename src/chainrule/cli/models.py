@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from chainrule.cli.screen import note
 from chainrule.errors import OutputError, SettingError
 
 if TYPE_CHECKING:
+    from chainrule.conditional import TextPairModel
     from chainrule.model import Model
     from chainrule.progress import Progress
     from chainrule.text.tokenizer_config import TokenizerConfig
@@ -37,6 +39,29 @@ def is_model(folder: Path) -> bool:
     from chainrule.configuration import CONFIG
 
     return (folder / CONFIG).exists()
+
+
+def save_or_keep(model: Model | TextPairModel, target: Path, *, overwrite: bool, told: Progress) -> None:
+    """Saves a model after the work; where it cannot be at `target`, since another process wrote there, beside it.
+
+    Raises OutputError, which says where the model is.
+    """
+    try:
+        model.save(target, overwrite=overwrite, progress=told)
+    except OutputError as error:
+        beside = _free_name(target)
+        try:
+            model.save(beside, progress=told)
+        except OutputError:
+            raise error from None
+        raise OutputError(f"{error}. What was trained is not lost: it was saved as {beside}") from error
+
+
+def _free_name(target: Path) -> Path:
+    """lm-2 beside lm, or lm-2.arpa.gz beside lm.arpa.gz."""
+    stem, dot, suffix = target.name.partition(".arpa")
+    names = (target.with_name(f"{stem}-{number}{dot}{suffix}") for number in count(2))
+    return next(name for name in names if not name.exists())
 
 
 def check_model_target(target: Path, *, overwrite: bool, compact: bool = False) -> None:

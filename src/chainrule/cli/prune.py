@@ -17,7 +17,7 @@ from chainrule.cli.arguments import (
     TextFile,
     WholeNumber,
 )
-from chainrule.cli.models import check_model_target, opened
+from chainrule.cli.models import check_model_target, opened, save_or_keep
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
 from chainrule.report.tables import text_table
@@ -81,7 +81,7 @@ def prune(
         if histories == "discounts" and (entropy or to_ngrams) and _was_pruned(large):
             note("the model was pruned before, so its discounts tell counts badly; --histories and its text do better")
         small = _pruned(large, entropy, to_ngrams, vocabulary, for_text, histories, reading, told)
-        small.save(output, overwrite=overwrite, progress=told)
+        save_or_keep(small, output, overwrite=overwrite, told=told)
     before, after = small.record["pruned"][-1]["ngrams_before"], small.record["ngrams"]
     size = sum(path.stat().st_size for path in (output.iterdir() if output.is_dir() else [output]))
     seconds = time.perf_counter() - began

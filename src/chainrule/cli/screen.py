@@ -72,13 +72,21 @@ class Bar:
             self.rich = _rich_progress()
             self.rich.start()
         if task != self.task or self.task_id is None:
+            self._finish()
             self.task, self.task_id = task, self.rich.add_task(task, total=total)
         self.rich.update(self.task_id, completed=done, total=total)
 
+    def _finish(self) -> None:
+        """Work that another follows is done, whatever was told of it last."""
+        if self.rich is not None and self.task_id is not None:
+            total = next((task.total for task in self.rich.tasks if task.id == self.task_id), None) or 1
+            self.rich.update(self.task_id, completed=total, total=total)
+
     def close(self) -> None:
         if self.rich is not None:
+            self._finish()
             self.rich.stop()
-            self.rich, self.task = None, ""
+            self.rich, self.task, self.task_id = None, "", None
 
 
 def _rich_progress() -> RichProgress:

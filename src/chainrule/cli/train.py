@@ -19,7 +19,7 @@ from chainrule.cli.arguments import (
     TokenizerOptions,
     WholeNumber,
 )
-from chainrule.cli.models import check_model_target, is_arpa
+from chainrule.cli.models import check_model_target, is_arpa, save_or_keep
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.smoothing_options import AS_KENLM, SmoothingOptions, estimates_table, tuned_line
 from chainrule.cli.texts import (
@@ -133,7 +133,7 @@ def _train(
         model = train(source, config, tokenizer=tokenizer.config(), markers=markers, progress=told, tune=tune)
         if compact:
             model = model.compact(told)
-        model.save(output, overwrite=overwrite, progress=told)
+        save_or_keep(model, output, overwrite=overwrite, told=told)
     note_repairs(source, *([] if tune is None else [tune]))
     note_mix(source)
     _tell(model, output, began, json=json)
@@ -162,7 +162,7 @@ def _train_counts(
         model = train_counts(counts, config, tokenizer=chosen, progress=told, tune=tune)
         if compact:
             model = model.compact(told)
-        model.save(output, overwrite=overwrite, progress=told)
+        save_or_keep(model, output, overwrite=overwrite, told=told)
     if chosen is None:
         name = model.tokenizer.name
         marks = "no marks of a tokenizer" if name == "whitespace" else "its marks"

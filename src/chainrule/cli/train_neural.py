@@ -25,10 +25,10 @@ from chainrule.cli.arguments import (
 from chainrule.cli.embed import NetworkPath
 from chainrule.cli.ended_run import say_that_it_has_ended, text_differences
 from chainrule.cli.flags import flags_of, given_of
-from chainrule.cli.models import check_model_target, is_model
+from chainrule.cli.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.screen import print_json, progress
 from chainrule.cli.texts import AS_USUAL, NOT_MIXED, MixOptions, TextOptions, check_read_once, note_mix, note_repairs
-from chainrule.cli.training_screen import TrainingScreen
+from chainrule.cli.training_screen import TrainingScreen, note_untrained, validated_on
 from chainrule.errors import SettingError
 from chainrule.neural.config import NETWORKS, TWO_SIDED, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
@@ -249,7 +249,7 @@ def _train(
         screen.close()
         if not is_first_process():
             return
-        model.save(output, overwrite=replaces, progress=told)
+        save_or_keep(model, output, overwrite=replaces, told=told)
     remove_checkpoints(output)
     note_repairs(source)
     note_mix(source)
@@ -280,9 +280,10 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
         found = record["validation"]
         bits = f", {found['bits_per_byte']:.4f} bits per byte" if "bits_per_byte" in found else ""
         print(
-            f"validation: {found['loss']:.4f} nats a token{bits} on {found['tokens']:,} tokens, "
+            f"validation: {found['loss']:.4f} nats a token{bits} on {validated_on(found)}, "
             f"best after step {found['step']:,}"
         )
+        note_untrained(found)
     memory = summary["peak_memory_bytes"]
     told_memory = f", {memory / 1e9:.2f} GB of memory at most" if memory else ""
     print(f"{summary['bytes'] / 1e6:,.1f} MB, {summary['total_seconds']:.1f} s{told_memory}")

@@ -19,10 +19,10 @@ from chainrule.cli.arguments import (
 )
 from chainrule.cli.ended_run import data_differences, say_that_it_has_ended
 from chainrule.cli.flags import flags_of, given_of
-from chainrule.cli.models import check_model_target, is_model
+from chainrule.cli.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.train_neural import AS_RECOMMENDED, Resume, TrainingFlags
-from chainrule.cli.training_screen import TrainingScreen
+from chainrule.cli.training_screen import TrainingScreen, note_untrained, validated_on
 from chainrule.errors import SettingError
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.training.config import TrainingConfig
@@ -126,7 +126,7 @@ def translation(
         screen.close()
         if not is_first_process():
             return
-        model.save(output, overwrite=replaces, progress=told)
+        save_or_keep(model, output, overwrite=replaces, told=told)
     remove_checkpoints(output)
     _note_left_out(model.record)
     summary = {"model": str(output), "total_seconds": time.perf_counter() - began, "peak_memory_bytes": peak_memory()}
@@ -175,6 +175,7 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
     if "validation" in record:
         found = record["validation"]
         print(
-            f"validation: {found['loss']:.4f} nats a token on {found['pairs']:,} pairs, best after step "
-            f"{found['step']:,}"
+            f"validation: {found['loss']:.4f} nats a token on {validated_on(found)} of {found['pairs']:,} pairs, "
+            f"best after step {found['step']:,}"
         )
+        note_untrained(found)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from chainrule.cli.screen import note
 from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
@@ -50,6 +51,31 @@ class TrainingScreen:
         if self._width:
             sys.stderr.write("\n")
             self._width = 0
+
+
+def validated_on(validation: dict[str, Any]) -> str:
+    """How much of its text the validation in a network's record was on, in words; a masked network is asked for some
+    of the tokens that it reads.
+    """
+    predictions, read, whole = (validation[name] for name in ("tokens", "read_tokens", "text_tokens"))
+    part = "" if read == whole else f" ({read / whole:.0%} of the text: more would take too much of the minutes)"
+    return f"{predictions:,} tokens{part}"
+
+
+def is_untrained(record: dict[str, Any]) -> bool:
+    """Whether a model's record says that it was validated, and no better than unigrams."""
+    validation = record.get("validation", {})
+    return "unigram_loss" in validation and validation["loss"] >= validation["unigram_loss"]
+
+
+def note_untrained(validation: dict[str, Any]) -> None:
+    """Says so, where a network has not learnt more than how frequent tokens are."""
+    if is_untrained({"validation": validation}):
+        note(
+            "this is no better than the frequencies of the tokens alone, "
+            f"{validation['unigram_loss']:.4f} nats: the network has learnt "
+            "nothing of the context yet; train it for longer, or make it smaller"
+        )
 
 
 def described(report: Report) -> str:

@@ -105,21 +105,33 @@ class Part(NamedTuple):
     goes_on: bool  # whether the rows go on where those of the part before ended
 
 
-def blocks(stream: Int32[ndarray, " tokens"], length: int, rows: int) -> Iterator[Part]:
-    """A text in blocks that know nothing of one another, the last as long as the rest of the text."""
+def blocks(stream: Int32[ndarray, " tokens"], length: int, rows: int, tokens: int) -> Iterator[Part]:
+    """A text in blocks that know nothing of one another, the last as long as the rest of the text.
+
+    tokens: with fewer than the text has, these are some of its blocks, evenly spaced, one at least.
+    """
     whole = stream.size // length * length
     starts = np.arange(0, whole, length)
+    is_sample = tokens < stream.size and starts.size > 0
+    if is_sample:
+        number = min(starts.size, max(1, tokens // length))
+        starts = starts[np.arange(number) * starts.size // number]
     for first in range(0, starts.size, rows):
         yield Part(*_rows(stream, starts[first : first + rows], length), goes_on=False)
-    if whole < stream.size:
+    if whole < stream.size and not is_sample:
         yield Part(*_rows(stream, np.array([whole]), stream.size - whole), goes_on=False)
 
 
-def lanes(stream: Int32[ndarray, " tokens"], length: int, rows: int) -> Iterator[Part]:
-    """A text in a few rows that go on from part to part, and what does not fit them as one row at the end."""
-    size = stream.size // rows
-    starts = np.arange(rows) * size
+def lanes(stream: Int32[ndarray, " tokens"], length: int, rows: int, tokens: int) -> Iterator[Part]:
+    """A text in a few rows that go on from part to part, and what does not fit them as one row at the end.
+
+    tokens: with fewer than the text has, these are the beginnings of those rows.
+    """
+    apart = stream.size // rows
+    starts = np.arange(rows) * apart
+    is_sample = tokens < stream.size
+    size = min(apart, max(1, tokens // rows)) if is_sample else apart
     for first in range(0, size, length):
         yield Part(*_rows(stream, starts + first, min(length, size - first)), goes_on=first > 0)
-    if rows * size < stream.size:
-        yield Part(*_rows(stream, np.array([rows * size]), stream.size - rows * size), goes_on=False)
+    if rows * apart < stream.size and not is_sample:
+        yield Part(*_rows(stream, np.array([rows * apart]), stream.size - rows * apart), goes_on=False)

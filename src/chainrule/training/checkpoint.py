@@ -45,11 +45,17 @@ class Data(_Strict):
 
 
 class Progressed(_Strict):
-    """How far a run is. Seconds are of training alone; losses are nats a token."""
+    """How far a run is. Losses are nats a token."""
 
     step: int = 0
     steps: int | None = None  # the budget; None while the speed is not known
-    seconds: float = 0.0
+    batch: int | None = None  # rows
+    every: int | None = None  # steps between validations, and the tokens of each; None while there are no steps
+    sample: int | None = None
+    token_seconds: float | None = None  # of validation, when last measured
+    plans: int = 0  # times that the number of steps was set by the clock
+    seconds: float = 0.0  # of steps alone
+    elapsed: float = 0.0  # seconds of all that was done between them, too
     best: float | None = None
     best_step: int = 0
     since_best: int = 0  # validations

@@ -44,11 +44,13 @@ class TrainingConfig:
     tokens: int | None = setting(None, "end after so many tokens", least=1)
     minutes: float | None = setting(
         None,
-        "end after so many minutes of training alone: the speed of the first steps fixes how many there are; without "
-        "any budget, 5",
+        "end after so many minutes, validation and checkpoints included: the speed of the steps says how many there "
+        "are; without any budget, 5",
         least=0,
     )
-    batch: int | None = setting(None, "rows in a step, of all processes together; nothing: by the family", least=1)
+    batch: int | None = setting(
+        None, "rows in a step, of all processes together; nothing: by the family, fewer where minutes are few", least=1
+    )
     accumulate: int = setting(1, "a step goes through its rows in so many parts, to save memory", least=1)
     optimiser: Optimiser | None = setting(
         None,
@@ -85,13 +87,16 @@ class TrainingConfig:
         0.05, "the last share of the text is kept to validate on, where no other text is given", least=0, below=0.51
     )
     valid_tokens: int = setting(1 << 20, "at most so many tokens are validated on", least=1)
+    valid_sample: int | None = setting(
+        None, "tokens of them in each validation before the last; nothing: what takes little of the run", least=1
+    )
     validate_every: int | None = setting(None, "steps between validations; nothing: a tenth of all", least=1)
     early_stopping: int = setting(0, "end after so many validations without a better one; 0: never", least=0)
     patience: int = setting(
         2, "plateau and asgd: validations without a better one before the rate is halved, or averaging begins", least=1
     )
     save_every: int | None = setting(
-        None, "steps between checkpoints; nothing: at each validation, and each minute", least=1
+        None, "steps between checkpoints; nothing: at validations, and each minute, in a fiftieth of the time", least=1
     )
     precision: Precision = setting("auto", PRECISION_HELP)
     compile: Compile = setting("auto", "torch.compile; auto: where it pays back within the budget")

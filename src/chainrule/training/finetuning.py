@@ -75,6 +75,8 @@ def finetuned(
         layers = len(widths) if config.mixed else 0
         classifier = Classifier(body, labels, unit, width=widths[-1], mixed_layers=layers, dropout=config.dropout)
         learnt, kept = _divided(examples, config)
+        config = config.fitted_to(len(learnt))
+        told(f"{config.batch} texts in a step, {config.epochs} epochs at most, for {len(learnt):,} texts")
         classifier.to(machine.device)
         if (note := machine.note(classifier)) is not None:
             told(note)
@@ -83,6 +85,8 @@ def finetuned(
     return classifier.cpu().eval(), {
         **machine.as_json(),
         "float32_layers": machine.layers_in_float32(classifier),
+        "batch": config.batch,
+        "most_epochs": config.epochs,
         **record,
         "examples": len(learnt),
         "validation_examples": len(kept),
@@ -123,14 +127,17 @@ def _trained(
         lr=config.learning_rate,
         weight_decay=config.weight_decay,
     )
-    per_epoch = -(-len(learnt) // config.batch)
-    steps = config.epochs * per_epoch
+    epochs, batch_size = config.epochs, config.batch
+    assert epochs is not None
+    assert batch_size is not None
+    per_epoch = -(-len(learnt) // batch_size)
+    steps = epochs * per_epoch
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate_share(step, steps))
     best = _Best()
     try:
-        for epoch in range(1, config.epochs + 1):
+        for epoch in range(1, epochs + 1):
             loss = 0.0
-            for number, batch in enumerate(_batches(learnt, config.batch, [config.seed, epoch])):
+            for number, batch in enumerate(_batches(learnt, batch_size, [config.seed, epoch])):
                 progress("fine-tuning", (epoch - 1) * per_epoch + number, steps)
                 loss += _step(classifier, batch, optimiser, machine, frozen=config.frozen)
                 schedule.step()

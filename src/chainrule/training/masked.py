@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -13,7 +12,9 @@ from chainrule.neural.config.two_sided import Masking, TwoSidedConfig
 from chainrule.neural.encoders.directions import Apart
 from chainrule.protocol import BEGIN, END
 from chainrule.training.batches import Windows, blocks
-from chainrule.training.stream_problem import flops_per_token, of_stream
+from chainrule.training.objective import Validated
+from chainrule.training.stream_problem import counts_of, flops_per_token, of_stream
+from chainrule.training.validation import unigram_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,7 +74,8 @@ class BothSides:
         self.batches = Windows(stream, task.recipe.batch, network.config.context, task.training.seed)
         self.epoch = stream.size
         self.flops_per_token = flops_per_token(network)
-        self.validates = validation is not None
+        self.row_tokens: float = network.config.context
+        self.validation_tokens = 0 if validation is None else validation.size
         self._last: tuple[int, Masked] | None = None
 
     def tokens(self, steps: int) -> int:
@@ -97,22 +99,25 @@ class BothSides:
         """Nothing is carried from step to step."""
 
     @torch.no_grad()
-    def validation_loss(self) -> float:
+    def validated(self, tokens: int) -> Validated:
         total = torch.zeros(2, dtype=torch.float64)
-        for number, masked in enumerate(self._validated()):
+        for number, masked in enumerate(self._masked_validation(tokens)):
             if number % self.task.processes.number == self.task.processes.rank:
                 with self.task.machine.precision():
                     nats = self._loss(tuple(map(self._on_device, masked)), self.network, 0.0)
                 total += torch.tensor([float(nats), np.count_nonzero(masked.asked)])
         self.task.processes.add([total])
-        return float(total[0] / total[1])
+        return Validated(float(total[0] / total[1]), int(total[1]))
+
+    def unigram_loss(self) -> float:
+        """</s> is never asked for."""
+        assert self.validation is not None
+        counts = counts_of(self.batches.stream, self.network.vocabulary_size)
+        counts[END] = 0
+        return unigram_loss(counts, self.validation[_ever_asked(self.validation)])
 
     def validation_record(self, loss: float) -> dict[str, Any]:
-        return {"tokens": self._asked_in_validation}
-
-    @cached_property
-    def _asked_in_validation(self) -> int:
-        return sum(int(np.count_nonzero(masked.asked)) for masked in self._validated())
+        return {}
 
     def _loss(self, part: tuple[Tensor, ...], forward: Callable[..., Any], smoothing: float) -> Tensor:
         inputs, targets, asked = part
@@ -132,10 +137,10 @@ class BothSides:
             self._last = step, self._with_masks(rows, (_TRAINING, step))
         return self._last[1]
 
-    def _validated(self) -> Iterator[Masked]:
+    def _masked_validation(self, tokens: int) -> Iterator[Masked]:
         assert self.validation is not None
         rows = max(1, _TOKENS_AT_ONCE // self.batches.length)
-        for number, part in enumerate(blocks(self.validation, self.batches.length, rows)):
+        for number, part in enumerate(blocks(self.validation, self.batches.length, rows, tokens)):
             yield self._with_masks(part.targets, (_VALIDATION, number))
 
     def _with_masks(self, targets: Int64[ndarray, "B T"], purpose: tuple[int, int]) -> Masked:
@@ -171,7 +176,7 @@ def masked(
     return Masked(inputs, targets, asked)
 
 
-def _ever_asked(targets: Int64[ndarray, "B T"]) -> Bool[ndarray, "B T"]:
+def _ever_asked(targets: Int64[ndarray, "*shape"] | Int32[ndarray, "*shape"]) -> Bool[ndarray, "*shape"]:
     """All but </s>; where there is nothing else, that."""
     is_text = targets != END
     return is_text if is_text.any() else ~is_text

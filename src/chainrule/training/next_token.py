@@ -13,8 +13,8 @@ from chainrule.neural.states import detach
 from chainrule.training.batches import Lanes, Windows
 from chainrule.training.forcing import own_guesses
 from chainrule.training.states import in_float32, joined, leaves, parted, with_rows_of
-from chainrule.training.stream_problem import flops_per_token, of_stream
-from chainrule.training.validation import validation_loss
+from chainrule.training.stream_problem import counts_of, flops_per_token, of_stream
+from chainrule.training.validation import unigram_loss, validation_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
     from chainrule.training.config import Run
-    from chainrule.training.objective import Problem, Task
+    from chainrule.training.objective import Problem, Task, Validated
     from chainrule.training.validation import Validation
 
 _ANEW = 1 / 64  # the chance of a row to begin anew at a step
@@ -74,7 +74,8 @@ class NextToken:
         self.states: list[Any] = [None] * training.accumulate  # of the rows of each part of a step
         self.epoch = stream.size
         self.flops_per_token = flops_per_token(network)
-        self.validates = validation is not None
+        self.row_tokens: float = length
+        self.validation_tokens = 0 if validation is None else validation.stream.size
 
     def tokens(self, steps: int) -> int:
         return steps * self.batches.batch * self.batches.length
@@ -115,7 +116,7 @@ class NextToken:
         own = [each[first:last].to(self.task.machine.device) for each in tensors]
         self.states = parted(self.network.start(last - first), own, self.task.training.accumulate)
 
-    def validation_loss(self) -> float:
+    def validated(self, tokens: int) -> Validated:
         assert self.validation is not None
         return validation_loss(
             self.network,
@@ -124,12 +125,16 @@ class NextToken:
             self.task.machine,
             self.task.processes,
             carried=self.carries,
+            tokens=tokens,
         )
+
+    def unigram_loss(self) -> float:
+        assert self.validation is not None
+        return unigram_loss(counts_of(self.batches.stream, self.network.vocabulary_size), self.validation.stream)
 
     def validation_record(self, loss: float) -> dict[str, Any]:
         assert self.validation is not None
         return {
             "bits_per_byte": self.validation.bits_per_byte(loss),
-            "tokens": self.validation.stream.size,
             "bytes": self.validation.bytes,
         }

@@ -6,7 +6,7 @@ The first of them is the next token of a stream, in next_token.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from torch import nn
 
@@ -23,16 +23,24 @@ if TYPE_CHECKING:
 N = TypeVar("N", bound=nn.Module)
 
 
+class Validated(NamedTuple):
+    """A loss, in nats a prediction, and how many were made."""
+
+    loss: float
+    predictions: int
+
+
 class Objective(Protocol):
     """What is minimised. All of a step follows from its number, so that a run can go on at any.
 
-    epoch: the tokens of one pass over what is learnt from. flops_per_token: of a step, forward and back. validates:
-    whether there is anything to validate on.
+    epoch: the tokens of one pass over what is learnt from. flops_per_token: of a step, forward and back.
+    validation_tokens: those of the text to validate on; 0 where there is none. row_tokens: learnt from in a row.
     """
 
     epoch: int
     flops_per_token: float
-    validates: bool
+    validation_tokens: int
+    row_tokens: float
 
     def tokens(self, steps: int) -> int:
         """Those of the first so many steps, of all processes together; it rises with every step."""
@@ -56,8 +64,13 @@ class Objective(Protocol):
     def carry(self, tensors: list[Tensor]) -> None:
         """Goes on with what `carried` gave, the rows of all processes one after the other. Raises IndexError."""
 
-    def validation_loss(self) -> float:
-        """In nats, over what is predicted there; the same in all processes. The network is in evaluation mode."""
+    def validated(self, tokens: int) -> Validated:
+        """On about so many tokens, evenly spread over the text; the same in all processes. The network is in evaluation
+        mode.
+        """
+
+    def unigram_loss(self) -> float:
+        """Of the text to validate on, in nats a prediction, by the frequencies of what is learnt from."""
 
     def validation_record(self, loss: float) -> dict[str, Any]:
         """What else is to be known of such a loss; bits_per_byte, where there are such, is reported."""

@@ -31,6 +31,12 @@ def orthogonalised(matrices: Float[Tensor, "matrices rows columns"]) -> Float[Te
     return x.mT if is_tall else x
 
 
+def orthogonalising_flops(matrices: Iterable[Tensor]) -> float:
+    """Floating-point operations of `orthogonalised` for all of them."""
+    shapes = [sorted((matrix.shape[-2], matrix.numel() // matrix.shape[-2])) for matrix in matrices]
+    return float(sum(_ITERATIONS * (4 * short * short * long + 2 * short**3) for short, long in shapes))
+
+
 class Muon(torch.optim.Optimizer):
     """Momentum, orthogonalised (Jordan 2024), with Nesterov's step; matrices of one shape are worked on at once."""
 

@@ -18,8 +18,9 @@ from chainrule.neural.conditional_model import Bound
 from chainrule.neural.scoring import padded, rounded_up
 from chainrule.protocol import END
 from chainrule.training.forcing import own_guesses, own_guesses_at_once
-from chainrule.training.objective import Problem
+from chainrule.training.objective import Problem, Validated
 from chainrule.training.recipe import conditional_recipe, conditional_settled
+from chainrule.training.validation import unigram_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,6 +48,21 @@ class TokenPairs(NamedTuple):
     def predicted(self) -> int:
         """Tokens of all targets, </s> counted."""
         return sum(len(target) + 1 for target in self.targets)
+
+    def first(self, tokens: int) -> TokenPairs:
+        """As many of the first pairs as have no more tokens to predict; one at least, where there are any."""
+        sizes = np.cumsum([len(target) + 1 for target in self.targets])
+        number = max(1, int(np.searchsorted(sizes, tokens, "right")))
+        return TokenPairs(self.sources[:number], self.targets[:number])
+
+    def sample(self, tokens: int) -> TokenPairs:
+        """Pairs with about so many tokens to predict, evenly spaced, one at least; all where these are no more."""
+        whole, number = self.predicted(), len(self.targets)
+        if tokens >= whole:
+            return self
+        chosen = np.arange(max(1, number * tokens // whole))
+        places = (chosen * number // chosen.size).tolist()
+        return TokenPairs([self.sources[i] for i in places], [self.targets[i] for i in places])
 
     def digest(self) -> str:
         """What tells these pairs from others."""
@@ -177,7 +193,8 @@ class GivenSource:
         self.epoch = pairs.predicted()
         hidden = sum(weight.numel() for weight in network.matrices())
         self.flops_per_token = 6.0 * (hidden + network.output.weight.numel())
-        self.validates = validation is not None
+        self.row_tokens = self.epoch / len(pairs.targets)
+        self.validation_tokens = 0 if validation is None else validation.predicted()
 
     def tokens(self, steps: int) -> int:
         return self.buckets.tokens(steps)
@@ -219,21 +236,29 @@ class GivenSource:
         pass
 
     @torch.no_grad()
-    def validation_loss(self) -> float:
+    def validated(self, tokens: int) -> Validated:
         assert self.validation is not None
-        sources, targets = (np.array([len(row) + 1 for row in side], np.int64) for side in self.validation)
+        pairs = self.validation.sample(tokens)
+        sources, targets = (np.array([len(row) + 1 for row in side], np.int64) for side in pairs)
         buckets, total = Buckets(sources, targets, _VALIDATED_AT_ONCE, 1, 0), torch.zeros(1, dtype=torch.float64)
         for step in range(self.task.processes.rank, len(buckets), self.task.processes.number):
-            part = self._part(self.validation, buckets.pairs(step))
+            part = self._part(pairs, buckets.pairs(step))
             with self.task.machine.precision():
                 hidden = self.network(part.sources, part.seen, part.inputs)
                 total += self.network.output.loss(hidden[part.wanted], part.targets[part.wanted]).double().cpu()
         self.task.processes.add([total])
-        return float(total) / int(targets.sum())
+        return Validated(float(total) / int(targets.sum()), int(targets.sum()))
+
+    def unigram_loss(self) -> float:
+        assert self.validation is not None
+        learnt, held = (
+            np.concatenate([np.append(row, END) for row in pairs.targets]) for pairs in (self.learnt, self.validation)
+        )
+        return unigram_loss(np.bincount(learnt, minlength=self.network.vocabulary_size), held)
 
     def validation_record(self, loss: float) -> dict[str, Any]:
         assert self.validation is not None
-        return {"tokens": self.validation.predicted(), "pairs": len(self.validation.targets)}
+        return {"pairs": len(self.validation.targets)}
 
     def _part(self, pairs: TokenPairs, chosen: Int64[ndarray, " pairs"]) -> Part:
         sources = [np.append(pairs.sources[i], END) for i in chosen.tolist()]

@@ -31,7 +31,7 @@ class Report:
     tokens_per_second: float
     peak_share: float  # of the floating-point operations that this machine can do
     memory: int | None  # bytes
-    seconds_left: float | None
+    seconds_left: float | None = None  # of steps, and of all validation
     valid_loss: float | None = None
     bits_per_byte: float | None = None
     is_best: bool = False

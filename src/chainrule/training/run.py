@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -13,6 +14,7 @@ import torch
 
 from chainrule.errors import EstimationError, OutputError, SettingError
 from chainrule.neural.config import TWO_SIDED
+from chainrule.store import check_target
 from chainrule.training.checkpoint import FOLDER, Checkpoints
 from chainrule.training.config import Run, differences, text_differences
 from chainrule.training.config import settings_of as training_settings
@@ -20,6 +22,9 @@ from chainrule.training.machine import Machine, held_in_memory, machine_for, pea
 from chainrule.training.masked import two_sided
 from chainrule.training.next_token import next_token
 from chainrule.training.objective import N, Task
+from chainrule.training.optimisers import orthogonalising_flops
+from chainrule.training.pace import Pace
+from chainrule.training.plan import FINAL_SHARE, KEPT_PLAN, LEARNING_SHARE, Layout, fitted_rows, halved, layout
 from chainrule.training.processes import Processes, ended, started_here
 from chainrule.training.reports import Log, Report
 from chainrule.training.trainer import Trainer
@@ -29,14 +34,16 @@ if TYPE_CHECKING:
 
     from jaxtyping import Int32
     from numpy import ndarray
+    from torch import nn
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
-    from chainrule.training.checkpoint import Opened
+    from chainrule.training.checkpoint import Opened, Progressed
     from chainrule.training.objective import Problem
 
-_VALIDATIONS = 10  # in a run, by default
 _SECONDS_BETWEEN_CHECKPOINTS, _SECONDS_BETWEEN_REPORTS = 60.0, 2.0
+_SAVING_SHARE = 0.02  # of the time, for checkpoints
+_TRIAL_SHARE, _LONGEST_TRIAL = 0.01, 1.0  # of the minutes, and seconds, to find what a row takes
 
 
 def train_network(
@@ -60,6 +67,8 @@ def trained(problem: Problem[N], run: Run) -> tuple[N, dict[str, Any]]:
             held_in_memory(lambda where: _does_not_fit(where, problem, run)),
             nullcontext() if folder is None else Checkpoints(folder / FOLDER).held(),
         ):
+            if folder is not None:  # again, now that no other run can save a model there
+                check_target(folder, overwrite=run.overwrite or (run.resume and Checkpoints(folder / FOLDER).exist()))
             return _Running(problem, run, processes).trained()
     finally:
         ended()
@@ -70,37 +79,99 @@ class _Running(Generic[N]):
 
     def __init__(self, problem: Problem[N], run: Run, processes: Processes) -> None:
         training = problem.training
-        self.run, self.training, self.processes = run, training, processes
+        self.run, self.problem, self.training, self.processes = run, problem, training, processes
         self.checkpoints = None if run.folder is None else Checkpoints(run.folder / FOLDER)
         resumed = self._opened()
         machine = machine_for(training)
         if resumed is not None:
             machine = _kept(machine, resumed.entry.machine)
+        began = time.monotonic()
         torch.manual_seed(training.seed)
         self.network = problem.build().to(machine.device)
-        self.task = Task(training, problem.recipe, machine, processes)
         self.settings = {
             "network": problem.network,
             "training": training_settings(training),
             "text": problem.text,
         }
-        self.objective = problem.objective(self.network, self.task)
         matrices = problem.matrices(self.network)
+        notes = [note for note in (problem.note, machine.note(self.network)) if note is not None]
+        self.task = Task(training, problem.recipe, machine, processes)
+        self.objective = problem.objective(self.network, self.task)
+        batch = self._fitted_rows(matrices) if resumed is None else resumed.entry.progress.batch
+        if batch is not None and batch != problem.recipe.batch:
+            if resumed is None:
+                notes.append(
+                    f"the batch is {batch}, not {problem.recipe.batch}, so that {training.minutes:g} minutes of this "
+                    "machine are more steps"
+                )
+            self.task = replace(self.task, recipe=replace(problem.recipe, batch=batch))
+            self.objective = problem.objective(self.network, self.task)
         self.trainer = Trainer(self.network, matrices, self.objective, self.task, peak(machine))
+        self.layout: Layout | None = None
+        self.plans = 0
         if processes.number > 1 and resumed is None:  # the same weights everywhere; other random numbers in each
             torch.manual_seed(training.seed + processes.rank)
         self.resumed_at = 0
-        notes = [each for each in (problem.note, machine.note(self.network)) if each is not None]
-        self.note = "; ".join(notes) or None  # for the next report
-        log_bytes = 0
+        self.notes = notes  # for the next report
+        log_bytes, elapsed, token_seconds = 0, 0.0, None
         if resumed is not None:
             self._check_same(resumed.entry.run)
             self._load(resumed)
             self.resumed_at, log_bytes = self.trainer.step, resumed.entry.progress.log_bytes
+            elapsed, token_seconds = resumed.entry.progress.elapsed, resumed.entry.progress.token_seconds
         folder = run.folder if processes.is_first else None
         self.log = Log(folder, tensorboard=training.tensorboard, keep=log_bytes, step=self.resumed_at)
-        self.saved_at, self.saved_time = self.trainer.step, time.monotonic()
+        self.saved_at, self.saved_time, self.save_seconds = self.trainer.step, time.monotonic(), 0.0
         self.reported_time = 0.0
+        self.began = began - elapsed
+        self.pace = Pace(self.trainer.step, self.trainer.seconds, self._budget, token_seconds)
+        if self.trainer.steps is not None and self.layout is None:
+            self._lay_out()
+
+    def _fitted_rows(self, matrices: list[nn.Parameter]) -> int | None:
+        """Rows of a step, where they are to be chosen by how many steps the minutes have time for."""
+        training, recipe, row_tokens = self.training, self.task.recipe, self.objective.row_tokens
+        if training.batch is not None or self._budget is None:
+            return None
+        choices = halved(recipe.batch, row_tokens, training.accumulate * self.processes.number)
+        if len(choices) == 1:
+            return None
+        row_seconds = self._row_seconds(choices[-1])
+        row_flops = self.objective.flops_per_token * row_tokens
+        beside = orthogonalising_flops(matrices) / row_flops * row_seconds if training.optimiser == "muon" else 0.0
+        rows = fitted_rows(choices, self._budget, row_seconds / self.processes.number, beside)
+        return int(self.processes.agreed(float(rows)))
+
+    def _row_seconds(self, rows: int) -> float:
+        """What a row takes, forward and back, in steps of so many; neither weights nor random numbers are changed."""
+        machine, seconds, times = self.task.machine, 0.0, 0
+        objective = self.problem.objective(
+            self.network, replace(self.task, recipe=replace(self.task.recipe, batch=rows))
+        )
+        parts = objective.parts(0)
+        devices = [machine.device] if machine.device.type == "cuda" else []
+        self.network.train()
+        with torch.random.fork_rng(devices):
+            while times < 2 or seconds < min(_LONGEST_TRIAL, _TRIAL_SHARE * (self._budget or 0.0)):
+                began = time.perf_counter()
+                with machine.precision():
+                    nats = objective.loss(0, parts[0], self.network, 0.0)
+                nats.backward()  # type: ignore[no-untyped-call]
+                machine.wait()
+                times += 1
+                seconds += time.perf_counter() - began if times > 1 else 0.0  # the first one makes things ready
+        self.network.zero_grad(set_to_none=True)
+        return seconds / (times - 1) / rows * len(parts) * self.processes.number
+
+    @property
+    def _budget(self) -> float | None:
+        """Seconds."""
+        return None if self.training.minutes is None else 60 * self.training.minutes
+
+    @property
+    def _elapsed(self) -> float:
+        """Seconds of all that has been done in this run, before it was resumed, too."""
+        return time.monotonic() - self.began
 
     def _opened(self) -> Opened | None:
         if self.checkpoints is None or not self.checkpoints.exist():
@@ -119,13 +190,20 @@ class _Running(Generic[N]):
         progress = resumed.entry.progress
         if resumed.last is not None:
             self.trainer.load(progress, resumed.last, resumed.best)
+            self._load_plan(progress)
             return
         assert resumed.best is not None
         self.trainer.load_best(progress, resumed.best)
-        self.note = (
+        self._load_plan(progress)
+        self.notes.append(
             f"{resumed.damage}; the best weights, of step {progress.best_step:,}, are whole, so the run goes on from "
             f"there, not from step {progress.step:,}, and its optimiser begins anew"
         )
+
+    def _load_plan(self, progress: Progressed) -> None:
+        self.plans = progress.plans
+        if progress.every is not None and progress.sample is not None:
+            self.layout = Layout(progress.every, progress.sample)
 
     def _check_same(self, before: dict[str, Any]) -> None:
         """Raises SettingError that names what differs."""
@@ -146,14 +224,16 @@ class _Running(Generic[N]):
     def trained(self) -> tuple[N, dict[str, Any]]:
         trainer, machine = self.trainer, self.task.machine
         self.log.line({"event": "resumed" if self.resumed_at else "begun", "step": trainer.step, **machine.as_json()})
-        if self.note is not None:
-            self.log.line({"event": "note", "note": self.note})
+        for note in self.notes:
+            self.log.line({"event": "note", "note": note})
         if machine.compiled:
             self._compile()
         try:
             with _interruptions() as interrupted:
                 while not trainer.is_over:
                     trainer.run(1)
+                    self.pace.stepped(trainer.step, trainer.seconds)
+                    self._plan()
                     self._between(trainer.step)
                     if (
                         self.processes.agreed(float(interrupted.is_set()))
@@ -167,36 +247,127 @@ class _Running(Generic[N]):
             self.log.close()
         return self._finished()
 
+    def _plan(self) -> None:
+        """Where the budget is in minutes: how many steps there are, once their speed is known, and again where it has
+        changed so much that the run would end early or late.
+        """
+        if self._budget is None:
+            return
+        before = -1 if self.trainer.steps is None else self.trainer.steps
+        steps = int(self.processes.agreed(float(self._steps_in_time())))
+        if steps == before:
+            return
+        self.trainer.steps, self.plans = steps, self.plans + 1
+        if self.layout is None:
+            self._lay_out()
+        self.log.line({"event": "planned", "step": self.trainer.step, "steps": steps})
+
+    def _steps_in_time(self) -> int:
+        """As many as the minutes have time for; as many as planned, where these miss them by little; -1: not known."""
+        trainer, pace, budget = self.trainer, self.pace, self._budget
+        before = -1 if trainer.steps is None else trainer.steps
+        if budget is None or not pace.is_known(self._elapsed) or trainer.is_over:
+            return before
+        assert pace.step_seconds is not None
+        left = budget - self._elapsed
+        steps = trainer.step + max(0, int(left / pace.step_seconds))
+        steps -= min(steps - trainer.step, int(self._seconds_between(steps) / pace.step_seconds))
+        missed = abs(steps - before) * pace.step_seconds
+        return before if before >= 0 and missed <= KEPT_PLAN * budget else steps
+
+    def _lay_out(self) -> None:
+        """Validation, once the steps are known."""
+        steps = self.trainer.steps
+        assert steps is not None
+        self.layout = self._layout_of(steps)
+        whole = self.objective.validation_tokens
+        if self.layout.sample < whole:
+            self.notes.append(
+                f"validated on {self.layout.sample:,} of {whole:,} tokens while it learns, at the end on "
+                f"{'all' if self._budget is None else 'as many as a little of the minutes allows'}"
+            )
+
+    def _layout_of(self, steps: int) -> Layout:
+        return layout(self.training, steps, self.objective.tokens(steps), self.objective.validation_tokens)
+
+    def _seconds_between(self, steps: int) -> float:
+        """What is still to be done beside so many steps in all: validation, the last of it, and checkpoints."""
+        done, (every, sample) = self.trainer.step, self.layout or self._layout_of(steps)
+        if not self.objective.validation_tokens:
+            return self.save_seconds
+        times = -(-steps // every) - done // every
+        return times * (self._validation_seconds(sample) + self.save_seconds) + self._final_seconds(sample)
+
+    def _final_seconds(self, sample: int) -> float:
+        """Of the last validation, which need not be where a sample is all of the text."""
+        whole = self.objective.validation_tokens
+        if sample >= whole:
+            return 0.0
+        seconds = self._validation_seconds(whole)
+        return seconds if self._budget is None else min(seconds, FINAL_SHARE * self._budget)
+
+    def _validation_seconds(self, tokens: int) -> float:
+        return self.pace.validation_seconds(tokens, self.objective.tokens(1))
+
+    def _seconds_left(self) -> float | None:
+        """Until the run ends."""
+        steps = self.trainer.steps
+        if steps is None or self.pace.step_seconds is None:
+            return None if self._budget is None else max(0.0, self._budget - self._elapsed)
+        return (steps - self.trainer.step) * self.pace.step_seconds + self._seconds_between(steps)
+
     def _between(self, step: int) -> None:
         """What is due after a step: validation, a checkpoint, a report."""
         trainer, training = self.trainer, self.training
         trainer_is_over = trainer.is_over
-        every = training.validate_every or max(1, (trainer.steps or 0) // _VALIDATIONS)
-        is_due = (
-            trainer_is_over
-            or (step % every == 0 and trainer.steps is not None)
-            or (training.validate_every is not None and step % every == 0)
-        )
+        every = training.validate_every or (None if self.layout is None else self.layout.every)
+        is_due = trainer_is_over or (every is not None and step % every == 0)
         more: dict[str, Any] = {}
-        if is_due and self.objective.validates:
-            loss, is_best = trainer.validate()
-            bits = self.objective.validation_record(loss).get("bits_per_byte")
-            more = {"valid_loss": loss, "bits_per_byte": bits, "is_best": is_best}
+        if is_due and self.objective.validation_tokens:
+            began, sample = time.monotonic(), self._sample()
+            found, is_best = trainer.validate(sample)
+            self.pace.validated(sample, time.monotonic() - began)
+            self._validate_less()
+            bits = self.objective.validation_record(found.loss).get("bits_per_byte")
+            more = {"valid_loss": found.loss, "bits_per_byte": bits, "is_best": is_best}
         now = time.monotonic()
         log_every = 1 if (trainer.steps or 0) <= 200 and self.training.minutes is None else 10
-        wants_report = bool(more) or self.note is not None or trainer_is_over or step % log_every == 0
+        is_time = step % log_every == 0 or now - self.reported_time > _SECONDS_BETWEEN_REPORTS
+        wants_report = bool(more) or bool(self.notes) or trainer_is_over or is_time
         saves = self.checkpoints is not None and (
             step % training.save_every == 0
             if training.save_every
-            else bool(self.processes.agreed(bool(more) or now - self.saved_time > _SECONDS_BETWEEN_CHECKPOINTS))
+            else bool(self.processes.agreed(trainer_is_over or self._is_time_to_save(now, is_validated=bool(more))))
         )
         if wants_report:
             trainer.look()
-            note, self.note = self.note, None
+            note, self.notes = "; ".join(self.notes) or None, []
             is_important = bool(more) or note is not None or trainer_is_over
-            self._tell(trainer.report(**more, note=note, saved=saves), now, is_important)
+            report = trainer.report(
+                self.pace.step_seconds, **more, seconds_left=self._seconds_left(), note=note, saved=saves
+            )
+            self._tell(report, now, is_important)
         if saves:
             self._save(is_new_best=bool(more.get("is_best")))
+
+    def _validate_less(self) -> None:
+        """Less often, where a validation took so long that all of them would take more of the minutes than they may."""
+        if self._budget is None or self.layout is None or self.training.validate_every is not None:
+            return
+        every, sample = self.layout
+        times = (self.trainer.steps or 0) // every
+        too_long = times * self._validation_seconds(sample) / (LEARNING_SHARE * self._budget)
+        every = int(self.processes.agreed(float(every * max(1, math.ceil(too_long - 0.1)))))
+        self.layout = Layout(every, sample)
+
+    def _sample(self) -> int:
+        """Tokens of a validation; before the steps are known, as few as of a short run."""
+        return self.layout.sample if self.layout is not None else self._layout_of(self.trainer.step).sample
+
+    def _is_time_to_save(self, now: float, *, is_validated: bool) -> bool:
+        since = now - self.saved_time
+        wanted = is_validated or since > _SECONDS_BETWEEN_CHECKPOINTS
+        return wanted and self.save_seconds <= _SAVING_SHARE * since
 
     def _tell(self, report: Report, now: float, is_important: bool) -> None:
         self.log.report(report)
@@ -205,7 +376,7 @@ class _Running(Generic[N]):
             self.run.told(report)
 
     def _save(self, *, is_new_best: bool = False) -> None:
-        trainer = self.trainer
+        trainer, began = self.trainer, time.monotonic()
         if self.checkpoints is None:
             return
         trainer.look()
@@ -216,11 +387,20 @@ class _Running(Generic[N]):
             self.checkpoints.save(
                 self.settings,
                 self.task.machine.as_json(),
-                trainer.progress(self.log.bytes),
+                trainer.progress(
+                    batch=self.task.recipe.batch,
+                    every=None if self.layout is None else self.layout.every,
+                    sample=None if self.layout is None else self.layout.sample,
+                    token_seconds=self.pace.token_seconds,
+                    plans=self.plans,
+                    elapsed=self._elapsed,
+                    log_bytes=self.log.bytes,
+                ),
                 arrays,
                 None if best is None or is_best_known else {n: each.cpu().numpy() for n, each in best.items()},
             )
         self.saved_at, self.saved_time = trainer.step, time.monotonic()
+        self.save_seconds = self.saved_time - began
 
     def _stop(self) -> None:
         """Raises KeyboardInterrupt, with what to do to go on."""
@@ -257,7 +437,7 @@ class _Running(Generic[N]):
             except (RuntimeError, ImportError, OSError) as error:
                 because = str(error).splitlines()[0][:200]
                 self.log.line({"event": "not compiled", "because": because})
-                self.note = f"torch.compile failed, so the network goes on as it is: {because}"
+                self.notes.append(f"torch.compile failed, so the network goes on as it is: {because}")
                 trainer.forward = trainer.network
                 return trainer.network(*given)
 
@@ -269,8 +449,10 @@ class _Running(Generic[N]):
             network.load_state_dict(trainer.best_weights)
         elif trainer.average is not None:
             trainer.average.swap()
+        network.eval()
+        validation = self._last_validation()
+        network.cpu()
         machine, recipe = self.task.machine, self.task.recipe
-        network.cpu().eval()
         record: dict[str, Any] = {
             "parameters": sum(parameter.numel() for parameter in network.parameters()),
             "training": {
@@ -288,10 +470,31 @@ class _Running(Generic[N]):
             "tokens_seen": trainer.tokens,
             "training_seconds": trainer.seconds,
         }
-        if self.objective.validates and trainer.best_weights is not None:
-            more = self.objective.validation_record(trainer.best)
-            record["validation"] = {"loss": trainer.best, "step": trainer.best_step, **more}
-        return network, record
+        record["run_seconds"] = self._elapsed
+        return network, record | ({} if validation is None else {"validation": validation})
+
+    def _last_validation(self) -> dict[str, Any] | None:
+        """The best weights on all of the text, or as much of it as the minutes have time for; for the record."""
+        trainer, objective, whole = self.trainer, self.objective, self.objective.validation_tokens
+        if trainer.best_weights is None or not whole:
+            return None
+        sample = self._sample()
+        found, read = trainer.best_found, whole
+        if sample < whole or found is None:
+            share = self._final_seconds(sample) / max(1e-9, self._validation_seconds(whole))
+            read = whole if sample >= whole or self._budget is None else max(sample, min(whole, round(share * whole)))
+            read = int(self.processes.agreed(float(read)))
+            found = objective.validated(read)
+        return {
+            "loss": found.loss,
+            "step": trainer.best_step,
+            "tokens": found.predictions,
+            "read_tokens": read,
+            "text_tokens": whole,
+            "while_learning": {"loss": trainer.best, "read_tokens": sample},
+            "unigram_loss": objective.unigram_loss(),
+            **objective.validation_record(found.loss),
+        }
 
 
 def _kept(machine: Machine, before: dict[str, Any]) -> Machine:

@@ -41,8 +41,3 @@ def steps_of(config: TrainingConfig, epoch: int, tokens_of: Callable[[int], int]
     if tokens is None:
         return None
     return 1 + bisect_left(range(1, tokens), tokens, key=tokens_of)
-
-
-def steps_in(seconds: float, done: int, elapsed: float, step_seconds: float) -> int:
-    """How many steps a budget of seconds gives, when `done` took `elapsed` seconds, and more take so long each."""
-    return max(done + 1, done + int((seconds - elapsed) / step_seconds))

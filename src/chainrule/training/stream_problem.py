@@ -10,7 +10,7 @@ import torch
 
 from chainrule.errors import TextError
 from chainrule.neural.building import build
-from chainrule.neural.config import TransformerConfig
+from chainrule.neural.config import TWO_SIDED, TransformerConfig
 from chainrule.neural.config import settings_of as network_settings
 from chainrule.neural.network import Network
 from chainrule.protocol import END
@@ -58,7 +58,7 @@ def of_stream(
         notes += _of_short_documents(stream, config)
 
     def made() -> Network:
-        counts = torch.from_numpy(_counts_of(stream, vocabulary_size)) if config.output != "full" else None
+        counts = torch.from_numpy(counts_of(stream, vocabulary_size)) if config.output != "full" else None
         network = build(config, vocabulary_size, counts)
         if run.beginning is not None:
             begin_with(network, run.beginning)
@@ -88,15 +88,20 @@ def of_stream(
 
 
 def _of_short_documents(stream: Int32[ndarray, " tokens"], config: NetworkConfig) -> list[str]:
-    """What to say where a network will not see beyond documents that are much shorter than what it reads."""
-    if config.memory != "document":
-        return []
+    """What to say where documents are much shorter than what a network reads at once."""
+    if config.memory != "document" and isinstance(config, tuple(TWO_SIDED.values())):
+        return []  # it writes no texts
     length = stream.size / max(1, sum(np.count_nonzero(part == END) for part in _parts(stream)))
     if length * _SHORT > config.context:
         return []
+    of_running_text = (
+        "--memory stream has them read together"
+        if config.memory == "document"
+        else "texts that the model writes will end with a line, too: --document file makes a file one text"
+    )
     return [
         f"documents have {length:.0f} tokens on average, and {config.context:,} are read at once; if they are lines of "
-        "running text, --memory stream has them read together"
+        f"running text, {of_running_text}"
     ]
 
 
@@ -120,7 +125,7 @@ def _digest_of(stream: Int32[ndarray, " tokens"]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _counts_of(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> ndarray:
+def counts_of(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> ndarray:
     """How often each token is in a stream."""
     counts = np.zeros(vocabulary_size, np.int64)
     for part in _parts(stream):

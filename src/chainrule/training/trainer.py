@@ -17,7 +17,7 @@ from chainrule.training.checkpoint import Progressed
 from chainrule.training.machine import memory_in_use
 from chainrule.training.optimisers import Average, Optimisers
 from chainrule.training.reports import Report
-from chainrule.training.schedule import rate_share, steps_in, steps_of
+from chainrule.training.schedule import rate_share, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from torch import Tensor, nn
 
-    from chainrule.training.objective import Objective, Task
+    from chainrule.training.objective import Objective, Task, Validated
 
 
-_SPEED_STEPS, _SPEED_SECONDS, _SPEED_SHARE = 10, 30.0, 0.05  # after which the speed is known
-_SLOW_STEPS = 3  # the first ones, which say nothing of the speed
 _WARM_UP_SHARE = 0.2  # of a short run is warm-up at most, where nothing else is said
 _LOOKED_AT = {"cpu": 1, "cuda": 16}  # steps after which losses are fetched: a GPU should not wait for each
 
@@ -53,8 +51,8 @@ class Trainer:
         self.steps = steps_of(training, objective.epoch, objective.tokens)
         self.best, self.best_step, self.since_best, self.halved = math.inf, 0, 0, 0
         self.best_weights: dict[str, Tensor] | None = None
+        self.best_found: Validated | None = None  # None, too, where the best were there before the run was resumed
         self._peak = peak
-        self._speed_from = (0, 0.0)  # the step and the seconds from which the speed is measured
         self._pending: list[tuple[int, Tensor, Tensor]] = []  # steps whose loss and norm have not been looked at
         self._losses: list[float] = []  # since the last report
         self._norm = 0.0
@@ -79,8 +77,6 @@ class Trainer:
             if len(self._pending) >= _LOOKED_AT.get(self.task.machine.device.type, 1):
                 self.look()
             self.seconds += time.perf_counter() - began
-            if self.steps is None:
-                self._fix_steps()
 
     def _step(self) -> None:
         training, share = self.task.training, self._rate_share()
@@ -151,27 +147,12 @@ class Trainer:
         clip = min(0.5, self.task.training.clip / 2) or 0.5
         return f"a lower {rates}, a longer --warm-up (now {self.warm_up}), or --clip {clip:g}"
 
-    def _fix_steps(self) -> None:
-        """Once the speed is known, a budget of minutes is one of steps."""
-        minutes = self.task.training.minutes
-        assert minutes is not None
-        budget = 60 * minutes
-        if self.step == _SLOW_STEPS:
-            self._speed_from = self.step, self.seconds
-        since_step, since = self._speed_from
-        steps, seconds = self.step - since_step, self.seconds - since
-        is_known = steps >= _SPEED_STEPS and seconds >= min(_SPEED_SECONDS, _SPEED_SHARE * budget)
-        is_known = bool(self.task.processes.agreed(is_known or self.seconds >= budget))
-        if is_known:
-            is_over = self.seconds >= budget or not steps
-            fixed = self.step if is_over else steps_in(budget, self.step, self.seconds, seconds / steps)
-            self.steps = int(self.task.processes.agreed(fixed))
-
-    def validate(self) -> tuple[float, bool]:
-        """The loss on what is kept for that, and whether it is the best so far."""
+    def validate(self, tokens: int) -> tuple[Validated, bool]:
+        """The loss on about so many tokens of what is kept for that, and whether it is the best so far."""
         with self.averaged():
             self.network.eval()
-            loss = self.objective.validation_loss()
+            found = self.objective.validated(tokens)
+            loss = found.loss
             self.network.train()
             if not math.isfinite(loss):
                 raise EstimationError(
@@ -179,11 +160,11 @@ class Trainer:
                 )
             is_best = loss < self.best
             if is_best:
-                self.best, self.best_step, self.since_best = loss, self.step, 0
+                self.best, self.best_step, self.since_best, self.best_found = loss, self.step, 0, found
                 self.best_weights = {name: each.detach().clone() for name, each in self.network.state_dict().items()}
             else:
                 self._told_no_better()
-        return loss, is_best
+        return found, is_best
 
     def _told_no_better(self) -> None:
         training = self.task.training
@@ -197,15 +178,10 @@ class Trainer:
         """While it lasts, the network has the average of its weights, if one is kept."""
         return Averaged(self.average)
 
-    def report(self, **more: Any) -> Report:
-        """How the run stands."""
+    def report(self, step_seconds: float | None, **more: Any) -> Report:
+        """How the run stands. step_seconds: what steps take of late."""
         losses, self._losses = self._losses, []
-        since_step, since = self._speed_from
-        steps, seconds = self.step - since_step, self.seconds - since
-        if steps < _SPEED_STEPS:
-            steps, seconds = self.step, self.seconds
-        first = self.step - steps
-        speed = (self.tokens - self.objective.tokens(first)) / seconds if seconds else 0.0
+        speed = self.tokens / self.step / step_seconds if step_seconds else 0.0
         return Report(
             step=self.step,
             steps=self.steps,
@@ -218,7 +194,6 @@ class Trainer:
             tokens_per_second=speed,
             peak_share=speed * self.objective.flops_per_token / (self._peak * self.task.processes.number),
             memory=memory_in_use(self.task.machine.device),
-            seconds_left=None if self.steps is None else (self.steps - self.step) * seconds / max(1, steps),
             **more,
         )
 
@@ -236,7 +211,8 @@ class Trainer:
             tensors["random.cuda"] = self.task.processes.joined(state[None].to(self.task.machine.device))
         return {name: each.detach().cpu().contiguous().numpy() for name, each in tensors.items()}
 
-    def progress(self, log_bytes: int) -> Progressed:
+    def progress(self, **more: Any) -> Progressed:
+        """more: what the trainer does not know."""
         return Progressed(
             step=self.step,
             steps=self.steps,
@@ -246,7 +222,7 @@ class Trainer:
             since_best=self.since_best,
             halved=self.halved,
             averaged=0 if self.average is None else self.average.told,
-            log_bytes=log_bytes,
+            **more,
         )
 
     def load(self, progress: Progressed, arrays: dict[str, ndarray], best: dict[str, ndarray] | None) -> None:
@@ -275,7 +251,6 @@ class Trainer:
         self.step, self.steps, self.seconds = progress.step, progress.steps, progress.seconds
         self.best = math.inf if progress.best is None else progress.best
         self.best_step, self.since_best, self.halved = progress.best_step, progress.since_best, progress.halved
-        self._speed_from = self.step, self.seconds
         if best is not None:
             self.best_weights = {name: torch.tensor(array) for name, array in best.items()}
 
@@ -292,7 +267,6 @@ class Trainer:
         assert progress.best is not None
         self.step, self.steps, self.seconds = progress.best_step, progress.steps, progress.seconds
         self.best, self.best_step, self.halved = progress.best, progress.best_step, progress.halved
-        self._speed_from = self.step, self.seconds
 
     def _load_random_states(self, found: dict[str, Tensor]) -> None:
         """Of other numbers of processes, too: then dropout goes on otherwise."""

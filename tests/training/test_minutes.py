@@ -1,0 +1,253 @@
+"""Minutes are minutes: validation, checkpoints and slow machines within them. The clock is simulated."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from dataclasses import replace
+from math import log
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from training_runs import QUICK, RECURRENT, TRANSFORMER, VOCABULARY, numbers, text, trained
+
+from chainrule.neural.config import MaskedConfig
+from chainrule.training import run as run_module
+from chainrule.training import trainer as trainer_module
+from chainrule.training.batches import blocks, lanes
+from chainrule.training.checkpoint import Checkpoints
+from chainrule.training.masked import BothSides
+from chainrule.training.next_token import NextToken
+from chainrule.training.plan import fitted_rows, halved
+from chainrule.training.validation import Validation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from chainrule.training.reports import Report
+
+MINUTES = replace(QUICK, steps=None, minutes=1.0, validate_every=None, save_every=None)
+LONG = Validation(stream=text(6000, seed=2), bytes=6000)
+
+
+class Machine:
+    """A machine whose clock moves by what is done on it: seconds of a row, of a token validated on, of a checkpoint."""
+
+    def __init__(self, row: float, token: float = 0.0, save: float = 0.0, beside: float = 0.0) -> None:
+        self.row, self.token, self.save, self.beside = row, token, save, beside
+        self.now, self.between = 0.0, 0.0
+        self.slower: Callable[[float], float] = lambda now: 1.0
+
+    def work(self, seconds: float) -> None:
+        self.now += seconds * self.slower(self.now)
+
+    def installed(self, monkeypatch: pytest.MonkeyPatch) -> Machine:
+        clock = SimpleNamespace(monotonic=lambda: self.now, perf_counter=lambda: self.now)
+        monkeypatch.setattr(run_module, "time", clock)
+        monkeypatch.setattr(trainer_module, "time", clock)
+        for objective in (NextToken, BothSides):
+            self._slow_down(monkeypatch, objective)
+        save = Checkpoints.save
+
+        def saving(checkpoints: Checkpoints, *arguments: Any) -> None:
+            self.work(self.save)
+            self.between += self.save
+            save(checkpoints, *arguments)
+
+        monkeypatch.setattr(Checkpoints, "save", saving)
+        return self
+
+    def _slow_down(self, monkeypatch: pytest.MonkeyPatch, objective: type[Any]) -> None:
+        loss, validated = objective.loss, objective.validated
+
+        def losing(own: Any, number: int, part: Any, *more: Any) -> Any:
+            self.work(self.beside + self.row * len(part[0]))
+            return loss(own, number, part, *more)
+
+        def validating(own: Any, tokens: int) -> Any:
+            self.work(self.token * tokens)
+            self.between += self.token * tokens
+            return validated(own, tokens)
+
+        monkeypatch.setattr(objective, "loss", losing)
+        monkeypatch.setattr(objective, "validated", validating)
+
+
+MASKED = MaskedConfig(layers=1, width=16, heads=2, context=8)
+
+
+@pytest.mark.parametrize("config", [TRANSFORMER, RECURRENT, MASKED], ids=["transformer", "recurrent", "masked"])
+@pytest.mark.parametrize(
+    ("row", "token", "save"),
+    [(0.1, 0.1 / 8 / 3, 0.0), (0.1, 0.1 / 8, 0.2), (0.3, 0.3 / 8 / 3, 0.4), (0.1, 60 / 6000, 0.0)],
+    ids=["usual", "slow to validate and save", "slow", "validation takes all minutes"],
+)
+def test_a_run_takes_its_minutes(
+    config: Any, row: float, token: float, save: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(row, token, save).installed(monkeypatch)
+    _, record, _ = trained(config, MINUTES, validation=LONG, folder=tmp_path)
+    assert 54 < machine.now < 63
+    assert machine.between <= 7
+    assert record["run_seconds"] == pytest.approx(machine.now)
+    assert record["validation"]["text_tokens"] == 6000
+
+
+@pytest.mark.parametrize("slower", [lambda now: 1 + (now > 30), lambda now: 2 - (now > 20), lambda now: 1 + now % 1])
+def test_neighbours_that_come_and_go_cost_steps_and_not_minutes(
+    slower: Callable[[float], float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(0.1, 0.002).installed(monkeypatch)
+    machine.slower = slower
+    _, _, told = trained(TRANSFORMER, MINUTES, validation=LONG)
+    assert 54 < machine.now < 66
+    assert told[-1].rate < 0.1  # the learning rate has come down to its end
+
+
+def test_the_time_left_is_that_of_the_whole_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(0.1, 0.1 / 8).installed(monkeypatch)
+    left: list[tuple[float, float]] = []
+
+    def note(report: Report) -> None:
+        if report.seconds_left is not None:
+            left.append((machine.now, report.seconds_left))
+
+    trained(TRANSFORMER, MINUTES, validation=LONG, told=note)
+    assert len(left) > 10
+    assert all(abs(now + seconds - machine.now) < 4 for now, seconds in left)
+
+
+def test_the_time_left_of_steps_counts_validation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 steps of 0.4 s; ten validations of 1,024 tokens and one of 6,000, at a millisecond a token."""
+    machine = Machine(0.1, 0.001).installed(monkeypatch)
+    told: list[tuple[float, Report]] = []
+    training = replace(QUICK, steps=100, validate_every=None, valid_sample=1024)
+    trained(TRANSFORMER, training, validation=LONG, told=lambda report: told.append((machine.now, report)))
+    assert machine.now == pytest.approx(40 + 10 * 1.024 + 6)
+    assert all(abs(now + (each.seconds_left or 0.0) - machine.now) < 0.5 for now, each in told if each.step > 10)
+
+
+def test_a_sample_is_validated_on_while_it_learns_and_all_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(0.1, 0.0001).installed(monkeypatch)
+    _, record, told = trained(TRANSFORMER, MINUTES, validation=LONG)
+    found = record["validation"]
+    sample = found["while_learning"]["read_tokens"]
+    assert 64 <= sample < 1000
+    assert found["tokens"] == found["read_tokens"] == 6000
+    assert found["while_learning"]["loss"] == min(each.valid_loss for each in told if each.valid_loss is not None)
+    assert any(f"validated on {sample} of 6,000 tokens while it learns" in (each.note or "") for each in told)
+    times = sum(each.valid_loss is not None for each in told)
+    assert machine.between == pytest.approx(0.0001 * (6000 + sample * times))
+
+
+def test_the_loss_of_the_record_is_that_of_the_whole_text() -> None:
+    training = replace(QUICK, steps=20, validate_every=None, valid_sample=64)
+    network, record, _ = trained(TRANSFORMER, training, validation=LONG)
+    sampled, every, _ = trained(TRANSFORMER, replace(training, valid_sample=6000), validation=LONG)
+    assert record["validation"]["while_learning"]["read_tokens"] == 64
+    assert every["validation"]["loss"] == every["validation"]["while_learning"]["loss"]
+    assert record["validation"]["loss"] == pytest.approx(every["validation"]["loss"], rel=1e-6)
+    assert numbers(network) == numbers(sampled)
+
+
+@pytest.mark.parametrize("tokens", [1, 7, 64, 1000])
+def test_a_sample_is_spread_over_the_text(tokens: int) -> None:
+    stream = np.arange(1003, dtype=np.int32)
+    for parts in (blocks(stream, 8, 5, tokens), lanes(stream, 8, max(1, min(5, tokens // 16)), tokens)):
+        read = np.concatenate([part.targets.ravel() for part in parts])
+        assert read.size == np.unique(read).size
+        assert max(1, tokens - 8) <= read.size <= max(8, tokens)
+        if tokens >= 64:
+            assert np.unique(read * 4 // 1003).size >= min(4, tokens // 16)
+
+
+def test_a_slow_machine_takes_fewer_rows_says_so_and_keeps_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch of 32 rows of 64 tokens would be 8 steps, one of 4 rows is 60."""
+    machine = Machine(1 / 4).installed(monkeypatch)
+    config = replace(TRANSFORMER, context=64, dropout=0.2)
+    training = replace(MINUTES, batch=None, optimiser="adamw")
+    stream = text(3000)
+    with pytest.raises(KeyboardInterrupt):
+        trained(config, training, stream, folder=tmp_path, told=Stop(machine, 20))
+    kept = json.loads((tmp_path / "checkpoints" / "checkpoint.json").read_text())["progress"]
+    assert kept["batch"] == 4
+    with monkeypatch.context() as patches:
+        patches.setattr(run_module, "fitted_rows", lambda *_: 16)
+        _, record, _ = trained(config, training, stream, folder=tmp_path, resume=True)
+    assert record["training"]["batch"] == 4
+    _, record, told = trained(config, training, stream)
+    assert record["training"]["batch"] == 4
+    assert any("the batch is 4, not 32" in (each.note or "") for each in told)
+    assert trained(config, replace(training, batch=32), stream)[1]["training"]["batch"] == 32
+
+
+class Stop:
+    """Asks for an end at a time, as Ctrl-C does."""
+
+    def __init__(self, machine: Machine, at: float) -> None:
+        self.machine, self.at = machine, at
+
+    def __call__(self, report: Report) -> None:
+        if self.machine.now > self.at and report.steps is not None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_to_try_a_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(1 / 4).installed(monkeypatch)
+    config = replace(TRANSFORMER, context=64, dropout=0.2)
+    training = replace(MINUTES, optimiser="adamw", validate_every=5, valid_sample=50)
+    losses = []
+    for batch in (None, 4):
+        machine.now = 0.0
+        told = trained(config, replace(training, batch=batch), text(3000))[2]
+        losses.append(next(report.valid_loss for report in told if report.step == 5))
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize(
+    ("budget", "row", "beside", "rows"),
+    [(300, 0.01, 0.0, 32), (90, 0.01, 0.0, 16), (50, 0.01, 0.0, 8), (1, 0.01, 0.0, 4), (1, 0.01, 1.0, 32)],
+    ids=["enough steps", "half", "a quarter", "no fewer than 256 tokens", "the optimiser takes most of a step"],
+)
+def test_rows_fit_the_minutes(budget: float, row: float, beside: float, rows: int) -> None:
+    assert halved(32, 64, 1) == [32, 16, 8, 4]
+    assert fitted_rows(halved(32, 64, 1), budget, row, beside) == rows
+
+
+def test_rows_stay_shareable() -> None:
+    assert halved(12, 64, 3) == [12, 6]
+    assert halved(5, 64, 1) == [5]
+
+
+def test_a_budget_goes_on_where_it_was_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Machine(0.1).installed(monkeypatch)
+    whole, record, _ = trained(TRANSFORMER, MINUTES, validation=LONG, folder=tmp_path / "whole")
+    machine = Machine(0.1).installed(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        trained(TRANSFORMER, MINUTES, validation=LONG, folder=tmp_path / "parts", told=Stop(machine, 30))
+    machine.now += 1000  # a pause does not count
+    resumed, again, _ = trained(TRANSFORMER, MINUTES, validation=LONG, folder=tmp_path / "parts", resume=True)
+    assert again["steps"] == record["steps"]
+    assert numbers(resumed) == numbers(whole)
+
+
+def test_unigrams_by_hand() -> None:
+    """Counts raised by one, of every token of the vocabulary."""
+    stream, held = text(400), text(100, seed=2)
+    _, record, _ = trained(TRANSFORMER)
+    counts = Counter(stream.tolist())
+    nats = -sum(log((counts[token] + 1) / (400 + VOCABULARY)) for token in held.tolist()) / 100
+    assert record["validation"]["unigram_loss"] == pytest.approx(nats, rel=1e-9)
+    _, record, _ = trained(MASKED)
+    counts[2] = 0
+    asked = [token for token in held.tolist() if token != 2]
+    total = sum(counts.values()) + VOCABULARY
+    nats = -sum(log((counts[token] + 1) / total) for token in asked) / len(asked)
+    assert record["validation"]["unigram_loss"] == pytest.approx(nats, rel=1e-9)
