@@ -24,6 +24,7 @@ from chainrule.evaluation.resampling import Documents, interval
 from chainrule.evaluation.row_sums import RowSums, row_sums
 from chainrule.progress import Progress, silent
 from chainrule.protocol import END
+from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8
 from chainrule.text.tokenizer import documents_of
 from chainrule.text.words import is_white
 
@@ -148,7 +149,7 @@ def measure(
     running: Running | None = None,
     with_rows: LanguageModel[Any] | None = None,
     ends: bool = True,
-    context: str = "line",
+    context: str = "document",
     is_distribution: bool = True,
     frequencies: Int64[ndarray, " vocab"] | None = None,
 ) -> Measurement:
@@ -195,7 +196,7 @@ def measure(
         impossible += int(np.count_nonzero(np.isneginf(prices.closed) & counted))
         words += _words(aligned.text)
         characters += int(np.count_nonzero((aligned.text & 0xC0) != 0x80))
-        digest.update(aligned.text.data)
+        digest.update(_with_borders(aligned.text, aligned.starts[is_end]).data)
         if lengths is not None:
             matched = _added(matched, np.bincount(np.concatenate(lengths)[counted])[1:])
     closed, known, spelling, text, bytes_of = map(np.concatenate, zip(*sums, strict=True))
@@ -268,6 +269,17 @@ def _positions(is_end: Bool[ndarray, " tokens"]) -> Int64[ndarray, " tokens"]:
     starts = np.concatenate([[0], np.flatnonzero(is_end)[:-1] + 1])
     lengths = np.diff(starts, append=is_end.size)
     return np.arange(1, is_end.size + 1) - np.repeat(starts, lengths)
+
+
+def _with_borders(text: UInt8[ndarray, " bytes"], ends: Int64[ndarray, " documents"]) -> UInt8[ndarray, " bytes"]:
+    """A text that is another one where its documents begin and end elsewhere, for the signature.
+
+    Its documents end with newlines; a newline inside one becomes a byte that no text holds. So a text that is read
+    line by line stays as it is. ends: where the newlines are that end documents.
+    """
+    is_inside = text == LINE_FEED
+    is_inside[ends] = False
+    return np.where(is_inside, np.uint8(NEVER_IN_UTF8), text) if is_inside.any() else text
 
 
 def _words(text: UInt8[ndarray, " bytes"]) -> int:
