@@ -22,6 +22,7 @@ from chainrule.ngram.speller import Speller
 from chainrule.ngram.stupid_backoff import StupidBackoff
 from chainrule.progress import Progress, silent
 from chainrule.text.corpus import source_of
+from chainrule.text.reading import document_in
 from chainrule.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def merge(
     tables = [
         with_fewer_unseen(table, ratio) if ratio > 1 else table for table, ratio in zip(tables, ratios, strict=True)
     ]
-    source = None if heldout is None else source_of(heldout)
+    document = document_in(*(model.record for model in models))
+    source = None if heldout is None else source_of(heldout, document)
     if source is not None:
         stream = heldout_stream(source, tokenizer, progress)
         scores = np.stack([NGramModel(table).score_stream(stream) for table in tables])
@@ -81,6 +83,7 @@ def merge(
         ],
         "weights": [weights],
         "ngrams": list(table.level_sizes),
+        **({} if document is None else {"reading": {"document": document}}),
         **({} if source is None else {"tuned_on": source.record}),
     }
     if tokenizer.vocabulary is models[0].tokenizer.vocabulary:

@@ -25,7 +25,7 @@ from chainrule.cli.evaluate import NO_DISTRIBUTION
 from chainrule.cli.models import opened
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.smoothing_table import page_of, smoothing_table_of, text_of
-from chainrule.cli.texts import AS_USUAL, TextOptions, check_read_once, note_repairs
+from chainrule.cli.texts import AS_USUAL, TextOptions, check_read_once, note_repairs, text_for
 from chainrule.errors import OutputError
 from chainrule.report.page import FIGURE_NAMES, figures_of, report_page
 from chainrule.report.tables import markdown_code, markdown_table, text_table
@@ -152,7 +152,7 @@ def _contest(
     twice = named_twice(models)
     if twice is not None:
         raise CycloptsError(msg=f"MODELS name {twice}; a model is compared with others.")
-    source = reading.corpus(text)
+    source = text_for([Path(name) for name in models], reading, text)
     config = None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config()
     # A folder has a tokenizer of its own. Beside ARPA files, the option is for these; by themselves, folders refuse it.
     of_folders = config if all(Path(name).is_dir() for name in models) else None

@@ -13,7 +13,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, TextFiles
 from chainrule.cli.models import opened
 from chainrule.cli.screen import finite, print_json, progress
-from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_lost_fields, note_repairs
+from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_lost_fields, note_repairs, text_for
 from chainrule.errors import SettingError
 from chainrule.report.tables import bars
 
@@ -68,7 +68,7 @@ def filter_texts(
     from chainrule.text.writing import check_format
 
     _check(texts, keep, below, output, json=json)
-    source = reading.corpus(*texts)
+    source = text_for([model] if difference is None else [model, difference], reading, *texts)
     if output is not None:
         check_format(output)
         check_text_target(output, source, overwrite=overwrite)
