@@ -25,7 +25,7 @@ from chainrule.model import Model
 from chainrule.ngram.config import NGramConfig, check_tunable
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.text.corpus import source_of
+from chainrule.text.corpus import Source, source_of
 from chainrule.text.learning import Tokenized, limited, limited_to, prepared
 from chainrule.text.reading import document_in
 from chainrule.text.splitters import SEPARATORS
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from chainrule.ngram.speller import Speller
     from chainrule.protocol import LanguageModel
-    from chainrule.text.corpus import Paths, Source
+    from chainrule.text.corpus import Paths
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Markers
 
@@ -131,7 +131,8 @@ def train(
         if validation is None:
             learnt_from, kept = kept_for_validation(learner, stream, training, left_out, speller_learnt)
         else:
-            kept = validated_on(source_of(validation, document), learner, training, speller_learnt, progress)
+            validation = source_of(validation, document)
+            kept = validated_on(validation, learner, training, speller_learnt, progress)
         if vectors is not None:
             found = read_vectors(os.fspath(vectors), learner.vocabulary.tokens(), progress)
             beginning = Beginning(found, fixed_vectors)
@@ -171,6 +172,7 @@ def train(
         **_data_record(source, stream),
         **({} if beginning is None else {"vectors": beginning.name}),
         **({} if start is None else {"start": os.fspath(start)}),
+        **({"validated_on": validation.record["data"]} if isinstance(validation, Source) else {}),
         "unseen_types": speller.unseen_types,
         **learnt,
     }
