@@ -241,10 +241,13 @@ class Model:
         """
         from chainrule.finetuned import predicted_of
 
-        return predicted_of(self, self.tokenizer.encode_texts(_several(texts)))
+        texts = _several(texts)
+        return predicted_of(self, self.tokenizer.encode_texts(texts), texts)
 
     def assess(self, examples: Iterable[Labelled], progress: Progress = silent) -> Classification:
-        """How well a classifier does on labelled texts. Raises SettingError; TextError where it does not know a label.
+        """How well a classifier does on labelled texts; a label that training has not seen counts as wrong.
+
+        Raises SettingError; TextError where it knows none of the labels.
 
         good:  classifier.assess(chainrule.read_labelled("heldout.tsv")).accuracy
         """
