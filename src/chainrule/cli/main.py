@@ -9,7 +9,7 @@ import os
 import sys
 from contextlib import suppress
 
-from cyclopts import App, CycloptsError, MissingArgumentError, UnusedCliTokensError
+from cyclopts import App, CycloptsError
 
 from chainrule import __version__
 from chainrule.cli.attend import attend
@@ -40,7 +40,8 @@ from chainrule.cli.train_neural import adapt
 from chainrule.cli.train_translation import translation
 from chainrule.cli.translate import translate
 from chainrule.cli.verify import verify
-from chainrule.errors import ChainruleError
+from chainrule.cli.wrong_usage import check_no_option_is_text, in_options, misplaced_model, usage_message
+from chainrule.errors import ChainruleError, ModelFormatError, TextError
 from chainrule.report.tables import printable
 
 app = App(
@@ -86,23 +87,6 @@ app.command(verify, name="verify")
 app.register_install_completion_command(add_to_startup=False, help="Install completion for your shell.")
 
 
-_TAKE_ALL = (
-    "--prune",
-    "--discount",
-    "--smoothing",
-    "--counts",
-    "--weights",
-    "--into",
-    "--minimal-pairs",
-    "--mix",
-    "--suffixes",
-    "--cutoffs",
-    "--weight",
-    "--scores",
-    "--costs",
-)  # options that take all the words that follow them
-
-
 def main() -> None:
     """The command `chainrule`."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -117,15 +101,24 @@ def run(arguments: list[str]) -> int:
     """Runs one command; its exit status."""
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
+    bound = None
     try:
         arguments = _with_threads_set(arguments)
-        app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
+        check_no_option_is_text(bound, _verb(arguments), arguments)
+        command(*bound.args, **bound.kwargs)
         sys.stdout.flush()
     except CycloptsError as error:
-        verbs = " ".join(["chainrule", *_verbs(arguments)])
-        return _told(f"{_usage(error, arguments)} Try: {verbs} --help", 2, debug)
+        words = " ".join(["chainrule", *_words(arguments)])
+        return _told(f"{usage_message(error, _verb(arguments), arguments)} Try: {words} --help", 2, debug)
     except ChainruleError as error:
-        return _told(str(error), 1, debug)
+        misplaced = (
+            misplaced_model(bound) if bound is not None and isinstance(error, TextError | ModelFormatError) else None
+        )
+        if misplaced is not None:
+            words = " ".join(["chainrule", *_words(arguments)])
+            return _told(f"{misplaced} Try: {words} --help", 2, debug)
+        return _told(in_options(str(error), _verb(arguments)), 1, debug)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -180,30 +173,23 @@ def _give_output_up() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _usage(error: CycloptsError, arguments: list[str]) -> str:
-    """What is wrong with the arguments, in one line."""
-    if isinstance(error, MissingArgumentError) and error.argument is not None and error.keyword is None:
-        name = error.argument.name
-        greedy = [option for option in _TAKE_ALL if option in arguments] if name == "TEXTS" else []
-        return f"{name} is missing{f': put it before {greedy[0]}' if greedy else ''}."
-    if isinstance(error, UnusedCliTokensError):
-        return f"There is no use for {' '.join(error.unused_tokens or [])}."
-    return _one_line(str(error))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _verbs(arguments: list[str]) -> list[str]:
-    """The commands that the arguments begin with."""
-    verbs = []
+def _words(arguments: list[str]) -> list[str]:
+    """The names of the commands that the arguments begin with."""
+    words = []
     here = app
     for argument in arguments:
         if argument.startswith("-") or argument not in here:
             break
-        verbs.append(argument)
+        words.append(argument)
         if argument != "train":
             break
         here = train
-    return verbs
+    return words
+
+
+def _verb(arguments: list[str]) -> App:
+    """The last command that the arguments begin with."""
+    verb = app
+    for word in _words(arguments):
+        verb = verb[word]
+    return verb
