@@ -44,7 +44,7 @@ def test_the_format_follows_from_the_name_and_the_document(name: str, document, 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.zst", "a.parquet"])
 def test_a_file_of_records_is_no_document(name: str) -> None:
-    with pytest.raises(SettingError, match=f"^{name}: holds records, and --document file"):
+    with pytest.raises(SettingError, match=f"^{name}: holds records, and document='file'"):
         Reading(document="file").format_of(name)
 
 

@@ -12,12 +12,13 @@ from cyclopts import CycloptsError, MissingArgumentError, UnknownOptionError, Un
 from chainrule.cli.models import is_arpa, is_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from inspect import BoundArguments
 
     from cyclopts import App, ArgumentCollection
 
 _OPTION = re.compile("--[a-z][a-z-]*(=.*)?")
+_NO_FILE = re.compile("There is no option (--[^ ]+) ")  # as file_or_dash says it
 _ALIKE = 0.75  # from which on an option may be another one, misspelt
 # Settings of the library whose options have names of their own.
 _RENAMED = {"n": "--number", "allowed": "--allow", "banned": "--ban", "validation": "--valid"}
@@ -52,7 +53,9 @@ def usage_message(error: CycloptsError, verb: App, arguments: list[str]) -> str:
         is_prompted = {"PROMPT", "SENTENCE"} & {argument.name for argument in _arguments(verb)}
         advice = "; put quotes around a text of several words" if is_prompted else ""
         return f"There is no use for {' '.join(error.unused_tokens or [])}{advice}."
-    return " ".join(str(error).split())
+    message = " ".join(str(error).split())
+    misspelt = _NO_FILE.match(message)
+    return message if misspelt is None else message + _alike(misspelt[1], _options(verb))
 
 
 def check_no_option_is_text(bound: BoundArguments, verb: App, arguments: list[str]) -> None:
@@ -96,7 +99,7 @@ def in_options(message: str, verb: App) -> str:
             return match[0]
         if value == "False":
             return f"--no-{name.removeprefix('--')}"
-        return name if value == "True" else f"{name} {value.strip(chr(39))}"
+        return name if value in ("True", "...") else f"{name} {value.strip(chr(39))}"
 
     message = _SAID.sub(said, message)
     message = _SNAKE.sub(lambda match: names.get(match[0], match[0]), message)
@@ -111,16 +114,20 @@ _SNAKE = re.compile(r"(?<![\w./'\"-])[a-z]+(?:_[a-z]+)+(?![\w/'\"=-])")
 
 def _no_such_option(option: str, verb: App) -> str:
     name = option.split("=")[0]
-    words = set(name.strip("-").split("-"))
-    options = sorted(_options(verb))
+    options = _options(verb)
     positional = {argument.name for argument in _arguments(verb) if not argument.name.startswith("-")}
     if name.strip("-").upper() in positional:
         shown = " ".join(argument.name for argument in _arguments(verb) if argument.name in positional - {"*"})
-        return f"There is no option {name}: give {name.strip('-').upper()} by its place, as in {shown}."
-    alike = [each for each in options if words <= set(each.strip("-").split("-"))]
-    alike = alike or get_close_matches(name, options, 1, _ALIKE)
-    advice = f" Did you mean {' or '.join(alike)}?" if alike else ""
-    return f"There is no option {name}.{advice}"
+        return f"There is no option {name}; give {name.strip('-').upper()} by its place, as in {shown}."
+    return f"There is no option {name}.{_alike(name, options)}"
+
+
+def _alike(option: str, options: Iterable[str]) -> str:
+    """Which options one that is none may be meant for, as a question, where there are some."""
+    words = set(option.strip("-").split("-"))
+    alike = [each for each in sorted(options) if words <= set(each.strip("-").split("-"))]
+    alike = alike or get_close_matches(option, sorted(options), 1, _ALIKE)
+    return f" Did you mean {' or '.join(alike)}?" if alike else ""
 
 
 def _arguments(verb: App) -> ArgumentCollection:

@@ -198,7 +198,7 @@ def _files_of(name: str, reading: Reading) -> tuple[str, ...]:
     if not found:
         raise TextError(
             f"{name}: there is no text in this folder, only {others:,} file{'s' * (others != 1)} of other kinds; "
-            f"expected names that end in {', '.join(reading.suffixes)}, also compressed; --suffixes names others"
+            f"expected names that end in {', '.join(reading.suffixes)}, also compressed; suffixes=... names others"
         )
     return tuple(sorted(found, key=lambda file: os.path.relpath(file, name).split(os.sep)))
 

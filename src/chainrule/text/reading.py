@@ -56,7 +56,7 @@ class Reading:
         by_name = FORMATS.get(text_suffix(name), "plain")
         if self.document == "file" and by_name != "plain":
             raise SettingError(
-                f"{name}: holds records, and --document file (document='file') is for plain text; "
+                f"{name}: holds records, and document='file' is for plain text; "
                 "a document can be a record of it, or a line of a record"
             )
         return "json" if self.document == "record" and by_name == "plain" else by_name
