@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, naming
 from chainrule.evaluation.comparison import Comparison, Contender
 from chainrule.families import FAMILIES
 from chainrule.progress import Progress, silent
@@ -37,7 +37,11 @@ def contest(models: Iterable[tuple[str, Model]], source: Source, progress: Progr
 
     The source is read once for each model. Raises TextError; SettingError where there is no model.
     """
-    return Comparison([_contender(name, model, source, progress) for name, model in models])
+    contenders = []
+    for name, model in models:
+        with naming(name):
+            contenders.append(_contender(name, model, source, progress))
+    return Comparison(contenders)
 
 
 def parameters_of(model: Model) -> int | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule import __version__
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, naming
 from chainrule.mixed import difference_of, fewest_unseen, heldout_stream, speller_of
 from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.tuning import linear_weights
@@ -111,9 +111,11 @@ def _over_one_vocabulary(models: Sequence[Model], names: Sequence[str]) -> tuple
         raise SettingError("merging needs two models or more")
     tables = []
     for name, model in zip(names, models, strict=True):
-        if not isinstance(model.language_model, NGramModel | HashedModel):
+        with naming(name):
+            language_model = model.language_model
+        if not isinstance(language_model, NGramModel | HashedModel):
             raise SettingError(f"{name} cannot be merged into an n-gram model: {_why_not(model)}")
-        tables.append(model.language_model.table)
+        tables.append(language_model.table)
     first = models[0].tokenizer
     if all(difference_of(first, model.tokenizer) is None for model in models[1:]):
         return first, tables

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule import __version__
-from chainrule.errors import EstimationError, SettingError
+from chainrule.errors import EstimationError, SettingError, naming
 from chainrule.mixture.cache import UnigramCache
 from chainrule.mixture.components import Components
 from chainrule.mixture.config import MixtureConfig
@@ -98,7 +98,9 @@ def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfi
         if difference:
             raise SettingError(f"{names[0]} and {name} cannot be mixed: {difference}")
     for name, model in zip(names, models, strict=True):
-        if isinstance(model.language_model, StupidBackoff):
+        with naming(name):
+            language_model = model.language_model
+        if isinstance(language_model, StupidBackoff):
             raise SettingError(f"{name} cannot be mixed: it is of stupid backoff, whose scores are no distribution")
     fewest = fewest_unseen(models)
     families, parts = [model.family for model in models], [_with_unseen_types(model, fewest) for model in models]

@@ -109,7 +109,7 @@ def in_options(message: str, verb: App) -> str:
 
 # Settings with a value, and those of several words: no part of a path, of a quotation or of an option.
 _SAID = re.compile(r"(?<![\w./'\"-])([a-z]\w*)=('[^']*'|True|False|\.\.\.|[\d.]*\d)")
-_SNAKE = re.compile(r"(?<![\w./'\"-])[a-z]+(?:_[a-z]+)+(?![\w/'\"=-])")
+_SNAKE = re.compile(r"(?<![\w./'\"-])[a-z]+(?:_[a-z]+)+(?![\w/'\"=-]|\.\w)")
 
 
 def _no_such_option(option: str, verb: App) -> str:
