@@ -155,7 +155,7 @@ def test_bad_input_is_told_in_one_line(chainrule, mt: Path, pairs: list[Path], s
     stdin(b"x y hund\n")
     assert "does not know 2 tokens of the sources" in chainrule("translate", mt, "--max-tokens", 3).err
     stdin(b"x\n")
-    assert "max_tokens is 0" in chainrule("translate", mt, "--max-tokens", 0).error
+    assert "--max-tokens is 0" in chainrule("translate", mt, "--max-tokens", 0).error
     broken = tmp_path / "broken"
     shutil.copytree(mt, broken)
     config = json.loads((broken / "config.json").read_text())
