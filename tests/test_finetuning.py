@@ -14,7 +14,7 @@ from random_networks import random_network
 import chainrule
 from chainrule.errors import EstimationError, ModelFormatError, SettingError, TextError
 from chainrule.families import FAMILIES
-from chainrule.finetuned import assessed, classifier_of, finetune
+from chainrule.finetuned import _labelled_units, assessed, classifier_of, finetune
 from chainrule.model import Model
 from chainrule.neural.classifier import Classifier, Units, layer_widths
 from chainrule.neural.config import NETWORKS, TWO_SIDED
@@ -190,6 +190,32 @@ def test_words_are_told_as_they_were_cut() -> None:
     assert found.log_probs.shape == (3, 2)
 
 
+GIVEN = ["I", "don't", "know", "U.S.", "Größe", "naïve", "(e.g.", "it)", "...", "''tis", "''", "日本", "\u200d", "x"]
+
+
+@pytest.mark.parametrize("kind", ["word", "whitespace", "character", "byte", "bpe", "unigram", "wordpiece"])
+def test_each_token_belongs_to_the_word_that_was_given(kind: str) -> None:
+    """Each word's tokens are those of the word by itself, or after a space."""
+    pieces = kind in ("bpe", "unigram", "wordpiece")
+    tokenizer = chainrule.TokenizerConfig(kind=kind, vocabulary_size=300 if pieces else None)
+    lines = chainrule.Lines([" ".join(GIVEN)] * 20 + [f"a {word}" for word in GIVEN])
+    base = chainrule.train(lines, chainrule.UniformConfig(), tokenizer=tokenizer)
+    text = " ".join(GIVEN)
+    for labels in (tuple(GIVEN), tuple(GIVEN[:-1])):
+        examples = [Labelled(" ".join(labels), labels), Labelled("", ()), Labelled(GIVEN[1], (GIVEN[1],))]
+        for found, example in zip(_labelled_units(base, examples, "word"), examples, strict=True):
+            assert found.number == len(example.labels)
+            for number, word in enumerate(example.labels):
+                own = found.tokens[found.of_tokens == number].tolist()
+                alone, after = (base.tokenizer.encode_texts([each]).ids[:-1].tolist() for each in (word, f"a {word}"))
+                assert own == (after[len(after) - len(own) :] if number else alone), (text, word)
+
+
+def test_a_text_with_more_words_than_labels_is_told() -> None:
+    with pytest.raises(TextError, match=r"^line 3: the text has 2 words, and there are 3 labels; give one to each$"):
+        finetune(model("bag"), [Labelled("a saw", ("X", "Y", "Z"), "line 3")], "word", QUICK)
+
+
 def test_a_marker_in_a_labelled_text_is_told_with_its_place() -> None:
     base = model("bag")
     examples = [*TEXTS, Labelled("a <s> b", ("food",), "reviews.tsv, line 7")]
@@ -271,9 +297,10 @@ def test_the_same_seed_gives_the_same_classifier() -> None:
 def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
     base = model("bag")
     learnt = finetune(base, TEXTS, "text", replace(QUICK, epochs=1))
-    with pytest.raises(
-        TextError, match=r"line 9: the label 'tool' was not seen in training; the 2 known are 'animal', 'food'"
-    ):
+    unseen = (
+        r"line 9: the label 'tool' was not seen in training, nor was any other .*; the 2 known are 'animal', 'food'"
+    )
+    with pytest.raises(TextError, match=unseen):
         assessed(learnt, [Labelled("a saw", ("tool",), "line 9")])
     with pytest.raises(TextError, match="all labels are 'animal'"):
         finetune(base, TEXTS[:6], "text", QUICK)

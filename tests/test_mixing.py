@@ -340,4 +340,4 @@ def test_a_mixture_with_a_stream_is_measured_as_a_stream_once_as_a_whole(models,
     ):
         found = mixture.evaluate(lines)
         assert found.log_prob == pytest.approx(expected, rel=1e-5)
-        assert "|context:line+context:stream|warm-up:512" in found.signature
+        assert "|context:document+context:stream|warm-up:512" in found.signature

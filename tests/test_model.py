@@ -98,6 +98,22 @@ def test_a_path_a_list_of_paths_and_lines_in_memory_are_the_same_text(fixtures: 
     assert trigram.perplexity(str(path)) == trigram.perplexity([path])
 
 
+def test_files_are_read_as_in_training(fixtures: Path, tmp_path: Path) -> None:
+    """The documents of a text to tune on, and of what the model measures, too."""
+    heldout = fixtures / "heldout.txt"
+    by_files = chainrule.Reading(document="file")
+    config = NGramConfig(order=2, smoothing="jelinek-mercer")
+    tuned = [
+        chainrule.train(chainrule.Corpus.of(fixtures / "train.txt", by_files), config, tune=tune)
+        for tune in (heldout, chainrule.Corpus.of(heldout, by_files), chainrule.Corpus.of(heldout))
+    ]
+    scores = [model.score(TEXTS).tolist() for model in tuned]
+    assert scores[0] == scores[1] != scores[2]
+    assert tuned[0].document == "file"
+    assert tuned[0].evaluate(heldout).documents == 1
+    assert tuned[0].evaluate(chainrule.Corpus.of(heldout)).documents == 102
+
+
 def test_without_a_configuration_it_is_an_n_gram_model_of_order_5() -> None:
     model = chainrule.train(Lines(["a b c", "a b"]))
     assert model.family == "ngram"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, naming
 from chainrule.evaluation.comparison import Comparison, Contender
 from chainrule.families import FAMILIES
 from chainrule.progress import Progress, silent
@@ -17,12 +17,31 @@ if TYPE_CHECKING:
     from chainrule.text.corpus import Source
 
 
+# Of a record, beside settings and texts: what makes another model, and not another draw of the same one.
+_MADE = (
+    "tokenizer",
+    "reading",
+    "part_of",
+    "mix",
+    "vectors",
+    "start",
+    "validated_on",
+    "tuned_on",
+    "pruned",
+    "quantised",
+)
+
+
 def contest(models: Iterable[tuple[str, Model]], source: Source, progress: Progress = silent) -> Comparison:
     """Measures models, each with its name, one after the other; an iterator may open each when its turn comes.
 
     The source is read once for each model. Raises TextError; SettingError where there is no model.
     """
-    return Comparison([_contender(name, model, source, progress) for name, model in models])
+    contenders = []
+    for name, model in models:
+        with naming(name):
+            contenders.append(_contender(name, model, source, progress))
+    return Comparison(contenders)
 
 
 def parameters_of(model: Model) -> int | None:
@@ -49,6 +68,7 @@ def _contender(name: str, model: Model, source: Source, progress: Progress) -> C
         train_seconds=model.record.get("seconds"),
         parameters=parameters_of(model),
         configuration=_configuration(model),
+        seed=model.record.get("training", {}).get("seed"),
         size=size_of(model),
         record=model.record,
     )
@@ -57,13 +77,15 @@ def _contender(name: str, model: Model, source: Source, progress: Progress) -> C
 def _configuration(model: Model) -> str | None:
     """What models have in common that differ by their seeds alone; None where the model does not say how it was made.
 
-    Models trained on different texts have different configurations: what they differ by is not chance.
+    Models of other texts, of texts that were read otherwise, or that were changed after their training have other
+    configurations: what they differ by is not chance.
     """
     record = model.record
     if "settings" not in record or "data" not in record:
         return None
-    settings = {name: value for name, value in record["settings"].items() if name != "seed"}
     texts = sorted(map(str, record["data"].values()))
+    training = {name: value for name, value in record.get("training", {}).items() if name != "seed"}
+    made = {name: record.get(name) for name in _MADE}
     return json.dumps(
-        [model.family, settings, model.tokenizer.name, record.get("tokenizer"), texts], sort_keys=True, default=str
+        [model.family, record["settings"], model.tokenizer.name, texts, training, made], sort_keys=True, default=str
     )

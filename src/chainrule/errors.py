@@ -1,7 +1,16 @@
 """Every error that chainrule raises on purpose.
 
-A message says what was wrong, where, what was expected and what to do.
+A message says what was wrong, where, what was expected and what to do. It names settings as Python writes them, top_p
+or markers='skip'; the command line shows its options in their place.
 """
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class ChainruleError(Exception):
@@ -26,3 +35,14 @@ class SettingError(ChainruleError, ValueError):
 
 class EstimationError(ChainruleError):
     """The data do not suffice for what was to be estimated from them."""
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Puts a name before errors that do not say which of several models they are about, but for those of a text."""
+    try:
+        yield
+    except ChainruleError as error:
+        if type(error) is not TextError and not str(error).startswith(name):
+            error.args = (f"{name}: {error}",)
+        raise

@@ -198,7 +198,7 @@ def _mixture_running(model: Any) -> Running | None:
     ]
     if not any(parts):
         return None
-    contexts = dict.fromkeys("context:line" if part is None else part.signature for part in parts)
+    contexts = dict.fromkeys("context:document" if part is None else part.signature for part in parts)
     return Running(model.score_stream_with_unknown, "+".join(contexts))
 
 

@@ -17,7 +17,7 @@ from chainrule.progress import Progress, silent
 from chainrule.protocol import check_log_probs
 from chainrule.text.labelled import Labelled, LabelledUnit, checked, classes_of
 from chainrule.text.tokenizer import documents_of
-from chainrule.text.units import TextUnits, units_of
+from chainrule.text.units import TextUnits, given_words, units_of, words_in
 from chainrule.text.vocabulary import MarkerError
 from chainrule.trained import circumstances
 from chainrule.training.finetuning_config import FineTuningConfig
@@ -36,7 +36,7 @@ _LABELS_SHOWN = 20
 
 
 class Predicted(NamedTuple):
-    """Of a text: itself or its words, as normalised, and the log-probability of each label of each of them."""
+    """Of a text: itself, as normalised, or its words, as written, and the log-probability of each label of each."""
 
     units: list[str]
     labels: tuple[str, ...]
@@ -96,12 +96,21 @@ def finetune(
     return Model("classifier", classifier, model.tokenizer, record, model.speller)
 
 
-def predicted_of(model: Model, encoded: Encoded) -> list[Predicted]:
-    """The labels of encoded documents, or of their words. Raises SettingError where the model is no classifier."""
+def predicted_of(model: Model, encoded: Encoded, texts: Sequence[str]) -> list[Predicted]:
+    """The labels of documents, or of their words, from how they are encoded and written.
+
+    Raises SettingError where the model is no classifier.
+    """
     classifier = classifier_of(model)
     units = units_of(model.tokenizer, encoded, classifier.unit)
-    rows = _log_probs(classifier, _by_text(encoded, units))
-    return [Predicted(text.shown, classifier.labels, row) for text, row in zip(units.by_document(), rows, strict=True)]
+    found, shown = _by_text(encoded, units), [document.shown for document in units.by_document()]
+    if classifier.unit == "word":
+        given = [given_words(text) for text in texts]
+        for i, own in enumerate(_of_given_words(model, found, given)):
+            if own is not None:  # otherwise the words of the normalised text are labelled
+                found[i], shown[i] = own, given[i]
+    rows = _log_probs(classifier, found)
+    return [Predicted(own, classifier.labels, row) for own, row in zip(shown, rows, strict=True)]
 
 
 def classifier_of(model: Model) -> Classifier:
@@ -111,26 +120,32 @@ def classifier_of(model: Model) -> Classifier:
 
 
 def assessed(model: Model, examples: Iterable[Labelled], progress: Progress = silent) -> Classification:
-    """How well a classifier does on labelled texts. Raises SettingError; TextError where it does not know a label."""
+    """How well a classifier does on labelled texts; one whose label was not seen in training counts as wrong.
+
+    Raises SettingError; TextError where no label was seen in training.
+    """
     classifier = classifier_of(model)
     examples = checked(examples, classifier.unit)
     units = _labelled_units(model, examples, classifier.unit)
     check_labels(examples, classifier.labels)
-    numbers = {label: number for number, label in enumerate(classifier.labels)}
+    own = {label for example in examples for label in example.labels}
+    labels = [*classifier.labels, *sorted(own.difference(classifier.labels))]
+    numbers = {label: number for number, label in enumerate(labels)}
     log_probs = np.concatenate(_log_probs(classifier, units, progress)).astype(np.float64)
     true = np.array([numbers[label] for example in examples for label in example.labels])
-    return classification(classifier.labels, log_probs, true)
+    return classification(labels, log_probs, true)
 
 
 def check_labels(examples: Sequence[Labelled], known: Sequence[str]) -> None:
-    """Raises TextError where a label is none of those that are known."""
-    for example in examples:
-        unseen = next((label for label in example.labels if label not in known), None)
-        if unseen is not None:
-            shown = ", ".join(map(repr, known[:_LABELS_SHOWN])) + ", ..." * (len(known) > _LABELS_SHOWN)
-            raise TextError(
-                f"{example.place}: the label {unseen!r} was not seen in training; the {len(known):,} known are {shown}"
-            )
+    """Raises TextError where there are examples, and none of their labels is known: they are of something else."""
+    labels = [(label, example.place) for example in examples for label in example.labels]
+    if labels and not {label for label, _ in labels}.intersection(known):
+        label, place = labels[0]
+        shown = ", ".join(map(repr, known[:_LABELS_SHOWN])) + ", ..." * (len(known) > _LABELS_SHOWN)
+        raise TextError(
+            f"{place}: the label {label!r} was not seen in training, nor was any other of these texts; the "
+            f"{len(known):,} known are {shown}"
+        )
 
 
 def _log_probs(
@@ -144,20 +159,42 @@ def _log_probs(
 
 
 def _labelled_units(model: Model, examples: Sequence[Labelled], unit: LabelledUnit) -> list[Units]:
-    """Raises TextError where a normaliser has changed what the words are, or the labels are of other units;
-    MarkerError. Each is told with its place.
-    """
+    """Raises TextError where there are more or fewer words than labels; MarkerError. Each is told with its place."""
     try:
         encoded = model.tokenizer.encode_texts([example.text for example in examples])
     except MarkerError as error:
         raise error.at(examples[error.document - 1].place) from None
     found = _by_text(encoded, units_of(model.tokenizer, encoded, unit))
-    for own, example in zip(found, examples, strict=True):
-        if own.number != len(example.labels):
+    if unit == "text":
+        return found
+    given = [given_words(example.text) for example in examples]
+    units = []
+    for own, words, example in zip(_of_given_words(model, found, given), given, examples, strict=True):
+        if len(words) != len(example.labels):
             raise TextError(
-                f"{example.place}: once it is normalised, the text has {own.number} words, and there are "
-                f"{len(example.labels)} labels; give one to each, and leave out words that are not kept"
+                f"{example.place}: the text has {len(words)} words, and there are {len(example.labels)} labels; give "
+                "one to each"
             )
+        if own is None:
+            raise TextError(
+                f"{example.place}: the {model.tokenizer.name} tokenizer reads words otherwise in this text than by "
+                "themselves, so its labels belong to no words; leave the text out, or take another tokenizer"
+            )
+        units.append(own)
+    return units
+
+
+def _of_given_words(model: Model, texts: Sequence[Units], given: Sequence[Sequence[str]]) -> list[Units | None]:
+    """Units of the normalised texts' words, as units of the words that were given: a tokenizer of pieces may make
+    several of one, `don ' t` of don't, and a normaliser none. None where these cannot be told apart in a text.
+    """
+    distinct = sorted({word for words in given for word in words})
+    parts = dict(zip(distinct, words_in(model.tokenizer, distinct), strict=True))
+    found: list[Units | None] = []
+    for text, words in zip(texts, given, strict=True):
+        owners = np.repeat(np.arange(len(words)), [parts[word] for word in words])
+        of_tokens = np.append(owners, -1)[text.of_tokens] if len(owners) == text.number else None
+        found.append(None if of_tokens is None else text._replace(of_tokens=of_tokens, number=len(words)))
     return found
 
 

@@ -62,7 +62,7 @@ def kept_for_validation(
     if not wanted:
         raise TextError(
             f"the last {training.valid_share:g} of {stream.size:,} tokens is nothing to validate on; "
-            "give a text for it (--valid), more text, or --valid-share 0"
+            "give a text for it (validation=...), more text, or valid_share=0"
         )
     cut = stream.size - wanted
     ends = np.flatnonzero(stream[cut - 1 : -1] == END)

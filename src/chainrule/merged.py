@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule import __version__
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, naming
 from chainrule.mixed import difference_of, fewest_unseen, heldout_stream, speller_of
 from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.tuning import linear_weights
@@ -22,6 +22,7 @@ from chainrule.ngram.speller import Speller
 from chainrule.ngram.stupid_backoff import StupidBackoff
 from chainrule.progress import Progress, silent
 from chainrule.text.corpus import source_of
+from chainrule.text.reading import document_in
 from chainrule.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def merge(
     tables = [
         with_fewer_unseen(table, ratio) if ratio > 1 else table for table, ratio in zip(tables, ratios, strict=True)
     ]
-    source = None if heldout is None else source_of(heldout)
+    document = document_in(*(model.record for model in models))
+    source = None if heldout is None else source_of(heldout, document)
     if source is not None:
         stream = heldout_stream(source, tokenizer, progress)
         scores = np.stack([NGramModel(table).score_stream(stream) for table in tables])
@@ -81,6 +83,7 @@ def merge(
         ],
         "weights": [weights],
         "ngrams": list(table.level_sizes),
+        **({} if document is None else {"reading": {"document": document}}),
         **({} if source is None else {"tuned_on": source.record}),
     }
     if tokenizer.vocabulary is models[0].tokenizer.vocabulary:
@@ -108,9 +111,11 @@ def _over_one_vocabulary(models: Sequence[Model], names: Sequence[str]) -> tuple
         raise SettingError("merging needs two models or more")
     tables = []
     for name, model in zip(names, models, strict=True):
-        if not isinstance(model.language_model, NGramModel | HashedModel):
+        with naming(name):
+            language_model = model.language_model
+        if not isinstance(language_model, NGramModel | HashedModel):
             raise SettingError(f"{name} cannot be merged into an n-gram model: {_why_not(model)}")
-        tables.append(model.language_model.table)
+        tables.append(language_model.table)
     first = models[0].tokenizer
     if all(difference_of(first, model.tokenizer) is None for model in models[1:]):
         return first, tables

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule import __version__
-from chainrule.errors import EstimationError, SettingError
+from chainrule.errors import EstimationError, SettingError, naming
 from chainrule.mixture.cache import UnigramCache
 from chainrule.mixture.components import Components
 from chainrule.mixture.config import MixtureConfig
@@ -23,6 +23,7 @@ from chainrule.ngram.stupid_backoff import StupidBackoff
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.corpus import source_of
+from chainrule.text.reading import document_in
 from chainrule.text.tokenizer import documents_of, encoded_stream
 
 if TYPE_CHECKING:
@@ -69,16 +70,19 @@ def mix(
     if config.buckets > 1 and heldout is None:
         raise SettingError("weights by the token before are tuned on a text; give one")
     tokenizer = models[0].tokenizer
-    stream = None if heldout is None else heldout_stream(source_of(heldout), tokenizer, progress)
+    document = document_in(*(model.record for model in models))
+    source = None if heldout is None else source_of(heldout, document)
+    stream = None if source is None else heldout_stream(source, tokenizer, progress)
     record: dict[str, Any] = {
         "family": "mixture",
         "settings": asdict(config),
         "mixed": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "chainrule": __version__,
         "models": [{"name": name, "family": family} for name, family in zip(names, components.families, strict=True)],
+        **({} if document is None else {"reading": {"document": document}}),
     }
-    if stream is not None and heldout is not None:
-        record["tuned_on"] = {**source_of(heldout).record, "tokens": int(stream.size)}
+    if stream is not None and source is not None:
+        record["tuned_on"] = {**source.record, "tokens": int(stream.size)}
     mixture = _mixture(components, config, stream, progress)
     record["weights"] = mixture.weights.tolist()
     return Model("mixture", mixture, tokenizer, record, speller_of(models, mixture.weights))
@@ -94,7 +98,9 @@ def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfi
         if difference:
             raise SettingError(f"{names[0]} and {name} cannot be mixed: {difference}")
     for name, model in zip(names, models, strict=True):
-        if isinstance(model.language_model, StupidBackoff):
+        with naming(name):
+            language_model = model.language_model
+        if isinstance(language_model, StupidBackoff):
             raise SettingError(f"{name} cannot be mixed: it is of stupid backoff, whose scores are no distribution")
     fewest = fewest_unseen(models)
     families, parts = [model.family for model in models], [_with_unseen_types(model, fewest) for model in models]

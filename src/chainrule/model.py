@@ -36,6 +36,7 @@ from chainrule.protocol import UNKNOWN, top_of
 from chainrule.saving import ARPA_SUFFIXES, save_arpa, save_folder
 from chainrule.text.corpus import source_of
 from chainrule.text.masks import MASK, masked_tokens
+from chainrule.text.reading import document_in
 from chainrule.text.records import refuse
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from chainrule.text.block import Block
     from chainrule.text.corpus import Paths, Source
     from chainrule.text.labelled import Labelled
+    from chainrule.text.reading import Document
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Markers
 
@@ -124,6 +126,11 @@ class Model:
         if self._mapped is not None:
             self._mapped.check()
 
+    @property
+    def document(self) -> Document | None:
+        """What of a file was a document in training; None where the record does not say, or files' names did."""
+        return document_in(self.record)
+
     def set_markers(self, markers: Markers) -> None:
         """Another rule for literal <s>, </s> and <unk> in texts: error, skip or keep. Raises SettingError."""
         self._tokenizer = self.tokenizer.with_markers(markers)
@@ -165,11 +172,12 @@ class Model:
     ) -> Measurement:
         """All figures for the text of a source or of files. ends: whether </s> is predicted and counted.
 
-        frequencies: how often the training text has each token, to tell what the rare ones cost. Raises TextError.
+        Documents of files are what they were in training. frequencies: how often the training text has each token, to
+        tell what the rare ones cost. Raises TextError.
         """
         from chainrule.ngram.kinds import measured_as
 
-        source = source_of(source)
+        source = source_of(source, self.document)
         model = self.language_model
         kind = {"with_rows": model} if self.family == "mixture" else measured_as(model)
         return measure(
@@ -246,10 +254,13 @@ class Model:
         """
         from chainrule.finetuned import predicted_of
 
-        return predicted_of(self, self.tokenizer.encode_texts(_several(texts)))
+        texts = _several(texts)
+        return predicted_of(self, self.tokenizer.encode_texts(texts), texts)
 
     def assess(self, examples: Iterable[Labelled], progress: Progress = silent) -> Classification:
-        """How well a classifier does on labelled texts. Raises SettingError; TextError where it does not know a label.
+        """How well a classifier does on labelled texts; a label that training has not seen counts as wrong.
+
+        Raises SettingError; TextError where it knows none of the labels.
 
         good:  classifier.assess(chainrule.read_labelled("heldout.tsv")).accuracy
         """

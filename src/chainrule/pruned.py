@@ -61,11 +61,11 @@ def prune_by_entropy(
         check_ngrams(ngrams, table)
     else:
         raise SettingError("say either a threshold or a number of n-grams")
-    found = judged(table, _weighed(model, histories, progress), progress)
+    text = None if histories in ("discounts", "chain") else source_of(histories, model.document)
+    found = judged(table, _weighed(model, text or histories, progress), progress)
     small = found.above(threshold, progress) if threshold is not None else found.best(ngrams or 0, progress)
-    named = histories if histories in ("discounts", "chain") else source_of(histories).record
     how = {"entropy": threshold} if threshold is not None else {"to_ngrams": ngrams}
-    return _smaller(model, small, {**how, "histories": named})
+    return _smaller(model, small, {**how, "histories": histories if text is None else text.record})
 
 
 def prune_to_vocabulary(model: Model, path: str | os.PathLike[str], progress: Progress = silent) -> Model:
@@ -106,7 +106,7 @@ def prune_to_text(model: Model, source: Source | Paths, progress: Progress = sil
     Other texts do not, and distributions no longer sum to one. Raises TextError, SettingError, ModelFormatError.
     """
     model = _unpacked(model, progress)
-    table, source = _table(model), source_of(source)
+    table, source = _table(model), source_of(source, model.document)
     small = to_text(table, _padded(model, encoded_stream(model.tokenizer, source, progress)))
     if small.order == 1 and table.order > 1:
         raise TextError(
@@ -141,7 +141,7 @@ def _weighed(model: Model, histories: Any, progress: Progress) -> Histories:
         return by_chain_rule
     if histories == "discounts":
         return by_discounts
-    stream = _padded(model, encoded_stream(model.tokenizer, source_of(histories), progress))
+    stream = _padded(model, encoded_stream(model.tokenizer, histories, progress))
     return lambda table, suffixes: by_frequency(table, stream)
 
 

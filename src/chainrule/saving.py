@@ -62,6 +62,6 @@ def save_arpa(model: Model, path: Path, *, overwrite: bool, progress: Progress) 
             f"a model of family {model.family!r} cannot be written as ARPA, which holds n-grams; save it as a folder"
         )
     if path.exists() and not overwrite:
-        raise OutputError(f"{path}: exists already; say --overwrite (overwrite=True) to replace it, or choose another")
+        raise OutputError(f"{path}: exists already; say overwrite=True to replace it, or choose another")
     otherwise = "cannot be written as ARPA: other programs would take it for a distribution that begins with one"
     write_arpa(path, of_a_table(model.engine, otherwise).table, model.tokenizer.vocabulary, progress)

@@ -25,8 +25,9 @@ from chainrule.model import Model
 from chainrule.ngram.config import NGramConfig, check_tunable
 from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.text.corpus import source_of
+from chainrule.text.corpus import Source, source_of
 from chainrule.text.learning import Tokenized, limited, limited_to, prepared
+from chainrule.text.reading import document_in
 from chainrule.text.splitters import SEPARATORS
 from chainrule.text.tokenizer import encoded_stream
 from chainrule.text.tokenizer_config import TokenizerConfig
@@ -44,10 +45,9 @@ if TYPE_CHECKING:
     from jaxtyping import Int32, Int64
     from numpy import ndarray
 
-    from chainrule.neural.network import Network
     from chainrule.ngram.speller import Speller
     from chainrule.protocol import LanguageModel
-    from chainrule.text.corpus import Paths, Source
+    from chainrule.text.corpus import Paths
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Markers
 
@@ -98,14 +98,16 @@ def train(
 
     started_from = None
     if start is not None:
-        started_from = _network_to_start_from(Path(start), config, tokenizer, vectors)
+        model = _model_to_start_from(Path(start), config, tokenizer, vectors)
+        started_from, source = model.engine.network, source_of(source, model.document)
         config, tokenizer = started_from.config, os.fspath(start)
     config = NGramConfig() if config is None else config
     family = family_of(config)
+    source = source_of(source)
+    document = document_in(source.record)
     if tune is not None:
         check_tunable(config)
-        tune = source_of(tune)
-    source = source_of(source)
+        tune = source_of(tune, document)
     began = time.perf_counter()
     tokenizer = as_config(tokenizer)
     in_steps = FAMILIES[family].in_steps
@@ -129,7 +131,8 @@ def train(
         if validation is None:
             learnt_from, kept = kept_for_validation(learner, stream, training, left_out, speller_learnt)
         else:
-            kept = validated_on(source_of(validation), learner, training, speller_learnt, progress)
+            validation = source_of(validation, document)
+            kept = validated_on(validation, learner, training, speller_learnt, progress)
         if vectors is not None:
             found = read_vectors(os.fspath(vectors), learner.vocabulary.tokens(), progress)
             beginning = Beginning(found, fixed_vectors)
@@ -169,27 +172,27 @@ def train(
         **_data_record(source, stream),
         **({} if beginning is None else {"vectors": beginning.name}),
         **({} if start is None else {"start": os.fspath(start)}),
+        **({"validated_on": validation.record["data"]} if isinstance(validation, Source) else {}),
         "unseen_types": speller.unseen_types,
         **learnt,
     }
     return Model(family, language_model, learner, record, speller)
 
 
-def _network_to_start_from(
+def _model_to_start_from(
     folder: Path,
     config: DataclassInstance | None,
     tokenizer: TokenizerConfig | str,
     vectors: str | os.PathLike[str] | None,
-) -> Network:
+) -> Model:
     """Raises SettingError where the model is no network, or more is said that it knows itself; ModelFormatError."""
     model = load(folder)
     if not FAMILIES[model.family].embeds:
         raise SettingError(f"{folder}: a model of family {model.family!r} cannot be trained on; expected a network")
-    network: Network = model.engine.network
     own = (as_config("word"), as_config(os.fspath(folder)))
-    if config not in (None, network.config) or as_config(tokenizer) not in own or vectors is not None:
+    if config not in (None, model.engine.network.config) or as_config(tokenizer) not in own or vectors is not None:
         raise SettingError(f"{folder}: its configuration, tokenizer and vectors are what they are; say nothing of them")
-    return network
+    return model
 
 
 def _tuned(

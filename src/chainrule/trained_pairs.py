@@ -74,7 +74,7 @@ def train_pairs(
     if config.shared == "all" and not is_joint:
         raise SettingError(
             f"source and target cannot share vectors: their vocabularies, of {source.vocabulary_size:,} and "
-            f"{target.vocabulary_size:,} tokens, differ; leave --source-tokenizer out, or say --shared target"
+            f"{target.vocabulary_size:,} tokens, differ; leave source_tokenizer out, or say shared='target'"
         )
     learnt, held = _fitting(sources, targets, config), None
     too_long = len(sources) - len(learnt.sources)
@@ -139,7 +139,7 @@ def _fitting(sources: Rows, targets: Rows, config: ConditionalConfig) -> TokenPa
 
     fits = [i for i, row in enumerate(sources) if row.size < config.max_source]
     if not fits:
-        raise TextError(f"every source is longer than {config.max_source - 1:,} tokens; raise --max-source")
+        raise TextError(f"every source is longer than {config.max_source - 1:,} tokens; raise max_source")
     return TokenPairs([sources[i] for i in fits], [targets[i] for i in fits])
 
 
@@ -154,6 +154,6 @@ def _parted(pairs: TokenPairs, training: TrainingConfig) -> tuple[TokenPairs, To
     if not 0 < cut < len(pairs.targets):
         raise TextError(
             f"the last {training.valid_share:g} of {len(pairs.targets):,} pairs is nothing to validate on; give pairs "
-            "for it (--valid), more pairs, or --valid-share 0"
+            "for it (validation=...), more pairs, or valid_share=0"
         )
     return TokenPairs(pairs.sources[:cut], pairs.targets[:cut]), TokenPairs(pairs.sources[cut:], pairs.targets[cut:])

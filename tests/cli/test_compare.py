@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from command_line import strict_json
@@ -188,7 +189,7 @@ def test_without_torch_it_is_told_what_to_install(
 
 def test_no_minutes_are_told(chainrule, corpus: Path, tmp_path: Path) -> None:
     result = chainrule("compare", corpus, "--minutes", 0, "-o", tmp_path / "report")
-    assert (result.status, result.error) == (1, "minutes is 0; expected more than 0")
+    assert (result.status, result.error) == (1, "--minutes is 0; expected more than 0")
     assert not (tmp_path / "report").exists()
 
 
@@ -230,20 +231,40 @@ def test_models_that_normalise_the_text_differently_have_columns_of_their_own(
     assert "cannot share a column" in result.lines[-1]
 
 
-def test_models_of_one_configuration_show_their_spread(chainrule, saved: Path, heldout: Path, tmp_path: Path) -> None:
-    copy, report = shutil.copytree(saved / "two", tmp_path / "copy"), tmp_path / "report"
-    models = [saved / "two", copy, saved / "chars"]
-    result = chainrule("compare", *models, "--text", heldout, "-o", report)
-    assert result.lines[-1].startswith("2 models of one configuration: ")
-    assert "standard deviation 0.0000" in result.lines[-1]
-    rows = strict_json((report / "table.json").read_text())
-    names = [str(saved / "two"), str(copy)]
-    assert rows[0]["spread"] == {
-        "models": names,
-        "bits_per_byte": rows[0]["bits_per_byte"],
-        "standard_deviation": 0.0,
+def test_models_that_differ_by_their_seeds_alone_show_their_spread(
+    chainrule, corpus: Path, heldout: Path, tmp_path: Path
+) -> None:
+    """No other does: of another text, read otherwise, trained for longer, pruned, or a copy."""
+    config, report = library.BagConfig(width=4, context=8), tmp_path / "report"
+    whole = library.Corpus.of(corpus, library.Reading(document="file"))
+    runs: dict[str, tuple[Any, dict[str, int]]] = {
+        "zero": (corpus, {"seed": 0}),
+        "one": (corpus, {"seed": 1}),
+        "whole": (whole, {"seed": 2}),
+        "other": (heldout, {"seed": 3}),
+        "longer": (corpus, {"seed": 4, "steps": 2}),
     }
-    assert [row["spread"] for row in rows[1:]] == [rows[0]["spread"], None]
+    for name, (source, settings) in runs.items():
+        training = library.TrainingConfig(**{"steps": 1, "batch": 2, **settings})
+        library.train(source, config, training=training).save(tmp_path / name)
+    shutil.copytree(tmp_path / "one", tmp_path / "copy")
+    models = [tmp_path / name for name in [*runs, "copy"]]
+    result = chainrule("compare", *models, "--text", heldout, "--document", "line", "-o", report)
+    rows = strict_json((report / "table.json").read_text())
+    bits = [row["bits_per_byte"] for row in rows[:2]]
+    mean, deviation = sum(bits) / 2, abs(bits[0] - bits[1]) / math.sqrt(2)
+    assert result.lines[-1] == (
+        f"2 models that differ by their seeds alone: {mean:.4f} bits per byte on average, "
+        f"standard deviation {deviation:.4f} ({models[0]}, {models[1]})"
+    )
+    assert [row["spread"] and row["spread"]["models"] for row in rows] == [[*map(str, models[:2])]] * 2 + [None] * 4
+
+
+def test_pruned_and_copied_models_are_no_spread(chainrule, saved: Path, heldout: Path, tmp_path: Path) -> None:
+    pruned, copy = tmp_path / "pruned", shutil.copytree(saved / "two", tmp_path / "copy")
+    assert chainrule("prune", saved / "two", "--to-ngrams", 400, "-o", pruned).status == 0
+    rows = chainrule("compare", saved / "two", pruned, copy, "--text", heldout, "--json").json
+    assert [row["spread"] for row in rows] == [None] * 3
 
 
 def test_a_tokenizer_is_for_arpa_files_alone(chainrule, saved: Path, heldout: Path) -> None:

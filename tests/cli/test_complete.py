@@ -43,7 +43,7 @@ def test_json_tells_what_is_added_and_how_likely_it_is(chainrule, stdin, model: 
     [
         (b"ka <s> vi\n", [], "<s>"),
         (b"\xff\xfe\n", [], "standard input: not UTF-8"),
-        (b"", ["-n", 0], "n is 0; expected 1 or more"),
+        (b"", ["-n", 0], "--number is 0; expected 1 or more"),
     ],
 )
 def test_what_cannot_be_completed_is_an_error(

@@ -164,8 +164,8 @@ def test_a_file_that_is_no_arpa_is_no_model(refused, heldout: Path) -> None:
 
 
 BAD_TARGETS = {
-    "lm": "there is a model already; say --overwrite (overwrite=True) to replace it, or choose another folder",
-    "lm/": "there is a model already; say --overwrite (overwrite=True) to replace it, or choose another folder",
+    "lm": "there is a model already; say --overwrite to replace it, or choose another folder",
+    "lm/": "there is a model already; say --overwrite to replace it, or choose another folder",
     "file": "a file is in the way; a model is a folder, so choose another name",
     "file/lm": "cannot be written, since {folder}/file is a file",
     "full": "this folder has other things in it and is no model; choose a new one",
@@ -223,10 +223,10 @@ def test_a_setting_out_of_its_range_is_refused(options: str, refused, corpus: Pa
     ("verb", "options", "message"),
     [
         ("next", "--top 0", "top is 0; expected 1 or more"),
-        ("generate", "-n 0", "n is 0; expected 1 or more"),
-        ("generate", "--temperature -1", "temperature is -1.0; expected 0"),
+        ("generate", "-n 0", "--number is 0; expected 1 or more"),
+        ("generate", "--temperature -1", "--temperature is -1.0; expected 0"),
         ("generate", "--temperature nan", "temperature is nan; expected 0"),
-        ("generate", "--max-tokens -1", "max_tokens is -1; expected 0 or more"),
+        ("generate", "--max-tokens -1", "--max-tokens is -1; expected 0 or more"),
         ("generate", "--seed -1", "seed is -1; expected 0 or more"),
     ],
 )
@@ -247,7 +247,7 @@ USAGE = {
     "train uniform -o TARGET --mix TEXT=1 --mix-seed x": "--mix-seed takes whole numbers, not x.",
     "train ngram TEXT": "--output is missing. Try: chainrule train ngram --help",
     "train ngram TEXT -o TARGET --ordr 3": "There is no option --ordr (a file: ./--ordr). "
-    "Try: chainrule train ngram --help",
+    "Did you mean --order? Try: chainrule train ngram --help",
     "train ngram TEXT -o TARGET --order three": "--order takes whole numbers, not three. "
     "Try: chainrule train ngram --help",
     "train ngram TEXT -o TARGET --order": "requires an argument. Try: chainrule train ngram --help",
@@ -255,10 +255,24 @@ USAGE = {
     "train ngram - - -o TARGET": "Standard input, -, can be read only once. Try: chainrule train ngram --help",
     "evaluate": "MODEL is missing. Try: chainrule evaluate --help",
     "evaluate MODEL": "TEXTS is missing. Try: chainrule evaluate --help",
-    "evaluate MODEL TEXT --jsn": "There is no option --jsn (a file: ./--jsn). Try: chainrule evaluate --help",
+    "evaluate MODEL TEXT --jsn": "There is no option --jsn (a file: ./--jsn). Did you mean --json? Try: ",
     "evaluate MODEL - TEXT -": "Standard input, -, can be read only once. Try: chainrule evaluate --help",
     "score MODEL TEXT TEXT": "Try: chainrule score --help",
-    "next MODEL ka vi": "There is no use for vi. Try: chainrule next --help",
+    "next MODEL ka vi": "There is no use for vi; put quotes around a text of several words. Try: chainrule next --help",
+    "generate MODEL --prompt ka": "There is no option --prompt; give PROMPT by its place, as in MODEL PROMPT. Try:",
+    "generate MODEL --nonsense": "There is no option --nonsense. A text that begins like an option stands after --.",
+    "generate MODEL ka --nonsense 3": "There is no option --nonsense. Try: chainrule generate --help",
+    "generate MODEL ka --max-token 3": "There is no option --max-token. Did you mean --max-tokens? Try:",
+    "generate --allow ka vi MODEL": "MODEL is missing: put it before --allow. Try: chainrule generate --help",
+    "train translation --source a --target b -o TARGET --layers 2": "There is no option --layers. "
+    "Did you mean --decoder-layers or --encoder-layers? Try: chainrule train translation --help",
+    "evaluate TEXT MODEL": "{TEXT} is no model, and {MODEL} is one: are they swapped? Try: chainrule evaluate --help",
+    "score TEXT MODEL": "{TEXT} is no model, and {MODEL} is one: are they swapped? Try: chainrule score --help",
+    "generate ka MODEL": "ka is no model, and {MODEL} is one: are they swapped? Try: chainrule generate --help",
+    "filter MODEL --model TEXT --keep 0.5": "{TEXT} is no model, and {MODEL} is one: are they swapped?",
+    "compare TEXT --text MODEL": "{TEXT} is no model, and {MODEL} is one: are they swapped? Try: chainrule compare",
+    "train ngram MODEL -o TARGET": "{MODEL} is a model, and stands where a text is read. Try: chainrule train ngram",
+    "evaluate MODEL MODEL": "{MODEL} is a model, and stands where a text is read. Try: chainrule evaluate --help",
     "generate MODEL --seed": "--seed requires an argument. Try: chainrule generate --help",
     "compare - --heldout -": "Standard input, -, can be read only once. Try: chainrule compare --help",
     "convert MODEL TARGET --normalise lower": "--normalise needs --tokenizer, which says how",
@@ -278,7 +292,7 @@ def test_wrong_usage_is_told_with_where_to_look(
 ) -> None:
     names = {"MODEL": model, "TEXT": corpus, "TARGET": tmp_path / "target"}
     told = refused(2, [names.get(argument, argument) for argument in arguments.split()])
-    assert USAGE[arguments] in told
+    assert USAGE[arguments].format(**names) in told
     assert "Try: chainrule" in told
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -215,3 +215,72 @@ def test_what_is_to_be_judged_must_be_said(
     result = chainrule("evaluate", model, *arguments)
     assert result.status == status
     assert message in result.error
+
+
+def test_a_document_is_what_it_was_in_training_unless_an_option_says_otherwise(chainrule, tmp_path: Path) -> None:
+    text, lm = tmp_path / "a.txt", tmp_path / "lm"
+    text.write_text("ab\nba\nab\n" * 20)
+    assert chainrule("train", "ngram", text, "--document", "file", "--tokenizer", "character", "-o", lm).status == 0
+    by_default, whole, lines = (
+        chainrule("evaluate", lm, text, "--json", *option)
+        for option in ((), ("--document", "file"), ("--document", "line"))
+    )
+    assert (by_default.json["documents"], whole.json["documents"], lines.json["documents"]) == (1, 1, 60)
+    assert by_default.json["signature"] == whole.json["signature"] != lines.json["signature"]
+    told = f"note: a document is a whole file, as in the training of {lm}; say --document for another reading\n"
+    assert (by_default.err, whole.err, lines.err) == (told, "", "")
+
+
+_MODELS_OF_FILES = {
+    "score": "score {lm} {text}",
+    "compare": "compare {lm} {other} --text {text}",
+    "filter": "filter {text} --model {lm} --below 99 -o {out}.jsonl",
+    "mix": "mix {lm} {other} --tune {text} -o {out}",
+    "merge": "mix {lm} {other} --static --tune {text} -o {out}",
+    "prune": "prune {lm} --to-ngrams 9 --histories {text} -o {out}",
+}
+
+
+@pytest.mark.parametrize("verb", _MODELS_OF_FILES)
+def test_a_verb_reads_texts_as_the_training_of_its_model_did(verb: str, chainrule, tmp_path: Path) -> None:
+    """What it gives by default is what it gives with --document file."""
+    places = {"text": tmp_path / "a.txt", "lm": tmp_path / "lm", "other": tmp_path / "other"}
+    places["text"].write_text("ab ba\nba\nab\n" * 20)
+    source = library.Corpus.of(places["text"], library.Reading(document="file"))
+    for order, name in enumerate(("lm", "other"), 2):
+        library.train(source, library.NGramConfig(order=order)).save(places[name])
+
+    def result(name: str, *option: str) -> list[Any]:
+        command = _MODELS_OF_FILES[verb].format(**places, out=tmp_path / name).split()
+        shown = chainrule(*command, *option, "--json")
+        assert shown.status == 0, shown.err
+        record = (
+            json.loads((tmp_path / name / "config.json").read_text())["record"] if (tmp_path / name).exists() else 0
+        )
+        return [_without_what_differs(value) for value in ([*map(json.loads, shown.lines)], record)]
+
+    assert result("default") == result("file", "--document", "file") != result("line", "--document", "line")
+    if (tmp_path / "default").exists():  # a model of such models reads as these do
+        assert chainrule("evaluate", tmp_path / "default", places["text"], "--json").json["documents"] == 1
+
+
+def _without_what_differs(value: Any) -> Any:
+    """JSON without times, and without names of what was written."""
+    if isinstance(value, dict):
+        hidden = ("seconds", "mixed", "merged", "model", "command")
+        return {key: _without_what_differs(each) for key, each in value.items() if key not in hidden}
+    return [_without_what_differs(each) for each in value] if isinstance(value, list) else value
+
+
+def test_models_that_were_trained_on_different_documents_read_as_usual_with_a_note(chainrule, tmp_path: Path) -> None:
+    text = tmp_path / "a.txt"
+    text.write_text("ab ba\nba\nab\n" * 20)
+    for document in ("file", "line"):
+        source = library.Corpus.of(text, library.Reading(document=document))
+        library.train(source, library.NGramConfig(order=2)).save(tmp_path / document)
+    found = chainrule("compare", tmp_path / "file", tmp_path / "line", "--text", text, "--json")
+    assert [row["documents"] for row in found.json] == [60, 60]
+    assert found.err == (
+        f"note: a document was a whole file in the training of {tmp_path / 'file'}, a line in the training of "
+        f"{tmp_path / 'line'}; here it is a line, unless you say --document\n"
+    )

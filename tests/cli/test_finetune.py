@@ -95,12 +95,40 @@ def test_words_are_a_line_each(chainrule, stdin, network: Path, tmp_path: Path) 
     assert last["words"] == ["the"]
 
 
-def test_words_that_normalising_takes_away_are_told(chainrule, network: Path, tmp_path: Path) -> None:
-    words = tmp_path / "words.tsv"
-    words.write_text("the\tDET\n\0\tX\ndog\tNOUN\n")
-    result = chainrule("finetune", network, "--data", words, "--words", "-o", tmp_path / "out", *QUICK)
-    assert result.status == 1
-    assert "line 1: once it is normalised, the text has 2 words, and there are 3 labels" in result.err
+def test_words_that_normalising_takes_away_or_cuts_keep_their_labels(
+    chainrule, stdin, network: Path, tmp_path: Path
+) -> None:
+    words, made = tmp_path / "words.tsv", tmp_path / "out"
+    words.write_text("the\tDET\n\0\tX\nU.S.\tNOUN\n\n" * 4 + "the\tDET\nsoup\tVERB\n\nthe\tX\nnew\tX\n")
+    arguments = ("finetune", network, "--data", words, "--words", "-o", made, "--test", words)
+    result = chainrule(*arguments, *QUICK)
+    assert result.status == 0, result.err
+    # Of 16 words, the, \0, U.S. and soup have their own label 4 + 1, 4, 4 and 1 times, and new its X.
+    assert "by word" + "93.75%".rjust(25) in result.out
+    stdin(b"the U.S. soup\n")
+    assert [line.split("\t")[2] for line in chainrule("classify", made).lines if line] == ["the", "U.S.", "soup"]
+
+
+def test_labels_that_training_has_not_seen_count_as_wrong_with_a_note(
+    chainrule, network: Path, labelled: Path, tmp_path: Path
+) -> None:
+    test, made = tmp_path / "test.tsv", tmp_path / "classifier"
+    test.write_text(LABELLED + "a saw\ttool\na saw\ttool\na car\tengine\n")
+    known = len(LABELLED.splitlines())
+    result = chainrule("finetune", network, "--data", labelled, "-o", made, "--test", test, *QUICK, "--json")
+    note = (
+        f"note: 2 of the labels were not seen in training (engine, tool): the 3 of {known + 3} examples that have one "
+        "count as wrong, and are left out of nats\n"
+    )
+    assert result.err.endswith(note)
+    of_known = chainrule("classify", made, "--data", labelled, "--json").json
+    found = chainrule("classify", made, "--data", test, "--json")
+    assert found.err == note
+    assert found.json == result.json["test"]
+    assert found.json["unseen"] == {"engine": 1, "tool": 2}
+    assert found.json["accuracy"] == of_known["accuracy"] * known / (known + 3)
+    assert found.json["nats"] == pytest.approx(of_known["nats"])
+    assert found.json["recall"]["tool"] == found.json["f1"]["engine"] == 0
 
 
 def test_texts_of_single_words_are_told(chainrule, network: Path, tmp_path: Path) -> None:

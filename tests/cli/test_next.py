@@ -42,7 +42,7 @@ def test_without_a_prompt_a_line_begins(chainrule, model: Path) -> None:
     assert chainrule("next", model).out == chainrule("next", model, "").out
 
 
-@pytest.mark.parametrize("arguments", [["-x"], ["--x"], ["-"], ["--", "--top"], ["--", "-h"]])
+@pytest.mark.parametrize("arguments", [["-x"], ["--", "--x"], ["-"], ["--", "--top"], ["--", "-h"]])
 def test_a_prompt_may_begin_with_a_hyphen(arguments: list[str], chainrule, model: Path) -> None:
     assert chainrule("next", model, *arguments).out == chainrule("next", model, "unseen").out
 

@@ -142,13 +142,14 @@ def test_gaps_that_cannot_be_filled_are_told(chainrule, corpus: Path, model: Pat
 
 def test_a_network_goes_on_with_other_text(chainrule, corpus: Path, heldout: Path, model: Path, tmp_path: Path) -> None:
     lm, adapted = tmp_path / "lm", tmp_path / "adapted"
-    assert chainrule("train", "bag", corpus, "-o", lm, *QUICK).status == 0
+    assert chainrule("train", "bag", corpus, "--document", "file", "-o", lm, *QUICK).status == 0
     rates = ("--learning-rate", "1e-9", "--matrix-learning-rate", "1e-9")
     steps = ("--steps", 2, "--batch", 4, *rates, "--valid-share", 0, "--compile", "no")
     result = chainrule("adapt", lm, heldout, "-o", adapted, *steps, "--json")
     assert result.status == 0, result.err
     assert result.json["start"] == str(lm)
     before, after = package.load(lm), package.load(adapted)
+    assert after.document == before.document == "file"
     assert after.tokenizer.vocabulary.tokens() == before.tokenizer.vocabulary.tokens()
     assert after.engine.network.config == before.engine.network.config
     texts = ["ka vi", "vi"]
@@ -268,9 +269,9 @@ def test_a_preset_in_python() -> None:
         (["--steps", 3, "--minutes", 1], "steps and minutes are both given"),
         (["--heads", 3], "cannot be divided among 3 heads"),
         (["--context", 100_000], "fewer than the 100,000 that are seen at once"),
-        (["--valid-share", 0.9], "valid_share is 0.9"),
+        (["--valid-share", 0.9], "--valid-share is 0.9"),
         (["--device", "cuda:97"], "device 'cuda:97' cannot be used here"),
-        (["--learning-rate", -1], "learning_rate is -1"),
+        (["--learning-rate", -1], "--learning-rate is -1"),
     ],
 )
 def test_what_cannot_be_is_one_clear_line(

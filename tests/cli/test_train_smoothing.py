@@ -112,7 +112,7 @@ def test_the_number_of_begins_belongs_to_the_model_and_its_signature(
     trained = library.train(corpus, library.NGramConfig(order=4, smoothing="witten-bell", begins="all"))
     loaded = library.load(tmp_path / "lm")
     assert loaded.perplexity(heldout) == trained.perplexity(heldout)
-    assert loaded.evaluate(heldout).signature.endswith("|context:line after 3 <s>")
+    assert loaded.evaluate(heldout).signature.endswith("|context:document after 3 <s>")
     one = library.train(corpus, library.NGramConfig(order=4, smoothing="witten-bell"))
     assert one.perplexity(heldout) != loaded.perplexity(heldout)
     assert "cannot be written as ARPA" in chainrule("convert", tmp_path / "lm", tmp_path / "x.arpa").error

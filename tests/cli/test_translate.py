@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from chainrule.report.attention import AttentionMap
+
 SOURCES = ["ein hund rennt", "eine katze schläft", "zwei hunde rennen", "ein mann liest", "eine frau läuft"] * 4
 TARGETS = ["a dog runs", "a cat sleeps", "two dogs run", "a man reads", "a woman walks"] * 4
 TINY = ["--width", 16, "--heads", 2, "--encoder-layers", 1, "--decoder-layers", 1, "--steps", 4, "--batch", 4]
@@ -153,7 +155,7 @@ def test_bad_input_is_told_in_one_line(chainrule, mt: Path, pairs: list[Path], s
     stdin(b"x y hund\n")
     assert "does not know 2 tokens of the sources" in chainrule("translate", mt, "--max-tokens", 3).err
     stdin(b"x\n")
-    assert "max_tokens is 0" in chainrule("translate", mt, "--max-tokens", 0).error
+    assert "--max-tokens is 0" in chainrule("translate", mt, "--max-tokens", 0).error
     broken = tmp_path / "broken"
     shutil.copytree(mt, broken)
     config = json.loads((broken / "config.json").read_text())
@@ -180,6 +182,26 @@ def test_where_a_model_of_pairs_looks_is_a_page_and_a_picture(chainrule, mt: Pat
     assert "exists already" in chainrule("attend", mt, "zwei", "-o", page).error
     assert chainrule("attend", mt, "zwei", "-o", tmp_path / "a.png").status == 2
     assert "the source is empty" in chainrule("attend", mt, "", "-o", tmp_path / "b.svg").error
+
+
+def test_a_row_of_a_target_is_the_token_that_is_written_there(
+    chainrule, mt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Labels and weights are those of translate --json, whose rows are the tokens written."""
+    drawn: list[AttentionMap] = []
+    monkeypatch.setattr("chainrule.report.attention.attention_page", lambda heading, maps: str(drawn.extend(maps)))
+    (tmp_path / "in").write_text("zwei hunde\n")
+    texts = chainrule("translate", mt, tmp_path / "in", "--json", "--nbest", 9, "--max-tokens", 4).json["texts"]
+    written = max(texts, key=lambda text: len(text["tokens"]))  # the model has learnt little, and may write nothing
+    assert chainrule("attend", mt, "zwei hunde", written["text"], "-o", tmp_path / "a.html").status == 0
+    maps = {each.title: each for each in drawn}
+    across, own = maps["target on source, layer 1"], maps["target, layer 1"]
+    assert across.rows == own.rows == [*written["tokens"], "</s>"]
+    assert across.columns == [*written["source_tokens"], "</s>"]
+    assert own.columns == ["</s>", *written["tokens"]]
+    attention = np.array(written["attention"])
+    np.testing.assert_allclose(across.weights.mean(0)[: len(attention)], attention, atol=1e-4)
+    assert len(attention) >= len(written["tokens"]) > 0
 
 
 def test_where_a_language_model_looks(chainrule, corpus: Path, model: Path, tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chainrule.evaluation.classification import calibration_error, classification
+from chainrule.evaluation.classification import calibration_error, classification, word_baseline
+from chainrule.text.labelled import Labelled
 
 PROBS = np.array([[0.7, 0.2, 0.1], [0.5, 0.4, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4], [0.6, 0.3, 0.1]])
 TRUE = np.array([0, 1, 1, 2, 1])  # predicted are 0, 0, 1, 2, 0
@@ -20,6 +21,26 @@ def test_the_figures_of_five_examples_are_those_of_the_hand() -> None:
     assert found.nats == pytest.approx(-np.log([0.7, 0.4, 0.8, 0.4, 0.3]).mean())
     assert found.confused(5) == [("b", "a", 2)]
     assert found.as_json()["confusion"][1] == [2, 1, 0, 0]
+
+
+def test_labels_without_a_column_are_wrong_and_cost_no_nats() -> None:
+    found = classification(["a", "b", "c", "x"], np.log(PROBS), np.array([0, 1, 3, 2, 3]))  # predicted: 0, 0, 1, 2, 0
+    assert found.unseen == {"x": 2}
+    assert found.accuracy.share == 2 / 5
+    assert found.confusion[3].tolist() == [1, 1, 0, 0]
+    assert found.nats == pytest.approx(-np.log([0.7, 0.4, 0.4]).mean())
+    assert found.macro_f1 == pytest.approx((2 / 4 + 0 + 1 + 0) / 4)
+    none = classification(["a", "b", "c", "x"], np.log(PROBS[:1]), np.array([3]))
+    assert none.as_json()["nats"] is None
+
+
+def test_each_word_has_its_most_frequent_label_and_others_that_of_all() -> None:
+    train = [Labelled("the can can", ("D", "M", "V")), Labelled("can a fish can", ("M", "D", "N", "M"))]
+    # can: M 3, V 1; the, a: D; fish: N. Of all: M 3, D 2: an unknown word gets M.
+    test = [Labelled("the fish can a dog", ("D", "V", "M", "D", "M")), Labelled("dog", ("N",))]
+    assert word_baseline(train, test) == 4 / 6
+    even = [Labelled("x x y", ("B", "A", "B"))]  # x: A and B, of which B is more frequent in all
+    assert word_baseline(even, [Labelled("x", ("B",))]) == 1
 
 
 def test_the_calibration_error_is_the_gap_in_each_bin() -> None:

@@ -15,7 +15,12 @@ from chainrule.evaluation.resampling import Documents, difference
 
 
 def contender(
-    name: str, nats: tuple[float, ...] = (7, 7), text: str = "text:1", tokens: str = "tok:1", setting: str | None = None
+    name: str,
+    nats: tuple[float, ...] = (7, 7),
+    text: str = "text:1",
+    tokens: str = "tok:1",
+    setting: str | None = None,
+    seed: int | None = None,
 ) -> Contender:
     measurement = Measurement(
         documents=2,
@@ -36,7 +41,9 @@ def contender(
         model_signature=f"spell:{name}",
         per_document=Documents(np.array(nats, float), np.array([10] * len(nats))),
     )
-    return Contender(name=name, measurement=measurement, train_seconds=1.5, parameters=12345, configuration=setting)
+    return Contender(
+        name=name, measurement=measurement, train_seconds=1.5, parameters=12345, configuration=setting, seed=seed
+    )
 
 
 def table(comparison: Comparison) -> list[dict[str, str]]:
@@ -101,17 +108,22 @@ def test_each_is_compared_with_the_best_document_by_document() -> None:
     }
 
 
-def test_models_of_one_configuration_have_a_spread() -> None:
+def test_models_of_one_configuration_have_a_spread_where_their_seeds_differ() -> None:
     contenders = [
-        contender("a", (7, 7), setting="x"),
-        contender("b", (8, 8), setting="x"),
-        contender("c", (9, 9), setting="x"),
-        contender("d", setting="y"),
+        contender("a", (7, 7), setting="x", seed=0),
+        contender("b", (8, 8), setting="x", seed=1),
+        contender("a again", (7, 7), setting="x", seed=0),  # a copy, which is no other draw
+        contender("c", (9, 9), setting="x", seed=2),
+        contender("d", setting="y", seed=3),
         contender("e"),
         contender("f"),
+        contender("g", (1, 1), setting="z"),  # whose training has no seed
+        contender("h", (2, 2), setting="z"),
     ]
-    [spread] = Comparison(contenders).spreads()
+    comparison = Comparison(contenders)
+    [spread] = comparison.spreads()
     assert spread.names == ("a", "b", "c")
+    assert [row["model"] for row in comparison.as_json() if row["spread"]] == ["a", "b", "c"]
     assert spread.mean == pytest.approx(16 / 20 / math.log(2))
     assert spread.deviation == pytest.approx(2 / 20 / math.log(2))
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from dataclasses import replace
@@ -17,6 +18,7 @@ from chainrule.ngram.training import train_ngram
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text import plain
 from chainrule.text.corpus import Corpus, Lines
+from chainrule.text.reading import Reading
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.uniform import UniformModel
 
@@ -172,6 +174,31 @@ def test_the_text_signature_is_the_same_for_every_tokenizer_where_none_loses_any
 def test_another_text_has_another_signature() -> None:
     texts = [["a b"], ["a c"], ["a", "b"], ["a b", ""]]
     assert len({measured([0.5] * 9, lines).text_signature for lines in texts}) == len(texts)
+
+
+@pytest.mark.parametrize("name", ["character", "byte"])
+def test_the_same_bytes_in_other_documents_have_another_signature(name: str, tmp_path: Path) -> None:
+    """Each figure of its own text; by SHA-256 of the lines, where a newline inside a document is the byte FF."""
+    tokenizer = tokenizer_of("a b", name)
+    scorer = UniformModel(tokenizer.vocabulary_size)
+
+    def signature(files: dict[str, str], reading: Reading) -> str:
+        paths = [tmp_path / file for file in files]
+        for path, text in zip(paths, files.values(), strict=True):
+            path.write_text(text)
+        return measure(scorer, tokenizer, ByteSpeller(), Corpus.of(paths, reading)).text_signature.split("|")[0]
+
+    def of(documents: bytes) -> str:
+        return f"text:{hashlib.sha256(documents).hexdigest()[:8]}"
+
+    whole, lines = Reading(document="file"), Reading()
+    assert signature({"one": "a\nb\na\n"}, lines) == of(b"a\nb\na\n")
+    assert signature({"one": "a\nb\na"}, whole) == of(b"a\xffb\xffa\n")
+    assert signature({"one": "a\nb", "two": "a"}, whole) == of(b"a\xffb\na\n")
+    assert signature({"one": "a", "two": "b\na"}, whole) == of(b"a\nb\xffa\n")
+    assert signature({"one": "a", "two": "b", "three": "a"}, whole) == of(b"a\nb\na\n")  # these are three lines
+    records = json.dumps({"text": "a\nb"}) + "\n" + json.dumps({"text": "a"}) + "\n"
+    assert signature({"records.jsonl": records}, lines) == of(b"a\xffb\na\n")
 
 
 def test_every_figure_is_the_same_whatever_the_size_of_the_blocks_and_the_threads(

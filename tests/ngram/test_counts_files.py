@@ -146,7 +146,7 @@ def test_sums_that_overflow_are_told(tmp_path: Path) -> None:
 
 def test_an_order_that_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "c").write_text("a\t2\n</s>\t1\na </s>\t1\n")
-    with pytest.raises(TextError, match="there are no 3-grams in it, 2-grams at most; say --order 2"):
+    with pytest.raises(TextError, match="there are no 3-grams in it, 2-grams at most; say order=2"):
         read_counts([str(tmp_path / "c")], 3)
 
 

@@ -110,7 +110,7 @@ def test_a_missing_file_is_an_error_that_names_it() -> None:
 
 def test_a_folder_without_text_is_an_error_that_says_what_is_looked_for(tmp_path: Path) -> None:
     file_of(tmp_path, b"a\n", "notes.md")
-    with pytest.raises(TextError, match=r"no text in this folder, only 1 file of other kinds.* \.txt, \.jsonl.*--suff"):
+    with pytest.raises(TextError, match=r"no text in this folder, only 1 file of other kinds.* \.txt, \.jsonl.*suff"):
         Corpus.of(tmp_path)
 
 

@@ -60,7 +60,7 @@ def test_as_many_sources_as_targets() -> None:
         ({"a.tsv": "x\ty\tz\n"}, r"line 1: there is more than one tab"),
         (
             {"a.jsonl": '{"source": "x"}\n'},
-            "line 1: the field 'target' is missing; .*say which with --source-field and --target-field",
+            "line 1: the field 'target' is missing; .*say which with source_field=... and target_field=...",
         ),
         ({"a.jsonl": '{"source": "x", "target": 3}\n'}, "line 1: the field 'target' is no text"),
     ],

@@ -1,9 +1,13 @@
 """What a file's name says."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from chainrule.errors import SettingError
-from chainrule.text.reading import Reading, compression_suffix, text_suffix
+from chainrule.text.corpus import Corpus, read_as
+from chainrule.text.reading import Reading, compression_suffix, document_in, text_suffix
 
 
 @pytest.mark.parametrize(
@@ -40,7 +44,7 @@ def test_the_format_follows_from_the_name_and_the_document(name: str, document, 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.zst", "a.parquet"])
 def test_a_file_of_records_is_no_document(name: str) -> None:
-    with pytest.raises(SettingError, match=f"^{name}: holds records, and --document file"):
+    with pytest.raises(SettingError, match=f"^{name}: holds records, and document='file'"):
         Reading(document="file").format_of(name)
 
 
@@ -63,3 +67,39 @@ def test_a_folder_gives_what_its_suffixes_say_and_nothing_hidden() -> None:
     assert all(map(Reading().takes, ["a.txt", "x/b.JSONL.gz", "c.parquet"]))
     assert not any(map(Reading().takes, ["a.md", ".a.txt", "x/.b.txt.gz", "c.csv", "txt", "d.gz"]))
     assert Reading(suffixes=(".md",)).takes("a.md.bz2")
+
+
+@pytest.mark.parametrize(
+    ("records", "document"),
+    [
+        ([{"reading": {"document": "file"}}], "file"),
+        ([{"reading": {"document": None}}], None),
+        ([{}], None),  # an ARPA file's
+        ([{}, {"reading": {"document": "line"}}], "line"),
+        ([{"reading": {"document": "file"}}, {"reading": {"document": None}}], None),
+        ([{"reading": {"document": "paragraph"}}], None),  # of another version, or edited
+        ([{"reading": "file"}], None),
+    ],
+)
+def test_records_tell_what_a_document_was_where_they_agree(records: list[dict[str, Any]], document: str | None) -> None:
+    assert document_in(*records) == document
+
+
+@pytest.mark.parametrize(
+    ("name", "document", "expected"),
+    [
+        ("a.txt", "file", "file"),
+        ("a.jsonl", "file", "record"),  # which holds records, and no document that is a file
+        ("a.jsonl.gz", "line", "line"),
+        ("a.txt", "record", "line"),
+        ("a.json", "record", "record"),
+        ("a.txt", None, "line"),
+        ("a.parquet", None, "record"),
+    ],
+)
+def test_a_text_is_read_as_another_one_was_where_it_can_be(name: str, document, expected: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("")
+    corpus = Corpus.of(tmp_path / name)
+    assert read_as(corpus, document).documents == (expected,)
+    said = Corpus.of(tmp_path / name, Reading(document="line"))
+    assert read_as(said, document).documents == ("line",)

@@ -35,8 +35,10 @@ def attend(
     """Show where a network looks: maps of all its layers and heads.
 
     Each row of a map is a token that looks, each column one that is looked at;
-    </s> stands before a text, and behind one that is read from both sides. The
-    page needs no other file, no script and no network.
+    </s> stands before a text, and after one that is read from both sides. Of
+    pairs, a row of the target is the token that the model writes there, as in
+    translate --alignments and --json: the target is read from </s> on, and
+    written up to </s>. The page needs no other file, no script and no network.
     """
     from chainrule.files import check_writable, replaced
     from chainrule.report.attention import attention_page, attention_svg
@@ -82,9 +84,9 @@ def _of_pair(path: Path, source: str, target: str | None) -> tuple[str, list[Att
             raise SettingError("the source is empty; give a text with a token in it at least")
         target = written[0].text
     ids, target_ids = model.sources([source])[0], model.target.encode_texts([target]).ids[:-1]
-    before = [*model.source.shown(ids.tolist()), "</s>"]
-    after = ["</s>", *model.target.shown(target_ids.tolist())]
-    sides = {"source": (before, before), "target": (after, after), "target on source": (after, before)}
+    shown = model.target.shown(target_ids.tolist())
+    read, reads, writes = [*model.source.shown(ids.tolist()), "</s>"], ["</s>", *shown], [*shown, "</s>"]
+    sides = {"source": (read, read), "target": (writes, reads), "target on source": (writes, read)}
     return f"{source} → {target}", _titled(maps_of_pair(model.model, ids, target_ids), sides)
 
 

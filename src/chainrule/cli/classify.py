@@ -11,7 +11,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, TextFile
 from chainrule.cli.bad_records import Strict, bad_records
-from chainrule.cli.finetune import described
+from chainrule.cli.finetune import described, note_unseen
 from chainrule.cli.models import opened
 from chainrule.cli.screen import note, on_one_line, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
@@ -39,7 +39,7 @@ def classify(
     """Label texts, or their words.
 
     Columns: the label; its probability; the text, as normalised. Where words
-    are labelled: a line for each, and an empty one after each text. With
+    are labelled: a line for each, as written, and an empty one after each text. With
     --json: an object for each text, with the probabilities of all labels.
     """
     from chainrule.finetuned import assessed, classifier_of, predicted_of
@@ -60,13 +60,14 @@ def classify(
                 print_json(found.as_json())
             else:
                 print(described(found))
+            note_unseen(found)
             return
         source = reading.corpus(text)
         empty = 0
         shown = silent if sys.stdout.isatty() else told  # a bar among the answers would spoil both
         for block in source.blocks_as_they_come(shown, "classifying"):
             for piece in block.pieces(_PART_BYTES):
-                for one in predicted_of(classifier, classifier.tokenizer.encode_block(piece)):
+                for one in predicted_of(classifier, classifier.tokenizer.encode_block(piece), piece.documents()):
                     _print(one, unit == "word", json=json)
                     empty += not any(one.units)
                 sys.stdout.flush()

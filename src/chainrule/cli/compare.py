@@ -25,7 +25,7 @@ from chainrule.cli.evaluate import NO_DISTRIBUTION
 from chainrule.cli.models import opened
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.smoothing_table import page_of, smoothing_table_of, text_of
-from chainrule.cli.texts import AS_USUAL, TextOptions, check_read_once, note_repairs
+from chainrule.cli.texts import AS_USUAL, TextOptions, check_read_once, note_repairs, text_for
 from chainrule.cli.training_screen import is_untrained
 from chainrule.errors import OutputError
 from chainrule.report.page import FIGURE_NAMES, figures_of, report_page
@@ -155,7 +155,7 @@ def _contest(
     twice = named_twice(models)
     if twice is not None:
         raise CycloptsError(msg=f"MODELS name {twice}; a model is compared with others.")
-    source = reading.corpus(text)
+    source = text_for([Path(name) for name in models], reading, text)
     config = None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config()
     # A folder has a tokenizer of its own. Beside ARPA files, the option is for these; by themselves, folders refuse it.
     of_folders = config if all(Path(name).is_dir() for name in models) else None
@@ -274,7 +274,7 @@ def _footer(comparison: Comparison) -> str:
     if several:
         lines.append("The tokenizers normalise this text differently, so their figures cannot share a column.")
     lines += [
-        f"{len(spread.names)} models of one configuration: {spread.mean:.4f} bits per byte on average, "
+        f"{len(spread.names)} models that differ by their seeds alone: {spread.mean:.4f} bits per byte on average, "
         f"standard deviation {spread.deviation:.4f} ({', '.join(spread.names)})"
         for spread in comparison.spreads()
     ]

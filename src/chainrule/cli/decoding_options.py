@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LIMITS = Group("What texts may hold", sort_key=1)
 _SAMPLING = Group("Sampling", sort_key=2)
 _BEAM = Group("Beam search", sort_key=3)
-_TEXTS = Parameter(allow_leading_hyphen=True, negative=(), show_default=False)
+_TEXTS = Parameter(consume_multiple=True, negative=(), show_default=False)
 
 
 @Parameter(name="*", group=_LIMITS)
@@ -31,9 +31,9 @@ class LimitOptions:
         str,
         Parameter(help="What every text begins with after the prompt; it counts in scores.", allow_leading_hyphen=True),
     ] = ""
-    stop: Annotated[tuple[str, ...], _TEXTS, Parameter(help="A text ends before this string; may be repeated.")] = ()
-    allow: Annotated[tuple[str, ...], _TEXTS, Parameter(help="Only such words may come; may be repeated.")] = ()
-    ban: Annotated[tuple[str, ...], _TEXTS, Parameter(help="This word never comes; may be repeated.")] = ()
+    stop: Annotated[tuple[str, ...], _TEXTS, Parameter(help="A text ends before any of these strings.")] = ()
+    allow: Annotated[tuple[str, ...], _TEXTS, Parameter(help="Only these words may come.")] = ()
+    ban: Annotated[tuple[str, ...], _TEXTS, Parameter(help="These words never come.")] = ()
     no_repeat: Annotated[
         int, WholeNumber, Parameter(help="So many tokens never follow each other twice; 0: they may.")
     ] = 0

@@ -11,7 +11,7 @@ from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelToken
 from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.models import opened
 from chainrule.cli.screen import note, print_json, progress
-from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
+from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs, text_for
 from chainrule.errors import TextError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def evaluate(
         raise CycloptsError(msg="--pseudo is for --minimal-pairs.")
     if not texts:
         raise CycloptsError(msg="TEXTS is missing.")
-    source = reading.corpus(*texts)
+    source = text_for([model], reading, *texts)
     with progress() as told:
         measurement = opened(model, tokenizer, markers, told).evaluate(source, told, ends=ends)
     note_repairs(source)

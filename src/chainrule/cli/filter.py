@@ -13,8 +13,8 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, TextFiles
 from chainrule.cli.models import opened
 from chainrule.cli.screen import finite, print_json, progress
-from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_lost_fields, note_repairs
-from chainrule.errors import SettingError
+from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_lost_fields, note_repairs, text_for
+from chainrule.errors import SettingError, naming
 from chainrule.report.tables import bars
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from chainrule.progress import Progress
     from chainrule.text.block import Block
     from chainrule.text.corpus import Corpus
+    from chainrule.text.vocabulary import Markers
     from chainrule.text.writing import DocumentFile
 
 BINS = 20
@@ -68,14 +69,14 @@ def filter_texts(
     from chainrule.text.writing import check_format
 
     _check(texts, keep, below, output, json=json)
-    source = reading.corpus(*texts)
+    source = text_for([model] if difference is None else [model, difference], reading, *texts)
     if output is not None:
         check_format(output)
         check_text_target(output, source, overwrite=overwrite)
     with ScoreFile() as scores:
         with progress() as told:
-            ours = opened(model, tokenizer, markers, told)
-            theirs = None if difference is None else opened(difference, tokenizer, markers, told)
+            ours = _continuing(model, tokenizer, markers, told)
+            theirs = None if difference is None else _continuing(difference, tokenizer, markers, told)
             kept, limit = _written(source, scores, ours, theirs, keep, below, output, reading.field, told)
         counts, edges = scores.histogram(BINS)
     if output is not None:
@@ -88,6 +89,14 @@ def filter_texts(
     screen = sys.stdout if output is not None else sys.stderr
     print(_described(counts, edges, limit, kind="difference" if theirs else "cross-entropy"), file=screen)
     print(f"kept {kept:,} of {scores.size:,} documents, {kept / scores.size:.2%}: {limit:.4f} or less", file=screen)
+
+
+def _continuing(path: Path, tokenizer: str | None, markers: Markers | None, told: Progress) -> Model:
+    """A language model. Raises ModelFormatError; SettingError where it is none."""
+    model = opened(path, tokenizer, markers, told)
+    with naming(str(path)):
+        model.engine_that("continue")
+    return model
 
 
 def _check(texts: tuple[str, ...], keep: float | None, below: float | None, output: Path | None, *, json: bool) -> None:

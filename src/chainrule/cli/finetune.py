@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
@@ -30,6 +31,7 @@ else:
 
 AS_RECOMMENDED = FineTuningFlags()
 _CONFUSED = 10  # pairs that are shown
+_UNSEEN = 5  # labels that are named
 _LABELS = 30  # of more, only --json has a line each
 
 LabelledFile = Annotated[
@@ -65,6 +67,7 @@ def finetune(
     folder for chainrule classify. With --test: accuracy with its 95 %
     interval, precision, recall, F1, confusion, calibration.
     """
+    from chainrule.evaluation.classification import word_baseline
     from chainrule.finetuned import assessed, check_labels
     from chainrule.finetuned import finetune as finetuned
     from chainrule.text.labelled import classes_of, read_labelled
@@ -87,8 +90,12 @@ def finetune(
         classifier = finetuned(opened(model, None, markers, told), examples, unit, config, told=_tell, progress=told)
         found = None if tests is None else assessed(classifier, tests, told)
         if found is not None:
+            if words:
+                found = replace(found, word_baseline=word_baseline(examples, tests or []))
             classifier.record["test"] = found.as_json()
         save_or_keep(classifier, output, overwrite=overwrite, told=told)
+    if found is not None:
+        note_unseen(found)
     record = classifier.record
     if config.valid_share and not record["validation_examples"]:
         note("the texts are too few to keep one to choose the epoch by: the last one was taken")
@@ -117,6 +124,25 @@ def _note_oddities(examples: Sequence[Labelled], unit: LabelledUnit) -> None:
         note(f"of {len(times):,} labels, {len(single):,} are there once only, such as {single[0]!r}")
 
 
+def note_unseen(found: Classification) -> None:
+    """Says which labels training has not seen."""
+    if found.unseen:
+        names = list(found.unseen)
+        shown = ", ".join(names[:_UNSEEN]) + f" and {len(names) - _UNSEEN} more" * (len(names) > _UNSEEN)
+        examples, total = sum(found.unseen.values()), found.accuracy.pairs
+        note(
+            f"{len(names):,} of the labels were not seen in training ({shown}): the {examples:,} of {total:,} examples "
+            "that have one count as wrong, and are left out of nats"
+        )
+
+
+def _by_word(found: Classification) -> list[tuple[str, str, str]]:
+    """A line of `described`, where it is known."""
+    if found.word_baseline is None:
+        return []
+    return [("by word", f"{found.word_baseline:.2%}", "if each word has its most frequent label of --data")]
+
+
 def _tell(line: str) -> None:
     print(line, file=sys.stderr)
 
@@ -131,6 +157,7 @@ def described(found: Classification) -> str:
     figures = [
         ("accuracy", f"{found.accuracy.share:.2%}", f"{100 * low:.2f} to {100 * high:.2f} at 95 %"),
         ("majority", f"{of_labels[most] / of_labels.sum():.2%}", f"{found.labels[most]}, if said of all"),
+        *_by_word(found),
         ("macro F1", f"{found.macro_f1:.4f}", f"over the labels in it: {(of_labels > 0).sum()}"),
         ("nats", f"{found.nats:.4f}", "a label"),
         ("calibration error", f"{found.calibration_error:.4f}", "expected, in 15 bins"),

@@ -14,11 +14,11 @@ import os
 import sys
 from contextlib import suppress
 
-from cyclopts import App, CycloptsError, MissingArgumentError, UnusedCliTokensError
+from cyclopts import App, CycloptsError
 
 from chainrule import __version__
 from chainrule.cli.verbs import FAMILIES, VERBS
-from chainrule.errors import ChainruleError
+from chainrule.errors import ChainruleError, ModelFormatError, TextError
 
 gc.freeze()
 gc.enable()
@@ -38,23 +38,6 @@ for commands, verbs in ((app, VERBS), (train, FAMILIES)):
         commands.command(f"chainrule.cli.{function}", name=name, help=summary)
 
 
-_TAKE_ALL = (
-    "--prune",
-    "--discount",
-    "--smoothing",
-    "--counts",
-    "--weights",
-    "--into",
-    "--minimal-pairs",
-    "--mix",
-    "--suffixes",
-    "--cutoffs",
-    "--weight",
-    "--scores",
-    "--costs",
-)  # options that take all the words that follow them
-
-
 def main() -> None:
     """The command `chainrule`."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -71,16 +54,30 @@ def run(arguments: list[str]) -> int:
     """Runs one command; its exit status."""
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
+    bound = None
     try:
         arguments = _with_threads_set(arguments)
-        _load_verb(arguments)
-        app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        verb = _verb(arguments)
+        _load(verb)
+        command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
+        if verb is not app:
+            from chainrule.cli.wrong_usage import check_no_option_is_text
+
+            check_no_option_is_text(bound, verb, arguments)
+        command(*bound.args, **bound.kwargs)
         sys.stdout.flush()
     except CycloptsError as error:
-        verbs = " ".join(["chainrule", *_verbs(arguments)])
-        return _told(f"{_usage(error, arguments)} Try: {verbs} --help", 2, debug)
+        from chainrule.cli.wrong_usage import usage_message
+
+        return _told(f"{usage_message(error, _verb(arguments), arguments)} {_advice(arguments)}", 2, debug)
     except ChainruleError as error:
-        return _told(str(error), 1, debug)
+        from chainrule.cli.wrong_usage import in_options, misplaced_model
+
+        if bound is not None and isinstance(error, TextError | ModelFormatError):
+            misplaced = misplaced_model(bound)
+            if misplaced is not None:
+                return _told(f"{misplaced} {_advice(arguments)}", 2, debug)
+        return _told(in_options(str(error), _verb(arguments)), 1, debug)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -99,13 +96,14 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _load_verb(arguments: list[str]) -> None:
-    """Imports the verb that the arguments name, whose help is now its docstring and not the one line of the table."""
-    here = app
-    for name in _verbs(arguments):
-        here = here[name]
-        if here is not train:
-            here.help = None  # type: ignore[assignment]  # then cyclopts takes the docstring
+def _load(verb: App) -> None:
+    """Imports a verb, whose help is now its docstring and not the one line of the table."""
+    if verb not in (app, train):
+        verb.help = None  # then cyclopts takes the docstring
+
+
+def _advice(arguments: list[str]) -> str:
+    return f"Try: {' '.join(['chainrule', *_words(arguments)])} --help"
 
 
 def _with_threads_set(arguments: list[str]) -> list[str]:
@@ -146,30 +144,23 @@ def _give_output_up() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _usage(error: CycloptsError, arguments: list[str]) -> str:
-    """What is wrong with the arguments, in one line."""
-    if isinstance(error, MissingArgumentError) and error.argument is not None and error.keyword is None:
-        name = error.argument.name
-        greedy = [option for option in _TAKE_ALL if option in arguments] if name == "TEXTS" else []
-        return f"{name} is missing{f': put it before {greedy[0]}' if greedy else ''}."
-    if isinstance(error, UnusedCliTokensError):
-        return f"There is no use for {' '.join(error.unused_tokens or [])}."
-    return _one_line(str(error))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _verbs(arguments: list[str]) -> list[str]:
-    """The commands that the arguments begin with."""
-    verbs = []
+def _words(arguments: list[str]) -> list[str]:
+    """The names of the commands that the arguments begin with."""
+    words = []
     here = app
     for argument in arguments:
         if argument.startswith("-") or argument not in here:
             break
-        verbs.append(argument)
+        words.append(argument)
         if argument != "train":
             break
         here = train
-    return verbs
+    return words
+
+
+def _verb(arguments: list[str]) -> App:
+    """The last command that the arguments begin with."""
+    verb = app
+    for word in _words(arguments):
+        verb = verb[word]
+    return verb

@@ -19,7 +19,7 @@ from chainrule.cli.arguments import (
 )
 from chainrule.cli.models import check_model_target, opened, save_or_keep
 from chainrule.cli.screen import note, print_json, progress
-from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
+from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs, text_for
 from chainrule.errors import SettingError
 from chainrule.mixture.config import CacheConfig, Kind, MixtureConfig
 from chainrule.report.tables import text_table
@@ -83,7 +83,7 @@ def mix(
         raise CycloptsError(msg="Say either --tune or --weights.")
     config = MixtureConfig(kind=kind, weights=tuple(weights) or None, buckets=buckets)
     cached = None if cache is None else CacheConfig(words=cache)
-    heldout = None if tune is None else reading.corpus(tune)
+    heldout = None if tune is None else text_for(models, reading, tune)
     _check_all_differ(models)
     check_model_target(output, overwrite=overwrite)
     began = time.perf_counter()

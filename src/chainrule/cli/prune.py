@@ -19,10 +19,12 @@ from chainrule.cli.arguments import (
 )
 from chainrule.cli.models import check_model_target, opened, save_or_keep
 from chainrule.cli.screen import note, print_json, progress
-from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
+from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs, text_for
 from chainrule.report.tables import text_table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from chainrule.model import Model
     from chainrule.progress import Progress
 
@@ -80,7 +82,7 @@ def prune(
         large = opened(model, tokenizer, markers, told)
         if histories == "discounts" and (entropy or to_ngrams) and _was_pruned(large):
             note("the model was pruned before, so its discounts tell counts badly; --histories and its text do better")
-        small = _pruned(large, entropy, to_ngrams, vocabulary, for_text, histories, reading, told)
+        small = _pruned(large, model, entropy, to_ngrams, vocabulary, for_text, histories, reading, told)
         save_or_keep(small, output, overwrite=overwrite, told=told)
     before, after = small.record["pruned"][-1]["ngrams_before"], small.record["ngrams"]
     size = sum(path.stat().st_size for path in (output.iterdir() if output.is_dir() else [output]))
@@ -103,6 +105,7 @@ def _was_pruned(model: Model) -> bool:
 
 def _pruned(
     large: Model,
+    path: Path,
     entropy: float | None,
     to_ngrams: int | None,
     vocabulary: str | None,
@@ -116,9 +119,9 @@ def _pruned(
     if vocabulary is not None:
         return prune_to_vocabulary(large, vocabulary, told)
     if for_text is not None:
-        source = reading.corpus(for_text)
+        source = text_for([path], reading, for_text)
         small = prune_to_text(large, source, told)
         note_repairs(source)
         return small
-    weighed = histories if histories in ("discounts", "chain") else reading.corpus(histories)
+    weighed = histories if histories in ("discounts", "chain") else text_for([path], reading, histories)
     return prune_by_entropy(large, threshold=entropy, ngrams=to_ngrams, histories=weighed, progress=told)

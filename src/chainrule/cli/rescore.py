@@ -13,7 +13,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, WholeNumber, file_or_dash
 from chainrule.cli.models import opened
 from chainrule.cli.screen import finite, note, print_json, progress
-from chainrule.errors import OutputError, SettingError, TextError
+from chainrule.errors import OutputError, SettingError, TextError, naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -282,10 +282,11 @@ def _scorers(
             name = path.resolve().name.removesuffix(suffix)
         if name in found:
             raise SettingError(f"two models are called {name!r}; name one of them anew with --model NAME=PATH")
-        model = opened(path, tokenizer, markers, told)
-        speller = model.speller if spelled else None
-        shares = model.family not in _READ_QUICKLY if share is None else share
-        found[name] = SpelledScorer(model.language_model, model.tokenizer, speller, shares)
+        with naming(str(path)):
+            model = opened(path, tokenizer, markers, told)
+            speller = model.speller if spelled else None
+            shares = model.family not in _READ_QUICKLY if share is None else share
+            found[name] = SpelledScorer(model.language_model, model.tokenizer, speller, shares)
     return found
 
 

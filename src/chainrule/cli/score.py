@@ -10,7 +10,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFile
 from chainrule.cli.models import opened
 from chainrule.cli.screen import note, print_json, progress, writes_utf8
-from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
+from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs, text_for
 from chainrule.progress import silent
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def score(
     belongs to the next word.
     """
     by = _units(tokens=tokens, words=words, characters=characters)
-    source = reading.corpus(text)
+    source = text_for([model], reading, text)
     with progress() as told:
         scorer = opened(model, tokenizer, markers, told)
         if scorer.sees_both_sides and by is None:

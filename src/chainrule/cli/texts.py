@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import WholeNumber
 from chainrule.cli.screen import note
 from chainrule.errors import OutputError
-from chainrule.text.reading import SUFFIXES, Document, EncodingErrors, Reading
+from chainrule.text.reading import SUFFIXES, Document, EncodingErrors, Reading, document_in
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from chainrule.text.corpus import Corpus, Source
@@ -91,6 +92,39 @@ class MixOptions:
         from chainrule.text.mix import Mix
 
         return Mix.of(dict(with_shares("--mix", self.mix)), seed=self.mix_seed, reading=reading.reading)
+
+
+def text_for(models: Sequence[Path], reading: TextOptions, *texts: str) -> Corpus:
+    """Texts that models are to read: without --document, a document is what it was in their training, with a note.
+
+    Where they do not agree in that, it is what it is for a model that does not say. Raises as `TextOptions.corpus`;
+    ModelFormatError.
+    """
+    from chainrule.text.corpus import read_as
+
+    usual = reading.corpus(*texts)
+    records = {str(model): _record(model) for model in models}
+    known = {name: read_as(usual, document_in(record)) for name, record in records.items() if "reading" in record}
+    if len({corpus.documents for corpus in known.values()}) > 1:
+        trained = ", ".join(f"{_named(corpus)} in the training of {name}" for name, corpus in known.items())
+        note(f"a document was {trained}; here it is {_named(usual)}, unless you say --document")
+        return usual
+    name, corpus = next(iter(known.items()), ("", usual))
+    if corpus.documents != usual.documents:
+        note(f"a document is {_named(corpus)}, as in the training of {name}; say --document for another reading")
+    return corpus
+
+
+def _record(model: Path) -> dict[str, Any]:
+    """How a model came about; empty where it is no folder."""
+    from chainrule.configuration import read_config
+
+    return read_config(model).record if model.is_dir() else {}
+
+
+def _named(corpus: Corpus) -> str:
+    """What its documents are, in words."""
+    return " or ".join({"line": "a line", "file": "a whole file", "record": "a record"}[d] for d in corpus.documents)
 
 
 AS_USUAL = TextOptions()

@@ -6,7 +6,7 @@ The flags are the fields of the configurations, with their help; nothing here im
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import getdoc
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -27,7 +27,17 @@ from chainrule.cli.ended_run import say_that_it_has_ended, text_differences
 from chainrule.cli.flags import flags_of, given_of
 from chainrule.cli.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.screen import print_json, progress
-from chainrule.cli.texts import AS_USUAL, NOT_MIXED, MixOptions, TextOptions, check_read_once, note_mix, note_repairs
+from chainrule.cli.texts import (
+    AS_USUAL,
+    NOT_MIXED,
+    MixOptions,
+    TextOptions,
+    check_read_once,
+    note_mix,
+    note_repairs,
+    text_for,
+    with_shares,
+)
 from chainrule.cli.training_screen import TrainingScreen, note_untrained, validated_on
 from chainrule.errors import SettingError
 from chainrule.neural.config import NETWORKS, TWO_SIDED, TransformerConfig, settings_of
@@ -195,6 +205,10 @@ def adapt(
     if entry.family not in (*NETWORKS, *TWO_SIDED):
         raise SettingError(f"{model}: a model of family {entry.family!r} cannot be trained on; expected a network")
     config = config_from_json(FAMILIES[entry.family].config, entry.settings.get("network"))
+    names = texts or tuple(name for name, _ in with_shares("--mix", run.mixing.mix))
+    if names:
+        document = text_for([model], run.reading, *names).reading.document
+        run = replace(run, reading=replace(run.reading, document=document))
     _train(texts, config, output, run, TokenizerOptions(tokenizer=str(model)), LEARNT, start=model)
 
 

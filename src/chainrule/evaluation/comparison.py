@@ -32,6 +32,7 @@ class Contender:
     train_seconds: float | None  # where it is known
     parameters: int | None  # stored probabilities, weights: the numbers that training set
     configuration: str | None = None  # models of the same one differ by chance alone: their seeds
+    seed: int | None = None  # of its training, where that depends on one
     size: int | None = None  # bytes of all its numbers in a model folder
     curve: tuple[tuple[float, float], ...] = ()  # seconds of training, and bits per byte of the text to validate on
     level: float | None = None  # these bits of a model that is counted, and has no curve
@@ -88,16 +89,16 @@ class Comparison:
         return found
 
     def spreads(self) -> list[Spread]:
-        """Of each configuration that several models of one text have."""
+        """Of each configuration that several models of one text, and of different seeds, have."""
         return list(self._spreads().values())
 
     def _spreads(self) -> dict[tuple[str | None, str], Spread]:
-        """By configuration and text."""
-        groups: dict[tuple[str | None, str], list[Contender]] = {}
+        """By configuration and text; of several models of one seed, which are copies, the first counts."""
+        groups: dict[tuple[str | None, str], dict[int, Contender]] = {}
         for contender in self.contenders:
-            if contender.configuration is not None:
-                groups.setdefault(_group(contender), []).append(contender)
-        return {key: _spread(group) for key, group in groups.items() if len(group) > 1}
+            if contender.configuration is not None and contender.seed is not None:
+                groups.setdefault(_group(contender), {}).setdefault(contender.seed, contender)
+        return {key: _spread(list(group.values())) for key, group in groups.items() if len(group) > 1}
 
     def header(self) -> list[str]:
         columns = ["bits/byte", "±95 %", "p"]
@@ -124,7 +125,7 @@ class Comparison:
     def as_json(self) -> list[dict[str, Any]]:
         """A row for each model; null where something is infinite, unknown or does not apply.
 
-        `spread`: of the models of its configuration, the same in the row of each.
+        `spread`: of the models of its configuration, the same in the row of each that counts in it.
         """
         spreads = self._spreads()
         return [
@@ -134,7 +135,7 @@ class Comparison:
                 "size_bytes": contender.size,
                 "train_seconds": contender.train_seconds,
                 "to_best": gap and _as_json(gap),
-                "spread": _spread_as_json(spreads.get(_group(contender))),
+                "spread": _spread_as_json(spreads.get(_group(contender)), contender.name),
                 **contender.measurement.as_json(),
                 "by_position": _rows(contender.measurement.by_position),
                 "by_frequency": _rows(contender.measurement.by_frequency),
@@ -187,8 +188,9 @@ def _as_json(gap: Difference) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in figures.items()}
 
 
-def _spread_as_json(spread: Spread | None) -> dict[str, Any] | None:
-    if spread is None:
+def _spread_as_json(spread: Spread | None, name: str) -> dict[str, Any] | None:
+    """None where the model of this name does not count in it."""
+    if spread is None or name not in spread.names:
         return None
     mean, deviation = (value if math.isfinite(value) else None for value in (spread.mean, spread.deviation))
     return {"models": list(spread.names), "bits_per_byte": mean, "standard_deviation": deviation}

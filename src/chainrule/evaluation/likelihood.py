@@ -25,6 +25,7 @@ from chainrule.evaluation.row_sums import RowSums, row_sums
 from chainrule.jit import in_order
 from chainrule.progress import Progress, silent
 from chainrule.protocol import END
+from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8
 from chainrule.text.words import is_white
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def measure(
     running: Running | None = None,
     with_rows: LanguageModel[Any] | None = None,
     ends: bool = True,
-    context: str = "line",
+    context: str = "document",
     is_distribution: bool = True,
     frequencies: Int64[ndarray, " vocab"] | None = None,
 ) -> Measurement:
@@ -259,7 +260,7 @@ class _Part:
     """What is added up of a part of the text, and its normalised text."""
 
     ids: Int32[ndarray, " tokens"] | None
-    text: UInt8[ndarray, " bytes"]
+    text: UInt8[ndarray, " bytes"]  # as the signature has it
     sums: _Sums
     by_position: Breakdown
     by_frequency: Breakdown
@@ -290,7 +291,7 @@ def _part(
         by_frequency = Breakdown.of(seen[counted], nats, sizes)
     return _Part(
         ids=ids,
-        text=aligned.text,
+        text=_with_borders(aligned.text, aligned.starts[is_end]),
         sums=_sums(prices, aligned, is_end, counted),
         by_position=Breakdown.of(_positions(is_end)[counted], nats, sizes),
         by_frequency=by_frequency,
@@ -324,6 +325,17 @@ def _positions(is_end: Bool[ndarray, " tokens"]) -> Int64[ndarray, " tokens"]:
     starts = np.concatenate([[0], np.flatnonzero(is_end)[:-1] + 1])
     lengths = np.diff(starts, append=is_end.size)
     return np.arange(1, is_end.size + 1) - np.repeat(starts, lengths)
+
+
+def _with_borders(text: UInt8[ndarray, " bytes"], ends: Int64[ndarray, " documents"]) -> UInt8[ndarray, " bytes"]:
+    """A text that is another one where its documents begin and end elsewhere, for the signature.
+
+    Its documents end with newlines; a newline inside one becomes a byte that no text holds. So a text that is read
+    line by line stays as it is. ends: where the newlines are that end documents.
+    """
+    is_inside = text == LINE_FEED
+    is_inside[ends] = False
+    return np.where(is_inside, np.uint8(NEVER_IN_UTF8), text) if is_inside.any() else text
 
 
 def _words(text: UInt8[ndarray, " bytes"]) -> int:

@@ -81,7 +81,7 @@ def read_counts(
     if highest == 0:
         raise TextError(f"{told}: there are no counts in it; expected lines of words, a tab and their count")
     if order is not None and highest < order:
-        raise TextError(f"{told}: there are no {order}-grams in it, {highest}-grams at most; say --order {highest}")
+        raise TextError(f"{told}: there are no {order}-grams in it, {highest}-grams at most; say order={highest}")
     for total in (float(counts.sum(dtype=np.float64)) for counts in read.counts):
         if total > _LARGEST_SUM:
             raise TextError(f"{told}: the counts of one order add up to {total:.3g}, more than {_LARGEST_SUM:,}")

@@ -32,7 +32,7 @@ def measured_as(model: object) -> dict[str, Any]:
     if isinstance(model, PaddedModel | StupidBackoff):
         return {
             "in_full": model.score_stream_in_full,
-            "context": "line" if model.begins == 1 else f"line after {model.begins} <s>",
+            "context": "document" if model.begins == 1 else f"document after {model.begins} <s>",
             "is_distribution": not isinstance(model, StupidBackoff),
         }
     return {}

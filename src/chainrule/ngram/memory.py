@@ -32,7 +32,7 @@ def check_memory(stream: Int32[ndarray, " tokens"], vocabulary_size: int, order:
     if _needed(stream.size, sum(ngrams)) <= at_hand:
         return
     fitting = [n for n in range(1, order) if _needed(stream.size, sum(ngrams[:n])) <= at_hand]
-    lower = f"order {fitting[-1]} would do (--order {fitting[-1]}), or " if fitting else ""
+    lower = f"order {fitting[-1]} would do (order={fitting[-1]}), or " if fitting else ""
     raise EstimationError(
         f"counting {order}-grams of {stream.size:,} tokens needs about {_gigabytes(_needed(stream.size, sum(ngrams)))} "
         f"of memory, and {_gigabytes(at_hand)} are free; {lower}a shorter text, or a smaller vocabulary; {_SAY_MORE}"

@@ -240,7 +240,7 @@ class _Passes:
         """Raises EstimationError under config.strict_discounts."""
         if self.config.strict_discounts and discounts.problem:
             raise EstimationError(
-                f"{discounts.problem}. Without --strict-discounts, {discounts.fallback} would be taken instead"
+                f"{discounts.problem}. Without strict_discounts, {discounts.fallback} would be taken instead"
             )
         self._discounts.append(discounts)
         return discounts

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from chainrule.errors import TextError
@@ -16,7 +16,7 @@ from chainrule.progress import Progress, silent
 from chainrule.text.block import Block, byte_array
 from chainrule.text.parquet import parquet_blocks, parquet_digest
 from chainrule.text.plain import file_block, line_blocks
-from chainrule.text.reading import Reading
+from chainrule.text.reading import Reading, may_hold
 from chainrule.text.records import json_blocks
 from chainrule.text.streams import STANDARD_INPUT, file_size, opened, unreadable
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from jaxtyping import Int64
     from numpy import ndarray
+
+    from chainrule.text.reading import Document
 
     Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -115,6 +117,11 @@ class Corpus:
         return cls(names, reading, files)
 
     @property
+    def documents(self) -> tuple[Document, ...]:
+        """What of its files is a document, in alphabetical order; more than one where files differ in that."""
+        return tuple(sorted({self.reading.document_of(file) for files in self.files for file in files}))
+
+    @property
     def record(self) -> dict[str, Any]:
         return {"data": dict(self.digests), "reading": asdict(self.reading), "repaired": dict(self.repairs)}
 
@@ -154,11 +161,22 @@ class Corpus:
                 self.repairs[source] = repairs
 
 
-def source_of(text: Source | Paths) -> Source:
-    """What is none yet, as a Corpus. Raises as `Corpus.of`."""
+def source_of(text: Source | Paths, document: Document | None = None) -> Source:
+    """What is none yet, as a Corpus. document: as `read_as` has it. Raises as `Corpus.of`."""
     if isinstance(text, Source) and not isinstance(text, type):  # the class Lines has what a Source has, too
         return text
-    return Corpus.of(text)  # type: ignore[arg-type]
+    return read_as(Corpus.of(text), document)  # type: ignore[arg-type]
+
+
+def read_as(corpus: Corpus, document: Document | None) -> Corpus:
+    """A corpus whose reading does not say what a document is, read as another text was: a model's training text, say.
+
+    document: what one was there; a corpus some of whose files cannot hold such documents stays as it is.
+    """
+    files = [file for some in corpus.files for file in some]
+    if document is None or corpus.reading.document or not all(may_hold(file, document) for file in files):
+        return corpus
+    return Corpus(corpus.sources, replace(corpus.reading, document=document), corpus.files)
 
 
 def _files_of(name: str, reading: Reading) -> tuple[str, ...]:
@@ -182,7 +200,7 @@ def _files_of(name: str, reading: Reading) -> tuple[str, ...]:
     if not found:
         raise TextError(
             f"{name}: there is no text in this folder, only {others:,} file{'s' * (others != 1)} of other kinds; "
-            f"expected names that end in {', '.join(reading.suffixes)}, also compressed; --suffixes names others"
+            f"expected names that end in {', '.join(reading.suffixes)}, also compressed; suffixes=... names others"
         )
     return tuple(sorted(found, key=lambda file: os.path.relpath(file, name).split(os.sep)))
 

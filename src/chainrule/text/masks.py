@@ -27,7 +27,9 @@ def masked_tokens(tokenizer: Tokenizer, text: str, mask: str = MASK) -> Int32[nd
         raise SettingError("the mask is empty; expected something to look for in the text, such as [MASK]")
     number = text.count(mask)
     if not number:
-        raise SettingError(f"there is no {mask} in {text!r}; put one where a token is to be found, or name it: --mask")
+        raise SettingError(
+            f"there is no {mask} in {text!r}; put one where a token is to be found, or name it: mask=..."
+        )
     encoded = tokenizer.encode_texts([text])
     aligned = tokenizer.align(encoded)
     written = tokenizer.align(tokenizer.encode_texts([mask])).text.tobytes()[:-1]
@@ -38,7 +40,7 @@ def masked_tokens(tokenizer: Tokenizer, text: str, mask: str = MASK) -> Int32[nd
     for gap in range(1, number + 1):
         place = whole.find(written, place + 1)
         if place < 0 or not written:
-            raise SettingError(f"the {tokenizer.name} tokenizer does not keep {mask}; say --mask and a word it knows")
+            raise SettingError(f"the {tokenizer.name} tokenizer does not keep {mask}; say mask=... and a word it knows")
         before = place if spaces_apart else len(whole[:place].rstrip(b" "))
         inside = (aligned.starts[:-1] < place + len(written)) & (aligned.stops[:-1] > before)
         around = (

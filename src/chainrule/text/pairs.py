@@ -130,7 +130,7 @@ def from_records(name: str, source_field: str, target_field: str) -> Pairs:
         for each in (source_field, target_field):
             if not isinstance(record.get(each), str):
                 found = "is no text" if each in record else "is missing"
-                advice = named_fields(record, "--source-field and --target-field")
+                advice = named_fields(record, "source_field=... and target_field=...")
                 raise TextError(f"{place}: the field {each!r} {found}; {advice}")
             texts.append(" ".join(record[each].split("\n")))
         pairs.add(texts[0], texts[1], number)

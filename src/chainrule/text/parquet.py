@@ -79,7 +79,7 @@ def _check_column(name: str, schema: Any, field: str) -> None:
     kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
     tests = (pyarrow.types.is_string, pyarrow.types.is_large_string, pyarrow.types.is_binary)
     if not any(test(kind) for test in tests):
-        raise TextError(f"{name}: the column {field!r} is of type {kind}, expected strings; say which with --field")
+        raise TextError(f"{name}: the column {field!r} is of type {kind}, expected strings; say which with field=...")
 
 
 def _check_expansion(name: str, size: int) -> None:

@@ -69,8 +69,8 @@ def invalid_utf8(text: Bytes, place: str) -> TextError:
     if kind is None and 0 in text[:4096]:
         kind = "it looks like a binary file"
     advice = kind or (
-        "convert it to UTF-8 first, for instance with iconv, or say --encoding-errors replace or skip, where a command "
-        "has that"
+        "convert it to UTF-8 first, for instance with iconv, or say encoding_errors='replace' or "
+        "encoding_errors='skip', where a command has that"
     )
     return TextError(f"{place} is not UTF-8; {advice}")
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 Document = Literal["line", "file", "record"]
 EncodingErrors = Literal["strict", "replace", "skip"]
@@ -52,14 +56,36 @@ class Reading:
         by_name = FORMATS.get(text_suffix(name), "plain")
         if self.document == "file" and by_name != "plain":
             raise SettingError(
-                f"{name}: holds records, and --document file (document='file') is for plain text; "
+                f"{name}: holds records, and document='file' is for plain text; "
                 "a document can be a record of it, or a line of a record"
             )
         return "json" if self.document == "record" and by_name == "plain" else by_name
 
+    def document_of(self, name: str) -> Document:
+        """What of a file of this name is a document."""
+        return self.document or ("record" if text_suffix(name) in FORMATS else "line")
+
     def takes(self, name: str) -> bool:
         """Whether a file of this name is taken from a folder."""
         return text_suffix(name) in self.suffixes and not PurePath(name).name.startswith(".")
+
+
+def document_in(*records: Mapping[str, Any]) -> Document | None:
+    """What a document was, by the records of texts or of models.
+
+    None where those that tell how they read do not agree, or files' names decided, or none tells.
+    """
+    readings = [record["reading"] for record in records if isinstance(record.get("reading"), dict)]
+    documents = {reading.get("document") for reading in readings}
+    document = documents.pop() if len(documents) == 1 else None
+    return document if document in DOCUMENTS else None
+
+
+def may_hold(name: str, document: Document | None) -> bool:
+    """Whether a file of this name can be read as such documents: .txt holds no records, .jsonl nothing else."""
+    if document == "file":
+        return text_suffix(name) not in FORMATS
+    return document != "record" or text_suffix(name) != ".txt"
 
 
 def text_suffix(name: str) -> str:

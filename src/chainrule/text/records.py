@@ -130,7 +130,7 @@ def _json_text(line: bytes, reading: Reading) -> tuple[bytes, int]:
     except UnicodeEncodeError as error:
         raise TextError(
             f"the field {reading.field!r} has \\u{ord(text[error.start]):04x} in it, half of a surrogate pair "
-            "and no character; correct it, or say --encoding-errors replace or skip"
+            "and no character; correct it, or say encoding_errors='replace' or encoding_errors='skip'"
         ) from error
 
 
@@ -155,8 +155,8 @@ def as_written(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def named_fields(names: Any, options: str = "--field") -> str:
-    """What to say instead of a field that is not there. options: what chooses fields in the command."""
+def named_fields(names: Any, options: str = "field=...") -> str:
+    """What to say instead of a field that is not there. options: the settings that name fields."""
     shown = [repr(name) for name in list(names)[:_SHOWN]]
     more = ", ..." if len(names) > _SHOWN else ""
     which = f"; say which with {options}" if options else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -10,13 +11,16 @@ from chainrule.protocol import END
 from chainrule.text.words import words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from jaxtyping import Int64, UInt8
     from numpy import ndarray
 
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Encoded
+
+
+_BETWEEN = re.compile("[\t-\r ]+")
 
 
 class DocumentUnits(NamedTuple):
@@ -53,6 +57,19 @@ class TextUnits(NamedTuple):
             text = self.text[begin:end].tobytes().decode("utf-8", "replace")
             yield DocumentUnits(text, list(zip(starts, stops, strict=True)), inside)
             begin = end + 1
+
+
+def given_words(text: str) -> list[str]:
+    """The words of a text as it was written: what stands between ASCII white space."""
+    return [word for word in _BETWEEN.split(text) if word]
+
+
+def words_in(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
+    """How many words, as `units_of` finds them, each text has once it is normalised."""
+    if not texts:
+        return []
+    number: list[int] = np.diff(units_of(tokenizer, tokenizer.encode_texts(texts), "word").documents).tolist()
+    return number
 
 
 def units_of(tokenizer: Tokenizer, encoded: Encoded, unit: Literal["text", "word", "token"]) -> TextUnits:

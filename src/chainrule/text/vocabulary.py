@@ -227,8 +227,8 @@ class MarkerError(TextError):
         self.marker, self.document = marker, document
         super().__init__(
             f"{place or f'the text, line {document}'}: {marker} stands in the text, but it is a marker of the model. "
-            "Take it out, or say --markers skip, which leaves markers out, or --markers keep, which counts <unk> as "
-            "the unknown word; a command that has no --markers does as in training (in Python: markers=...)"
+            "Take it out, or say markers='skip', which leaves markers out, or markers='keep', which counts <unk> as "
+            "the unknown word; what takes no rule for markers does as in training"
         )
 
     def at(self, place: str) -> MarkerError:

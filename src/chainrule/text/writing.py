@@ -50,7 +50,7 @@ class DocumentFile:
             place = block.place(text[: text.index(b"\n")].count(end) + 1)
             raise TextError(
                 f"{place}: the document holds newlines, and {self._name} has a line for each; give that a name that "
-                "ends in .jsonl, or cut documents into lines with --document line"
+                "ends in .jsonl, or cut documents into lines with document='line'"
             )
         return text.replace(end, b"\n")
 

@@ -71,7 +71,7 @@ def finetuned(
             body.requires_grad_(False)
         widths = layer_widths(body)
         if config.mixed and len(set(widths)) > 1:
-            raise SettingError(f"layers of the widths {widths} cannot be mixed; leave --mixed out")
+            raise SettingError(f"layers of the widths {widths} cannot be mixed; leave mixed=True out")
         layers = len(widths) if config.mixed else 0
         classifier = Classifier(body, labels, unit, width=widths[-1], mixed_layers=layers, dropout=config.dropout)
         learnt, kept = _divided(examples, config)
