@@ -175,22 +175,24 @@ def test_what_the_output_cannot_encode_is_escaped(encoding: str, tmp_path: Path)
     (tmp_path / "text.txt").write_text("日本語 𝒳 é\n", encoding="utf-8")
     model = library.train(tmp_path / "text.txt", library.NGramConfig(order=1), tokenizer="whitespace")
     model.save(tmp_path / "lm")
-    printed = {}
-    for option in ([], ["--json"]):
-        command = [
-            sys.executable,
-            "-m",
-            "chainrule",
-            "score",
-            str(tmp_path / "lm"),
-            str(tmp_path / "text.txt"),
-            *option,
-        ]
-        environment = {**os.environ, "PYTHONIOENCODING": encoding}
-        printed[tuple(option)] = subprocess.run(command, capture_output=True, check=True, env=environment).stdout
+    code = """
+import sys
+from contextlib import suppress
+from chainrule.cli.main import main
+
+arguments = sys.argv
+for option in ([], ["--json"]):
+    sys.argv = [*arguments, *option]
+    with suppress(SystemExit):
+        main()
+"""
+    command = [sys.executable, "-c", code, "score", str(tmp_path / "lm"), str(tmp_path / "text.txt")]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    printed = subprocess.run(command, capture_output=True, check=True, env=environment).stdout
+    plain, as_json = printed.splitlines(keepends=True)
     expected = "日本語 𝒳 é\n".encode(encoding, "backslashreplace")
-    assert printed[()].endswith(b"\t" + expected)
-    assert strict_json(printed["--json",].decode(encoding))["text"] == "日本語 𝒳 é"
+    assert plain.endswith(b"\t" + expected)
+    assert strict_json(as_json.decode(encoding))["text"] == "日本語 𝒳 é"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
