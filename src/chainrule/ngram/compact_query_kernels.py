@@ -223,7 +223,8 @@ def score_stream(
             if token < 0 or n < order:  # the highest n-grams are no contexts
                 find_children(bits, here, chosen, below, nodes[n - 1, 1 : 1 + count], nodes[n, 1 : 1 + count])
             if token < 0:
-                asked[n, :count] = nodes[n, 1 : 1 + count]
+                for i in range(count):
+                    asked[n, i] = nodes[n, 1 + i]
             else:
                 find_children(bits, here, chosen, below, asked[n - 1, :count], asked[n, :count])
             for i in chosen:  # what is read here is near at hand below
@@ -272,7 +273,8 @@ def advance(bits: Array, layout: Array, vocabulary_size: int, state: Array, toke
             new[row, n - 1] = nodes[row] if tokens[row] != END else _BEGIN_NODE if n == 1 else NO_NODE
         if n < longest:
             find_children(bits, opened[n + 1], everywhere, opened[n], nodes, longer)
-            nodes[:] = longer
+            for row in range(rows):
+                nodes[row] = longer[row]
     return new
 
 

@@ -126,7 +126,8 @@ def sort_keys(keys: Array, scratch: Array) -> None:
         shift += digit
         passes += 1
     if passes % 2 == 1:
-        keys[:] = source
+        for i in range(keys.size):  # an assignment of slices takes two seconds to compile
+            keys[i] = source[i]
 
 
 @allocating_kernel
