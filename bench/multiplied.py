@@ -3,7 +3,7 @@
     python bench/multiplied.py novels.txt large.txt --tokens 76900000
 
 The text itself comes first, then copies of it in which words have changed places within their sentences: one swap for
-each eight words begun, drawn with the seed. So the vocabulary stays, and there are as many new n-grams as in a longer text.
+each eight words begun, drawn with the seed. So the vocabulary stays, and there are new n-grams as in a longer text.
 """
 
 from __future__ import annotations

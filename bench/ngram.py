@@ -1,9 +1,11 @@
 """The n-gram engine beside KenLM, in one run: ratios of medians, so that a noisy machine does not matter much.
 
-    python bench/ngram.py train.txt test.txt [--order 5] [--runs 3]
+    python bench/ngram.py train.txt test.txt [--order 5] [--runs 3] [--parts training reading_arpa] [--arpa lmplz.arpa]
 
 Measured beside `lmplz`, `build_binary` and `query` where they are on the PATH, and the `kenlm` module where it is
-installed; without them, chainrule alone. The texts should be tokenised already: both sides split at spaces.
+installed; without them, chainrule alone. The texts should be tokenised already: both sides split at spaces. A part
+that needs a model needs `training` before it, but for `reading_arpa` where it is given a file. A larger text than is at
+hand comes from bench/multiplied.py.
 """
 
 from __future__ import annotations
@@ -38,18 +40,14 @@ def main() -> None:
     parser.add_argument("test")
     parser.add_argument("--order", type=int, default=5)
     parser.add_argument("--runs", type=int, default=3)
+    parts = [training, scoring, distributions, scoring_files, reading_arpa, growth, first_run]
+    names = [part.__name__ for part in parts]
+    parser.add_argument("--parts", nargs="+", choices=names, default=names)
+    parser.add_argument("--arpa", type=Path, help="what reading_arpa reads; by default what training let lmplz write")
     options = parser.parse_args()
     print(circumstances())
     with tempfile.TemporaryDirectory() as folder:
-        rows = [
-            *training(options, Path(folder)),
-            *scoring(options, Path(folder)),
-            *distributions(options, Path(folder)),
-            *scoring_files(options, Path(folder)),
-            *reading_arpa(options, Path(folder)),
-            *growth(options, Path(folder)),
-            *first_run(options, Path(folder)),
-        ]
+        rows = [line for part in parts if part.__name__ in options.parts for line in part(options, Path(folder))]
     print("| what | chainrule | KenLM | times faster |\n|---|---:|---:|---:|")
     for row in rows:
         print(row)
@@ -136,7 +134,7 @@ def scoring_files(options: argparse.Namespace, folder: Path) -> list[str]:
 
 def reading_arpa(options: argparse.Namespace, folder: Path) -> list[str]:
     """From an ARPA file to a model that can be queried, as whole processes."""
-    arpa, model, binary = folder / "model.arpa", folder / "from-arpa", folder / "again.bin"
+    arpa, model, binary = options.arpa or folder / "model.arpa", folder / "from-arpa", folder / "again.bin"
     if not arpa.exists():
         process([*CHAINRULE, "convert", str(folder / "lm"), str(arpa)])
     ours = [*CHAINRULE, "convert", str(arpa), str(model), "--tokenizer", "whitespace", "--overwrite"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chainrule.ngram.arpa_number_kernels import parse_number
+from chainrule.ngram.arpa_number_kernels import number_from, parse_number
 from chainrule.ngram.arpa_writing_kernels import NUMBER_ROOM, write_number
 from chainrule.text.block import byte_array
 
@@ -94,6 +94,21 @@ def parsed(text: str) -> float:
 )
 def test_parsed_numbers_equal_pythons(text: str) -> None:
     assert parsed(text) == pytest.approx(float(text), rel=1e-13, abs=1e-300)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.one_of(
+        st.builds("{}{}.{}".format, st.sampled_from(["", "-"]), st.text("0123456789", max_size=2), DIGITS),
+        st.text("0123456789.-e", min_size=1, max_size=12),
+    ),
+    st.sampled_from(["", "\n", "\t-1.5", " word of a line\n"]),
+)
+def test_numbers_of_lines_are_those_of_their_fields(field: str, rest: str) -> None:
+    """Bit for bit, and with their ends; the field alone is parsed byte by byte."""
+    number, end = number_from(byte_array((field + rest).encode()), 0)
+    assert end == len(field)
+    np.testing.assert_equal(number, parsed(field))
 
 
 @pytest.mark.parametrize(

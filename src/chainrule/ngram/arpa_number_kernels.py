@@ -55,11 +55,11 @@ def number_from(text: Array, start: int) -> tuple[float, int]:
     negative = i < text.size and text[i] == _MINUS
     if negative:
         i += 1
-    if i + 10 <= text.size and text[i + 1] == _POINT and _ZERO <= text[i] <= _ZERO + 9:  # as nearly all are
+    if i + 10 < text.size and text[i + 1] == _POINT and _ZERO <= text[i] <= _ZERO + 9:  # as nearly all are
         nibbles = eight_bytes(text, i + 2) ^ _ZEROS
         digits = trailing_zeros((nibbles + _OVER_NINE | nibbles) & _TOP_BITS) >> 3
         after = i + 2 + digits
-        if 0 < digits < 8 and not is_inside_word(text[after]):
+        if digits > 0 and not is_inside_word(text[after]):
             whole = (np.int64(text[i]) - _ZERO) * _INTEGER_POWERS[digits]
             magnitude = np.float64(whole + _number_of(nibbles << np.uint64(64 - 8 * digits))) / _POWERS[digits]
             return -magnitude if negative else magnitude, after

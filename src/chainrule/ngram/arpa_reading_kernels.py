@@ -55,9 +55,9 @@ def parse_lines(
 
     slots, pool, offsets: the hash table of the vocabulary; ids from `size` on are other names of <unk>. Where `slots`
     is empty, `order` is 1 and `rows` gets the places where the word starts and stops. The outputs have room for one
-    n-gram more than there can be in the text. scratch: zeros, three for each word of an n-gram;
-    remembered: zeros, 2^REMEMBERED_BITS of them, as many as their_ids has room for. Returns a status, the number of rows, that of n-grams left out since <s>
-    is in them but not first, and the place of the wrong field.
+    n-gram more than there can be in the text. scratch: zeros, three for each word of an n-gram; remembered: zeros,
+    2^REMEMBERED_BITS of them, as many as their_ids has room for. Returns a status, the number of rows, that of n-grams
+    left out since <s> is in them but not first, and the place of the wrong field.
     """
     starts, stops, ids = scratch[0], scratch[1], scratch[2]  # of the words of the line before
     count = left_out = 0

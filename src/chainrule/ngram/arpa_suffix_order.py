@@ -203,7 +203,7 @@ def _place(
     parts: Sequence[Part],
     cursor: Int[ndarray, " contexts"],
     suffix_nodes: Int[ndarray, " suffixes"],
-    fields: tuple[ndarray, ...],
+    fields: tuple[ndarray, ndarray, ndarray, ndarray],
     places: Int[ndarray, " ngrams"],
     is_last: bool,
 ) -> None:
@@ -212,7 +212,9 @@ def _place(
         assert part.ranks is not None
         lasts, size = np.ascontiguousarray(part.rows[:, -1]), len(part.rows)
         numbers = lasts, part.log_probs, part.log_backoffs, part.ranks.contexts, part.ranks.suffixes
-        place_children(*numbers, cursor, suffix_nodes, *fields, places[at : at + size], is_last)
+        words, log_probs, log_backoffs, suffixes = fields
+        outputs = words, log_probs, log_backoffs, suffixes, places[at : at + size]
+        place_children(*numbers, cursor, suffix_nodes, *outputs, is_last)
         at += size
 
 
