@@ -137,6 +137,7 @@ class Corpus:
         sizes = [[file_size(file) for file in files] for files in self.files]
         total = sum(map(sum, sizes)) or None
         done = 0.0
+        progress(task, done, total)
         for source, files, its_sizes in zip(self.sources, self.files, sizes, strict=True):
             digests: dict[str, str] = {}
             repairs = 0
