@@ -153,12 +153,13 @@ def katz(grams: Grams, context: Gram, word: int) -> tuple[float, int]:
     return backoff + grams[*context, word][0], len(context) + 1
 
 
-def katz_stream(grams: Grams, order: int, stream: list[int]) -> list[tuple[float, int]]:
-    """`katz` for each token of a stream of documents."""
+def katz_stream(grams: Grams, order: int, stream: list[int], asked: int | None = None) -> list[tuple[float, int]]:
+    """`katz` for each token of a stream of documents, or for always the same one in its place."""
     found = []
     context: Gram = (BEGIN,)
     for word in stream:
-        found.append(katz(grams, context[len(context) - (order - 1) :] if len(context) >= order else context, word))
+        history = context[len(context) - (order - 1) :] if len(context) >= order else context
+        found.append(katz(grams, history, word if asked is None else asked))
         context = (BEGIN,) if word == END else (*context, word)
     return found
 

@@ -59,6 +59,40 @@ def test_nothing_is_shown_to_a_terminal_before_patience_ends(monkeypatch: pytest
     assert "reading" in shown_on.getvalue()
 
 
+def test_slow_work_is_shown_when_patience_ends_and_not_only_when_it_tells_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown_on = terminal(monkeypatch)
+    timers: list[screen.threading.Timer] = []
+    monkeypatch.setattr(screen.threading.Timer, "start", lambda timer: timers.append(timer))
+    now = [0.0]
+    monkeypatch.setattr(screen.time, "monotonic", lambda: now[0])
+    with screen.progress() as told:
+        told("evaluating", 0, 10)
+        told("evaluating", 1, 10)
+        assert shown_on.getvalue() == ""
+        [timer] = timers
+        assert timer.interval == screen.PATIENCE
+        now[0] = screen.PATIENCE
+        timer.function()
+        assert "evaluating" in shown_on.getvalue()
+
+
+def test_work_that_is_over_when_patience_ends_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown_on = terminal(monkeypatch)
+    timers: list[screen.threading.Timer] = []
+    monkeypatch.setattr(screen.threading.Timer, "start", lambda timer: timers.append(timer))
+    now = [0.0]
+    monkeypatch.setattr(screen.time, "monotonic", lambda: now[0])
+    with screen.progress() as told:
+        told("opening", 0, 10)
+        told("opening", 10, 10)
+        now[0] = screen.PATIENCE
+        timers[0].function()
+    timers[0].function()  # too late to be cancelled
+    assert shown_on.getvalue() == ""
+
+
 @pytest.mark.parametrize("verb", ["train", "evaluate", "compare", "convert"])
 def test_long_work_is_told_to_a_terminal(
     verb: str, model: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

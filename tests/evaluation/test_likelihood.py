@@ -11,7 +11,8 @@ import pytest
 
 import chainrule
 from chainrule.errors import TextError
-from chainrule.evaluation.likelihood import Measurement, measure
+from chainrule.evaluation import likelihood
+from chainrule.evaluation.likelihood import Measurement, Running, measure
 from chainrule.ngram import streams
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.training import train_ngram
@@ -206,9 +207,10 @@ def test_every_figure_is_the_same_whatever_the_size_of_the_blocks_and_the_thread
 ) -> None:
     model, _ = train_ngram(encoded.train, encoded.tokenizer.vocabulary_size, NGramConfig(order=3))
 
-    def figures() -> dict[str, Any]:
+    def figures(**more: Any) -> dict[str, Any]:
         source = Corpus.of(fixtures / "heldout.txt")
-        found = measure(model, encoded.tokenizer, ByteSpeller(9), source, in_full=model.score_stream_in_full).as_json()
+        more["in_full"] = model.score_stream_in_full
+        found = measure(model, encoded.tokenizer, ByteSpeller(9), source, **more).as_json()
         del found["seconds"]
         return found
 
@@ -222,6 +224,28 @@ def test_every_figure_is_the_same_whatever_the_size_of_the_blocks_and_the_thread
     monkeypatch.undo()
     monkeypatch.setattr(streams, "PARALLEL_TOKENS", 50)  # on several threads
     assert figures() == whole
+    whole = figures(with_rows=model)
+    monkeypatch.setattr(likelihood, "_PART_BYTES", 64)
+    for threads in ("1", "3"):
+        monkeypatch.setenv("CHAINRULE_THREADS", threads)
+        assert figures(with_rows=model) == whole
+
+
+def test_progress_is_told_inside_of_a_block(encoded, fixtures: Path) -> None:
+    told: list[tuple[str, float, float | None]] = []
+    size = (fixtures / "heldout.txt").stat().st_size
+    running = Running(
+        lambda ids, on_share: (on_share(0.25), on_share(0.5), (-np.ones(ids.size),) * 2)[-1], "context:all"
+    )
+    measure(
+        UniformModel(encoded.tokenizer.vocabulary_size),
+        encoded.tokenizer,
+        ByteSpeller(),
+        Corpus.of(fixtures / "heldout.txt"),
+        lambda *args: told.append(args),
+        running=running,
+    )
+    assert told == [("evaluating", share * size, size) for share in (0, 0.25, 0.5, 1)]
 
 
 def test_the_figures_are_those_of_the_scores_one_by_one(encoded, fixtures: Path) -> None:

@@ -122,3 +122,16 @@ def test_a_state_without_rows_lies_where_the_network_does() -> None:
     model = random_model(MODERN)
     model.network.to("meta")  # stands for a GPU
     assert model.start([]).next.hidden.device.type == "meta"
+
+
+@pytest.mark.parametrize("name", [next(iter(DOCUMENT_NETWORKS)), "Transformer, modern, in a window"])
+def test_how_much_of_a_stream_is_scored_is_told_on_the_way(name: str) -> None:
+    model = random_model(NETWORKS[name])
+    stream = text(3 * scoring.TOGETHER)
+    told: list[float] = []
+    scores, unknown = model.score_stream_with_unknown(stream, told.append)
+    assert told == sorted(told)
+    assert told[0] < 0.5
+    assert told[-1] == 1
+    for one, other in zip(model.score_stream_with_unknown(stream), (scores, unknown), strict=True):
+        assert np.array_equal(one, other)

@@ -30,7 +30,7 @@ from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.model import WALKED_TOKENS, NGramModel
 from chainrule.ngram.query_kernels import _BLOCK, distributions, score_stream
 from chainrule.ngram.training import train_ngram
-from chainrule.ngram.walking_kernels import LANES, walk_stream
+from chainrule.ngram.walking_kernels import LANES, unknown_follows, walk_stream
 
 
 def check_against_katz(model: NGramModel, stream: np.ndarray) -> None:
@@ -38,6 +38,11 @@ def check_against_katz(model: NGramModel, stream: np.ndarray) -> None:
     scores, lengths = model.score_stream_with_lengths(stream)
     assert lengths.tolist() == [length for _, length in expected]
     np.testing.assert_allclose(scores, [log_prob for log_prob, _ in expected], rtol=0, atol=1e-4)
+    in_full = model.score_stream_in_full(stream)
+    assert np.array_equal(in_full.log_probs, scores)
+    assert np.array_equal(in_full.lengths, lengths)
+    unknown = [log_prob for log_prob, _ in katz_stream(grams_of(model.table), model.order, stream.tolist(), UNKNOWN)]
+    np.testing.assert_allclose(in_full.unknown_log_probs, unknown, rtol=0, atol=1e-4)
 
 
 @given(st.integers(0, 10**9), st.integers(4, 9), st.integers(1, 5))
@@ -87,10 +92,15 @@ def test_a_whole_distribution_equals_a_naive_walk_word_by_word() -> None:
 
 @pytest.mark.parametrize("order", [1, 2, 3, 5])
 @pytest.mark.parametrize("smoothing", ["modified-kneser-ney", "witten-bell"])
-def test_a_walk_along_suffixes_gives_the_same_bits(order: int, smoothing: str) -> None:
+@pytest.mark.parametrize("unknown_is_seen", [True, False])
+def test_a_walk_along_suffixes_gives_the_same_bits(order: int, smoothing: str, *, unknown_is_seen: bool) -> None:
     config = NGramConfig(order=order, smoothing=smoothing)
-    model, _ = train_ngram(stream_of(random_documents(1, 40, 300, 12)), 40, config)
+    training = stream_of(random_documents(1, 40, 300, 12))
+    training[training == UNKNOWN] = UNKNOWN if unknown_is_seen else 3
+    model, _ = train_ngram(training, 40, config)
     table = model.table
+    follows = unknown_follows(table.words, table.begin, 40)
+    assert follows == (unknown_is_seen and order > 1)
     assert table.suffixes.size == table.words.size
     for size in (0, 1, LANES - 1, LANES + 1, 5 * LANES, 3000):
         stream = np.random.default_rng(size).integers(0, 40, size).astype(np.int32)
@@ -100,7 +110,7 @@ def test_a_walk_along_suffixes_gives_the_same_bits(order: int, smoothing: str) -
         )
         arrays = table.words, table.log_probs, table.begin, table.log_backoffs, table.slots
         score_stream(*arrays, order, stream, 0, size, *expected)
-        walk_stream(*arrays, table.suffixes, order, stream, 0, size, *found, True)
+        walk_stream(*arrays, table.suffixes, order, stream, 0, size, *found, follows)
         assert np.array_equal(found, expected)
 
 

@@ -15,6 +15,7 @@ from chainrule.cli.models import opened
 from chainrule.cli.screen import progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_repairs
 from chainrule.errors import SettingError, TextError
+from chainrule.progress import BlockProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _OF_WORDS = ("word", "whitespace")
 _AT_ONCE = 256  # texts, by one thread
+_TOLD_BYTES = 1 << 14  # of text, after which progress is told
 
 
 def noise(
@@ -106,11 +108,16 @@ def _spoilt(source: Corpus, channel: Channel, seed: int, told: Progress) -> Iter
     import numpy as np
 
     rng = np.random.default_rng(seed)
-    for block in source.blocks(told, "spoiling"):
-        for number, text in enumerate(block.documents(), 1):
-            if "\n" in text:
-                raise TextError(f"{block.place(number)}: the document holds newlines; cut it with --document line")
-            yield text, channel.corrupted(text, rng)
+    inside = BlockProgress(told, "spoiling")
+    for block in source.blocks(inside, "spoiling"):
+        done = 0
+        for piece in block.pieces(_TOLD_BYTES):
+            for number, text in enumerate(piece.documents(), 1):
+                if "\n" in text:
+                    raise TextError(f"{piece.place(number)}: the document holds newlines; cut it with --document line")
+                yield text, channel.corrupted(text, rng)
+            done += piece.text.size
+            inside.tell(done)
 
 
 def _lists(pairs: Iterable[tuple[str, str]], proposer: Proposer) -> Iterator[str]:

@@ -11,7 +11,7 @@ from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelToken
 from chainrule.cli.models import opened
 from chainrule.cli.screen import note, print_json, progress, writes_utf8
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs, text_for
-from chainrule.progress import silent
+from chainrule.progress import BlockProgress, silent
 
 if TYPE_CHECKING:
     from chainrule.evaluation.surprisal import By
@@ -56,12 +56,13 @@ def score(
         scorer = opened(model, tokenizer, markers, told)
         if scorer.sees_both_sides and by is None:
             note("these are pseudo-log-likelihoods, not probabilities: compare them with others of this model alone")
-        shown = silent if sys.stdout.isatty() else told  # a bar among the answers would spoil both
-        for block in source.blocks_as_they_come(shown, "scoring"):
+        # A bar among the answers would spoil both.
+        inside = BlockProgress(silent if sys.stdout.isatty() else told, "scoring")
+        for block in source.blocks_as_they_come(inside, "scoring"):
             if by is not None:
-                _print_units(scorer, block, by, json=json)
+                _print_units(scorer, block, by, inside, json=json)
             else:
-                _print_sentences(scorer, block, json=json)
+                _print_sentences(scorer, block, inside, json=json)
             sys.stdout.flush()
     note_repairs(source)
 
@@ -74,17 +75,21 @@ def _units(**asked: bool) -> By | None:
     return cast("By", names[0]) if names else None
 
 
-def _print_units(model: Model, block: Block, by: By, *, json: bool) -> None:
+def _print_units(model: Model, block: Block, by: By, inside: BlockProgress, *, json: bool) -> None:
     from chainrule.cli.surprisal import documents
 
-    for document in documents(model, block, by):
-        if json:
-            print_json(document.as_json(by))
-        else:
-            print(document.lines())
+    done = 0
+    for piece in block.pieces(_PART_BYTES):
+        for document in documents(model, piece, by):
+            if json:
+                print_json(document.as_json(by))
+            else:
+                print(document.lines())
+        done += piece.text.size
+        inside.tell(done)
 
 
-def _print_sentences(model: Model, block: Block, *, json: bool) -> None:
+def _print_sentences(model: Model, block: Block, inside: BlockProgress, *, json: bool) -> None:
     from chainrule.jit import in_order
     from chainrule.report.sentence_lines import sentence_lines, sentences_as_json
 
@@ -94,9 +99,14 @@ def _print_sentences(model: Model, block: Block, *, json: bool) -> None:
         return
     is_utf8 = writes_utf8()
     sys.stdout.flush()
-    for lines in in_order(lambda part: sentence_lines(model.sentence_scores(part), part), block.pieces(_PART_BYTES)):
+    done = 0
+    for lines, size in in_order(
+        lambda part: (sentence_lines(model.sentence_scores(part), part), part.text.size), block.pieces(_PART_BYTES)
+    ):
         if is_utf8:
             sys.stdout.buffer.write(lines.data)
         else:
             sys.stdout.write(lines.tobytes().decode())  # what the encoding lacks is shown as escapes
+        done += size
+        inside.tell(done)
     sys.stdout.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -64,17 +65,41 @@ class Bar:
         self.task = ""
         self.task_id: TaskID | None = None
         self.rich: RichProgress | None = None
+        self.latest: tuple[str, float, float | None] = "", 0.0, None
+        self.timer: threading.Timer | None = None
+        self.lock = threading.RLock()
 
     def __call__(self, task: str, done: float, total: float | None) -> None:
-        if self.rich is None:
-            if not sys.stderr.isatty() or time.monotonic() - self.began < PATIENCE:
+        with self.lock:
+            self.latest = task, done, total
+            if self.rich is None:
+                if not sys.stderr.isatty():
+                    return
+                patience_left = PATIENCE - (time.monotonic() - self.began)
+                if patience_left > 0:
+                    self._wait(patience_left)
+                    return
+                self.rich = _rich_progress()
+                self.rich.start()
+            if task != self.task or self.task_id is None:
+                self._finish()
+                self.task, self.task_id = task, self.rich.add_task(task, total=total)
+            self.rich.update(self.task_id, completed=done, total=total)
+
+    def _wait(self, seconds: float) -> None:
+        """Shows what was told last when patience ends, since the next word of slow work may come much later."""
+        if self.timer is None:
+            self.timer = threading.Timer(seconds, self._show_latest)
+            self.timer.daemon = True
+            self.timer.start()
+
+    def _show_latest(self) -> None:
+        with self.lock:
+            if self.timer is None or self.rich is not None:  # closed meanwhile, or shown
                 return
-            self.rich = _rich_progress()
-            self.rich.start()
-        if task != self.task or self.task_id is None:
-            self._finish()
-            self.task, self.task_id = task, self.rich.add_task(task, total=total)
-        self.rich.update(self.task_id, completed=done, total=total)
+            task, done, total = self.latest
+            if total is None or done < total:
+                self(task, done, total)
 
     def _finish(self) -> None:
         """Work that another follows is done, whatever was told of it last."""
@@ -83,10 +108,14 @@ class Bar:
             self.rich.update(self.task_id, completed=total, total=total)
 
     def close(self) -> None:
-        if self.rich is not None:
-            self._finish()
-            self.rich.stop()
-            self.rich, self.task, self.task_id = None, "", None
+        with self.lock:
+            if self.timer is not None:
+                self.timer.cancel()
+                self.timer = None
+            if self.rich is not None:
+                self._finish()
+                self.rich.stop()
+                self.rich, self.task, self.task_id = None, "", None
 
 
 def _rich_progress() -> RichProgress:

@@ -23,7 +23,7 @@ from chainrule.evaluation.pricing import priced, priced_stream
 from chainrule.evaluation.resampling import Documents, interval
 from chainrule.evaluation.row_sums import RowSums, row_sums
 from chainrule.jit import in_order
-from chainrule.progress import Progress, silent
+from chainrule.progress import BlockProgress, Progress, silent
 from chainrule.protocol import END
 from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8
 from chainrule.text.words import is_white
@@ -164,9 +164,11 @@ def measure(
     """
     began = time.perf_counter()
 
+    inside = BlockProgress(progress, "evaluating")
+
     def parts() -> Iterator[tuple[bool, Block]]:
         """Of the first block or not; whole blocks where documents see those before them."""
-        for number, block in enumerate(source.blocks(progress, "evaluating")):
+        for number, block in enumerate(source.blocks(inside, "evaluating")):
             pieces = [block] if running is not None else block.pieces(_PART_BYTES)
             yield from ((number == 0, piece) for piece in pieces)
 
@@ -175,7 +177,8 @@ def measure(
         encoded = tokenizer.encode_block(block)
         lengths = None
         if running is not None:
-            prices = priced_stream(encoded, speller, *running.score(encoded.ids))
+            scored = running.score(encoded.ids, lambda share: inside.tell(share * block.text.size))
+            prices = priced_stream(encoded, speller, *scored)
         elif in_full is not None:
             scores, lengths, unknown = in_full(encoded.ids)
             prices = priced_stream(encoded, speller, scores, unknown)
@@ -238,8 +241,9 @@ class Running(NamedTuple):
     """How a text is scored in one stream."""
 
     score: Callable[
-        [Int32[ndarray, " tokens"]], tuple[Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]
-    ]  # of a stream's tokens, and of <unk> at their places
+        [Int32[ndarray, " tokens"], Callable[[float], None]],
+        tuple[Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]],
+    ]  # of a stream's tokens, and of <unk> at their places; calls what it is given with the share that is done
     signature: str  # how much context a token has
 
 

@@ -15,7 +15,7 @@ from chainrule.mixture.components import joined, previous_tokens, split_as, stre
 from chainrule.protocol import BEGIN, END, ByDistributions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Float32, Float64, Int32, UInt8
     from numpy import ndarray
@@ -65,11 +65,18 @@ class LinearMixture(ByDistributions["MixtureState"]):
         return self._mixed(scores, np.concatenate([np.array([BEGIN], np.int32), stream[:-1]])[: len(stream)])
 
     def score_stream_with_unknown(
-        self, stream: Int32[ndarray, " tokens"]
+        self, stream: Int32[ndarray, " tokens"], on_share: Callable[[float], None] | None = None
     ) -> tuple[Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]:
-        """The log-probabilities of a stream's tokens, and of <unk> at their places."""
+        """The log-probabilities of a stream's tokens, and of <unk> at their places.
+
+        on_share: called after each component with the share that is done.
+        """
         previous = np.concatenate([np.array([BEGIN], np.int32), stream[:-1]])[: len(stream)]
-        found = [stream_with_unknown(model, stream) for model in self.components.models]
+        found = []
+        for model in self.components.models:
+            found.append(stream_with_unknown(model, stream))
+            if on_share is not None:
+                on_share(len(found) / len(self.components.models))
         return self._mixed([scores for scores, _ in found], previous), self._mixed(
             [share for _, share in found], previous
         )

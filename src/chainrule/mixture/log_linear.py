@@ -14,7 +14,7 @@ from chainrule.errors import ModelFormatError, SettingError
 from chainrule.protocol import END, UNKNOWN, ByDistributions, as_tokens, check_prefixes, check_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Float32, Float64, Int32
     from numpy import ndarray
@@ -48,10 +48,16 @@ class LogLinearMixture(ByDistributions["MixtureState"]):
         return self.score([stream], end=False)[0]  # after </s>, each component does as it does
 
     def score_stream_with_unknown(
-        self, stream: Int32[ndarray, " tokens"]
+        self, stream: Int32[ndarray, " tokens"], on_share: Callable[[float], None] | None = None
     ) -> tuple[Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]:
-        """The log-probabilities of a stream's tokens, and of <unk> at their places."""
-        return self.score_stream(stream), self.unknown_log_probs([stream], end=False)[0]
+        """The log-probabilities of a stream's tokens, and of <unk> at their places.
+
+        on_share: called after the one and after the other with the share that is done.
+        """
+        scores = self.score_stream(stream)
+        if on_share is not None:
+            on_share(0.5)
+        return scores, self.unknown_log_probs([stream], end=False)[0]
 
     def unknown_log_probs(
         self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True

@@ -31,7 +31,7 @@ from chainrule.protocol import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Float32, Float64, Int32
     from numpy import ndarray
@@ -106,15 +106,18 @@ class NeuralModel:
         return self.score_stream_with_unknown(stream, unknown=False)[0]
 
     def score_stream_with_unknown(
-        self, stream: Tokens, *, unknown: bool = True
+        self, stream: Tokens, on_share: Callable[[float], None] | None = None, *, unknown: bool = True
     ) -> tuple[Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]:
-        """The log-probabilities of a stream's tokens, and of <unk> at their places: zeros, if it is not asked for."""
+        """The log-probabilities of a stream's tokens, and of <unk> at their places: zeros, if it is not asked for.
+
+        on_share: called now and then with the share that is done.
+        """
         stream = as_tokens(stream)
         check_tokens(stream, self.vocabulary_size)
         if self.network.memory == "stream":
-            scores, others = self._score_rows([stream], unknown=unknown, warm_up=WARM_UP)
+            scores, others = self._score_rows([stream], unknown=unknown, warm_up=WARM_UP, on_share=on_share)
         else:
-            scores, others = self._score_rows(_documents(stream), unknown=unknown)
+            scores, others = self._score_rows(_documents(stream), unknown=unknown, on_share=on_share)
         empty = np.empty(0, np.float32)
         return np.concatenate([empty, *scores]), np.concatenate([empty, *others])
 
@@ -245,12 +248,18 @@ class NeuralModel:
 
     @torch.inference_mode()
     def _score_rows(
-        self, rows: Sequence[Tokens], *, unknown: bool, warm_up: int | None = None
+        self,
+        rows: Sequence[Tokens],
+        *,
+        unknown: bool,
+        warm_up: int | None = None,
+        on_share: Callable[[float], None] | None = None,
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
         """For each row, the log-probabilities of its tokens after </s>, and of <unk> at their places."""
         inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
         scores, others = ([np.zeros(len(row), np.float32) for row in rows] for _ in range(2))
         lengths = [len(row) for row in rows]
+        done = 0
         for batch in batches_of(pieces_of(lengths, self.network.causal, warm_up=warm_up)):
             tokens = self._tensor(padded([inputs[row][begin:end] for row, begin, _, end in batch], END))
             targets = self._tensor(padded([rows[row][begin:end] for row, begin, _, end in batch], END))
@@ -259,6 +268,9 @@ class NeuralModel:
                 scores[row][first:end] = found[0][i, first - begin : end - begin]
                 if unknown:
                     others[row][first:end] = found[1][i, first - begin : end - begin]
+            done += sum(end - first for _, _, first, end in batch)
+            if on_share is not None:
+                on_share(done / sum(lengths))
         for each in (*scores, *others):
             check_log_probs(each)
         return scores, others

@@ -146,6 +146,7 @@ class Corpus:
         total = sum(map(sum, sizes)) or None
         done = 0.0
         self.unended.clear()
+        progress(task, done, total)
         for source, files, its_sizes in zip(self.sources, self.files, sizes, strict=True):
             digests: dict[str, str] = {}
             repairs = 0

@@ -138,7 +138,8 @@ def encoded_stream(
     shares: list[float] = []  # of the source that has been read, block by block
 
     def told(task: str, done: float, total: float | None) -> None:
-        shares.append(done / total if total else 0.0)
+        if done:
+            shares.append(done / total if total else 0.0)
         progress(task, done, total)
 
     def encoded(block: Block) -> tuple[Int32[ndarray, " tokens"], Vocabulary]:
