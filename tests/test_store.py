@@ -701,3 +701,11 @@ def test_what_is_no_number_is_not_saved(tmp_path: Path) -> None:
         with pytest.raises(EstimationError, match=r"has NaN, which is no number, in its .* not saved"):
             model.save(tmp_path / "lm")
     assert not (tmp_path / "lm").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_a_pipe_or_a_device_is_said_to_be_one(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(ModelFormatError, match="is a pipe or a device; a model is a folder or a file"):
+            chainrule.load(path)

@@ -64,6 +64,11 @@ def read_config(folder: Path) -> ModelEntry:
     path = folder / CONFIG
     if os.path.isfile(folder):
         raise ModelFormatError(f"{folder}: is a file; expected the folder of a model, with a {CONFIG} in it")
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise ModelFormatError(
+            f"{folder}: is a pipe or a device; a model is a folder or a file that can be read at any place: copy it to "
+            "one"
+        )
     if not os.path.isdir(folder):
         raise ModelFormatError(
             f"{folder}: there is no such folder or file; a model is a folder with a {CONFIG} in it, or an ARPA file"

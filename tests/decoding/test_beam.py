@@ -74,6 +74,11 @@ def test_all_that_can_happen_has_the_probability_one() -> None:
     assert sum(math.exp(hypothesis.log_prob) for hypothesis in found.hypotheses) == pytest.approx(1, abs=1e-5)
 
 
+def test_texts_must_not_end_by_what_is_banned() -> None:
+    with pytest.raises(SettingError, match=r"must end by themselves .* is banned"):
+        search(model_of(1), [NOTHING], BeamConfig(must_end=True), Constraints(banned=[END]))
+
+
 def test_where_texts_must_end_the_last_step_takes_nothing_but_the_end() -> None:
     model = model_of(2)
     config = BeamConfig(size=400, best=400, must_end=True)

@@ -272,6 +272,16 @@ def test_a_damaged_table_is_refused(seed: int) -> None:
             compacted(table)
 
 
+@pytest.mark.parametrize("number", [math.nan, math.inf, 100.0])
+def test_unigrams_that_are_no_probabilities_are_an_error_when_drawn(number: float) -> None:
+    """They were drawn from with a warning of NumPy's, which the command line showed beside a status of 0."""
+    table = compacted(trained(3))
+    table.unigrams[[4, 7]] = number
+    model = CompactNGramModel(table)
+    with pytest.raises(ModelFormatError, match="damaged"):
+        model.draw(model.start([[]]), np.array([0.5]))
+
+
 def test_memory_that_does_not_suffice_is_told_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     table = trained(4)
     small = compacted(table)

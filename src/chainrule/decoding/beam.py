@@ -178,6 +178,10 @@ def search(
     """
     config, constraints = config or BeamConfig(), constraints or Constraints()
     constraints.check(model)
+    if config.must_end and model.end in constraints.banned:
+        raise SettingError(
+            "texts must end by themselves (must_end), but their end, </s>, is banned; leave one of them out"
+        )
     if config.coverage and attention is None:
         raise SettingError("coverage needs a model that attends to a source; set it to 0, or give attention")
     searches = _roots(model, prefixes, config, constraints, keep_tree=keep_tree)

@@ -87,5 +87,6 @@ class TrieModel(StreamScorer):
 
     @cached_property
     def _cumulative(self) -> Float64[ndarray, " vocab+1"]:
-        """What the unigrams below each word have together."""
+        """What the unigrams below each word have together. Raises ModelFormatError where they are no probabilities."""
+        check_log_probs(self._unigrams)
         return np.concatenate([[0.0], np.cumsum(np.exp(self._unigrams, dtype=np.float64))])
