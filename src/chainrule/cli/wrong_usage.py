@@ -169,4 +169,7 @@ def _is_model(name: str) -> bool:
     from chainrule.ngram.kenlm_binary import is_binary
 
     path = Path(name)
-    return is_model(path) or (path.is_file() and (is_arpa(path) or is_binary(path)))
+    try:
+        return is_model(path) or (path.is_file() and (is_arpa(path) or is_binary(path)))
+    except OSError:  # such as a text that is too long for a name, or a file that may not be read
+        return False
