@@ -266,6 +266,8 @@ USAGE = {
     "generate --allow ka vi MODEL": "MODEL is missing: put it before --allow. Try: chainrule generate --help",
     "train translation --source a --target b -o TARGET --layers 2": "There is no option --layers. "
     "Did you mean --decoder-layers or --encoder-layers? Try: chainrule train translation --help",
+    "train transformer TEXT -o TARGET --layer 2": "There is no option --layer (a file: ./--layer). "
+    "Did you mean --layers? Try: chainrule train transformer --help",
     "evaluate TEXT MODEL": "{TEXT} is no model, and {MODEL} is one: are they swapped? Try: chainrule evaluate --help",
     "score TEXT MODEL": "{TEXT} is no model, and {MODEL} is one: are they swapped? Try: chainrule score --help",
     "generate ka MODEL": "ka is no model, and {MODEL} is one: are they swapped? Try: chainrule generate --help",

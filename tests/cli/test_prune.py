@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pytest
 
@@ -62,6 +64,15 @@ def test_a_smaller_vocabulary_gives_the_same_probabilities_of_known_words(chainr
     assert small.unknown_words(gone) == [gone]
     assert small.speller.unseen_types == 1
     assert 0 < small.evaluate(heldout).bits_per_byte < 2 * large.evaluate(heldout).bits_per_byte
+
+
+def test_the_text_that_contexts_were_weighed_by_is_recorded_with_its_hash(chainrule, model, corpus, tmp_path) -> None:
+    small = tmp_path / "small"
+    assert chainrule("prune", model, "--to-ngrams", 2000, "--histories", corpus, "-o", small).status == 0
+    library.prune_by_entropy(library.load(model), ngrams=2000, histories=corpus).save(tmp_path / "again")
+    for path in (small, tmp_path / "again"):
+        [pruned] = library.load(path).record["pruned"]
+        assert pruned["histories"]["data"] == {str(corpus): hashlib.sha256(corpus.read_bytes()).hexdigest()}
 
 
 @pytest.mark.parametrize(

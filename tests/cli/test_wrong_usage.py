@@ -82,3 +82,9 @@ def test_a_marker_that_one_of_several_models_does_not_take_is_told_with_the_mode
     assert "or say --markers skip, which leaves markers out, or --markers keep, which" in message
     missing = tmp_path / "missing.txt"  # a fault of the text is of no model
     assert chainrule("compare", keeps, model, "--text", missing).error.startswith(f"{missing}: ")
+
+
+@pytest.mark.parametrize("prompt", ["a " * 5000, "nul\0byte", ""])
+def test_a_text_is_no_model_whatever_is_in_it(prompt: str, chainrule, tmp_path: Path) -> None:
+    missing = tmp_path / "lm"
+    assert chainrule("next", missing, prompt).error.startswith(f"{missing}: there is no such folder or file")

@@ -25,7 +25,7 @@ def test_where_memory_will_not_do_it_is_told_how_much_is_needed_and_which_order_
     monkeypatch.setenv("CHAINRULE_MEMORY", "12M")
     with pytest.raises(EstimationError, match="counting 5-grams of 200,001 tokens needs about") as caught:
         check_memory(stream, 5002, 5)
-    fitting = int(re.search(r"order (\d) would do \(--order \d\)", str(caught.value))[1])
+    fitting = int(re.search(r"order (\d) would do \(order=\d\)", str(caught.value))[1])
     assert 1 <= fitting < 5
     check_memory(stream, 5002, fitting)
     with pytest.raises(EstimationError):

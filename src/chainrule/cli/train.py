@@ -191,7 +191,8 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
     share = f", {unknown / record['tokens']:.2%} of the tokens unknown" if unknown else ""
     print(
         f"{summary['model']}: {record['family']} model of {record['tokens']:,} tokens "
-        f"in {record['documents']:,} documents, vocabulary {summary['vocabulary']:,}{share}"
+        f"in {record['documents']:,} document{'s' * (record['documents'] != 1)}, "
+        f"vocabulary {summary['vocabulary']:,}{share}"
     )
     if "discounts" in record:
         print(estimates_table(record))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _OPTION = re.compile("--[a-z][a-z-]*(=.*)?")
 _NO_FILE = re.compile("There is no option (--[^ ]+) ")  # as file_or_dash says it
-_ALIKE = 0.75  # from which on an option may be another one, misspelt
+_MISSPELT, _ALIKE = 0.9, 0.75  # how like another option one is that is surely it, or perhaps
 # Settings of the library whose options have names of their own.
 _RENAMED = {"n": "--number", "allowed": "--allow", "banned": "--ban", "validation": "--valid"}
 _MODELS = ("model", "models")  # parameters that take models
@@ -122,9 +122,10 @@ def _no_such_option(option: str, verb: App) -> str:
 
 def _alike(option: str, options: Iterable[str]) -> str:
     """Which options one that is none may be meant for, as a question, where there are some."""
-    words = set(option.strip("-").split("-"))
-    alike = [each for each in sorted(options) if words <= set(each.strip("-").split("-"))]
-    alike = alike or get_close_matches(option, sorted(options), 1, _ALIKE)
+    known, words = sorted(options), set(option.strip("-").split("-"))
+    alike = get_close_matches(option, known, 1, _MISSPELT)
+    alike = alike or [each for each in known if words <= set(each.strip("-").split("-"))]
+    alike = alike or get_close_matches(option, known, 1, _ALIKE)
     return f" Did you mean {' or '.join(alike)}?" if alike else ""
 
 
@@ -167,4 +168,7 @@ def _is_model(name: str) -> bool:
     from chainrule.ngram.kenlm_binary import is_binary
 
     path = Path(name)
-    return is_model(path) or (path.is_file() and (is_arpa(path) or is_binary(path)))
+    try:
+        return is_model(path) or (path.is_file() and (is_arpa(path) or is_binary(path)))
+    except OSError:  # such as a text that is too long for a name, or a file that may not be read
+        return False
