@@ -144,24 +144,25 @@ class _Running(Generic[N]):
 
     def _row_seconds(self, rows: int) -> float:
         """What a row takes, forward and back, in steps of so many; neither weights nor random numbers are changed."""
-        machine, seconds, times = self.task.machine, 0.0, 0
+        machine, enough = self.task.machine, min(_LONGEST_TRIAL, _TRIAL_SHARE * (self._budget or 0.0))
         objective = self.problem.objective(
             self.network, replace(self.task, recipe=replace(self.task.recipe, batch=rows))
         )
         parts = objective.parts(0)
         devices = [machine.device] if machine.device.type == "cuda" else []
+        times: list[float] = []
         self.network.train()
         with torch.random.fork_rng(devices):
-            while times < 2 or seconds < min(_LONGEST_TRIAL, _TRIAL_SHARE * (self._budget or 0.0)):
+            while sum(times) < enough or (len(times) == 1 and times[0] < 2 * enough):
                 began = time.perf_counter()
                 with machine.precision():
                     nats = objective.loss(0, parts[0], self.network, 0.0)
                 nats.backward()  # type: ignore[no-untyped-call]
                 machine.wait()
-                times += 1
-                seconds += time.perf_counter() - began if times > 1 else 0.0  # the first one makes things ready
+                times.append(time.perf_counter() - began)
         self.network.zero_grad(set_to_none=True)
-        return seconds / (times - 1) / rows * len(parts) * self.processes.number
+        later = times[1:] or times  # the first one makes things ready
+        return sum(later) / len(later) / rows * len(parts) * self.processes.number
 
     @property
     def _budget(self) -> float | None:
