@@ -1,4 +1,4 @@
-"""How many rows a step has, where the minutes are few for this machine: found by a short trial before the first step."""
+"""How many rows a step has where the minutes are few for this machine, found by a short trial before the first step."""
 
 from __future__ import annotations
 
