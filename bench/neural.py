@@ -135,7 +135,8 @@ def in_blocks(model: chainrule.Model, texts: Texts) -> float:
     ids = model.tokenizer.encode_texts(texts.test.read_text(encoding="utf-8").removesuffix("\n").split("\n")).ids
     machine = machine_for(TrainingConfig(precision="float32", compile="no", device=str(network.device)))
     length = network.config.context
-    return validation_loss(network, ids[: ids.size // length * length], length, machine, Processes(), carried=False)
+    whole = ids[: ids.size // length * length]
+    return validation_loss(network, whole, length, machine, Processes(), carried=False).loss
 
 
 def measured(model: chainrule.Model, texts: Texts) -> None:

@@ -345,3 +345,13 @@ def test_a_damaged_classifier_is_refused(changes: dict[str, object], message: st
     for name, array in (("mix", np.zeros(3, np.float32)), ("head.weight", np.zeros(4, np.float32))):
         with pytest.raises(ModelFormatError, match=r"head|mix"):
             FAMILIES["classifier"].put_together(settings, {**arrays, name: array}, learnt.vocabulary_size)
+
+
+@pytest.mark.parametrize(
+    ("texts", "batch", "epochs"), [(100, 8, 30), (2700, 8, 13), (6400, 16, 10), (12_800, 32, 10), (10**6, 32, 10)]
+)
+def test_few_texts_are_gone_through_in_more_steps_of_fewer(texts: int, batch: int, epochs: int) -> None:
+    fitted = FineTuningConfig().fitted_to(texts)
+    assert (fitted.batch, fitted.epochs) == (batch, epochs)
+    said = FineTuningConfig(batch=3, epochs=2).fitted_to(texts)
+    assert (said.batch, said.epochs) == (3, 2)

@@ -16,6 +16,7 @@ import pytest
 from training_runs import QUICK, RECURRENT, TRANSFORMER, VOCABULARY, numbers, text, trained
 
 from chainrule.neural.config import MaskedConfig
+from chainrule.training import fitting
 from chainrule.training import run as run_module
 from chainrule.training import trainer as trainer_module
 from chainrule.training.batches import blocks, lanes
@@ -50,6 +51,7 @@ class Machine:
         clock = SimpleNamespace(monotonic=lambda: self.now, perf_counter=lambda: self.now)
         monkeypatch.setattr(run_module, "time", clock)
         monkeypatch.setattr(trainer_module, "time", clock)
+        monkeypatch.setattr(fitting, "time", clock)
         for objective in (NextToken, BothSides):
             self._slow_down(monkeypatch, objective)
         save = Checkpoints.save
@@ -179,7 +181,7 @@ def test_a_slow_machine_takes_fewer_rows_says_so_and_keeps_them(
     kept = json.loads((tmp_path / "checkpoints" / "checkpoint.json").read_text())["progress"]
     assert kept["batch"] == 4
     with monkeypatch.context() as patches:
-        patches.setattr(run_module, "fitted_rows", lambda *_: 16)
+        patches.setattr(run_module, "rows_for", lambda *_: 16)
         _, record, _ = trained(config, training, stream, folder=tmp_path, resume=True)
     assert record["training"]["batch"] == 4
     _, record, told = trained(config, training, stream)

@@ -25,6 +25,7 @@ from chainrule.neural.language_model import NeuralModel
 from chainrule.protocol import END
 from chainrule.training import machine, next_token
 from chainrule.training.config import TrainingConfig
+from chainrule.training.recipe import stream_settled
 from chainrule.training.trainer import Trainer
 from chainrule.training.validation import Validation
 
@@ -365,3 +366,13 @@ def test_a_causal_network_is_told_that_texts_will_end_with_their_lines() -> None
     assert "documents have 4 tokens on average, and 16 are read at once" in note
     assert "--document file makes a file one text" in note
     assert trained(replace(TRANSFORMER, context=12), stream=lines)[2][0].note is None
+
+
+def test_recurrent_networks_learn_by_adamw_in_few_minutes() -> None:
+    chosen = [
+        stream_settled(config, training).optimiser
+        for config in (RECURRENT, TRANSFORMER)
+        for training in (TrainingConfig(minutes=0.5), TrainingConfig(), TrainingConfig(steps=3))
+    ]
+    assert chosen == ["adamw", "muon", "muon", "muon", "muon", "muon"]
+    assert stream_settled(RECURRENT, TrainingConfig(minutes=0.5, optimiser="muon")).optimiser == "muon"

@@ -55,7 +55,7 @@ class TrainingConfig:
     optimiser: Optimiser | None = setting(
         None,
         "muon: for matrices, and AdamW for the rest; sgd: with momentum; asgd: sgd, averaged once it stands still; "
-        "nothing: muon",
+        "nothing: muon; adamw for recurrent networks in less than 2 minutes",
     )
     learning_rate: float | None = setting(
         None, "the highest of AdamW, or of SGD; nothing: by the optimiser and the family", least=0

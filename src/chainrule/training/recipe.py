@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_FEW_MINUTES = 2.0
 _ROWS_OF, _RECURRENT_ROWS_OF = 2048, 6144  # tokens in a step, about
 
 
@@ -42,9 +43,15 @@ def with_budget(training: TrainingConfig) -> TrainingConfig:
 
 def stream_settled(config: NetworkConfig, training: TrainingConfig) -> TrainingConfig:
     """As `settled`, of a network that learns from a stream. Recurrent ones are not compiled unless it is said: the
-    compiler does not look into torch's layers, and what it makes around them takes a third longer.
+    compiler does not look into torch's layers, and what it makes around them takes a third longer. In few minutes they
+    learn by AdamW, since Muon takes most of a step for their large matrices.
     """
-    return _hardly_compiled(settled(training)) if isinstance(config, RecurrentConfig) else settled(training)
+    if not isinstance(config, RecurrentConfig):
+        return settled(training)
+    minutes = with_budget(training).minutes
+    if training.optimiser is None and minutes is not None and minutes < _FEW_MINUTES:
+        training = replace(training, optimiser="adamw")
+    return _hardly_compiled(settled(training))
 
 
 def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:

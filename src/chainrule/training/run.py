@@ -18,13 +18,13 @@ from chainrule.store import check_target
 from chainrule.training.checkpoint import FOLDER, Checkpoints
 from chainrule.training.config import Run, differences, text_differences
 from chainrule.training.config import settings_of as training_settings
+from chainrule.training.fitting import rows_for
 from chainrule.training.machine import Machine, held_in_memory, machine_for, peak
 from chainrule.training.masked import two_sided
 from chainrule.training.next_token import next_token
 from chainrule.training.objective import N, Task
-from chainrule.training.optimisers import orthogonalising_flops
 from chainrule.training.pace import Pace
-from chainrule.training.plan import FINAL_SHARE, KEPT_PLAN, LEARNING_SHARE, Layout, fitted_rows, halved, layout
+from chainrule.training.plan import FINAL_SHARE, KEPT_PLAN, LEARNING_SHARE, Layout, layout
 from chainrule.training.processes import Processes, ended, started_here
 from chainrule.training.reports import Log, Report
 from chainrule.training.trainer import Trainer
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from jaxtyping import Int32
     from numpy import ndarray
-    from torch import nn
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
 _SECONDS_BETWEEN_CHECKPOINTS, _SECONDS_BETWEEN_REPORTS = 60.0, 2.0
 _SAVING_SHARE = 0.02  # of the time, for checkpoints
-_TRIAL_SHARE, _LONGEST_TRIAL = 0.01, 1.0  # of the minutes, and seconds, to find what a row takes
 
 
 def train_network(
@@ -79,7 +77,7 @@ class _Running(Generic[N]):
 
     def __init__(self, problem: Problem[N], run: Run, processes: Processes) -> None:
         training = problem.training
-        self.run, self.problem, self.training, self.processes = run, problem, training, processes
+        self.run, self.training, self.processes = run, training, processes
         self.checkpoints = None if run.folder is None else Checkpoints(run.folder / FOLDER)
         resumed = self._opened()
         machine = machine_for(training)
@@ -97,7 +95,11 @@ class _Running(Generic[N]):
         notes = [note for note in (problem.note, machine.note(self.network)) if note is not None]
         self.task = Task(training, problem.recipe, machine, processes)
         self.objective = problem.objective(self.network, self.task)
-        batch = self._fitted_rows(matrices) if resumed is None else resumed.entry.progress.batch
+        batch: int | None = problem.recipe.batch
+        if resumed is not None:
+            batch = resumed.entry.progress.batch
+        elif training.batch is None and training.minutes is not None:
+            batch = rows_for(problem, self.network, self.task, self.objective, matrices, 60 * training.minutes)
         if batch is not None and batch != problem.recipe.batch:
             if resumed is None:
                 notes.append(
@@ -127,41 +129,6 @@ class _Running(Generic[N]):
         self.pace = Pace(self.trainer.step, self.trainer.seconds, self._budget, token_seconds)
         if self.trainer.steps is not None and self.layout is None:
             self._lay_out()
-
-    def _fitted_rows(self, matrices: list[nn.Parameter]) -> int | None:
-        """Rows of a step, where they are to be chosen by how many steps the minutes have time for."""
-        training, recipe, row_tokens = self.training, self.task.recipe, self.objective.row_tokens
-        if training.batch is not None or self._budget is None:
-            return None
-        choices = halved(recipe.batch, row_tokens, training.accumulate * self.processes.number)
-        if len(choices) == 1:
-            return None
-        row_seconds = self._row_seconds(choices[-1])
-        row_flops = self.objective.flops_per_token * row_tokens
-        beside = orthogonalising_flops(matrices) / row_flops * row_seconds if training.optimiser == "muon" else 0.0
-        rows = fitted_rows(choices, self._budget, row_seconds / self.processes.number, beside)
-        return int(self.processes.agreed(float(rows)))
-
-    def _row_seconds(self, rows: int) -> float:
-        """What a row takes, forward and back, in steps of so many; neither weights nor random numbers are changed."""
-        machine, seconds, times = self.task.machine, 0.0, 0
-        objective = self.problem.objective(
-            self.network, replace(self.task, recipe=replace(self.task.recipe, batch=rows))
-        )
-        parts = objective.parts(0)
-        devices = [machine.device] if machine.device.type == "cuda" else []
-        self.network.train()
-        with torch.random.fork_rng(devices):
-            while times < 2 or seconds < min(_LONGEST_TRIAL, _TRIAL_SHARE * (self._budget or 0.0)):
-                began = time.perf_counter()
-                with machine.precision():
-                    nats = objective.loss(0, parts[0], self.network, 0.0)
-                nats.backward()  # type: ignore[no-untyped-call]
-                machine.wait()
-                times += 1
-                seconds += time.perf_counter() - began if times > 1 else 0.0  # the first one makes things ready
-        self.network.zero_grad(set_to_none=True)
-        return seconds / (times - 1) / rows * len(parts) * self.processes.number
 
     @property
     def _budget(self) -> float | None:

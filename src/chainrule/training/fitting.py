@@ -1,0 +1,59 @@
+"""How many rows a step has where the minutes are few for this machine, found by a short trial before the first step."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from chainrule.training.optimisers import orthogonalising_flops
+from chainrule.training.plan import fitted_rows, halved
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torch import Tensor
+
+    from chainrule.training.objective import N, Objective, Problem, Task
+
+_SHARE, _LONGEST = 0.01, 1.0  # of the minutes, and seconds, for the trial
+
+
+def rows_for(
+    problem: Problem[N], network: N, task: Task, objective: Objective, matrices: Iterable[Tensor], budget: float
+) -> int:
+    """Rows of a step, those of the recipe or fewer. objective: with those of the recipe. budget: seconds."""
+    recipe, processes = task.recipe, task.processes
+    choices = halved(recipe.batch, objective.row_tokens, task.training.accumulate * processes.number)
+    if len(choices) == 1:
+        return recipe.batch
+    row_seconds = _row_seconds(problem, network, task, choices[-1], min(_LONGEST, _SHARE * budget))
+    row_flops = objective.flops_per_token * objective.row_tokens
+    is_muon = task.training.optimiser == "muon"
+    beside = orthogonalising_flops(matrices) / row_flops * row_seconds if is_muon else 0.0
+    return int(processes.agreed(float(fitted_rows(choices, budget, row_seconds / processes.number, beside))))
+
+
+def _row_seconds(problem: Problem[N], network: N, task: Task, rows: int, enough: float) -> float:
+    """What a row takes, forward and back, in steps of so many; neither weights nor random numbers are changed.
+
+    enough: seconds of trial.
+    """
+    objective = problem.objective(network, replace(task, recipe=replace(task.recipe, batch=rows)))
+    parts = objective.parts(0)
+    devices = [task.machine.device] if task.machine.device.type == "cuda" else []
+    times: list[float] = []
+    network.train()
+    with torch.random.fork_rng(devices):
+        while sum(times) < enough or (len(times) == 1 and times[0] < 2 * enough):
+            began = time.perf_counter()
+            with task.machine.precision():
+                nats = objective.loss(0, parts[0], network, 0.0)
+            nats.backward()  # type: ignore[no-untyped-call]
+            task.machine.wait()
+            times.append(time.perf_counter() - began)
+    network.zero_grad(set_to_none=True)
+    later = times[1:] or times  # the first one makes things ready
+    return sum(later) / len(later) / rows * len(parts) * task.processes.number
