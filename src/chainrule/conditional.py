@@ -21,7 +21,7 @@ from chainrule.decoding.constraints import Constraints
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.loading import tokenizer_from
 from chainrule.model import Model
-from chainrule.progress import Progress, silent
+from chainrule.progress_line import ProgressOption, callback, shows_progress
 from chainrule.protocol import UNKNOWN
 from chainrule.report.card import model_card
 from chainrule.saving import VOCABULARY_ARRAYS
@@ -90,8 +90,10 @@ class TextPairModel:
         """The ids of source texts; one of white space alone has none. Raises MarkerError."""
         return documents_of(self.source.encode_texts([text if text.strip() else "" for text in texts]).ids)
 
-    def score(self, pairs: Pairs, *, progress: Progress = silent) -> Float64[ndarray, " pairs"]:
+    @shows_progress
+    def score(self, pairs: Pairs, *, progress: ProgressOption = None) -> Float64[ndarray, " pairs"]:
         """log P of each target with its </s>, given its source, in nats. Raises what `given` does."""
+        progress = callback(progress)
         sources, targets = self.sources(pairs.sources), documents_of(self.target.encode_texts(pairs.targets).ids)
         scores = np.zeros(len(pairs))
         order = sorted(range(len(pairs)), key=lambda i: (sources[i].size, targets[i].size))
@@ -102,6 +104,7 @@ class TextPairModel:
             scores[chosen] = [each.sum(dtype=np.float64) for each in given.score([targets[i] for i in chosen])]
         return scores
 
+    @shows_progress
     def write(
         self,
         texts: Sequence[str],
@@ -109,7 +112,7 @@ class TextPairModel:
         *,
         alignments: bool = False,
         max_tokens: int | None = None,
-        progress: Progress = silent,
+        progress: ProgressOption = None,
     ) -> list[list[Written]]:
         """The best texts for each source, best first; nothing for a source without a token.
 
@@ -117,6 +120,7 @@ class TextPairModel:
         max_tokens: of a text; by default twice the source's, and 20. Raises MarkerError; SettingError where a source
         is too long.
         """
+        progress = callback(progress)
         if isinstance(texts, str):
             raise TypeError("write takes several texts; put a single one in a list")
         beam = beam or BeamConfig(size=5, rank_by="mean", stop="likely")
@@ -151,8 +155,10 @@ class TextPairModel:
             None if attention is None else attention[:, : source.size + 1],
         )
 
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress = silent) -> None:
+    @shows_progress
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
         """Writes a model folder. Raises OutputError."""
+        progress = callback(progress)
         from chainrule.neural.saving import arrays_of
 
         arrays = arrays_of(self.model.network)

@@ -20,7 +20,7 @@ from chainrule.mixture.unseen import FewerUnseen
 from chainrule.model import Model
 from chainrule.ngram.mixed_speller import mixed_speller
 from chainrule.ngram.stupid_backoff import StupidBackoff
-from chainrule.progress import Progress, silent
+from chainrule.progress_line import ProgressOption, callback, shows_progress
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.corpus import source_of
 from chainrule.text.tokenizer import documents_of, encoded_stream
@@ -34,11 +34,13 @@ if TYPE_CHECKING:
     from chainrule.mixture.config import CacheConfig
     from chainrule.ngram.mixed_speller import MixedSpeller
     from chainrule.ngram.speller import Speller
+    from chainrule.progress import Progress
     from chainrule.protocol import LanguageModel
     from chainrule.text.corpus import Paths, Source
     from chainrule.text.tokenizer import Tokenizer
 
 
+@shows_progress
 def mix(
     models: Sequence[Model],
     config: MixtureConfig | None = None,
@@ -46,7 +48,7 @@ def mix(
     heldout: Source | Paths | None = None,
     cache: CacheConfig | None = None,
     names: Sequence[str] | None = None,
-    progress: Progress = silent,
+    progress: ProgressOption = None,
 ) -> Model:
     """Models of one tokenizer and one vocabulary as one, of any families.
 
@@ -57,6 +59,7 @@ def mix(
 
     good:  chainrule.mix([chainrule.load("a/"), chainrule.load("b/")], heldout="valid.txt").save("mix/")
     """
+    progress = callback(progress)
     config = MixtureConfig() if config is None else config
     names = [f"model {i}" for i in range(1, len(models) + 1)] if names is None else list(names)
     components = _components(models, names, cache)

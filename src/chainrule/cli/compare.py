@@ -21,14 +21,13 @@ from chainrule.cli.arguments import (
     WholeNumber,
     file_or_dash,
 )
-from chainrule.cli.evaluate import NO_DISTRIBUTION
 from chainrule.cli.models import opened
 from chainrule.cli.screen import note, print_json, progress
-from chainrule.cli.smoothing_table import page_of, smoothing_table_of, text_of
+from chainrule.cli.smoothing_table import page_of, smoothing_table_of
 from chainrule.cli.texts import AS_USUAL, TextOptions, check_read_once, note_repairs
 from chainrule.errors import OutputError
 from chainrule.report.page import FIGURE_NAMES, figures_of, report_page
-from chainrule.report.tables import markdown_code, markdown_table, text_table
+from chainrule.report.tables import markdown_code, markdown_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,15 +114,14 @@ def compare(
             )
         about = _about(train, measured)
         files = {TABLE: page_of(table, about), FIGURES: _json(table.as_json())}
-        _show(output, about, files, table.as_json(), text_of(table), json=json)
+        _show(output, about, files, table.as_json(), str(table), json=json)
         return
     else:
         comparison, about = _ladder(
             texts, heldout, 5 if order is None else order, minutes, tokenizer, markers or "error", reading
         )
-    shown = f"{text_table(comparison.header(), comparison.rows())}\n\n{_footer(comparison)}"
     files = {} if output is None else _files(comparison, about)
-    _show(output, about, files, comparison.as_json(), shown, json=json)
+    _show(output, about, files, comparison.as_json(), str(comparison), json=json)
 
 
 def _show(
@@ -231,34 +229,14 @@ def _parts(texts: tuple[str, ...], heldout: str | None, reading: TextOptions, to
 def _files(comparison: Comparison, about: str) -> dict[str, str]:
     """What a report consists of, by the names of its files."""
     figures = figures_of(comparison)
-    notes = _footer(comparison).split("\n")
-    page = report_page(comparison, figures, about=about, command=["chainrule", *sys.argv[1:]], notes=notes)
+    command = ["chainrule", *sys.argv[1:]]
+    page = report_page(comparison, figures, about=about, command=command, notes=comparison.notes())
     plots = {f"{figure.name}.svg": figure.svg for figure in figures}
     return {TABLE: _page(comparison, about), FIGURES: _json(comparison.as_json()), PAGE: page, **plots}
 
 
 def _json(figures: list[dict[str, Any]]) -> str:
     return json_library.dumps(figures, indent=2) + "\n"
-
-
-def _footer(comparison: Comparison) -> str:
-    """What stands below the table."""
-    several = len(comparison.texts) > 1
-    lines = []
-    for n, text in enumerate(comparison.texts, 1):
-        best = comparison.best_on(text)
-        where = f"[{n}] " if several else ""
-        lines += [f"{where}best by bits per byte: {best.name}", f"{where}signature  {best.measurement.signature}"]
-    if not all(contender.measurement.is_distribution for contender in comparison.contenders):
-        lines.append(f"* {NO_DISTRIBUTION}")
-    if several:
-        lines.append("The tokenizers normalise this text differently, so their figures cannot share a column.")
-    lines += [
-        f"{len(spread.names)} models of one configuration: {spread.mean:.4f} bits per byte on average, "
-        f"standard deviation {spread.deviation:.4f} ({', '.join(spread.names)})"
-        for spread in comparison.spreads()
-    ]
-    return "\n".join(lines)
 
 
 def _check_report_folder(folder: Path, *, overwrite: bool) -> None:
@@ -300,5 +278,5 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 def _page(comparison: Comparison, about: str) -> str:
     """Markdown."""
     table = markdown_table(comparison.header(), comparison.rows())
-    footer = "\n".join(f"- {markdown_code(line)}" for line in _footer(comparison).split("\n"))
+    footer = "\n".join(f"- {markdown_code(line)}" for line in comparison.notes())
     return f"# Language models compared\n\n{markdown_code(about)}\n\n{table}\n{footer}\n"

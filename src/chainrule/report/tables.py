@@ -1,29 +1,16 @@
-"""Tables as plain text and as Markdown. Cells are strings already; numbers are aligned to the right."""
+"""Bars and tables of Markdown, beside the plain ones. Cells are strings already."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
+from chainrule.plain_tables import printable, text_table
+
+__all__ = ["bars", "markdown_cell", "markdown_code", "markdown_table", "printable", "text_table"]
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Aligned columns, two spaces apart: the first to the left, the others to the right.
-
-    Wide characters count as the two columns that they take on a terminal.
-    """
-    table = [[printable(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(cell_len(row[i]) for row in table) for i in range(len(header))]
-    lines = []
-    for row in table:
-        gaps = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
-        cells = [gap + cell if i else cell + gap for i, (cell, gap) in enumerate(zip(row, gaps, strict=True))]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
 
 
 def bars(labels: Sequence[str], counts: Sequence[int], dark: Sequence[bool], width: int = 50) -> str:
@@ -53,11 +40,6 @@ def markdown_code(text: str) -> str:
 def markdown_cell(text: str) -> str:
     """What a cell of a Markdown table must not hold as it is: the bar, also where it stands in code."""
     return text.replace("|", "\\|")
-
-
-def printable(text: str) -> str:
-    """The text in one line: what a terminal would obey and not show is written as an escape, \\n for a newline."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _markdown_row(cells: Sequence[str]) -> str:
