@@ -21,6 +21,7 @@ from chainrule.decoding.constraints import Constraints
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.loading import tokenizer_from
 from chainrule.model import Model
+from chainrule.model_info import info_of_pairs, size_of
 from chainrule.progress_line import ProgressOption, callback, shows_progress
 from chainrule.protocol import UNKNOWN
 from chainrule.report.card import model_card
@@ -75,7 +76,11 @@ class TextPairModel:
         self.model, self.source, self.target, self.record = model, source, target, record or {}
 
     def __repr__(self) -> str:
-        return f"<TextPairModel: {self.target.name} tokenizer, {self.target.vocabulary_size:,} tokens>"
+        target, size = self.target, size_of(self.record)
+        return f"<TextPairModel: {target.name} tokenizer, {target.vocabulary_size:,} tokens{size}>"
+
+    def _repr_html_(self) -> str:
+        return info_of_pairs(self)._repr_html_()
 
     def given(self, source: str) -> Model:
         """The language model of what is written from one text: it scores, samples and is mixed as any other.
@@ -170,6 +175,8 @@ class TextPairModel:
         definitions = {TOKENIZER: self.target.splitter.definition}
         if not is_joint:
             definitions[SOURCE_TOKENIZER] = self.source.splitter.definition
+        texts = {name: each for name, each in definitions.items() if each is not None}
+        size = sum(array.nbytes for array in arrays.values()) + sum(map(len, texts.values()))
         save_model(
             Path(path),
             family=FAMILY,
@@ -180,8 +187,8 @@ class TextPairModel:
             tokenizer=_entry(self.target),
             arrays=arrays,
             record=self.record,
-            card=model_card(FAMILY, self.target.name, self.target.vocabulary_size, self.record),
-            texts={name: each for name, each in definitions.items() if each is not None},
+            card=model_card(info_of_pairs(self, size=size).rows()),
+            texts=texts,
             overwrite=overwrite,
             progress=progress,
         )

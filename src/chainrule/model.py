@@ -30,6 +30,7 @@ from chainrule.evaluation.pseudo_pricing import Pseudo, pseudo_priced
 from chainrule.evaluation.sentences import SentenceScores, sentence_scores
 from chainrule.families import FAMILIES, Job
 from chainrule.jit import in_order
+from chainrule.model_info import info_of_model, size_of
 from chainrule.progress_line import ProgressOption, callback, shows_progress
 from chainrule.protocol import UNKNOWN, top_of
 from chainrule.saving import ARPA_SUFFIXES, save_arpa, save_folder
@@ -88,7 +89,11 @@ class Model:
         self._speller = speller
 
     def __repr__(self) -> str:
-        return f"<Model: {self.family}, {self.tokenizer.name} tokenizer, {self.vocabulary_size:,} tokens>"
+        size = size_of(self.record)
+        return f"<Model: {self.family}, {self.tokenizer.name} tokenizer, {self.vocabulary_size:,} tokens{size}>"
+
+    def _repr_html_(self) -> str:
+        return info_of_model(self)._repr_html_()
 
     @property
     def engine(self) -> Any:

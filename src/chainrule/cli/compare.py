@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from chainrule.text.corpus import Source
     from chainrule.text.vocabulary import Markers
 
-# Of the text to train on, where networks are trained: what they learn, and what their best weights are chosen by.
-_VALIDATED = {"nineteen twentieths": "19/20", "one twentieth": "1/20"}
 TABLE, FIGURES, PAGE = "table.md", "table.json", "index.html"
 PLOTS = tuple(f"{name}.svg" for name in FIGURE_NAMES)
 
@@ -173,15 +171,11 @@ def _ladder(
     reading: TextOptions,
 ) -> tuple[Comparison, str]:
     """Every model trained on the texts, and what the table is about."""
-    from chainrule.ladder import Networks, climb
-    from chainrule.text.splits import split
+    from chainrule.compared import with_validation
+    from chainrule.ladder import climb
 
-    train: Source
     with _trained_on(texts, heldout, reading) as (train, measured, told):
-        networks = None
-        if minutes is not None:
-            train, validation = split(train, _VALIDATED, told).values()
-            networks = Networks(minutes, validation)
+        train, networks = with_validation(train, minutes, told)
         comparison = climb(
             train,
             measured,
@@ -203,6 +197,8 @@ def _trained_on(
     texts: tuple[str, ...], heldout: str | None, reading: TextOptions
 ) -> Iterator[tuple[Source, Source, Progress]]:
     """The text to train on and the one to measure on, with what shows progress; notes afterwards what was repaired."""
+    from chainrule.compared import parts_of
+
     check_read_once(*texts, heldout)
     folders = [name for name in texts if (Path(name) / "config.json").is_file()]
     if folders:
@@ -210,20 +206,10 @@ def _trained_on(
     if heldout in texts:
         note(f"{heldout}: measured on what was trained on, so the figures will be too good")
     with progress() as told:
-        train, measured = _parts(texts, heldout, reading, told)
+        whole, rest = (None if not names else reading.corpus(*names) for names in (texts, [heldout] if heldout else []))
+        train, measured = parts_of(whole, rest, told)
         yield train, measured, told
     note_repairs(train, measured)
-
-
-def _parts(texts: tuple[str, ...], heldout: str | None, reading: TextOptions, told: Progress) -> tuple[Source, Source]:
-    """The text to train on and the text to measure on."""
-    from chainrule.text.corpus import Lines
-    from chainrule.text.sample import sample_lines
-    from chainrule.text.splits import train_and_heldout
-
-    whole: Source
-    whole = reading.corpus(*texts) if texts else Lines(sample_lines(told), "Python's own documentation")
-    return train_and_heldout(whole, told) if heldout is None else (whole, reading.corpus(heldout))
 
 
 def _files(comparison: Comparison, about: str) -> dict[str, str]:

@@ -25,6 +25,7 @@ from chainrule.cli.fill import fill
 from chainrule.cli.filter import filter_texts
 from chainrule.cli.finetune import finetune
 from chainrule.cli.generate import generate
+from chainrule.cli.info import info
 from chainrule.cli.lmplz import lmplz
 from chainrule.cli.mix import mix
 from chainrule.cli.nearest import nearest_words
@@ -82,6 +83,7 @@ app.command(convert, name="convert")
 app.command(lmplz, name="lmplz")
 app.command(prune, name="prune")
 app.command(mix, name="mix")
+app.command(info, name="info")
 app.command(verify, name="verify")
 app.register_install_completion_command(add_to_startup=False, help="Install completion for your shell.")
 

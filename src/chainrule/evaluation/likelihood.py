@@ -278,14 +278,26 @@ def measure(
         row_sums=sampled,
         seconds=time.perf_counter() - began,
         text_signature=(f"text:{digest.hexdigest()[:8]}|oov:spelled|predict:tokens{',</s>' * ends}|v:{__version__}"),
-        token_signature=f"tok:{tokenizer.name}|loses:{tokenizer.loses}|vocab:{_vocabulary(tokenizer)}",
-        model_signature=f"spell:{speller.name}|unseen:{speller.unseen_types}|"
-        f"{f'context:{context}' if running is None else running.signature}"
-        f"{'' if is_distribution else '|scores:no distribution'}",
+        token_signature=token_signature(tokenizer),
+        model_signature=model_signature(speller, running, context=context, is_distribution=is_distribution),
         per_document=Documents(-text, bytes_of),
         by_position=by_position,
         by_frequency=None if frequencies is None else by_frequency,
     )
+
+
+def token_signature(tokenizer: Tokenizer) -> str:
+    """What perplexities per token are of: how a text is cut, and the vocabulary."""
+    return f"tok:{tokenizer.name}|loses:{tokenizer.loses}|vocab:{_vocabulary(tokenizer)}"
+
+
+def model_signature(
+    speller: Speller, running: Running | None, *, context: str = "line", is_distribution: bool = True
+) -> str:
+    """What measures: how unknown words are spelled, and how much a model sees. The arguments are those of `measure`."""
+    seen = f"context:{context}" if running is None else running.signature
+    scores = "" if is_distribution else "|scores:no distribution"
+    return f"spell:{speller.name}|unseen:{speller.unseen_types}|{seen}{scores}"
 
 
 class Running(NamedTuple):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.plain_tables import printable, text_table
 
-__all__ = ["bars", "markdown_cell", "markdown_code", "markdown_table", "printable", "text_table"]
+__all__ = ["bars", "markdown_cell", "markdown_code", "markdown_table", "markdown_value", "printable", "text_table"]
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +35,11 @@ def markdown_code(text: str) -> str:
     ticks = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     space = " " if text[:1] == "`" or text[-1:] == "`" else ""
     return f"{ticks}{space}{text}{space}{ticks}"
+
+
+def markdown_value(text: str) -> str:
+    """Text as it is: in a code span, where Markdown would see markup in it."""
+    return markdown_code(text) if _plain(text) != text else text
 
 
 def markdown_cell(text: str) -> str:
