@@ -83,9 +83,9 @@ def _of_pair(model: TextPairModel, source: str, target: str | None) -> Attention
             raise SettingError("the source is empty; give a text with a token in it at least")
         target = written[0].text
     ids, target_ids = model.sources([source])[0], model.target.encode_texts([target]).ids[:-1]
-    before = [*model.source.shown(ids.tolist()), "</s>"]
-    after = ["</s>", *model.target.shown(target_ids.tolist())]
-    sides = {"source": (before, before), "target": (after, after), "target on source": (after, before)}
+    shown = model.target.shown(target_ids.tolist())
+    read, reads, writes = [*model.source.shown(ids.tolist()), "</s>"], ["</s>", *shown], [*shown, "</s>"]
+    sides = {"source": (read, read), "target": (writes, reads), "target on source": (writes, read)}
     return AttentionMaps(f"{source} → {target}", _titled(maps_of_pair(model.model, ids, target_ids), sides))
 
 

@@ -81,7 +81,8 @@ def mix(
         "models": [{"name": name, "family": family} for name, family in zip(names, components.families, strict=True)],
     }
     if stream is not None and heldout is not None:
-        record["tuned_on"] = {**source_of(heldout).record, "tokens": int(stream.size)}
+        unknown = int(np.count_nonzero(stream == UNKNOWN))
+        record["tuned_on"] = {**source_of(heldout).record, "tokens": int(stream.size), "unknown_tokens": unknown}
     mixture = _mixture(components, config, stream, progress)
     record["weights"] = mixture.weights.tolist()
     return Model("mixture", mixture, tokenizer, record, speller_of(models, mixture.weights))
@@ -132,14 +133,18 @@ def difference_of(one: Tokenizer, other: Tokenizer) -> str | None:
     """What two tokenizers differ in, in words, if they do."""
     if one.name != other.name or one.splitter.definition != other.splitter.definition:
         detail = f"{one.name} and {other.name}" if one.name != other.name else f"two {one.name} tokenizers"
-        return f"their texts are cut by {detail}; train both with one, such as --tokenizer FIRST/"
+        return f"their texts are cut by {detail}; train one of them anew with the tokenizer of the other"
     if one.normaliser.steps != other.normaliser.steps:
         steps = [",".join(tokenizer.normaliser.steps) or "nothing" for tokenizer in (one, other)]
         return f"their texts are normalised by {steps[0]} and by {steps[1]}"
     if any(not np.array_equal(a, other.vocabulary.arrays()[name]) for name, a in one.vocabulary.arrays().items()):
         ours, theirs = (set(tokenizer.vocabulary.tokens()) for tokenizer in (one, other))
         sizes = f"{len(ours):,} and {len(theirs):,} tokens, {len(ours & theirs):,} of them in both"
-        advice = "train the second with --tokenizer FIRST/, or merge n-gram models with --static"
+        advice = (
+            "merge n-gram models as a static mixture, or train one of them anew with the tokenizer of the other, of "
+            "that whose vocabulary has more of what will be read: words that it lacks are spelled out, which costs more "
+            "than a mixture gains"
+        )
         return (
             f"their vocabularies have {sizes}; {advice}"
             if ours != theirs

@@ -70,8 +70,8 @@ def info_of_model(model: Model, *, size: int | None = None) -> ModelInfo:
         family=model.family,
         tokenizer=f"{tokenizer.name} (loses: {tokenizer.loses}; literal markers in a text: {tokenizer.markers})",
         vocabulary_size=model.vocabulary_size,
-        parameters=model.record.get("parameters"),
-        ngrams=model.record.get("ngrams"),
+        parameters=_parameters(model.record),
+        ngrams=_ngrams(model.record),
         bytes=size,
         signature=_signature(model),
         record=model.record,
@@ -86,7 +86,7 @@ def info_of_pairs(model: TextPairModel, *, size: int | None = None) -> ModelInfo
         family="conditional",
         tokenizer=sides,
         vocabulary_size=model.target.vocabulary_size,
-        parameters=model.record.get("parameters"),
+        parameters=_parameters(model.record),
         ngrams=None,
         bytes=size,
         signature=None,
@@ -96,10 +96,22 @@ def info_of_pairs(model: TextPairModel, *, size: int | None = None) -> ModelInfo
 
 def size_of(record: dict[str, Any]) -> str:
     """For a line about a model, after a comma: how much training set."""
-    parameters, ngrams = record.get("parameters"), record.get("ngrams")
-    if isinstance(ngrams, list):
+    parameters, ngrams = _parameters(record), _ngrams(record)
+    if ngrams is not None:
         return f", {sum(ngrams):,} n-grams"
-    return f", {parameters:,} parameters" if isinstance(parameters, int) else ""
+    return "" if parameters is None else f", {parameters:,} parameters"
+
+
+def _parameters(record: dict[str, Any]) -> int | None:
+    """People may edit records."""
+    parameters = record.get("parameters")
+    return parameters if isinstance(parameters, int) else None
+
+
+def _ngrams(record: dict[str, Any]) -> list[int] | None:
+    ngrams = record.get("ngrams")
+    is_list = isinstance(ngrams, list) and all(isinstance(size, int) for size in ngrams)
+    return ngrams if is_list else None
 
 
 def _signature(model: Model) -> str | None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+# Control characters; ends of lines and paragraphs; what turns the direction of the text after it (Unicode's UAX #9:
+# embeddings, overrides and isolates, which make a line read as another one) or its shaping; and lone surrogates.
+_OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u206f\ud800-\udfff]")
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -34,8 +40,12 @@ def html_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]])
 
 
 def printable(text: str) -> str:
-    """The text in one line: what a terminal would obey and not show is written as an escape, \\n for a newline."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    """The text in one line: what a terminal would obey and not show is written as an escape, \\n for a newline.
+
+    Joiners, marks of direction, spaces of all widths and characters newer than Python's Unicode stay: Persian, emoji
+    and typography are made of them.
+    """
+    return _OBEYED.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def _html_row(tag: str, cells: Sequence[str]) -> str:

@@ -225,7 +225,7 @@ def test_models_of_one_configuration_show_their_spread(chainrule, saved: Path, h
     copy, report = shutil.copytree(saved / "two", tmp_path / "copy"), tmp_path / "report"
     models = [saved / "two", copy, saved / "chars"]
     result = chainrule("compare", *models, "--text", heldout, "-o", report)
-    assert result.lines[-1].startswith("2 models of one configuration: ")
+    assert result.lines[-1].startswith("2 models that differ by their seeds alone: ")
     assert "standard deviation 0.0000" in result.lines[-1]
     rows = strict_json((report / "table.json").read_text())
     names = [str(saved / "two"), str(copy)]

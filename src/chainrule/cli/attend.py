@@ -32,8 +32,10 @@ def attend(
     """Show where a network looks: maps of all its layers and heads.
 
     Each row of a map is a token that looks, each column one that is looked at;
-    </s> stands before a text, and behind one that is read from both sides. The
-    page needs no other file, no script and no network.
+    </s> stands before a text, and after one that is read from both sides. Of
+    pairs, a row of the target is the token that the model writes there, as in
+    translate --alignments and --json: the target is read from </s> on, and
+    written up to </s>. The page needs no other file, no script and no network.
     """
     from chainrule.attended import check_target
 

@@ -148,7 +148,7 @@ class Comparison:
         if several:
             lines.append("The tokenizers normalise this text differently, so their figures cannot share a column.")
         lines += [
-            f"{len(spread.names)} models of one configuration: {spread.mean:.4f} bits per byte on average, "
+            f"{len(spread.names)} models that differ by their seeds alone: {spread.mean:.4f} bits per byte on average, "
             f"standard deviation {spread.deviation:.4f} ({', '.join(spread.names)})"
             for spread in self.spreads()
         ]

@@ -48,24 +48,7 @@ def model_rows(
         ("tokenizer", tokenizer),
         ("vocabulary", f"{vocabulary_size:,} tokens, with <unk>, <s> and </s>"),
     ]
-    parts = (
-        *(
-            _settings,
-            _data,
-            _text,
-            _reading,
-            _parts,
-            _tuned_on,
-            _ngrams,
-            _all_discounts,
-            _network,
-            _pairs,
-            _budget,
-            _steps,
-        ),
-        *(_optimiser, _validation, _labels, _labels_validation, _labels_test, _training, _origin),
-    )
-    for rows_about in parts:
+    for rows_about in _ROWS:
         with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError):
             rows += rows_about(record)
     if size is not None:
@@ -202,3 +185,10 @@ def _discounts(discounts: dict[str, Any]) -> str:
 
 def _value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
+
+
+_ROWS = (
+    *(_settings, _data, _text, _reading, _parts, _tuned_on, _ngrams, _all_discounts),
+    *(_network, _pairs, _budget, _steps, _optimiser, _validation),
+    *(_labels, _labels_validation, _labels_test, _training, _origin),
+)
