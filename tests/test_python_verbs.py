@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -219,7 +220,7 @@ def test_rescore_chooses_as_the_verb_does(folder: Path, tmp_path: Path, printed)
             "hypotheses": [{"text": other, "score": -1.0}, {"text": line, "score": -1.5}],
             "reference": line,
         }
-        for i, (line, other) in enumerate(zip(lines, lines[1:], strict=False))
+        for i, (line, other) in enumerate(pairwise(lines))
     ]
     lists.write_text("".join(json.dumps(record) + "\n" for record in records))
     model = chainrule.load(folder / "lm")

@@ -142,8 +142,8 @@ def difference_of(one: Tokenizer, other: Tokenizer) -> str | None:
         sizes = f"{len(ours):,} and {len(theirs):,} tokens, {len(ours & theirs):,} of them in both"
         advice = (
             "merge n-gram models as a static mixture, or train one of them anew with the tokenizer of the other, of "
-            "that whose vocabulary has more of what will be read: words that it lacks are spelled out, which costs more "
-            "than a mixture gains"
+            "that whose vocabulary has more of what will be read: words that it lacks are spelled out, which costs "
+            "more than a mixture gains"
         )
         return (
             f"their vocabularies have {sizes}; {advice}"

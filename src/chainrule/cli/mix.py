@@ -103,7 +103,8 @@ def mix(
         model.save(output, overwrite=overwrite, progress=told)
     if heldout is not None:
         note_repairs(heldout)
-        _note_unknown(model.record["tuned_on"])
+        if not static:
+            _note_unknown(model.record["tuned_on"])
     elif not weights:
         note("all models weigh alike; say --tune and a held-out text to choose their weights")
     summary = {"model": str(output), "kind": kind, "seconds": time.perf_counter() - began}
@@ -116,11 +117,11 @@ def mix(
 
 def _note_unknown(tuned_on: dict[str, Any]) -> None:
     """Says where the vocabulary that all share lacks so much of a text that another one would be better."""
-    share = tuned_on.get("unknown_tokens", 0) / tuned_on["tokens"]
+    share = tuned_on["unknown_tokens"] / tuned_on["tokens"]
     if share > _FEW_UNKNOWN:
         note(
             f"the vocabulary lacks {share:.1%} of the tokens of {', '.join(tuned_on['data'])}, which are spelled out; "
-            "a mixture on the vocabulary of a text like that will do better (--tokenizer in training), and so may --static"
+            "on the vocabulary of a text like that a mixture does better (--tokenizer in training), and so may --static"
         )
 
 
