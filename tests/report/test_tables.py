@@ -53,11 +53,25 @@ def test_combining_characters_count_as_none() -> None:
 def test_a_table_of_any_cells_has_a_line_a_row_and_nothing_that_a_terminal_obeys(rows: list[list[str]]) -> None:
     lines = text_table(["a", "b", "c"], rows).split("\n")
     assert len(lines) == len(rows) + 1
-    assert all(line.isprintable() for line in lines)
+    assert not any(is_obeyed(c) for line in lines for c in line)
 
 
 def test_what_a_terminal_would_obey_is_shown_as_an_escape() -> None:
     assert printable("a\x1b[31mb\nc\td\u202e\udcff日 ￭") == "a\\x1b[31mb\\nc\\td\\u202e\\udcff日 ￭"
+
+
+def is_obeyed(c: str) -> bool:
+    """By Unicode's own classes: controls, line and paragraph ends, surrogates, and what turns the direction."""
+    turns = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+    return unicodedata.category(c) in ("Cc", "Zl", "Zp", "Cs") or unicodedata.bidirectional(c) in turns
+
+
+def test_a_character_is_an_escape_where_a_terminal_obeys_it_and_only_there() -> None:
+    deprecated = "".join(map(chr, range(0x206A, 0x2070)))  # Unicode 2's switches of shaping, escaped, too
+    for c in filter(lambda c: c not in deprecated, map(chr, range(0x20000))):
+        assert (printable(c) != c) == is_obeyed(c), hex(ord(c))
+    for text in ("می‌خواهم", "👩‍👩‍👧", "🏴󠁧󠁢󠁳󠁣󠁴󠁿", "« mot »\u202f!", "עברית\u200f!", "日本\u3000語", "\U0001fadf"):
+        assert printable(text) == text  # Persian, emoji of several parts, spaces; an emoji of Unicode 16
 
 
 def test_a_markdown_table_aligns_numbers_to_the_right() -> None:
