@@ -68,6 +68,17 @@ def test_a_line_changes_after_two_seconds_and_goes_at_the_end() -> None:
     assert "\n" not in stream.getvalue()
 
 
+def test_a_line_that_changes_is_never_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    stream, clock = Terminal(), Clock()
+    line = ProgressLine(stream, changes=True, clock=clock)
+    clock.now = 3.0
+    line.report(Report(step=1, **REPORT))
+    assert shown(stream.getvalue()) == "step 1 of 100  loss 2.5000  640 tokens/"
+    line.close()
+    assert shown(stream.getvalue()) == ""
+
+
 def test_a_log_gets_whole_lines_now_and_then() -> None:
     stream, clock = io.StringIO(), Clock()
     line = ProgressLine(stream, changes=False, clock=clock)

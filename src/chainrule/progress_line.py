@@ -5,6 +5,7 @@ The command line has a bar of its own, `cli/screen.py`.
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import time
@@ -131,6 +132,8 @@ class ProgressLine:
             self._width = 0
 
     def _write(self, text: str, *, stays: bool) -> None:
+        if not stays:  # a line that the terminal folds could not be written over
+            text = text[: shutil.get_terminal_size().columns - 1]
         over = "\r" if self._width else ""
         self._stream.write(over + text.ljust(self._width) + "\n" * stays)
         self._stream.flush()

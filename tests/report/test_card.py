@@ -80,6 +80,8 @@ def test_the_card_of_a_network_tells_how_it_was_trained() -> None:
     by_default = {**record, "training": {**training, "minutes": None, "optimiser": "adamw"}}
     rows = dict(rows_of(card_of("transformer", "bpe", 5, by_default)))
     assert rows["budget"] == "5 minutes"
+    one = {**record, "training": {**training, "minutes": None, "epochs": 1}}
+    assert ["budget", "1 epoch"] in rows_of(card_of("transformer", "bpe", 5, one))
     assert rows["optimiser"] == "adamw, learning rate 0.01, constant, seed 3"
 
 

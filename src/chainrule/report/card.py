@@ -120,8 +120,9 @@ def _pairs(record: dict[str, Any]) -> list[tuple[str, str]]:
 def _budget(record: dict[str, Any]) -> list[tuple[str, str]]:
     """What the end of training was said by."""
     training = record["training"]
-    given = [f"{training[name]:g} {name}" for name in BUDGETS if training.get(name) is not None]
-    return [("budget", " ".join(given) or f"{DEFAULT_MINUTES:g} minutes")]
+    given = [(training[name], name) for name in BUDGETS if training.get(name) is not None]
+    [(number, unit)] = given or [(DEFAULT_MINUTES, "minutes")]
+    return [("budget", f"{number:,g} {unit.removesuffix('s') if number == 1 else unit}")]
 
 
 def _steps(record: dict[str, Any]) -> list[tuple[str, str]]:
