@@ -118,6 +118,9 @@ def test_who_is_shown_progress(monkeypatch: pytest.MonkeyPatch) -> None:
             assert isinstance(progress, ProgressLine) is (kind is not None)
             with showing(None) as inner:  # one line at a time
                 assert isinstance(inner, ProgressLine) is (kind is None)
+    monkeypatch.setenv("RANK", "1")  # one of several processes, which share the terminal
+    with showing(None) as progress:
+        assert progress is silent
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with showing(None) as progress:
         assert progress is silent

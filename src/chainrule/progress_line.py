@@ -5,6 +5,7 @@ The command line has a bar of its own, `cli/screen.py`.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import threading
@@ -91,8 +92,9 @@ def told_by(progress: Progress) -> Told:
 
 
 def is_watched(stream: TextIO | None) -> bool:
-    """Whether somebody is looking: at a terminal, or at the output of a notebook."""
-    return stream is not None and (stream.isatty() or type(stream).__module__.startswith("ipykernel"))
+    """Whether somebody is looking: at a terminal, or a notebook; of several processes, at the first."""
+    is_screen = stream is not None and (stream.isatty() or type(stream).__module__.startswith("ipykernel"))
+    return is_screen and os.environ.get("RANK", "0") == "0"
 
 
 class ProgressLine:
