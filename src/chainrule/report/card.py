@@ -46,7 +46,7 @@ def model_rows(
     rows = [
         ("family", family),
         ("tokenizer", tokenizer),
-        ("vocabulary", f"{vocabulary_size:,} tokens, with <unk>, <s> and </s>"),
+        ("vocabulary", f"{vocabulary_size:,} tokens, markers counted"),
     ]
     for rows_about in _ROWS:
         with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError):
