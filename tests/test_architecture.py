@@ -19,6 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": {"errors"},
     "jit": {"errors", "progress"},
     "protocol": {"errors"},
+    "plain_tables": set(),
     "text": {*FLOOR, "files", "jit"},
     "tensors": {"errors", "progress"},
     "uniform": FLOOR,
@@ -27,8 +28,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "training": {*FLOOR, "files", "jit", "neural", "store", "tensors", "text"},
     "mixture": {*FLOOR, "text"},
     "decoding": {*FLOOR, "text"},
-    "evaluation": {*FLOOR, "jit", "text"},
-    "applications": {*FLOOR, "files", "jit", "text", "mixture", "decoding", "evaluation"},
+    "evaluation": {*FLOOR, "jit", "plain_tables", "text"},
+    "applications": {*FLOOR, "files", "jit", "plain_tables", "text", "mixture", "decoding", "evaluation"},
     "families": {*FLOOR, "text", "uniform", "ngram", "neural", "training", "mixture", "evaluation"},
 }
 TOP = {"cli", "serving", "__main__"}  # imported by nothing but one another

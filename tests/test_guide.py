@@ -12,7 +12,8 @@ PAGES = [page.name for page in sorted(DOCS.glob("*.md")) if ">>> " in page.read_
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_python_of_a_page_gives_what_it_says(page: str) -> None:
+def test_the_python_of_a_page_gives_what_it_says(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     text = (DOCS / page).read_text(encoding="utf-8").replace("```", "")
     test = doctest.DocTestParser().get_doctest(text, {}, page, str(DOCS / page), 0)
     assert len(test.examples) > 5

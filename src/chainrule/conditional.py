@@ -21,7 +21,8 @@ from chainrule.decoding.constraints import Constraints
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.loading import tokenizer_from
 from chainrule.model import Model
-from chainrule.progress import Progress, silent
+from chainrule.model_info import info_of_pairs, size_of
+from chainrule.progress_line import ProgressOption, callback, shows_progress
 from chainrule.protocol import UNKNOWN
 from chainrule.report.card import model_card
 from chainrule.saving import VOCABULARY_ARRAYS
@@ -75,7 +76,11 @@ class TextPairModel:
         self.model, self.source, self.target, self.record = model, source, target, record or {}
 
     def __repr__(self) -> str:
-        return f"<TextPairModel: {self.target.name} tokenizer, {self.target.vocabulary_size:,} tokens>"
+        target, size = self.target, size_of(self.record)
+        return f"<TextPairModel: {target.name} tokenizer, {target.vocabulary_size:,} tokens{size}>"
+
+    def _repr_html_(self) -> str:
+        return info_of_pairs(self)._repr_html_()
 
     def given(self, source: str) -> Model:
         """The language model of what is written from one text: it scores, samples and is mixed as any other.
@@ -90,8 +95,10 @@ class TextPairModel:
         """The ids of source texts; one of white space alone has none. Raises MarkerError."""
         return documents_of(self.source.encode_texts([text if text.strip() else "" for text in texts]).ids)
 
-    def score(self, pairs: Pairs, *, progress: Progress = silent) -> Float64[ndarray, " pairs"]:
+    @shows_progress
+    def score(self, pairs: Pairs, *, progress: ProgressOption = None) -> Float64[ndarray, " pairs"]:
         """log P of each target with its </s>, given its source, in nats. Raises what `given` does."""
+        progress = callback(progress)
         sources, targets = self.sources(pairs.sources), documents_of(self.target.encode_texts(pairs.targets).ids)
         scores = np.zeros(len(pairs))
         order = sorted(range(len(pairs)), key=lambda i: (sources[i].size, targets[i].size))
@@ -102,6 +109,7 @@ class TextPairModel:
             scores[chosen] = [each.sum(dtype=np.float64) for each in given.score([targets[i] for i in chosen])]
         return scores
 
+    @shows_progress
     def write(
         self,
         texts: Sequence[str],
@@ -109,7 +117,7 @@ class TextPairModel:
         *,
         alignments: bool = False,
         max_tokens: int | None = None,
-        progress: Progress = silent,
+        progress: ProgressOption = None,
     ) -> list[list[Written]]:
         """The best texts for each source, best first; nothing for a source without a token.
 
@@ -117,6 +125,7 @@ class TextPairModel:
         max_tokens: of a text; by default twice the source's, and 20. Raises MarkerError; SettingError where a source
         is too long.
         """
+        progress = callback(progress)
         if isinstance(texts, str):
             raise TypeError("write takes several texts; put a single one in a list")
         beam = beam or BeamConfig(size=5, rank_by="mean", stop="likely")
@@ -151,8 +160,10 @@ class TextPairModel:
             None if attention is None else attention[:, : source.size + 1],
         )
 
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress = silent) -> None:
+    @shows_progress
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
         """Writes a model folder. Raises OutputError."""
+        progress = callback(progress)
         from chainrule.neural.saving import arrays_of
 
         arrays = arrays_of(self.model.network)
@@ -164,6 +175,8 @@ class TextPairModel:
         definitions = {TOKENIZER: self.target.splitter.definition}
         if not is_joint:
             definitions[SOURCE_TOKENIZER] = self.source.splitter.definition
+        texts = {name: each for name, each in definitions.items() if each is not None}
+        size = sum(array.nbytes for array in arrays.values()) + sum(map(len, texts.values()))
         save_model(
             Path(path),
             family=FAMILY,
@@ -174,8 +187,8 @@ class TextPairModel:
             tokenizer=_entry(self.target),
             arrays=arrays,
             record=self.record,
-            card=model_card(FAMILY, self.target.name, self.target.vocabulary_size, self.record),
-            texts={name: each for name, each in definitions.items() if each is not None},
+            card=model_card(info_of_pairs(self, size=size).rows()),
+            texts=texts,
             overwrite=overwrite,
             progress=progress,
         )

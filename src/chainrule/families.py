@@ -288,7 +288,7 @@ def _take_apart_conditional(model: Any) -> tuple[Json, Arrays]:
 
 
 def _put_together_conditional(settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
-    raise ModelFormatError("is a model of one text given another: chainrule translate, or chainrule.load_pairs")
+    raise ModelFormatError("is a model of one text given another: chainrule translate, or chainrule.load(path).write")
 
 
 def _train_classifier(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from chainrule.errors import TextError
+from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.pricing import priced_documents
 from chainrule.progress import Progress, silent
 
@@ -44,6 +44,40 @@ def scored(
         yield block, scores.append(document_scores(block, model, other))
 
 
+def passing(
+    source: Source,
+    scores: ScoreFile,
+    model: Model,
+    other: Model | None = None,
+    *,
+    keep: float | None = None,
+    below: float | None = None,
+    progress: Progress = silent,
+) -> tuple[Iterator[Block], float]:
+    """The documents that are kept, and the score up to which they are.
+
+    keep: a share of the documents; below: a score in bits a token. One of both is given. Raises SettingError; TextError
+    as the source is read.
+    """
+    check_limits(keep, below)
+    if below is not None:
+        return _below(scored(source, scores, model, other, progress), below), below
+    for _ in scored(source, scores, model, other, progress):
+        pass
+    threshold = scores.lowest(max(1, round((keep or 0) * scores.size)))
+    return chosen(source, scores, threshold, progress), threshold.value
+
+
+def check_limits(keep: float | None, below: float | None) -> None:
+    """Raises SettingError."""
+    if (keep is None) == (below is None):
+        raise SettingError("say either keep, a share of the documents, or below, a score in bits a token")
+    if keep is not None and not 0 < keep <= 1:
+        raise SettingError(f"the share to keep is {keep}; expected more than 0 and at most 1, such as 0.3")
+    if below is not None and math.isnan(below):
+        raise SettingError("the score to stay below is not a number; expected bits a token, such as 7.5")
+
+
 def chosen(source: Source, scores: ScoreFile, threshold: Threshold, progress: Progress = silent) -> Iterator[Block]:
     """A source that has been scored, once more: the documents that pass, in their order.
 
@@ -62,3 +96,10 @@ def chosen(source: Source, scores: ScoreFile, threshold: Threshold, progress: Pr
     if place != scores.size:
         names = ", ".join(source.sources)
         raise TextError(f"{names}: has changed since it was scored; keep it as it is, and let no pipe be read twice")
+
+
+def _below(blocks: Iterator[tuple[Block, Float32[ndarray, " documents"]]], limit: float) -> Iterator[Block]:
+    for block, scores in blocks:
+        passes = scores <= limit
+        if passes.any():
+            yield block.select(passes, block.stops())

@@ -14,6 +14,7 @@ from chainrule.evaluation.classification import Classification, classification
 from chainrule.families import FAMILIES
 from chainrule.model import Model
 from chainrule.progress import Progress, silent
+from chainrule.progress_line import ProgressOption, callback, shows_progress
 from chainrule.protocol import check_log_probs
 from chainrule.text.labelled import Labelled, LabelledUnit, checked, classes_of
 from chainrule.text.tokenizer import documents_of
@@ -49,6 +50,7 @@ class Predicted(NamedTuple):
         return [(self.labels[label], math.exp(row[label])) for label, row in rows]
 
 
+@shows_progress
 def finetune(
     model: Model,
     examples: Iterable[Labelled],
@@ -56,7 +58,7 @@ def finetune(
     config: FineTuningConfig | None = None,
     *,
     told: Callable[[str], None] = lambda line: None,
-    progress: Progress = silent,
+    progress: ProgressOption = None,
 ) -> Model:
     """A model of family classifier: a network with a head that has learnt labels.
 
@@ -66,6 +68,7 @@ def finetune(
 
     good:  chainrule.finetune(chainrule.load("lm/"), chainrule.read_labelled("reviews.tsv"))
     """
+    progress = callback(progress)
     from chainrule.training.finetuning import Example, finetuned
 
     began = time.perf_counter()

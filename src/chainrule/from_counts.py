@@ -13,7 +13,7 @@ from chainrule.errors import SettingError, TextError
 from chainrule.loading import as_config
 from chainrule.model import Model
 from chainrule.ngram.config import NGramConfig, check_tunable
-from chainrule.progress import Progress, silent
+from chainrule.progress_line import ProgressOption, callback, shows_progress
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus import source_of
 from chainrule.text.learning import splitter_of
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from chainrule.text.vocabulary import Markers
 
 
+@shows_progress
 def count_text(
     source: Source | Paths,
     path: str | os.PathLike[str],
@@ -39,12 +40,13 @@ def count_text(
     order: int = 5,
     tokenizer: TokenizerConfig | str = "word",
     markers: Markers = "error",
-    progress: Progress = silent,
+    progress: ProgressOption = None,
 ) -> dict[str, Any]:
     """Writes the counts of all n-grams of a text to a file, a line each, compressed as its name says.
 
     Returns what was counted. Raises TextError, EstimationError, SettingError, OutputError.
     """
+    progress = callback(progress)
     from chainrule.ngram.counts_writing import write_counts_file
     from chainrule.ngram.training import counted
 
@@ -63,12 +65,13 @@ def count_text(
     }
 
 
+@shows_progress
 def train_counts(
     files: Sequence[str | os.PathLike[str]],
     config: NGramConfig | None = None,
     *,
     tokenizer: TokenizerConfig | str | None = None,
-    progress: Progress = silent,
+    progress: ProgressOption = None,
     tune: Source | Paths | None = None,
 ) -> Model:
     """An n-gram model of the sum of count files, which `count_text`, SRILM or Google made.
@@ -76,6 +79,7 @@ def train_counts(
     config: its order must be in the files. tokenizer: what cut the text that was counted; by default as the marks in
     the words show. tune: as `chainrule.train` has it. Raises TextError, SettingError, EstimationError.
     """
+    progress = callback(progress)
     from chainrule.ngram.counts_reading import place_of, read_counts
     from chainrule.ngram.training import model_of_counts
 

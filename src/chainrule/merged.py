@@ -20,7 +20,7 @@ from chainrule.ngram.mixed_speller import mixed_speller
 from chainrule.ngram.model import NGramModel
 from chainrule.ngram.speller import Speller
 from chainrule.ngram.stupid_backoff import StupidBackoff
-from chainrule.progress import Progress, silent
+from chainrule.progress_line import ProgressOption, callback, shows_progress
 from chainrule.text.corpus import source_of
 from chainrule.text.reading import document_in
 from chainrule.text.vocabulary import Vocabulary
@@ -33,13 +33,14 @@ if TYPE_CHECKING:
     from chainrule.text.tokenizer import Tokenizer
 
 
+@shows_progress
 def merge(
     models: Sequence[Model],
     weights: Sequence[float] | None = None,
     *,
     heldout: Source | Paths | None = None,
     names: Sequence[str] | None = None,
-    progress: Progress = silent,
+    progress: ProgressOption = None,
 ) -> Model:
     """N-gram models as one n-gram model: what it stores is their linear interpolation (SRILM's -mix-lm).
 
@@ -48,6 +49,7 @@ def merge(
     alike. <unk> and the speller are as in `mix`; where vocabularies differ, one is learnt from all their words.
     Raises SettingError, TextError, EstimationError, ModelFormatError.
     """
+    progress = callback(progress)
     names = [f"model {i}" for i in range(1, len(models) + 1)] if names is None else names
     if weights is not None and heldout is not None:
         raise SettingError("weights are given, and a text to tune them on, too; say one of both")

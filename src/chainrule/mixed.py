@@ -20,7 +20,7 @@ from chainrule.mixture.unseen import FewerUnseen
 from chainrule.model import Model
 from chainrule.ngram.mixed_speller import mixed_speller
 from chainrule.ngram.stupid_backoff import StupidBackoff
-from chainrule.progress import Progress, silent
+from chainrule.progress_line import ProgressOption, callback, shows_progress
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.corpus import source_of
 from chainrule.text.reading import document_in
@@ -35,11 +35,13 @@ if TYPE_CHECKING:
     from chainrule.mixture.config import CacheConfig
     from chainrule.ngram.mixed_speller import MixedSpeller
     from chainrule.ngram.speller import Speller
+    from chainrule.progress import Progress
     from chainrule.protocol import LanguageModel
     from chainrule.text.corpus import Paths, Source
     from chainrule.text.tokenizer import Tokenizer
 
 
+@shows_progress
 def mix(
     models: Sequence[Model],
     config: MixtureConfig | None = None,
@@ -47,7 +49,7 @@ def mix(
     heldout: Source | Paths | None = None,
     cache: CacheConfig | None = None,
     names: Sequence[str] | None = None,
-    progress: Progress = silent,
+    progress: ProgressOption = None,
 ) -> Model:
     """Models of one tokenizer and one vocabulary as one, of any families.
 
@@ -58,6 +60,7 @@ def mix(
 
     good:  chainrule.mix([chainrule.load("a/"), chainrule.load("b/")], heldout="valid.txt").save("mix/")
     """
+    progress = callback(progress)
     config = MixtureConfig() if config is None else config
     names = [f"model {i}" for i in range(1, len(models) + 1)] if names is None else list(names)
     components = _components(models, names, cache)
@@ -82,7 +85,8 @@ def mix(
         **({} if document is None else {"reading": {"document": document}}),
     }
     if stream is not None and source is not None:
-        record["tuned_on"] = {**source.record, "tokens": int(stream.size)}
+        unknown = int(np.count_nonzero(stream == UNKNOWN))
+        record["tuned_on"] = {**source.record, "tokens": int(stream.size), "unknown_tokens": unknown}
     mixture = _mixture(components, config, stream, progress)
     record["weights"] = mixture.weights.tolist()
     return Model("mixture", mixture, tokenizer, record, speller_of(models, mixture.weights))
@@ -135,14 +139,18 @@ def difference_of(one: Tokenizer, other: Tokenizer) -> str | None:
     """What two tokenizers differ in, in words, if they do."""
     if one.name != other.name or one.splitter.definition != other.splitter.definition:
         detail = f"{one.name} and {other.name}" if one.name != other.name else f"two {one.name} tokenizers"
-        return f"their texts are cut by {detail}; train both with one, such as --tokenizer FIRST/"
+        return f"their texts are cut by {detail}; train one of them anew with the tokenizer of the other"
     if one.normaliser.steps != other.normaliser.steps:
         steps = [",".join(tokenizer.normaliser.steps) or "nothing" for tokenizer in (one, other)]
         return f"their texts are normalised by {steps[0]} and by {steps[1]}"
     if any(not np.array_equal(a, other.vocabulary.arrays()[name]) for name, a in one.vocabulary.arrays().items()):
         ours, theirs = (set(tokenizer.vocabulary.tokens()) for tokenizer in (one, other))
         sizes = f"{len(ours):,} and {len(theirs):,} tokens, {len(ours & theirs):,} of them in both"
-        advice = "train the second with --tokenizer FIRST/, or merge n-gram models with --static"
+        advice = (
+            "merge n-gram models as a static mixture, or train one of them anew with the tokenizer of the other, of "
+            "that whose vocabulary has more of what will be read: words that it lacks are spelled out, which costs "
+            "more than a mixture gains"
+        )
         return (
             f"their vocabularies have {sizes}; {advice}"
             if ours != theirs

@@ -31,7 +31,8 @@ from chainrule.evaluation.pseudo_pricing import Pseudo, pseudo_priced
 from chainrule.evaluation.sentences import SentenceScores, sentence_scores
 from chainrule.families import FAMILIES, Job
 from chainrule.jit import in_order
-from chainrule.progress import Progress, silent
+from chainrule.model_info import info_of_model, size_of
+from chainrule.progress_line import ProgressOption, callback, shows_progress
 from chainrule.protocol import UNKNOWN, top_of
 from chainrule.saving import ARPA_SUFFIXES, save_arpa, save_folder
 from chainrule.text.corpus import source_of
@@ -92,7 +93,11 @@ class Model:
         self._speller = speller
 
     def __repr__(self) -> str:
-        return f"<Model: {self.family}, {self.tokenizer.name} tokenizer, {self.vocabulary_size:,} tokens>"
+        size = size_of(self.record)
+        return f"<Model: {self.family}, {self.tokenizer.name} tokenizer, {self.vocabulary_size:,} tokens{size}>"
+
+    def _repr_html_(self) -> str:
+        return info_of_model(self)._repr_html_()
 
     @property
     def engine(self) -> Any:
@@ -162,10 +167,11 @@ class Model:
         """What `score` gives, for the documents of a block, with their numbers of tokens. Raises MarkerError."""
         return sentence_scores(self.scorer, self.tokenizer.encode_block(block).ids)
 
+    @shows_progress
     def evaluate(
         self,
         source: Source | Paths,
-        progress: Progress = silent,
+        progress: ProgressOption = None,
         *,
         ends: bool = True,
         frequencies: Int64[ndarray, " vocab"] | None = None,
@@ -175,6 +181,7 @@ class Model:
         Documents of files are what they were in training. frequencies: how often the training text has each token, to
         tell what the rare ones cost. Raises TextError.
         """
+        progress = callback(progress)
         from chainrule.ngram.kinds import measured_as
 
         source = source_of(source, self.document)
@@ -196,10 +203,11 @@ class Model:
         """Per token, </s> predicted, unknown words as <unk>."""
         return self.evaluate(source).perplexity
 
+    @shows_progress
     def judge_pairs(
         self,
         files: Paths,
-        progress: Progress = silent,
+        progress: ProgressOption = None,
         *,
         pseudo: Pseudo | None = None,
         strict: bool = False,
@@ -212,6 +220,7 @@ class Model:
         are errors.
         Raises TextError; SettingError where the model has no such way.
         """
+        progress = callback(progress)
         names = [files] if isinstance(files, str | os.PathLike) else files
         self.engine_that("continue", "fill")
         fills = self.sees_both_sides
@@ -257,13 +266,15 @@ class Model:
         texts = _several(texts)
         return predicted_of(self, self.tokenizer.encode_texts(texts), texts)
 
-    def assess(self, examples: Iterable[Labelled], progress: Progress = silent) -> Classification:
+    @shows_progress
+    def assess(self, examples: Iterable[Labelled], progress: ProgressOption = None) -> Classification:
         """How well a classifier does on labelled texts; a label that training has not seen counts as wrong.
 
         Raises SettingError; TextError where it knows none of the labels.
 
         good:  classifier.assess(chainrule.read_labelled("heldout.tsv")).accuracy
         """
+        progress = callback(progress)
         from chainrule.finetuned import assessed
 
         return assessed(self, examples, progress)
@@ -346,7 +357,7 @@ class Model:
         limits: Limits | None = None,
         *,
         seed: int | None = None,
-        progress: Progress = silent,
+        progress: ProgressOption = None,
     ) -> list[str]:
         """n sampled texts that begin with the prompt, as normalised.
 
@@ -356,6 +367,7 @@ class Model:
         """
         return [text.text for text in self.sample(prompt, n, sampling, limits, seed=seed, progress=progress)]
 
+    @shows_progress
     def sample(
         self,
         prompt: str = "",
@@ -364,9 +376,10 @@ class Model:
         limits: Limits | None = None,
         *,
         seed: int | None = None,
-        progress: Progress = silent,
+        progress: ProgressOption = None,
     ) -> list[Text]:
         """As `generate`; each text with its log-probability, its tokens, and why it ended."""
+        progress = callback(progress)
         if n < 1:
             raise SettingError(f"n is {n}; expected 1 or more")
         seed = secrets.randbits(32) if seed is None else seed
@@ -384,15 +397,17 @@ class Model:
         seed = secrets.randbits(32) if seed is None else seed
         return self.decoder.stream(prompt, sampling, limits, seed=seed)
 
+    @shows_progress
     def beam(
         self,
         prompt: str = "",
         search: BeamConfig | None = None,
         limits: Limits | None = None,
         *,
-        progress: Progress = silent,
+        progress: ProgressOption = None,
     ) -> list[Text]:
         """The likeliest texts that begin with the prompt, with their scores, best first. Raises SettingError."""
+        progress = callback(progress)
         return self.decoder.search(prompt, search, limits, progress=progress).texts
 
     def unknown_words(self, text: str) -> list[str]:
@@ -425,7 +440,8 @@ class Model:
 
         return layout_of(self.engine) if self.family == "ngram" else None
 
-    def compact(self, progress: Progress = silent) -> Model:
+    @shows_progress
+    def compact(self, progress: ProgressOption = None) -> Model:
         """The same n-gram model in a fifth of the room: its probabilities are quantised to 256 values an order.
 
         Raises SettingError where it is no n-gram model with a table of its own, ModelFormatError where it is damaged,
@@ -433,12 +449,15 @@ class Model:
 
         good:  chainrule.load("lm/").compact().save("small/")
         """
+        progress = callback(progress)
         from chainrule.ngram.layouts import compact
 
         return self._with_engine(compact(self._ngrams(), progress), {**self.record, "quantised": True})
 
-    def unpack(self, progress: Progress = silent) -> Model:
+    @shows_progress
+    def unpack(self, progress: ProgressOption = None) -> Model:
         """The fast layout of a compact model, quantised as it was. Raises as `compact` does."""
+        progress = callback(progress)
         from chainrule.ngram.layouts import fast
 
         return self._with_engine(fast(self._ngrams(), progress), self.record)
@@ -454,11 +473,13 @@ class Model:
             return self
         return Model(self.family, engine, self.tokenizer, record, self.speller)
 
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress = silent) -> None:
+    @shows_progress
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
         """Writes a model folder, or an ARPA file where the path ends in .arpa, .arpa.gz, .zst, .xz or .bz2.
 
         Raises OutputError; SettingError where the model has no ARPA form.
         """
+        progress = callback(progress)
         path = Path(path)
         save = save_arpa if path.name.endswith(ARPA_SUFFIXES) else save_folder
         save(self, path, overwrite=overwrite, progress=progress)

@@ -35,3 +35,10 @@ class BlockProgress:
 
 def silent(task: str, done: float, total: float | None) -> None:
     """Tells nobody."""
+
+
+def clock_of(seconds: float) -> str:
+    """Minutes and seconds, with hours before them where there are any: 1:05, 1:00:05."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

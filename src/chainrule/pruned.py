@@ -20,7 +20,7 @@ from chainrule.ngram.pruning_histories import by_chain_rule, by_discounts, by_fr
 from chainrule.ngram.pruning_text import to_text
 from chainrule.ngram.pruning_vocabulary import to_words
 from chainrule.ngram.speller import ENOUGH, Speller
-from chainrule.progress import Progress, silent
+from chainrule.progress_line import ProgressOption, callback, shows_progress
 from chainrule.text.corpus import source_of
 from chainrule.text.learning import listed_tokens
 from chainrule.text.splitters import SEPARATORS
@@ -34,16 +34,18 @@ if TYPE_CHECKING:
     from chainrule.ngram.kinds import AnyNGram
     from chainrule.ngram.pruning import Histories
     from chainrule.ngram.table import Table
+    from chainrule.progress import Progress
     from chainrule.text.corpus import Paths, Source
 
 
+@shows_progress
 def prune_by_entropy(
     model: Model,
     *,
     threshold: float | None = None,
     ngrams: int | None = None,
     histories: Literal["discounts", "chain"] | Source | Paths = "discounts",
-    progress: Progress = silent,
+    progress: ProgressOption = None,
 ) -> Model:
     """Without the n-grams that change the model least (Stolcke 1998). Say either the threshold or the number.
 
@@ -53,6 +55,7 @@ def prune_by_entropy(
     yet. chain: by the model's own probabilities, as Stolcke and SRILM do. Or a text, best the one that the model was
     trained on: by frequencies in it. Raises SettingError, TextError, ModelFormatError.
     """
+    progress = callback(progress)
     model = _unpacked(model, progress)
     table = _table(model)
     if threshold is not None and ngrams is None:
@@ -68,11 +71,13 @@ def prune_by_entropy(
     return _smaller(model, small, {**how, "histories": histories if text is None else text.record})
 
 
-def prune_to_vocabulary(model: Model, path: str | os.PathLike[str], progress: Progress = silent) -> Model:
+@shows_progress
+def prune_to_vocabulary(model: Model, path: str | os.PathLike[str], progress: ProgressOption = None) -> Model:
     """To the tokens of a file, one a line; all that the others had goes to <unk>.
 
     What the model does not know does not count. Raises TextError, SettingError, ModelFormatError.
     """
+    progress = callback(progress)
     model = _unpacked(model, progress)
     table, tokenizer = _table(model), model.tokenizer
     if tokenizer.spells_everything:
@@ -100,11 +105,13 @@ def prune_to_vocabulary(model: Model, path: str | os.PathLike[str], progress: Pr
     return Model("ngram", _of_kind(model, small), tokenizer.with_vocabulary(vocabulary), record, speller)
 
 
-def prune_to_text(model: Model, source: Source | Paths, progress: Progress = silent) -> Model:
+@shows_progress
+def prune_to_text(model: Model, source: Source | Paths, progress: ProgressOption = None) -> Model:
     """To the n-grams that a text can need: it gets the same scores as before.
 
     Other texts do not, and distributions no longer sum to one. Raises TextError, SettingError, ModelFormatError.
     """
+    progress = callback(progress)
     model = _unpacked(model, progress)
     table, source = _table(model), source_of(source, model.document)
     small = to_text(table, _padded(model, encoded_stream(model.tokenizer, source, progress)))

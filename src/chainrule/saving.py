@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from chainrule.configuration import TokenizerEntry
 from chainrule.errors import OutputError, SettingError
 from chainrule.families import FAMILIES
+from chainrule.model_info import info_of_model
 from chainrule.report.card import model_card
 from chainrule.store import TOKENIZER, save_model
 
@@ -28,6 +29,8 @@ def save_folder(model: Model, path: Path, *, overwrite: bool, progress: Progress
     vocabulary = {VOCABULARY_ARRAYS + name: array for name, array in tokenizer.vocabulary.arrays().items()}
     speller = {SPELLER_ARRAYS + name: array for name, array in model.speller.arrays().items()}
     definition = tokenizer.splitter.definition
+    arrays = {**arrays, **vocabulary, **speller}
+    size = sum(array.nbytes for array in arrays.values()) + len(definition or b"")
     save_model(
         path,
         family=model.family,
@@ -38,14 +41,9 @@ def save_folder(model: Model, path: Path, *, overwrite: bool, progress: Progress
             normalise=tokenizer.normaliser.steps,
             unicode=unicodedata.unidata_version,
         ),
-        arrays={**arrays, **vocabulary, **speller},
+        arrays=arrays,
         record=model.record,
-        card=model_card(
-            model.family,
-            f"{tokenizer.name} (loses: {tokenizer.loses}; literal markers in a text: {tokenizer.markers})",
-            model.vocabulary_size,
-            model.record,
-        ),
+        card=model_card(info_of_model(model, size=size).rows()),
         texts={} if definition is None else {TOKENIZER: definition},
         overwrite=overwrite,
         progress=progress,

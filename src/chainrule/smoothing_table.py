@@ -6,13 +6,16 @@ Source: Chen and Goodman, An empirical study of smoothing techniques for languag
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import SettingError
+from chainrule.evaluation.likelihood import NO_DISTRIBUTION
 from chainrule.ladder import check_overlap
 from chainrule.model import Model
 from chainrule.ngram.config import SMOOTHINGS, NGramConfig
-from chainrule.progress import Progress, silent
+from chainrule.plain_tables import html_table, text_table
+from chainrule.progress_line import ProgressOption, callback, shows_progress
 from chainrule.trained import learnt_speller, tokenized
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from chainrule.text.vocabulary import Markers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SmoothingTable:
     """By smoothing and order, what was measured."""
 
@@ -43,6 +46,36 @@ class SmoothingTable:
         """The smoothing and order with the fewest bits per byte of those that are distributions, if any is."""
         found = self.measurements
         return min(found, key=lambda key: (not found[key].is_distribution, found[key].bits_per_byte))
+
+    def __repr__(self) -> str:
+        return f"<SmoothingTable of {len(self.smoothings)} smoothings>\n{self}"
+
+    def __str__(self) -> str:
+        """Both tables and what stands below them."""
+        parts = [f"{title}\n\n{text_table(self.header(), rows)}" for title, rows in self.tables()]
+        return "\n\n".join([*parts, "\n".join(self.notes())])
+
+    def _repr_html_(self) -> str:
+        parts = [html_table(title, self.header(), rows) for title, rows in self.tables()]
+        return "".join([*parts, *(f"<div>{escape(note)}</div>" for note in self.notes())])
+
+    def tables(self) -> list[tuple[str, list[list[str]]]]:
+        """A title and the rows of each."""
+        return [
+            ("bits per byte", self.rows(lambda found: f"{found.bits_per_byte:.4f}")),
+            ("perplexity per token", self.rows(lambda found: f"{found.perplexity:,.2f}")),
+        ]
+
+    def notes(self) -> list[str]:
+        """What stands below the tables."""
+        name, order = self.best
+        best = self.measurements[name, order]
+        lines = [f"best by bits per byte: {name}, order {order}", f"signature  {best.signature}"]
+        if self.impossible:
+            lines.append(f"inf: {', '.join(self.impossible)} gave words of the text no probability")
+        if any(not found.is_distribution for found in self.measurements.values()):
+            lines.append(f"* {NO_DISTRIBUTION}")
+        return lines
 
     def header(self) -> list[str]:
         return ["smoothing", *(f"order {order}" for order in self.orders)]
@@ -65,10 +98,17 @@ class SmoothingTable:
             {"smoothing": name, "order": order, **found.as_json()} for (name, order), found in self.measurements.items()
         ]
 
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row for each smoothing and order, each cell a number or a string: for pandas.DataFrame."""
+        return [
+            {"smoothing": name, "order": order, **found.to_dict()} for (name, order), found in self.measurements.items()
+        ]
+
     def _row(self, name: str) -> list[Measurement]:
         return [self.measurements[name, order] for order in self.orders]
 
 
+@shows_progress
 def smoothing_table(
     train: Source,
     heldout: Source,
@@ -77,7 +117,7 @@ def smoothing_table(
     order: int = 5,
     tokenizer: TokenizerConfig | str = "word",
     markers: Markers = "error",
-    progress: Progress = silent,
+    progress: ProgressOption = None,
 ) -> SmoothingTable:
     """Orders 1 .. order of each smoothing, all estimated from the same counts.
 
@@ -85,6 +125,7 @@ def smoothing_table(
     """
     from chainrule.ngram.training import counted, model_of_counts
 
+    progress = callback(progress)
     names = list(dict.fromkeys(smoothings))
     configs = [NGramConfig(order=n, smoothing=name) for name in names for n in range(1, order + 1)]  # type: ignore[arg-type]
     if not configs:

@@ -24,6 +24,7 @@ from chainrule.loading import as_config, load, saved_tokenizer
 from chainrule.model import Model
 from chainrule.ngram.config import NGramConfig, check_tunable
 from chainrule.progress import Progress, silent
+from chainrule.progress_line import ProgressOption, callback, shows_progress, told_by
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.corpus import Source, source_of
 from chainrule.text.learning import Tokenized, limited, limited_to, prepared
@@ -35,7 +36,6 @@ from chainrule.text.vectors import read_vectors
 from chainrule.text.vocabulary import Vocabulary
 from chainrule.text.words import begins_word
 from chainrule.training.config import Beginning, Run, TrainingConfig
-from chainrule.training.reports import Told, nobody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,11 +50,13 @@ if TYPE_CHECKING:
     from chainrule.text.corpus import Paths
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Markers
+    from chainrule.training.reports import Told
 
 _COUNTED_AT_ONCE = 1 << 20  # tokens
 _DEFAULT = TokenizerConfig()
 
 
+@shows_progress
 def train(
     source: Source | Paths,
     config: DataclassInstance | None = None,
@@ -66,8 +68,8 @@ def train(
     folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
     overwrite: bool = False,
-    told: Told = nobody,
-    progress: Progress = silent,
+    told: Told | None = None,
+    progress: ProgressOption = None,
     tune: Source | Paths | None = None,
     vectors: str | os.PathLike[str] | None = None,
     fixed_vectors: bool = False,
@@ -77,12 +79,15 @@ def train(
 
     config: its type says which family; by default an n-gram model of order 5. tokenizer: a TokenizerConfig, or only the
     kind: word, whitespace, character, byte, bpe, unigram, wordpiece, the path of a tokenizer.json or of a model folder.
-    markers: what a literal <s>, </s> or <unk> in the text does: error, skip, keep. tune: a held-out text, to be made as
-    likely as may be by an n-gram model's weights, discounts or constant, where its smoothing has some.
+    markers: what a literal <s>, </s> or <unk> in the text does: error, skip, keep. progress: by default a line at a
+    terminal and in a notebook; True: in a log, too; False: none; or a callback of task, done and total. tune: a
+    held-out text, to be made as likely as may be by an n-gram model's weights, discounts or constant, where its
+    smoothing has some.
 
     The rest is for networks. training: for how long, and how. validation: a text to choose the best weights by; by
     default the end of the first one. folder: where checkpoints and log.jsonl go. resume: go on from the checkpoint in
-    it. overwrite: begin anew where there is one. told: is given a Report now and then. vectors: a file of word2vec or
+    it. overwrite: begin anew where there is one. told: is given a Report now and then, whose str is a line; by default
+    `progress` shows it. vectors: a file of word2vec or
     GloVe, for the vectors of tokens to begin as; fixed_vectors: and to stay as. start: the model folder of a network
     that learning goes on from, on this text, with its configuration and its tokenizer.
     Raises TextError, EstimationError, SettingError, OutputError, ModelFormatError; KeyboardInterrupt, with what to do
@@ -96,6 +101,8 @@ def train(
     """
     from chainrule.ngram.memory import check_text_fits
 
+    progress = callback(progress)
+    told = told or told_by(progress)
     started_from = None
     if start is not None:
         model = _model_to_start_from(Path(start), config, tokenizer, vectors)

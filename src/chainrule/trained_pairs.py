@@ -12,13 +12,12 @@ from chainrule.conditional import FAMILY, TextPairModel
 from chainrule.errors import SettingError, TextError
 from chainrule.loading import as_config
 from chainrule.neural.config.conditional import ConditionalConfig
-from chainrule.progress import Progress, silent
+from chainrule.progress_line import ProgressOption, callback, shows_progress, told_by
 from chainrule.protocol import UNKNOWN
 from chainrule.text.pairs import BothSides, Pairs
 from chainrule.text.tokenizer import documents_of
 from chainrule.trained import circumstances, tokenized
 from chainrule.training.config import Run, TrainingConfig
-from chainrule.training.reports import Told, nobody
 
 if TYPE_CHECKING:
     import os
@@ -27,14 +26,17 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
+    from chainrule.progress import Progress
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.text.vocabulary import Markers
     from chainrule.training.pairs import TokenPairs
+    from chainrule.training.reports import Told
 
     Rows = Sequence[Int32[ndarray, " tokens"]]
 
 
+@shows_progress
 def train_pairs(
     pairs: Pairs,
     config: ConditionalConfig | None = None,
@@ -47,8 +49,8 @@ def train_pairs(
     folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
     overwrite: bool = False,
-    told: Told = nobody,
-    progress: Progress = silent,
+    told: Told | None = None,
+    progress: ProgressOption = None,
 ) -> TextPairModel:
     """Trains a model of targets given sources.
 
@@ -63,6 +65,8 @@ def train_pairs(
     from chainrule.training.pairs import given_source
     from chainrule.training.run import trained
 
+    progress = callback(progress)
+    told = told or told_by(progress)
     config, training = config or ConditionalConfig(), training or TrainingConfig()
     if resume and overwrite:
         raise SettingError("resume goes on with a run and overwrite begins anew; say one of them")

@@ -141,6 +141,7 @@ VERBS = {
     | READING,
     "count": {"TEXTS", "--output", "--order", *TOKENIZER, "--overwrite", "--json"} | READING,
     "split": {"TEXTS", "--into", "--overwrite", "--json"} | READING,
+    "info": {"MODEL", "--json"},
     "verify": {"MODEL"},
 }
 PARAMETER = re.compile(

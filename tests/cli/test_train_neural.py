@@ -11,7 +11,6 @@ import torch
 from random_networks import refuse_lstm_in_bfloat16
 
 import chainrule as package
-from chainrule.cli.training_screen import described
 from chainrule.neural import capabilities
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.training.reports import Report
@@ -322,7 +321,7 @@ def test_a_report_in_one_line() -> None:
         bits_per_byte=1.886 / math.log(2),
         is_best=True,
     )
-    assert described(report) == (
+    assert str(report) == (
         "step 1,200 of 2,000  loss 1.8344  validation 1.8860, 2.7209 bits per byte *  81,000 tokens/s  34% of peak  "
         "rate 0.520  0.21 GB  0:41 left"
     )

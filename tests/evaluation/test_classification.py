@@ -21,6 +21,8 @@ def test_the_figures_of_five_examples_are_those_of_the_hand() -> None:
     assert found.nats == pytest.approx(-np.log([0.7, 0.4, 0.8, 0.4, 0.3]).mean())
     assert found.confused(5) == [("b", "a", 2)]
     assert found.as_json()["confusion"][1] == [2, 1, 0, 0]
+    assert repr(found).startswith("<Classification: 60.0% right (")
+    assert repr(found).endswith(f"of 5, macro F1 0.667, {found.nats:.4f} nats>")
 
 
 def test_labels_without_a_column_are_wrong_and_cost_no_nats() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
-from chainrule.report.card import model_card
+from chainrule.report.card import model_card, model_rows
 from chainrule.text.corpus import Lines
 
 RECORD = {
@@ -25,6 +26,10 @@ RECORD = {
 }
 
 
+def card_of(*known: Any, **more: Any) -> str:
+    return model_card(model_rows(*known, **more))
+
+
 def rows_of(card: str) -> list[list[str]]:
     """The cells of the card's table as Markdown reads them; every line of it must be a row of two."""
     before, _, table = card.partition("|---|---|\n")
@@ -35,14 +40,15 @@ def rows_of(card: str) -> list[list[str]]:
 
 
 def test_the_card_tells_all_of_the_record() -> None:
-    assert rows_of(model_card("ngram", "word", 12345, RECORD)) == [
+    assert rows_of(card_of("ngram", "word", 12345, RECORD)) == [
         ["family", "ngram"],
         ["tokenizer", "word"],
-        ["vocabulary", "12,345 tokens, with `<unk>`, `<s>` and `</s>`"],
-        ["settings", "order = 2, prune = [0], kenlm_compatible = false"],
-        ["trained on", "``a\\|b `c`\\n<d>.txt`` (SHA-256 12ab)"],
-        ["trained on", "`plain.txt` (SHA-256 34cd)"],
+        ["vocabulary", "12,345 tokens, markers counted"],
+        ["settings", "`order = 2, prune = [0], kenlm_compatible = false`"],
+        ["trained on", "``a\\|b `c`\\n<d>.txt (SHA-256 12ab)``"],
+        ["trained on", "plain.txt (SHA-256 34cd)"],
         ["training text", "56,789 tokens in 1,234 documents"],
+        ["n-grams", "21,000"],
         ["n-grams by order", "1,000, 20,000"],
         ["discounts, order 1", "0.5000, 1.0000, 1.5000 (fallback: order 1: no 1-gram is seen twice)"],
         ["discounts, order 2", "0.1235, 1.0000, 1.5000"],
@@ -53,10 +59,48 @@ def test_the_card_tells_all_of_the_record() -> None:
 
 def test_the_card_of_a_network_tells_its_size_and_validation() -> None:
     record = {"parameters": 305152, "validation": {"loss": 5.13, "step": 984, "tokens": 25350, "bits_per_byte": 1.8}}
-    assert rows_of(model_card("transformer", "bpe", 12345, record))[3:] == [
+    assert rows_of(card_of("transformer", "bpe", 12345, record))[3:] == [
         ["parameters", "305,152"],
         ["validation", "5.1300 nats a token, 1.8000 bits per byte, after step 984"],
     ]
+
+
+def test_the_card_of_a_network_tells_how_it_was_trained() -> None:
+    training = {"minutes": 0.5, "steps": None, "batch": 128, "optimiser": "muon", "learning_rate": 0.01}
+    training |= {"matrix_learning_rate": 0.02, "schedule": "constant", "seed": 3, "device": "cpu", "bfloat16": False}
+    record = {"steps": 1200, "tokens_seen": 614400, "training_seconds": 29.96, "training": training}
+    shown = [
+        ["budget", "0.5 minutes"],
+        ["steps", "1,200, of 614,400 tokens in all, in 30.0 s"],
+        ["batch", "128 rows"],
+        ["optimiser", "muon, learning rate 0.01, of matrices 0.02, constant, seed 3"],
+        ["machine", "cpu, float32"],
+    ]
+    assert rows_of(card_of("transformer", "bpe", 5, record))[3:] == shown
+    by_default = {**record, "training": {**training, "minutes": None, "optimiser": "adamw"}}
+    rows = dict(rows_of(card_of("transformer", "bpe", 5, by_default)))
+    assert rows["budget"] == "5 minutes"
+    one = {**record, "training": {**training, "minutes": None, "epochs": 1}}
+    assert ["budget", "1 epoch"] in rows_of(card_of("transformer", "bpe", 5, one))
+    assert rows["optimiser"] == "adamw, learning rate 0.01, constant, seed 3"
+
+
+def test_the_card_of_a_mixture_tells_its_parts() -> None:
+    models = [{"name": "lm/", "family": "ngram"}, {"name": "cache", "family": "cache"}]
+    record = {"models": models, "weights": [[0.75, 0.25], [0.5, 0.5]], "tuned_on": {"data": {"valid.txt": "ab"}}}
+    assert rows_of(card_of("mixture", "word", 5, record))[3:] == [
+        ["mixed", "lm/, ngram, weight 0.7500, 0.5000"],
+        ["mixed", "cache, cache, weight 0.2500, 0.5000"],
+        ["tuned on", "valid.txt (SHA-256 ab)"],
+    ]
+    flat = {**record, "weights": [0.75, 0.25]}  # as a log-linear one has them
+    assert ["mixed", "lm/, ngram, weight 0.7500"] in rows_of(card_of("mixture", "word", 5, flat))
+
+
+@pytest.mark.parametrize(("size", "shown"), [(812, "812 bytes"), (3_400, "3.4 kB"), (12_345_678, "12.3 MB")])
+def test_the_size_and_the_signature_end_the_card(size: int, shown: str) -> None:
+    card = card_of("uniform", "byte", 5, {}, size=size, signature="tok:byte|vocab:5:ab")
+    assert rows_of(card)[-2:] == [["size", shown], ["signature", "tok:byte\\|vocab:5:ab"]]
 
 
 def test_the_card_of_a_classifier_tells_what_it_learnt_and_how_well() -> None:
@@ -76,24 +120,24 @@ def test_the_card_of_a_classifier_tells_what_it_learnt_and_how_well() -> None:
     ]
     validation = ["validation", "0.2500 nats a label, 87.5% right in 32 texts"]
     test = ["test", "97.5% right (91.3 to 99.3 at 95 %) of 80, 0.0991 nats"]
-    assert rows_of(model_card("classifier", "bpe", 5, record))[3:] == [*learnt, validation, test]
+    assert rows_of(card_of("classifier", "bpe", 5, record))[3:] == [*learnt, validation, test]
     unvalidated = {**record, "validation_nats": None, "validation_accuracy": None, "validation_examples": 0}
     del unvalidated["test"]
-    assert rows_of(model_card("classifier", "bpe", 5, unvalidated))[3:] == learnt
+    assert rows_of(card_of("classifier", "bpe", 5, unvalidated))[3:] == learnt
 
 
 def test_nothing_in_the_card_would_be_taken_for_html() -> None:
-    card = model_card("ngram", "word", 3, RECORD)
+    card = card_of("ngram", "word", 3, RECORD)
     assert "<" not in re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", card)
 
 
 def test_a_model_without_a_record_has_a_card() -> None:
-    assert rows_of(model_card("uniform", "character", 3, {}))[:2] == [["family", "uniform"], ["tokenizer", "character"]]
+    assert rows_of(card_of("uniform", "character", 3, {}))[:2] == [["family", "uniform"], ["tokenizer", "character"]]
 
 
 def test_a_model_read_from_a_file_says_so() -> None:
-    card = model_card("ngram", "whitespace", 4, {"read_from": "a|b.arpa", "ngrams": [4]})
-    assert rows_of(card)[-1] == ["read from", "`a\\|b.arpa`"]
+    card = card_of("ngram", "whitespace", 4, {"read_from": "a|b.arpa", "ngrams": [4]})
+    assert rows_of(card)[-1] == ["read from", "a\\|b.arpa"]
 
 
 def test_the_card_lies_in_the_model_folder(tmp_path) -> None:
@@ -103,7 +147,7 @@ def test_the_card_lies_in_the_model_folder(tmp_path) -> None:
     model.save(tmp_path / "lm")
     rows = rows_of((tmp_path / "lm/README.md").read_text().partition("\n\n<!-- SHA-256")[0])
     assert ["training text", "3 tokens in 2 documents"] in rows
-    assert ["vocabulary", "5 tokens, with `<unk>`, `<s>` and `</s>`"] in rows
+    assert ["vocabulary", "5 tokens, markers counted"] in rows
 
 
 ODD = [None, True, -1, 2.5, float("inf"), "te|x\nt", [], [None], [["a"]], {}, {"a": None}, {"a": {"b": []}}, 10**5000]
@@ -113,7 +157,7 @@ ODD = [None, True, -1, 2.5, float("inf"), "te|x\nt", [], [None], [["a"]], {}, {"
 def test_a_record_that_was_edited_by_hand_still_makes_a_card(field: str) -> None:
     """Whatever a field holds, the others are told, and the row of the odd one is left out."""
     for odd in ODD:
-        rows = rows_of(model_card("ngram", "word", 12345, {**RECORD, field: odd}))
+        rows = rows_of(card_of("ngram", "word", 12345, {**RECORD, field: odd}))
         assert len({what for what, _ in rows}) >= 8
     odd_entries = [
         {"order": 1},
@@ -121,4 +165,4 @@ def test_a_record_that_was_edited_by_hand_still_makes_a_card(field: str) -> None
         {"order": "\n", "values": [1], "estimated": False, "problem": "\n"},
     ]
     for odd_entry in odd_entries:
-        rows_of(model_card("ngram", "word", 12345, {**RECORD, "discounts": [odd_entry]}))
+        rows_of(card_of("ngram", "word", 12345, {**RECORD, "discounts": [odd_entry]}))

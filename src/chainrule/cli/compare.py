@@ -21,15 +21,13 @@ from chainrule.cli.arguments import (
     WholeNumber,
     file_or_dash,
 )
-from chainrule.cli.evaluate import NO_DISTRIBUTION
 from chainrule.cli.models import opened
 from chainrule.cli.screen import note, print_json, progress
-from chainrule.cli.smoothing_table import page_of, smoothing_table_of, text_of
+from chainrule.cli.smoothing_table import page_of, smoothing_table_of
 from chainrule.cli.texts import AS_USUAL, TextOptions, check_read_once, note_repairs, text_for
-from chainrule.cli.training_screen import is_untrained
 from chainrule.errors import OutputError
 from chainrule.report.page import FIGURE_NAMES, figures_of, report_page
-from chainrule.report.tables import markdown_code, markdown_table, text_table
+from chainrule.report.tables import markdown_code, markdown_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,10 +37,7 @@ if TYPE_CHECKING:
     from chainrule.text.corpus import Source
     from chainrule.text.vocabulary import Markers
 
-# Of the text to train on, where networks are trained: what they learn, and what their best weights are chosen by.
-_VALIDATED = {"95 %": "19/20", "5 %": "1/20"}
 _SHORT = 2.0  # minutes, in which networks show little of what they can
-SAMPLE = "Python's own documentation"
 TABLE, FIGURES, PAGE = "table.md", "table.json", "index.html"
 PLOTS = tuple(f"{name}.svg" for name in FIGURE_NAMES)
 
@@ -118,15 +113,14 @@ def compare(
             )
         about = _about(train, measured)
         files = {TABLE: page_of(table, about), FIGURES: _json(table.as_json())}
-        _show(output, about, files, table.as_json(), text_of(table), json=json)
+        _show(output, about, files, table.as_json(), str(table), json=json)
         return
     else:
         comparison, about = _ladder(
             texts, heldout, 5 if order is None else order, minutes, tokenizer, markers or "error", reading
         )
-    shown = f"{text_table(comparison.header(), comparison.rows())}\n\n{_footer(comparison)}"
     files = {} if output is None else _files(comparison, about)
-    _show(output, about, files, comparison.as_json(), shown, json=json)
+    _show(output, about, files, comparison.as_json(), str(comparison), json=json)
 
 
 def _show(
@@ -178,15 +172,11 @@ def _ladder(
     reading: TextOptions,
 ) -> tuple[Comparison, str]:
     """Every model trained on the texts, and what the table is about."""
-    from chainrule.ladder import Networks, climb
-    from chainrule.text.splits import split
+    from chainrule.compared import SAMPLE_NAME, with_validation
+    from chainrule.ladder import climb
 
-    train: Source
     with _trained_on(texts, heldout, reading) as (train, measured, told):
-        networks = None
-        if minutes is not None:
-            train, validation = split(train, _VALIDATED, told).values()
-            networks = Networks(minutes, validation)
+        train, networks = with_validation(train, minutes, told)
         comparison = climb(
             train,
             measured,
@@ -198,7 +188,7 @@ def _ladder(
         )
     if minutes is None:
         return comparison, _about(train, measured)
-    return comparison, _about_networks(", ".join(texts) or SAMPLE, heldout, minutes)
+    return comparison, _about_networks(", ".join(texts) or SAMPLE_NAME, heldout, minutes)
 
 
 def _about_networks(whole: str, heldout: str | None, minutes: float) -> str:
@@ -220,6 +210,8 @@ def _trained_on(
     texts: tuple[str, ...], heldout: str | None, reading: TextOptions
 ) -> Iterator[tuple[Source, Source, Progress]]:
     """The text to train on and the one to measure on, with what shows progress; notes afterwards what was repaired."""
+    from chainrule.compared import parts_of
+
     check_read_once(*texts, heldout)
     folders = [name for name in texts if (Path(name) / "config.json").is_file()]
     if folders:
@@ -227,58 +219,23 @@ def _trained_on(
     if heldout in texts:
         note(f"{heldout}: measured on what was trained on, so the figures will be too good")
     with progress() as told:
-        train, measured = _parts(texts, heldout, reading, told)
+        whole, rest = (None if not names else reading.corpus(*names) for names in (texts, [heldout] if heldout else []))
+        train, measured = parts_of(whole, rest, told)
         yield train, measured, told
     note_repairs(train, measured)
-
-
-def _parts(texts: tuple[str, ...], heldout: str | None, reading: TextOptions, told: Progress) -> tuple[Source, Source]:
-    """The text to train on and the text to measure on."""
-    from chainrule.text.corpus import Lines
-    from chainrule.text.sample import sample_lines
-    from chainrule.text.splits import train_and_heldout
-
-    whole: Source
-    whole = reading.corpus(*texts) if texts else Lines(sample_lines(told), SAMPLE)
-    return train_and_heldout(whole, told) if heldout is None else (whole, reading.corpus(heldout))
 
 
 def _files(comparison: Comparison, about: str) -> dict[str, str]:
     """What a report consists of, by the names of its files."""
     figures = figures_of(comparison)
-    notes = _footer(comparison).split("\n")
-    page = report_page(comparison, figures, about=about, command=["chainrule", *sys.argv[1:]], notes=notes)
+    command = ["chainrule", *sys.argv[1:]]
+    page = report_page(comparison, figures, about=about, command=command, notes=comparison.notes())
     plots = {f"{figure.name}.svg": figure.svg for figure in figures}
     return {TABLE: _page(comparison, about), FIGURES: _json(comparison.as_json()), PAGE: page, **plots}
 
 
 def _json(figures: list[dict[str, Any]]) -> str:
     return json_library.dumps(figures, indent=2) + "\n"
-
-
-def _footer(comparison: Comparison) -> str:
-    """What stands below the table."""
-    several = len(comparison.texts) > 1
-    lines = []
-    for n, text in enumerate(comparison.texts, 1):
-        best = comparison.best_on(text)
-        where = f"[{n}] " if several else ""
-        lines += [f"{where}best by bits per byte: {best.name}", f"{where}signature  {best.measurement.signature}"]
-    lines += [
-        f"{contender.name} had too little time: in validation it is no better than the frequencies of the tokens"
-        for contender in comparison.contenders
-        if is_untrained(contender.record)
-    ]
-    if not all(contender.measurement.is_distribution for contender in comparison.contenders):
-        lines.append(f"* {NO_DISTRIBUTION}")
-    if several:
-        lines.append("The tokenizers normalise this text differently, so their figures cannot share a column.")
-    lines += [
-        f"{len(spread.names)} models that differ by their seeds alone: {spread.mean:.4f} bits per byte on average, "
-        f"standard deviation {spread.deviation:.4f} ({', '.join(spread.names)})"
-        for spread in comparison.spreads()
-    ]
-    return "\n".join(lines)
 
 
 def _check_report_folder(folder: Path, *, overwrite: bool) -> None:
@@ -324,5 +281,5 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 def _page(comparison: Comparison, about: str) -> str:
     """Markdown."""
     table = markdown_table(comparison.header(), comparison.rows())
-    footer = "\n".join(f"- {markdown_code(line)}" for line in _footer(comparison).split("\n"))
+    footer = "\n".join(f"- {markdown_code(line)}" for line in comparison.notes())
     return f"# Language models compared\n\n{markdown_code(about)}\n\n{table}\n{footer}\n"

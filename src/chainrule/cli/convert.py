@@ -34,6 +34,7 @@ def convert(
     A compact model becomes a fast one without --compact; its probabilities stay
     quantised.
     """
+    from chainrule.converted import in_layout
     from chainrule.text.tokenizer_config import TokenizerConfig
 
     if normalise and tokenizer is None:
@@ -42,9 +43,6 @@ def convert(
     with progress() as told:
         config = tokenizer and TokenizerConfig(kind=tokenizer, normalise=steps_of(normalise))
         model = opened(source, config, None, told)
-        if compact:
-            model = model.compact(told)
-        elif model.layout == COMPACT:
-            model = model.unpack(told)
+        if model.layout == COMPACT and not compact:
             note(f"{source}: its probabilities were quantised when it was made compact, and stay so")
-        save_or_keep(model, target, overwrite=overwrite, told=told)
+        save_or_keep(in_layout(model, compact=compact, progress=told), target, overwrite=overwrite, told=told)

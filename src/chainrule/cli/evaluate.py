@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.evaluation.acceptability import Accuracy
-    from chainrule.evaluation.likelihood import Measurement
     from chainrule.evaluation.pseudo_pricing import Pseudo
     from chainrule.text.vocabulary import Markers
 
@@ -37,7 +35,6 @@ _ASKED = {
     "word-l2r": "each token without what is left of its word",
     None: "each token without what is left of its word, where the network is masked",
 }
-NO_DISTRIBUTION = "of scores that do not sum to one: no perplexity, and not to be compared with other models"
 
 
 def evaluate(
@@ -92,7 +89,7 @@ def evaluate(
     if json:
         print_json(measurement.as_json())
     else:
-        print(described(measurement))
+        print(measurement)
 
 
 def _judge_pairs(
@@ -133,53 +130,3 @@ def _judge_pairs(
 def _accuracy(found: Accuracy) -> tuple[str, str]:
     low, high = found.interval
     return f"{found.share:.1%}", f"{100 * low:.1f}-{100 * high:.1f}"
-
-
-def described(measurement: Measurement) -> str:
-    """A measurement for people."""
-    low, high = measurement.interval
-    sure = f"; {low:.4f} to {high:.4f} at 95 %" if math.isfinite(low) else ""
-    per_token = "a token, </s> counted" if "</s>" in measurement.text_signature else "a token, </s> left out"
-    oov_rate = measurement.oov / max(measurement.tokens, 1)
-    plural = "s" * (measurement.documents != 1)
-    mark = "" if measurement.is_distribution else "*"
-    figures = [
-        (f"perplexity{mark}", _figure(measurement.perplexity), per_token),
-        (f"  without unknown tokens{mark}", _figure(measurement.perplexity_without_oov), ""),
-        (f"bits per byte{mark}", f"{measurement.bits_per_byte:.4f}", "with spelling" + sure),
-        (f"  perplexity per word{mark}", _figure(measurement.word_perplexity), "with spelling"),
-        (f"  per character{mark}", _figure(measurement.character_perplexity), "with spelling"),
-        (
-            "tokens",
-            f"{measurement.tokens:,}",
-            f"in {measurement.documents:,} document{plural}, {measurement.bytes:,} bytes",
-        ),
-        ("unknown tokens", f"{measurement.oov:,}", f"{oov_rate:.2%}"),
-        ("log-probability", f"{measurement.log_prob:,.2f}", "nats"),
-    ]
-    if measurement.impossible:
-        figures.append(("impossible tokens", f"{measurement.impossible:,}", "no probability: the text has none"))
-    if measurement.matched:
-        shares = ", ".join(f"{n}: {count / measurement.tokens:.1%}" for n, count in enumerate(measurement.matched, 1))
-        figures.append(("matched", f"{_mean_length(measurement.matched):.2f}", f"tokens on average; {shares}"))
-    if measurement.row_sums:
-        mean, contexts = measurement.row_sums
-        odd = "" if abs(mean - 1) < _PROPER else ": this is no distribution, and its perplexity is no perplexity"
-        figures.append(("mean row sum", f"{mean:.6f}", f"of the distributions at {contexts} places of the text{odd}"))
-    lines = [f"{name:<26}{value:>16}  {remark}".rstrip() for name, value, remark in figures]
-    if not measurement.is_distribution:
-        lines.append(f"* {NO_DISTRIBUTION}")
-    return "\n".join([*lines, f"signature  {measurement.signature}"])
-
-
-_PROPER = 1e-3  # so close to one a sum has to be that is shown without a remark
-
-
-def _mean_length(matched: tuple[int, ...]) -> float:
-    """Of the n-grams that gave the tokens their probabilities."""
-    return sum(n * count for n, count in enumerate(matched, 1)) / max(sum(matched), 1)
-
-
-def _figure(number: float) -> str:
-    """Four decimals, or an exponent where that would be a line of digits."""
-    return f"{number:,.4f}" if number < 1e9 else f"{number:.4e}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,25 +13,16 @@ from chainrule.cli.arguments import Json, ModelMarkerRule, ModelTokenizerName, O
 from chainrule.cli.models import opened
 from chainrule.cli.screen import finite, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_lost_fields, note_repairs, text_for
-from chainrule.errors import SettingError, naming
+from chainrule.errors import naming
 from chainrule.report.tables import bars
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
-    from jaxtyping import Float32
-    from numpy import ndarray
-
-    from chainrule.evaluation.selection import ScoreFile
     from chainrule.model import Model
     from chainrule.progress import Progress
-    from chainrule.text.block import Block
-    from chainrule.text.corpus import Corpus
     from chainrule.text.vocabulary import Markers
     from chainrule.text.writing import DocumentFile
-
-BINS = 20
 
 
 def filter_texts(
@@ -66,6 +56,8 @@ def filter_texts(
     record, only the text is written, not its other fields.
     """
     from chainrule.evaluation.selection import ScoreFile
+    from chainrule.filtered import BINS
+    from chainrule.filtering import passing
     from chainrule.text.writing import check_format
 
     _check(texts, keep, below, output, json=json)
@@ -77,7 +69,11 @@ def filter_texts(
         with progress() as told:
             ours = _continuing(model, tokenizer, markers, told)
             theirs = None if difference is None else _continuing(difference, tokenizer, markers, told)
-            kept, limit = _written(source, scores, ours, theirs, keep, below, output, reading.field, told)
+            blocks, limit = passing(source, scores, ours, theirs, keep=keep, below=below, progress=told)
+            with _target(output, reading.field) as file:
+                for block in blocks:
+                    file.write(block)
+            kept = file.documents
         counts, edges = scores.histogram(BINS)
     if output is not None:
         note_lost_fields(source)
@@ -101,52 +97,15 @@ def _continuing(path: Path, tokenizer: str | None, markers: Markers | None, told
 
 def _check(texts: tuple[str, ...], keep: float | None, below: float | None, output: Path | None, *, json: bool) -> None:
     """Raises CycloptsError, SettingError."""
+    from chainrule.filtering import check_limits
+
     if (keep is None) == (below is None):
         raise CycloptsError(msg="Say either --keep, a share, or --below, a score.")
-    if keep is not None and not 0 < keep <= 1:
-        raise SettingError(f"the share to keep is {keep}; expected more than 0 and at most 1, such as 0.3")
-    if below is not None and math.isnan(below):
-        raise SettingError("the score to stay below is not a number; expected bits a token, such as 7.5")
+    check_limits(keep, below)
     if keep is not None and "-" in texts:
         raise CycloptsError(msg="Standard input, -, can be read only once, and --keep reads twice; say --below.")
     if json and output is None:
         raise CycloptsError(msg="With --json, the documents need a file: say -o.")
-
-
-def _written(
-    source: Corpus,
-    scores: ScoreFile,
-    model: Model,
-    other: Model | None,
-    keep: float | None,
-    below: float | None,
-    output: Path | None,
-    field: str,
-    told: Progress,
-) -> tuple[int, float]:
-    """Writes what passes; how many documents did, and the score up to which."""
-    from chainrule.filtering import chosen, scored
-
-    if below is not None:
-        limit = below
-        passing = _below(scored(source, scores, model, other, told), limit)
-    else:
-        for _ in scored(source, scores, model, other, told):
-            pass
-        threshold = scores.lowest(max(1, round((keep or 0) * scores.size)))
-        limit = threshold.value
-        passing = chosen(source, scores, threshold, told)
-    with _target(output, field) as file:
-        for block in passing:
-            file.write(block)
-        return file.documents, limit
-
-
-def _below(blocks: Iterator[tuple[Block, Float32[ndarray, " documents"]]], limit: float) -> Iterator[Block]:
-    for block, scores in blocks:
-        passing = scores <= limit
-        if passing.any():
-            yield block.select(passing, block.stops())
 
 
 def _target(output: Path | None, field: str) -> AbstractContextManager[DocumentFile]:

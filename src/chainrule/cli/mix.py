@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+_FEW_UNKNOWN = 0.1  # of the tokens of a text, with which a mixture is as good as its models
+
 
 def mix(
     *models: Annotated[Path, Parameter(help="Model folders, or ARPA files.", required=True)],
@@ -65,7 +67,9 @@ def mix(
 
     Models of any families, mixtures too. The result is a model as any other:
     a folder that holds all of them. Without --tune and --weights, all weigh
-    alike. To train a model on the tokens of another, say --tokenizer OTHER/.
+    alike. To train a model on the tokens of another, say --tokenizer OTHER/;
+    of two texts, take the vocabulary of the one that is more like what will be
+    read, since words that it lacks are spelled out.
 
     With --static, n-gram models become one n-gram model, with the
     interpolation of all for the n-grams of each. A word that a model lacks has
@@ -99,6 +103,8 @@ def mix(
         save_or_keep(model, output, overwrite=overwrite, told=told)
     if heldout is not None:
         note_repairs(heldout)
+        if not static:
+            _note_unknown(model.record["tuned_on"])
     elif not weights:
         note("all models weigh alike; say --tune and a held-out text to choose their weights")
     summary = {"model": str(output), "kind": kind, "seconds": time.perf_counter() - began}
@@ -107,6 +113,16 @@ def mix(
     else:
         print(_described(model.record, kind))
         print(f"{output}: {summary['seconds']:.1f} s")
+
+
+def _note_unknown(tuned_on: dict[str, Any]) -> None:
+    """Says where the vocabulary that all share lacks so much of a text that another one would be better."""
+    share = tuned_on["unknown_tokens"] / tuned_on["tokens"]
+    if share > _FEW_UNKNOWN:
+        note(
+            f"the vocabulary lacks {share:.1%} of the tokens of {', '.join(tuned_on['data'])}, which are spelled out; "
+            "on the vocabulary of a text like that a mixture does better (--tokenizer in training), and so may --static"
+        )
 
 
 def _check_all_differ(models: Sequence[Path]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import CycloptsError, Parameter
 
@@ -11,8 +11,6 @@ from chainrule.cli.embed import Layer, NetworkPath, Pool
 from chainrule.cli.models import opened
 from chainrule.cli.screen import on_one_line, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
-from chainrule.embedding_config import EmbeddingConfig
-from chainrule.errors import SettingError
 
 
 def nearest_words(
@@ -35,28 +33,19 @@ def nearest_words(
 
     Columns: the cosine of the vectors; the text, with the word in brackets.
     """
-    from chainrule.embedding import nearest, vector_of_marked
+    from chainrule.nearest_words import nearest
 
-    if top < 1:
-        raise SettingError(f"top is {top}; expected 1 or more")
     if text is None and (layer is not None or reading != AS_USUAL):
         raise CycloptsError(msg="--layer, and how texts are read, are for the words of a TEXT, which is missing.")
     source = None if text is None else reading.corpus(text)
     with progress() as told:
         network = opened(model, None, markers, told)
-        config = EmbeddingConfig(unit="word", layer=0 if source is None else layer, pooling=pooling)
-        wanted = vector_of_marked(network, sentence, config)
-        among = (
-            network.embed_vocabulary()
-            if source is None
-            else network.embed_blocks(source.blocks(told, "embedding"), config)
-        )
-        found = nearest(among, wanted, top)
+        found = nearest(network, sentence, source, top=top, layer=layer, pooling=pooling, progress=told)
     if source is not None:
         note_repairs(source)
-    for cosine, where, (start, stop) in found:
+    for each in found:
         if json:
-            record: dict[str, Any] = {"cosine": cosine, "word": where[start:stop], "text": where, "start": start}
-            print_json(record)
+            print_json(each._asdict())
         else:
-            print(f"{cosine:.4f}\t{on_one_line(f'{where[:start]}[{where[start:stop]}]{where[stop:]}')}")
+            before, after = each.text[: each.start], each.text[each.start + len(each.word) :]
+            print(f"{each.cosine:.4f}\t{on_one_line(f'{before}[{each.word}]{after}')}")

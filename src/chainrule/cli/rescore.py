@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
-from itertools import chain
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,17 +11,14 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, WholeNumber, file_or_dash
 from chainrule.cli.models import opened
-from chainrule.cli.screen import finite, note, print_json, progress
-from chainrule.errors import OutputError, SettingError, TextError, naming
+from chainrule.cli.screen import note, print_json, progress
+from chainrule.errors import OutputError, SettingError, naming
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from chainrule.applications.nbest.kaldi import ScoreFiles
-    from chainrule.applications.nbest.lists import NBestList
-    from chainrule.applications.nbest.reading import ListFormat
     from chainrule.applications.rescoring.features import TextScorer
-    from chainrule.applications.rescoring.rescoring import Judge, Scored, TuningData
     from chainrule.applications.rescoring.weights import Weights
     from chainrule.progress import Progress
     from chainrule.text.vocabulary import Markers
@@ -146,97 +142,35 @@ def rescore(
     -1,000,000 nats, which is told, and written as null or -inf.
     """
     from chainrule.applications.nbest.reading import format_of
-    from chainrule.applications.rescoring.rescoring import scored
-    from chainrule.cli.rescoring_output import Run, described, outputs
+    from chainrule.applications.rescoring.tuning import TuningConfig
+    from chainrule.cli.rescoring_output import outputs
+    from chainrule.evaluation.bleu import has_bleu
+    from chainrule.rescored import ListSource, Rescoring, Tuning
 
     inputs = [name for name in (lists, weighing.tune, references) if name is not None]
     _check(inputs, weighing, output, nbest_out, json=json, overwrite=overwrite)
-    source = _Source(lists, reading.format or format_of(lists, reading.files), reading.files, references)
+    given = _given(weighing)
+    source = ListSource(lists, reading.format or format_of(lists, reading.files), reading.files, references)
+    config = TuningConfig(restarts=weighing.restarts, seed=weighing.seed)
+    tuning = None if weighing.tune is None else Tuning(weighing.tune, weighing.objective, config)
     with progress() as told:
         scorers = _scorers(model, tokenizer, markers, told, spelled=spelling, share=share)
-        source, weights, data = _weighed(source, weighing, scorers, told)
-        given = source.lists(told)
-        blocks = iter(scored(given, scorers) if data is None else data.replayed(given))
-        first = next(blocks)
-        names, replaced = first.features.names, first.features.replaced
-        _note_replaced([name for name in replaced if name not in weights.values])
-        weights = weights.with_defaults(names, replaced)
-        judge = None if first.errors is None else _judge(bleu=bleu)
-        run = Run(weights, _typed(weighing).with_defaults(names), tuple(first.lists[0].scores), names, judge)
-        with outputs(output, nbest_out, source.format, tuple(scorers)) as written:
-            for block in chain([first], blocks):
-                run.add(block)
+        run = Rescoring(source, scorers, given, before=_typed(weighing), tuning=tuning, bleu=bleu, progress=told)
+        _note_replaced(run.replaced)
+        if run.judge is not None and bleu and not has_bleu():
+            note("BLEU is not measured: that needs pip install 'chainrule[bleu]'; --no-bleu leaves it out unsaid")
+        with outputs(output, nbest_out, run.source.format, tuple(scorers)) as written:
+            for block in run:
                 written(run.chooser, block)
         if weighing.weights_out is not None:
-            weights.save(weighing.weights_out)
+            run.weights.save(weighing.weights_out)
     if json:
         print_json(run.as_json())
     else:
-        print(described(run), file=sys.stdout if output is not None else sys.stderr)
+        print(run, file=sys.stdout if output is not None else sys.stderr)
 
 
-@dataclass(frozen=True)
-class _Source:
-    """Where lists come from, and their references."""
-
-    name: str
-    format: ListFormat
-    files: ScoreFiles
-    references: str | None = None
-
-    def lists(self, told: Progress) -> Iterator[NBestList]:
-        """Raises TextError."""
-        from chainrule.applications.nbest.reading import KEYED, read_lists
-        from chainrule.applications.nbest.references import ReferenceFile, with_own_references, with_references
-
-        found = read_lists(self.name, self.format, self.files, told)
-        if self.references is None:
-            return with_own_references(found)
-        return with_references(found, ReferenceFile(self.references, always_keyed=self.format in KEYED))
-
-
-def _weighed(
-    source: _Source, weighing: WeightOptions, scorers: dict[str, TextScorer], told: Progress
-) -> tuple[_Source, Weights, TuningData | None]:
-    """The source, perhaps with references now; the weights, said or tuned; what tuning found out of the source."""
-    from chainrule.applications.nbest.reading import holds_json
-    from chainrule.applications.rescoring.rescoring import TuningData, scored
-    from chainrule.applications.rescoring.tuning import TuningConfig
-    from chainrule.applications.rescoring.weights import Weights
-
-    said = _said(weighing)
-    if weighing.tune is None:
-        return source, said, None
-    if holds_json(weighing.tune):
-        tuned_on = _Source(weighing.tune, "json", source.files)
-    else:
-        source = replace(source, references=source.references or weighing.tune)
-        tuned_on = replace(source, references=weighing.tune)
-    blocks = (_with_references(block, tuned_on.name) for block in scored(tuned_on.lists(told), scorers))
-    data = TuningData.of(blocks, weighing.objective)
-    config = TuningConfig(restarts=weighing.restarts, seed=weighing.seed)
-    start = said.with_defaults(data.features.names, data.features.replaced).vector(data.features.names)
-    after = data.tuned(weighing.objective, start, config, told)
-    record = {
-        "objective": weighing.objective,
-        "lists": tuned_on.name,
-        "number": data.features.offsets.size - 1,
-        "restarts": weighing.restarts,
-        "seed": weighing.seed,
-        data.measure.name: {"start": finite(data.value(start)), "tuned": finite(data.value(after))},
-    }
-    weights = Weights(dict(zip(data.features.names, after.tolist(), strict=True)), record)
-    return source, weights, data if tuned_on.name == source.name else None
-
-
-def _with_references(block: Scored, name: str) -> Scored:
-    """Raises TextError where the lists that are to be tuned on have no references."""
-    if block.errors is None:
-        raise TextError(f"{name}: the lists have no references, and tuning needs them; name a file of them with --tune")
-    return block
-
-
-def _said(weighing: WeightOptions) -> Weights:
+def _given(weighing: WeightOptions) -> Weights:
     """What is said, on the command line before what is in a file. Raises CycloptsError, SettingError, TextError."""
     from chainrule.applications.rescoring.weights import Weights, load_weights
 
@@ -270,7 +204,7 @@ def _scorers(
     share: bool | None,
 ) -> dict[str, TextScorer]:
     """The models by their names. Raises ModelFormatError, SettingError."""
-    from chainrule.applications.rescoring.features import SpelledScorer
+    from chainrule.rescored import scorer_of
     from chainrule.saving import ARPA_SUFFIXES
 
     found: dict[str, TextScorer] = {}
@@ -283,22 +217,8 @@ def _scorers(
         if name in found:
             raise SettingError(f"two models are called {name!r}; name one of them anew with --model NAME=PATH")
         with naming(str(path)):
-            model = opened(path, tokenizer, markers, told)
-            speller = model.speller if spelled else None
-            shares = model.family not in _READ_QUICKLY if share is None else share
-            found[name] = SpelledScorer(model.language_model, model.tokenizer, speller, shares)
+            found[name] = scorer_of(opened(path, tokenizer, markers, told), spelling=spelled, share=share)
     return found
-
-
-def _judge(*, bleu: bool) -> Judge:
-    """What is measured."""
-    from chainrule.applications.rescoring.rescoring import Judge
-    from chainrule.evaluation.bleu import Bleu, has_bleu
-    from chainrule.evaluation.error_rates import CharacterErrors, WordErrors
-
-    if bleu and not has_bleu():
-        note("BLEU is not measured: that needs pip install 'chainrule[bleu]'; --no-bleu leaves it out unsaid")
-    return Judge([WordErrors(), CharacterErrors(), *([Bleu()] if bleu and has_bleu() else [])])
 
 
 def _check(
@@ -350,7 +270,6 @@ def _named_values(option: str, values: Sequence[str]) -> dict[str, str]:
     return found
 
 
-_READ_QUICKLY = ("ngram", "uniform", "mixture")  # families for which whole distributions cost more than beginnings
 _EXAMPLES = {"--weight": "lm=0.8", "--scores": "acoustic=scores.txt", "--costs": "acoustic=costs.txt"}
 
 

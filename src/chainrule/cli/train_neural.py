@@ -194,17 +194,9 @@ def adapt(
     Checkpoints and log.jsonl are kept in the folder while it is trained;
     Ctrl-C keeps all, and --resume goes on, also after the process was killed.
     """
-    from chainrule.conditional import FAMILY
-    from chainrule.configuration import read_config
-    from chainrule.families import FAMILIES
-    from chainrule.neural.settings import config_from_json
+    from chainrule.adapted import network_config_of
 
-    entry = read_config(model)
-    if entry.family == FAMILY:
-        raise SettingError(f"{model}: a model of pairs cannot be trained on with plain text; expected one of one text")
-    if entry.family not in (*NETWORKS, *TWO_SIDED):
-        raise SettingError(f"{model}: a model of family {entry.family!r} cannot be trained on; expected a network")
-    config = config_from_json(FAMILIES[entry.family].config, entry.settings.get("network"))
+    config = network_config_of(model)
     names = texts or tuple(name for name, _ in with_shares("--mix", run.mixing.mix))
     if names:
         document = text_for([model], run.reading, *names).reading.document

@@ -38,6 +38,14 @@ class Classification:
     def accuracy(self) -> Accuracy:
         return Accuracy(int(self.confusion.sum()), int(np.trace(self.confusion)), 0)
 
+    def __repr__(self) -> str:
+        low, high = self.accuracy.interval
+        share, examples = self.accuracy.share, self.accuracy.pairs
+        return (
+            f"<Classification: {share:.1%} right ({100 * low:.1f} to {100 * high:.1f} at 95 %) of {examples:,}, "
+            f"macro F1 {self.macro_f1:.3f}, {self.nats:.4f} nats>"
+        )
+
     @property
     def precision(self) -> Float64[ndarray, " labels"]:
         """Of each label: right / predicted; 0 where it never was."""

@@ -11,10 +11,13 @@ import math
 import statistics
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import SettingError
+from chainrule.evaluation.likelihood import NO_DISTRIBUTION
 from chainrule.evaluation.resampling import Difference, difference
+from chainrule.plain_tables import html_table, text_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +52,7 @@ class Spread:
     deviation: float  # the standard deviation of a sample
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Raises SettingError where there is nothing to compare."""
 
@@ -58,6 +61,17 @@ class Comparison:
     def __post_init__(self) -> None:
         if not self.contenders:
             raise SettingError("there is no model to compare; name one or more")
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {len(self.contenders)} models>\n{self}"
+
+    def __str__(self) -> str:
+        """The table and what stands below it."""
+        return "\n".join([text_table(self.header(), self.rows()), "", *self.notes()])
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f"<br>{escape(note)}" for note in self.notes())
+        return f"{html_table('', self.header(), self.rows())}<small>{notes.removeprefix('<br>')}</small>"
 
     @property
     def texts(self) -> list[str]:
@@ -122,6 +136,44 @@ class Comparison:
             rows.append([contender.name, *columns, *perplexities, *cost])
         return rows
 
+    def notes(self) -> list[str]:
+        """What stands below the table: the best model, signatures, spreads."""
+        several = len(self.texts) > 1
+        lines = []
+        for n, text in enumerate(self.texts, 1):
+            best = self.best_on(text)
+            where = f"[{n}] " if several else ""
+            lines += [f"{where}best by bits per byte: {best.name}", f"{where}signature  {best.measurement.signature}"]
+        lines += [
+            f"{contender.name} had too little time: in validation it is no better than the frequencies of the tokens"
+            for contender in self.contenders
+            if is_untrained(contender.record)
+        ]
+        if not all(contender.measurement.is_distribution for contender in self.contenders):
+            lines.append(f"* {NO_DISTRIBUTION}")
+        if several:
+            lines.append("The tokenizers normalise this text differently, so their figures cannot share a column.")
+        lines += [
+            f"{len(spread.names)} models that differ by their seeds alone: {spread.mean:.4f} bits per byte on average, "
+            f"standard deviation {spread.deviation:.4f} ({', '.join(spread.names)})"
+            for spread in self.spreads()
+        ]
+        return lines
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row for each model, each cell a number, a string or None: for pandas.DataFrame."""
+        return [
+            {
+                "model": contender.name,
+                "parameters": contender.parameters,
+                "size_bytes": contender.size,
+                "train_seconds": contender.train_seconds,
+                "p_value": gap.p_value if gap else None,
+                **contender.measurement.to_dict(),
+            }
+            for contender, gap in zip(self.contenders, self.differences, strict=True)
+        ]
+
     def as_json(self) -> list[dict[str, Any]]:
         """A row for each model; null where something is infinite, unknown or does not apply.
 
@@ -157,6 +209,12 @@ class Comparison:
             "without OOV": lambda found: f"{found.perplexity_without_oov:,.2f}",
             "OOV": lambda found: f"{found.oov / max(found.tokens, 1):.2%}",
         }
+
+
+def is_untrained(record: dict[str, Any]) -> bool:
+    """Whether a model's record says that it was validated, and no better than unigrams."""
+    validation = record.get("validation", {})
+    return "unigram_loss" in validation and validation["loss"] >= validation["unigram_loss"]
 
 
 def _group(contender: Contender) -> tuple[str | None, str]:

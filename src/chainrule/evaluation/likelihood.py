@@ -23,6 +23,7 @@ from chainrule.evaluation.pricing import priced, priced_stream
 from chainrule.evaluation.resampling import Documents, interval
 from chainrule.evaluation.row_sums import RowSums, row_sums
 from chainrule.jit import in_order
+from chainrule.plain_tables import html_table
 from chainrule.progress import BlockProgress, Progress, silent
 from chainrule.protocol import END
 from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from chainrule.text.corpus import Source
     from chainrule.text.restoring import Alignment
     from chainrule.text.tokenizer import Tokenizer
+
+
+NO_DISTRIBUTION = "of scores that do not sum to one: no perplexity, and not to be compared with other models"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,10 +109,61 @@ class Measurement:
     def signature(self) -> str:
         return f"{self.text_signature}+{self.token_signature}|{self.model_signature}"
 
-    def as_json(self) -> dict[str, Any]:
-        """Every figure by name; null stands for infinity, which JSON does not have."""
+    def __repr__(self) -> str:
+        mark, plural = "" if self.is_distribution else "*", "s" * (self.documents != 1)
+        return (
+            f"<Measurement: perplexity{mark} {_figure(self.perplexity)}, {self.bits_per_byte:.4f}{mark} bits per byte; "
+            f"{self.tokens:,} tokens in {self.documents:,} document{plural}>"
+        )
+
+    def __str__(self) -> str:
+        """Every figure on a line of its own, for people."""
+        lines = [f"{name:<26}{value:>16}  {remark}".rstrip() for name, value, remark in self.rows()]
+        if not self.is_distribution:
+            lines.append(f"* {NO_DISTRIBUTION}")
+        return "\n".join([*lines, f"signature  {self.signature}"])
+
+    def _repr_html_(self) -> str:
+        title = f"measured on {self.tokens:,} tokens" + f"; * {NO_DISTRIBUTION}" * (not self.is_distribution)
+        return html_table(title, [], [*self.rows(), ("signature", self.signature, "")])
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """For people: names, values, and what is to be known of them."""
         low, high = self.interval
-        figures = {
+        sure = f"; {low:.4f} to {high:.4f} at 95 %" if math.isfinite(low) else ""
+        per_token = "a token, </s> counted" if "</s>" in self.text_signature else "a token, </s> left out"
+        plural = "s" * (self.documents != 1)
+        mark = "" if self.is_distribution else "*"
+        figures = [
+            (f"perplexity{mark}", _figure(self.perplexity), per_token),
+            (f"  without unknown tokens{mark}", _figure(self.perplexity_without_oov), ""),
+            (f"bits per byte{mark}", f"{self.bits_per_byte:.4f}", "with spelling" + sure),
+            (f"  perplexity per word{mark}", _figure(self.word_perplexity), "with spelling"),
+            (f"  per character{mark}", _figure(self.character_perplexity), "with spelling"),
+            ("tokens", f"{self.tokens:,}", f"in {self.documents:,} document{plural}, {self.bytes:,} bytes"),
+            ("unknown tokens", f"{self.oov:,}", f"{self.oov / max(self.tokens, 1):.2%}"),
+            ("log-probability", f"{self.log_prob:,.2f}", "nats"),
+        ]
+        if self.impossible:
+            figures.append(("impossible tokens", f"{self.impossible:,}", "no probability: the text has none"))
+        if self.matched:
+            shares = ", ".join(f"{n}: {count / self.tokens:.1%}" for n, count in enumerate(self.matched, 1))
+            figures.append(("matched", f"{_mean_length(self.matched):.2f}", f"tokens on average; {shares}"))
+        if self.row_sums:
+            mean, contexts = self.row_sums
+            odd = "" if abs(mean - 1) < _PROPER else ": this is no distribution, and its perplexity is no perplexity"
+            figures.append(
+                ("mean row sum", f"{mean:.6f}", f"of the distributions at {contexts} places of the text{odd}")
+            )
+        return figures
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures by name, each a number or a string, infinities as they are: a row for pandas.
+
+        good:  pandas.DataFrame([model.evaluate(file).to_dict() for file in files])
+        """
+        low, high = self.interval
+        return {
             "documents": self.documents,
             "tokens": self.tokens,
             "oov": self.oov,
@@ -130,11 +185,17 @@ class Measurement:
             "bits_per_byte_low": low,
             "bits_per_byte_high": high,
             "seconds": self.seconds,
+            "signature": self.signature,
         }
+
+    def as_json(self) -> dict[str, Any]:
+        """Every figure by name; null stands for infinity, which JSON does not have."""
+        figures = self.to_dict()
+        signature = figures.pop("signature")
         finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}
         matched = self.matched and list(self.matched)
         mean = self.row_sums.mean if self.row_sums and math.isfinite(self.row_sums.mean) else None
-        return {**finite, "matched": matched, "mean_row_sum": mean, "signature": self.signature}
+        return {**finite, "matched": matched, "mean_row_sum": mean, "signature": signature}
 
 
 def measure(
@@ -227,14 +288,26 @@ def measure(
         row_sums=sampled,
         seconds=time.perf_counter() - began,
         text_signature=(f"text:{digest.hexdigest()[:8]}|oov:spelled|predict:tokens{',</s>' * ends}|v:{__version__}"),
-        token_signature=f"tok:{tokenizer.name}|loses:{tokenizer.loses}|vocab:{_vocabulary(tokenizer)}",
-        model_signature=f"spell:{speller.name}|unseen:{speller.unseen_types}|"
-        f"{f'context:{context}' if running is None else running.signature}"
-        f"{'' if is_distribution else '|scores:no distribution'}",
+        token_signature=token_signature(tokenizer),
+        model_signature=model_signature(speller, running, context=context, is_distribution=is_distribution),
         per_document=Documents(-text, bytes_of),
         by_position=by_position,
         by_frequency=None if frequencies is None else by_frequency,
     )
+
+
+def token_signature(tokenizer: Tokenizer) -> str:
+    """What perplexities per token are of: how a text is cut, and the vocabulary."""
+    return f"tok:{tokenizer.name}|loses:{tokenizer.loses}|vocab:{_vocabulary(tokenizer)}"
+
+
+def model_signature(
+    speller: Speller, running: Running | None, *, context: str = "line", is_distribution: bool = True
+) -> str:
+    """What measures: how unknown words are spelled, and how much a model sees. The arguments are those of `measure`."""
+    seen = f"context:{context}" if running is None else running.signature
+    scores = "" if is_distribution else "|scores:no distribution"
+    return f"spell:{speller.name}|unseen:{speller.unseen_types}|{seen}{scores}"
 
 
 class Running(NamedTuple):
@@ -372,3 +445,16 @@ def _perplexity(log_prob: float, tokens: int) -> float:
         return math.exp(-log_prob / tokens)
     except OverflowError:
         return math.inf
+
+
+_PROPER = 1e-3  # so close to one a sum has to be that is shown without a remark
+
+
+def _mean_length(matched: tuple[int, ...]) -> float:
+    """Of the n-grams that gave the tokens their probabilities."""
+    return sum(n * count for n, count in enumerate(matched, 1)) / max(sum(matched), 1)
+
+
+def _figure(number: float) -> str:
+    """Four decimals, or an exponent where that would be a line of digits."""
+    return f"{number:,.4f}" if number < 1e9 else f"{number:.4e}"

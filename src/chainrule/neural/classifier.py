@@ -119,7 +119,7 @@ class Classifier(nn.Module):
         owners = np.concatenate([part.owners for part in parts])
         counts = torch.from_numpy(np.bincount(owners[owners >= 0], minlength=len(sums))).to(sums.device)
         vectors = F.layer_norm(sums / counts[:, None].clamp(min=1), sums.shape[-1:])
-        return cast(Tensor, self.head(dropped(vectors, self.dropout, self.training)))
+        return cast("Tensor", self.head(dropped(vectors, self.dropout, self.training)))
 
     def _hidden(self, tokens: Tensor, starts: Tensor | None) -> Tensor:
         layers = list(self.network.causal.hidden_layers(self.network.embedding(tokens), starts))

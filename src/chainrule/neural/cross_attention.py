@@ -43,7 +43,7 @@ class CrossAttention(nn.Module):
             source.looked.source.append(source.of_rows(weights_of(self.score, query, kept.keys, source.mask), times))
         dropout = self.dropout if self.training else 0.0
         found = looked_softly(self.score, query, kept.keys, kept.values, source.mask, dropout)
-        return cast(Tensor, self.out(source.of_rows(found, times).transpose(1, 2).flatten(2)))
+        return cast("Tensor", self.out(source.of_rows(found, times).transpose(1, 2).flatten(2)))
 
 
 class Found(NamedTuple):

@@ -201,7 +201,7 @@ class AdaptiveSoftmax(nn.Module):
         return [(i, inside) for i, inside in enumerate(places) if len(inside)]
 
     def _tail(self, cluster: int) -> Tensor:
-        return cast(Tensor, self.tails[cluster].weight)
+        return cast("Tensor", self.tails[cluster].weight)
 
     @property
     def _ranks(self) -> Tensor:

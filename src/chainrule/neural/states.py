@@ -27,14 +27,14 @@ S = TypeVar("S", bound=State)
 def select(state: S, rows: Tensor) -> S:
     """Copies, repeats or drops rows; the given state stays usable. rows: int64, (new rows,)."""
     if isinstance(state, tuple):
-        return cast(S, tuple(select(each, rows) for each in state))
+        return cast("S", tuple(select(each, rows) for each in state))
     if isinstance(state, Tensor):
-        return cast(S, state.index_select(0, rows))
-    return state if state is None else cast(S, state.select(rows))
+        return cast("S", state.index_select(0, rows))
+    return state if state is None else cast("S", state.select(rows))
 
 
 def detach(state: S) -> S:
     """The same numbers, which no gradient flows through: for training that goes on in a stream."""
     if isinstance(state, tuple):
-        return cast(S, tuple(detach(each) for each in state))
-    return state if state is None else cast(S, state.detach())
+        return cast("S", tuple(detach(each) for each in state))
+    return state if state is None else cast("S", state.detach())

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chainrule import __version__
-from chainrule.report.tables import markdown_cell, markdown_code, printable
+from chainrule.report.tables import markdown_cell, markdown_value
+from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _BEGINNING = (
     "# A model of chainrule",
@@ -19,25 +23,50 @@ _BEGINNING = (
 )
 
 
-def model_card(family: str, tokenizer: str, vocabulary_size: int, record: dict[str, Any]) -> str:
-    """Markdown. What of a record is not as this program writes it, since people may edit config.json, is left out."""
+def model_card(rows: Sequence[tuple[str, str]]) -> str:
+    """Markdown. rows: as `model_rows` gives them."""
+    table = (f"| {_cell(what)} | {_cell(value)} |" for what, value in rows)
+    return "\n".join([*_BEGINNING, *table]) + "\n"
+
+
+def model_rows(
+    family: str,
+    tokenizer: str,
+    vocabulary_size: int,
+    record: dict[str, Any],
+    *,
+    size: int | None = None,
+    signature: str | None = None,
+) -> list[tuple[str, str]]:
+    """What there is to say of a model, each with its name.
+
+    size: bytes on disk. signature: of what it measures. What of a record is not as this program writes it, since people
+    may edit config.json, is left out.
+    """
     rows = [
         ("family", family),
         ("tokenizer", tokenizer),
-        ("vocabulary", f"{vocabulary_size:,} tokens, with `<unk>`, `<s>` and `</s>`"),
+        ("vocabulary", f"{vocabulary_size:,} tokens, markers counted"),
     ]
-    parts = (
-        *(_settings, _data, _text, _ngrams, _all_discounts, _network, _validation),
-        *(_labels, _labels_validation, _labels_test, _training, _origin),
-    )
-    for rows_about in parts:
-        with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):
+    for rows_about in _ROWS:
+        with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError):
             rows += rows_about(record)
-    return "\n".join([*_BEGINNING, *(f"| {_cell(what)} | {_cell(value)} |" for what, value in rows)]) + "\n"
+    if size is not None:
+        rows.append(("size", bytes_of(size)))
+    if signature is not None:
+        rows.append(("signature", signature))
+    return rows
+
+
+def bytes_of(size: int) -> str:
+    """For people: 812 bytes, 3.4 kB, 12.1 MB."""
+    if size < 1000:
+        return f"{size} bytes"
+    return f"{size / 1e3:.1f} kB" if size < 1e6 else f"{size / 1e6:,.1f} MB"
 
 
 def _cell(text: str) -> str:
-    return markdown_cell(printable(text))
+    return markdown_cell(markdown_value(text))
 
 
 def _settings(record: dict[str, Any]) -> list[tuple[str, str]]:
@@ -46,15 +75,34 @@ def _settings(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _data(record: dict[str, Any]) -> list[tuple[str, str]]:
-    return [("trained on", f"{markdown_code(name)} (SHA-256 {value})") for name, value in record["data"].items()]
+    return [("trained on", f"{name} (SHA-256 {value})") for name, value in record["data"].items()]
 
 
 def _text(record: dict[str, Any]) -> list[tuple[str, str]]:
     return [("training text", f"{record['tokens']:,} tokens in {record['documents']:,} documents")]
 
 
+def _reading(record: dict[str, Any]) -> list[tuple[str, str]]:
+    document = record["reading"]["document"]
+    return [] if document is None else [("a document is", f"a {document}")]
+
+
+def _parts(record: dict[str, Any]) -> list[tuple[str, str]]:
+    """Of a mixture; the weights of a class of the token before each stand side by side."""
+    weights = record["weights"] if isinstance(record["weights"][0], list) else [record["weights"]]
+    return [
+        ("mixed", f"{model['name']}, {model['family']}, weight {', '.join(f'{row[i]:.4f}' for row in weights)}")
+        for i, model in enumerate(record["models"])
+    ]
+
+
+def _tuned_on(record: dict[str, Any]) -> list[tuple[str, str]]:
+    return [("tuned on", f"{name} (SHA-256 {value})") for name, value in record["tuned_on"]["data"].items()]
+
+
 def _ngrams(record: dict[str, Any]) -> list[tuple[str, str]]:
-    return [("n-grams by order", ", ".join(f"{size:,}" for size in record["ngrams"]))]
+    sizes = record["ngrams"]
+    return [("n-grams", f"{sum(sizes):,}"), ("n-grams by order", ", ".join(f"{size:,}" for size in sizes))]
 
 
 def _all_discounts(record: dict[str, Any]) -> list[tuple[str, str]]:
@@ -63,6 +111,36 @@ def _all_discounts(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _network(record: dict[str, Any]) -> list[tuple[str, str]]:
     return [("parameters", f"{record['parameters']:,}")]
+
+
+def _pairs(record: dict[str, Any]) -> list[tuple[str, str]]:
+    return [("too long", f"{record['too_long']:,} pairs, left out")] if record["too_long"] else []
+
+
+def _budget(record: dict[str, Any]) -> list[tuple[str, str]]:
+    """What the end of training was said by."""
+    training = record["training"]
+    given = [(training[name], name) for name in BUDGETS if training.get(name) is not None]
+    [(number, unit)] = given or [(DEFAULT_MINUTES, "minutes")]
+    return [("budget", f"{number:,g} {unit.removesuffix('s') if number == 1 else unit}")]
+
+
+def _steps(record: dict[str, Any]) -> list[tuple[str, str]]:
+    seen, seconds = record["tokens_seen"], record["training_seconds"]
+    return [("steps", f"{record['steps']:,}, of {seen:,} tokens in all, in {seconds:.1f} s")]
+
+
+def _optimiser(record: dict[str, Any]) -> list[tuple[str, str]]:
+    training = record["training"]
+    rates = f"learning rate {training['learning_rate']:g}"
+    if training["optimiser"] == "muon":
+        rates += f", of matrices {training['matrix_learning_rate']:g}"
+    machine = f"{training['device']}, {'bfloat16' if training['bfloat16'] else 'float32'}"
+    return [
+        ("batch", f"{training['batch']:,} rows"),
+        ("optimiser", f"{training['optimiser']}, {rates}, {training['schedule']}, seed {training['seed']}"),
+        ("machine", machine),
+    ]
 
 
 def _validation(record: dict[str, Any]) -> list[tuple[str, str]]:
@@ -98,7 +176,7 @@ def _training(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _origin(record: dict[str, Any]) -> list[tuple[str, str]]:
-    return [("read from", markdown_code(record["read_from"]))]
+    return [("read from", record["read_from"])]
 
 
 def _discounts(discounts: dict[str, Any]) -> str:
@@ -108,3 +186,10 @@ def _discounts(discounts: dict[str, Any]) -> str:
 
 def _value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
+
+
+_ROWS = (
+    *(_settings, _data, _text, _reading, _parts, _tuned_on, _ngrams, _all_discounts),
+    *(_network, _pairs, _budget, _steps, _optimiser, _validation),
+    *(_labels, _labels_validation, _labels_test, _training, _origin),
+)

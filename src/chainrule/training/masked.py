@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from chainrule.neural.config.two_sided import Masking, TwoSidedConfig
-from chainrule.neural.encoders.directions import Apart
 from chainrule.protocol import BEGIN, END
 from chainrule.training.batches import Windows, blocks
 from chainrule.training.objective import Validated
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.encoders.directions import Apart
     from chainrule.neural.network import Network
     from chainrule.training.config import Run
     from chainrule.training.objective import Problem, Task
@@ -124,7 +124,7 @@ class BothSides:
         config, output = self.network.config, self.network.output
         if isinstance(config, TwoSidedConfig) and config.loss == "apart":
             starts = inputs == END if self.network.memory == "document" else None
-            sides = cast(Apart, self.network.encoder).sides(self.network.embedding(inputs), starts)
+            sides = cast("Apart", self.network.encoder).sides(self.network.embedding(inputs), starts)
             before, behind = (output.loss(side[asked], targets[asked], label_smoothing=smoothing) for side in sides)
             return (before + behind) / 2
         hidden, _ = forward(inputs)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from chainrule.errors import OutputError, SettingError
+from chainrule.progress import clock_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,6 +38,26 @@ class Report:
     is_best: bool = False
     saved: bool = False
     note: str | None = None  # what is to be known besides, once
+
+    def __str__(self) -> str:
+        """In one line, for people."""
+        of = "" if self.steps is None else f" of {self.steps:,}"
+        parts = [f"step {self.step:,}{of}"]
+        if not math.isnan(self.loss):
+            parts.append(f"loss {self.loss:.4f}")
+        if self.valid_loss is not None:
+            bits = "" if self.bits_per_byte is None else f", {self.bits_per_byte:.4f} bits per byte"
+            parts.append(f"validation {self.valid_loss:.4f}{bits}{' *' if self.is_best else ''}")
+        parts += [
+            f"{self.tokens_per_second:,.0f} tokens/s",
+            f"{self.peak_share:.0%} of peak",
+            f"rate {self.rate:.3f}",
+        ]
+        if self.memory is not None:
+            parts.append(f"{self.memory / 1e9:.2f} GB")
+        if self.seconds_left is not None and self.step != self.steps:
+            parts.append(f"{clock_of(self.seconds_left)} left")
+        return "  ".join(parts)
 
 
 class Told(Protocol):

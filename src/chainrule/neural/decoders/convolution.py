@@ -45,7 +45,7 @@ class ConvolutionDecoder(nn.Module):
 
     def kept(self, memory: Tensor) -> tuple[Kept, ...]:
         """As `Decoder.kept`."""
-        return tuple(cast(CrossAttention, look).kept(memory) for look in self.looks)
+        return tuple(cast("CrossAttention", look).kept(memory) for look in self.looks)
 
     def start(self, source: Source) -> tuple[Tensor, ...]:
         """As `Decoder.start`."""

@@ -88,7 +88,7 @@ class DecoderBlock(nn.Module):
         if self.post:
             x = before(x + self._dropped(self.attention(x, sight, turn, cache, layer)))
             x = between(x + self._dropped(self.look(x, source, layer)))
-            return cast(Tensor, after(x + self._dropped(self.feed_forward(x))))
+            return cast("Tensor", after(x + self._dropped(self.feed_forward(x))))
         x = x + self._dropped(self.attention(before(x), sight, turn, cache, layer))
         x = x + self._dropped(self.look(between(x), source, layer))
         return x + self._dropped(self.feed_forward(after(x)))
@@ -110,7 +110,7 @@ class TransformerDecoder(nn.Module):
 
     def kept(self, memory: Tensor) -> tuple[Kept, ...]:
         """As `Decoder.kept`."""
-        return tuple(cast(DecoderBlock, block).look.kept(memory) for block in self.blocks)
+        return tuple(cast("DecoderBlock", block).look.kept(memory) for block in self.blocks)
 
     def start(self, source: Source) -> Cache:
         """As `Decoder.start`."""

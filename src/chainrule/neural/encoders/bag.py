@@ -44,7 +44,7 @@ class Bag(nn.Module):
 
     def forward(self, x: Tensor, state: State = None, starts: Tensor | None = None) -> tuple[Tensor, State]:
         """x: (B, T, E). starts: (B, T), True where a row forgets what it has read and begins anew."""
-        past = self.start(len(x)) if state is None else cast(Tensor, state)
+        past = self.start(len(x)) if state is None else cast("Tensor", state)
         totals, past = self._totals(F.pad(x, (0, 1), value=1.0), past, starts)
         return self.layers(totals[..., :-1] / totals[..., -1:]), past
 

@@ -36,11 +36,11 @@ class Bilinear(nn.Module):
 
     def start(self, rows: int) -> Tensor:
         """The state of rows that have read nothing."""
-        return cast(Tensor, self.nothing).expand(rows, -1, -1)
+        return cast("Tensor", self.nothing).expand(rows, -1, -1)
 
     def forward(self, x: Tensor, state: State = None, starts: Tensor | None = None) -> tuple[Tensor, State]:
         """x: (B, T, D). starts: (B, T), True where a row forgets what it has read and begins anew."""
-        past = self.start(len(x)) if state is None else cast(Tensor, state)
+        past = self.start(len(x)) if state is None else cast("Tensor", state)
         seen, past = side_by_side(x, past, starts, self.window)  # (B, T, n D)
         if self.matrices is not None:
             return self.matrices(seen), past

@@ -108,7 +108,7 @@ class _Pair(nn.Module):
     def forward(self, x: Tensor, starts: Tensor | None) -> tuple[Tensor, Tensor]:
         ahead, _ = self.ahead(x, None, starts)
         back, _ = self.back(x.flip(1), None, None if starts is None else _ends(starts).flip(1))
-        return cast(Tensor, ahead), cast(Tensor, back).flip(1)
+        return cast("Tensor", ahead), cast("Tensor", back).flip(1)
 
 
 def _ends(starts: Tensor) -> Tensor:

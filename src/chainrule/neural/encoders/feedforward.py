@@ -42,7 +42,7 @@ class Feedforward(nn.Module):
 
     def forward(self, x: Tensor, state: State = None, starts: Tensor | None = None) -> tuple[Tensor, State]:
         """x: (B, T, E). starts: (B, T), True where a row forgets what it has read and begins anew."""
-        past = self.start(len(x)) if state is None else cast(Tensor, state)
+        past = self.start(len(x)) if state is None else cast("Tensor", state)
         seen, past = side_by_side(x, past, starts, self.window)  # (B, T, n E)
         hidden = self.layers(seen)
         return torch.cat((hidden, seen), -1) if self.direct else hidden, past

@@ -78,7 +78,7 @@ class Recurrent(nn.Module):
         """A layer over all times: (B, T, D) -> (B, T, D) and the state after the last."""
         weights: dict[str, Tensor] = {}
         if self.training and self.weight_drop:
-            weights["weight_hh_l0"] = dropped(cast(Tensor, layer.weight_hh_l0), self.weight_drop)
+            weights["weight_hh_l0"] = dropped(cast("Tensor", layer.weight_hh_l0), self.weight_drop)
         if runs is None:
             return self._called(layer, weights, x, state)
         states = tuple(each[runs.rows].masked_fill(runs.anew[:, None], 0) for each in state)

@@ -75,7 +75,7 @@ class Attention(nn.Module):
             found = attend_plainly(self.score, query, key, value, sight, dropout)
         else:
             found = attend(query, key, value, sight, dropout)
-        return cast(Tensor, self.out(found.transpose(1, 2).flatten(2)))
+        return cast("Tensor", self.out(found.transpose(1, 2).flatten(2)))
 
 
 class Block(nn.Module):
@@ -99,7 +99,7 @@ class Block(nn.Module):
         x = x + self._dropped(found)
         if self.post:
             x = self.norms[0](x)
-            return cast(Tensor, self.norms[1](x + self._dropped(self.feed_forward(x))))
+            return cast("Tensor", self.norms[1](x + self._dropped(self.feed_forward(x))))
         return x + self._dropped(self.feed_forward(self.norms[1](x)))
 
     def _dropped(self, x: Tensor) -> Tensor:

@@ -1,0 +1,40 @@
+"""The experiments by their names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from chainrule.errors import SettingError
+from chainrule.progress_line import ProgressOption, callback, shows_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chainrule.experiments.findings import Findings
+
+Name = Literal["memory", "cost", "gradients", "positions"]
+
+
+@shows_progress
+def experiment(name: Name, *, seed: int = 0, progress: ProgressOption = None) -> Findings:
+    """What networks remember, cost, learn through and extend to: lines over an axis, and sentences with figures.
+
+    seed: another one, other random numbers. Each is a function of its own, too, with more arguments, such as
+    `chainrule.experiments.memory.memory`. Raises SettingError for a name that is none.
+
+    good:  print(chainrule.experiment("gradients"))
+    """
+    from chainrule.experiments.cost import cost
+    from chainrule.experiments.gradients import gradients
+    from chainrule.experiments.memory import memory
+    from chainrule.experiments.positions import positions
+
+    functions: dict[str, Callable[..., Findings]] = {
+        "memory": memory,
+        "cost": cost,
+        "gradients": gradients,
+        "positions": positions,
+    }
+    if name not in functions:
+        raise SettingError(f"there is no experiment {name!r}; expected one of {', '.join(functions)}")
+    return functions[name](seed=seed, progress=callback(progress))
