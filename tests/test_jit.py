@@ -1,5 +1,7 @@
 """How kernels are run, and where their compiled code is kept."""
 
+import ast
+import gc
 import itertools
 import math
 import os
@@ -398,3 +400,33 @@ def test_work_goes_on_beside_the_caller_and_its_result_or_error_comes_when_asked
     assert result() is True
     with pytest.raises(ZeroDivisionError):
         started(lambda: 1 // 0)()
+
+
+def test_a_kernel_is_compiled_once_for_all_numbers_that_others_write_out() -> None:
+    @kernel
+    def scaled(x: float, factor: int) -> float:
+        return x * factor
+
+    @kernel
+    def both(x: float, factor: int) -> float:
+        return scaled(x, 2) + scaled(x, 3) + scaled(x, factor)
+
+    assert both(1.0, 4) == 9.0
+    assert len(scaled.signatures) == 1
+    assert gc.isenabled()
+
+
+def test_no_kernel_assigns_one_slice_to_another() -> None:
+    """Numba takes two seconds to compile that: it brings all of its strings in, for the message of an error."""
+    found = []
+    for path in sorted(jit.PACKAGE.rglob("*_kernels.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Assign) and any(map(is_slice, node.targets)):
+                value = node.value
+                if isinstance(value, ast.Subscript) or (isinstance(value, ast.Name) and not value.id.isupper()):
+                    found.append(f"{path.name}:{node.lineno}")
+    assert found == []
+
+
+def is_slice(target: ast.expr) -> bool:
+    return isinstance(target, ast.Subscript) and any(isinstance(part, ast.Slice) for part in ast.walk(target.slice))

@@ -104,7 +104,9 @@ def _without_literals(compiled: Any) -> None:
 
     LLVM sees the numbers all the same, where it inlines the kernel.
     """
-    template_for = compiled.get_call_template
+    template_for = getattr(compiled, "get_call_template", None)
+    if template_for is None:  # with NUMBA_DISABLE_JIT, kernels stay functions
+        return
 
     def plain(kind: Any) -> Any:
         return types.unliteral(kind)  # type: ignore[no-untyped-call]
