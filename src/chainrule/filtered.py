@@ -66,7 +66,7 @@ def filter(
     texts: list[str] = []
     with ScoreFile() as scores:
         blocks, threshold = passing(
-            source_of(source), scores, model, difference, keep=keep, below=below, progress=callback(progress)
+            source_of(source, model.document), scores, model, difference, keep=keep, below=below, progress=callback(progress)
         )
         if output is None:
             for block in blocks:

@@ -37,7 +37,7 @@ VERBS = {
     "lmplz": ("lmplz:lmplz", "KenLM's lmplz: a text to an ARPA file, for scripts that call it so."),
     "prune": ("prune:prune", "Make an n-gram model smaller."),
     "mix": ("mix:mix", "Mix models of one tokenizer and vocabulary into one."),
-    "info": ("info:info", "What is known of a model: what it is, how large, how it came about."),
+    "info": ("info:info", "What is known of a model: size, settings, data, training, validation."),
     "verify": ("verify:verify", "Check the checksums of a model folder."),
     "--install-completion": ("completion_script:install", "Install completion for your shell."),
 }
