@@ -105,7 +105,7 @@ def _load_verb(arguments: list[str]) -> None:
     for name in _verbs(arguments):
         here = here[name]
         if here is not train:
-            here.help = None  # type: ignore[assignment]  # then cyclopts takes the docstring
+            here.help = None  # then cyclopts takes the docstring
 
 
 def _with_threads_set(arguments: list[str]) -> list[str]:
