@@ -75,8 +75,10 @@ def finetuned(
         layers = len(widths) if config.mixed else 0
         classifier = Classifier(body, labels, unit, width=widths[-1], mixed_layers=layers, dropout=config.dropout)
         learnt, kept = _divided(examples, config)
-        config = config.fitted_to(len(learnt))
-        told(f"{config.batch} texts in a step, {config.epochs} epochs at most, for {len(learnt):,} texts")
+        fitted = config.fitted_to(len(learnt))
+        if fitted != config:
+            told(f"{fitted.batch} texts in a step, {fitted.epochs} epochs at most, for {len(learnt):,} texts")
+        config = fitted
         classifier.to(machine.device)
         if (note := machine.note(classifier)) is not None:
             told(note)
