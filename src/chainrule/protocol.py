@@ -8,7 +8,7 @@ order. All log-probabilities are natural logarithms (nats).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from chainrule.errors import EstimationError, ModelFormatError, SettingError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Float64, Int32
+    from jaxtyping import Float32, Float64, Int, Int32
     from numpy import ndarray
 
 UNKNOWN, BEGIN, END = 0, 1, 2  # the ids of <unk>, <s> and </s> in every vocabulary
@@ -53,6 +53,14 @@ class Scorer(Protocol):
 
         Raises SettingError where an id is outside the vocabulary.
         """
+
+
+class StreamScores(NamedTuple):
+    """What n-gram models say of the tokens of a stream."""
+
+    log_probs: Float32[ndarray, " tokens"]
+    lengths: Int[ndarray, " tokens"]  # of the n-grams that gave them: 1 where nothing longer was known
+    unknown_log_probs: Float32[ndarray, " tokens"]  # log P(<unk> | context) at their places
 
 
 class LanguageModel(Scorer, Protocol[State]):

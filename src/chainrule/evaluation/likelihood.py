@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.evaluation.pricing import Priced, Prices, Speller
-    from chainrule.ngram.streams import StreamScores
-    from chainrule.protocol import LanguageModel
+    from chainrule.protocol import LanguageModel, StreamScores
     from chainrule.text.block import Block
     from chainrule.text.corpus import Source
     from chainrule.text.restoring import Alignment

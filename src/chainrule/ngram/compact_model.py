@@ -15,10 +15,10 @@ import numpy as np
 from chainrule.ngram.compact_building import unpacked
 from chainrule.ngram.compact_query_kernels import OPEN, SIZE, advance, open_rows, score_stream, spell_out
 from chainrule.ngram.query_kernels import NO_NODE
-from chainrule.ngram.streams import StreamScores, run_pieces
+from chainrule.ngram.streams import run_pieces
 from chainrule.ngram.table import NODE, context_type
 from chainrule.ngram.trie_model import TrieModel
-from chainrule.protocol import UNKNOWN, check_log_probs
+from chainrule.protocol import UNKNOWN, StreamScores, check_log_probs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

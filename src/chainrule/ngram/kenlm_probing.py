@@ -30,8 +30,8 @@ from chainrule.ngram.kenlm_probing_kernels import (
     UNIGRAMS,
     VOCABULARY_SIZE,
 )
-from chainrule.ngram.streams import StreamScorer, StreamScores, pieces_of
-from chainrule.protocol import BEGIN, ByDistributions, check_log_probs
+from chainrule.ngram.streams import StreamScorer, pieces_of
+from chainrule.protocol import BEGIN, ByDistributions, StreamScores, check_log_probs
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int, Int32, Int64

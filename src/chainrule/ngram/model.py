@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.ngram.query_kernels import advance, score_stream
-from chainrule.ngram.streams import StreamScores, run_pieces
+from chainrule.ngram.streams import run_pieces
 from chainrule.ngram.trie_model import TrieModel
 from chainrule.ngram.walking_kernels import unknown_follows, walk_stream
-from chainrule.protocol import check_log_probs
+from chainrule.protocol import StreamScores, check_log_probs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.ngram.padding import padded
-from chainrule.ngram.streams import StreamScores
-from chainrule.protocol import BEGIN, END, as_tokens, check_prefixes, check_tokens
+from chainrule.protocol import BEGIN, END, StreamScores, as_tokens, check_prefixes, check_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chainrule.errors import SettingError
 from chainrule.jit import run_all
-from chainrule.protocol import END, as_tokens, check_prefixes, check_tokens
+from chainrule.protocol import END, StreamScores, as_tokens, check_prefixes, check_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     Tokens = Int32[ndarray, " tokens"]
 
 PARALLEL_TOKENS = 1 << 16  # shorter streams are not worth a thread
-
-
-class StreamScores(NamedTuple):
-    """Of the tokens of a stream."""
-
-    log_probs: Float32[ndarray, " tokens"]
-    lengths: Int[ndarray, " tokens"]  # of the n-grams that gave them: 1 where nothing longer was known
-    unknown_log_probs: Float32[ndarray, " tokens"]  # log P(<unk> | context) at their places
 
 
 class StreamScorer(ABC):

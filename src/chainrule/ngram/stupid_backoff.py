@@ -14,9 +14,8 @@ import numpy as np
 from chainrule.errors import SettingError
 from chainrule.ngram.padding import history_lengths
 from chainrule.ngram.smoothing import Estimates, relative_frequencies
-from chainrule.ngram.streams import StreamScores
 from chainrule.progress import Progress, silent
-from chainrule.protocol import BEGIN, END, UNKNOWN, as_tokens
+from chainrule.protocol import BEGIN, END, UNKNOWN, StreamScores, as_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
