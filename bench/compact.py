@@ -23,9 +23,9 @@ import numpy as np
 from machine import circumstances
 
 import chainrule
-from chainrule.ngram.compact_model import CompactNGramModel
-from chainrule.ngram.model import NGramModel
-from chainrule.progress import silent
+from chainrule.base.progress import silent
+from chainrule.ngram.models.compact_model import CompactNGramModel
+from chainrule.ngram.models.ngram_model import NGramModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -38,13 +38,13 @@ from neural import told
 
 import chainrule
 from chainrule import NGramConfig, TokenizerConfig, TrainingConfig
-from chainrule.configuration import CONFIG
-from chainrule.finetuned import finetune
+from chainrule.api.finetune import finetune
 from chainrule.neural.building import build
 from chainrule.neural.config import NETWORKS, TWO_SIDED, MaskedConfig, RecurrentConfig, TransformerConfig
 from chainrule.neural.vectors import token_vectors
 from chainrule.protocol import END
 from chainrule.report.tables import markdown_table
+from chainrule.storage.config_json import CONFIG
 from chainrule.text.labelled import Labelled
 from chainrule.text.sample import sample_docstrings, sample_lines
 from chainrule.training.finetuning_config import FineTuningConfig

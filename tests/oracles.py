@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.ngram.table import Table, packed
+from chainrule.ngram.trie.table import Table, packed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -37,7 +37,7 @@ MAY_PRINT = {"cli"}
 
 
 def room(module: str) -> str:
-    """The room of a dotted name: chainrule.ngram.table is in ngram; chainrule itself (its version) in none."""
+    """The room of a dotted name: chainrule.ngram.trie.table is in ngram; chainrule itself (its version) in none."""
     return module.split(".")[1] if "." in module else ""
 
 
@@ -101,28 +101,32 @@ def test_the_walk_reaches_every_room_that_there_is() -> None:
 @pytest.mark.parametrize(
     ("module", "source", "expected"),
     [
-        ("chainrule.ngram.table", "from chainrule.neural.layers import Norm", "imports chainrule.neural.layers"),
-        ("chainrule.neural.layers", "import chainrule.ngram.table", "imports chainrule.ngram.table"),
+        ("chainrule.ngram.trie.table", "from chainrule.neural.layers import Norm", "imports chainrule.neural.layers"),
+        ("chainrule.neural.layers", "import chainrule.ngram.trie.table", "imports chainrule.ngram.trie.table"),
         ("chainrule.text.corpus", "def f():\n    from chainrule.ngram import table", "imports chainrule.ngram"),
         ("chainrule.text.corpus", "from ..ngram import table", "imports chainrule.ngram"),
         ("chainrule.text.corpus", "from .. import ngram", "imports chainrule.ngram"),
         ("chainrule.decoding.beam", "from chainrule import uniform", "imports chainrule.uniform"),
         (
             "chainrule.decoding.beam",
-            "if TYPE_CHECKING:\n    from chainrule.ngram.model import M",
-            "chainrule.ngram.model",
+            "if TYPE_CHECKING:\n    from chainrule.ngram.models.ngram_model import M",
+            "chainrule.ngram.models.ngram_model",
         ),
         ("chainrule.evaluation.x", "from chainrule.families import FAMILIES", "imports chainrule.families"),
         ("chainrule.evaluation.x", "from chainrule.decoding.sampling import sample", "chainrule.decoding.sampling"),
         ("chainrule.protocol", "from chainrule.text.corpus import Lines", "imports chainrule.text.corpus"),
-        ("chainrule.errors", "import chainrule.progress as p", "imports chainrule.progress"),
-        ("chainrule.families", "from chainrule.model import Model", "imports chainrule.model"),
-        ("chainrule.model", "from chainrule.cli.main import main", "imports chainrule.cli.main"),
-        ("chainrule.ngram.table", "import numba as nb", "imports numba"),
-        ("chainrule.ngram.table", "from numba.core import types", "imports numba"),
-        ("chainrule.model", "def f():\n    import torch.nn", "imports torch"),
-        ("chainrule.ngram.query_kernels", "from chainrule.ngram.table import ROOT", "imports chainrule.ngram.table"),
-        ("chainrule.model", "def f():\n    print(1)", "prints"),
+        ("chainrule.errors", "import chainrule.base.progress as p", "imports chainrule.base.progress"),
+        ("chainrule.families", "from chainrule.api.model import Model", "imports chainrule.api.model"),
+        ("chainrule.api.model", "from chainrule.cli.main import main", "imports chainrule.cli.main"),
+        ("chainrule.ngram.trie.table", "import numba as nb", "imports numba"),
+        ("chainrule.ngram.trie.table", "from numba.core import types", "imports numba"),
+        ("chainrule.api.model", "def f():\n    import torch.nn", "imports torch"),
+        (
+            "chainrule.ngram.trie.query_kernels",
+            "from chainrule.ngram.trie.table import ROOT",
+            "imports chainrule.ngram.trie.table",
+        ),
+        ("chainrule.api.model", "def f():\n    print(1)", "prints"),
         ("chainrule.report.card", "show = print", "prints"),
     ],
 )
@@ -135,13 +139,13 @@ def test_a_planted_violation_is_found(module: str, source: str, expected: str) -
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("chainrule.ngram.table", "from chainrule.errors import ModelFormatError"),
-        ("chainrule.ngram.table", "from chainrule.ngram import counting\nfrom . import config\nimport numpy"),
+        ("chainrule.ngram.trie.table", "from chainrule.errors import ModelFormatError"),
+        ("chainrule.ngram.trie.table", "from chainrule.ngram import counting\nfrom . import config\nimport numpy"),
         ("chainrule.evaluation.likelihood", "from chainrule import __version__"),
-        ("chainrule.model", "from chainrule.ngram.config import NGramConfig"),
-        ("chainrule.cli.train", "from chainrule.model import train\nprint(1)"),
-        ("chainrule.jit", "import numba"),
-        ("chainrule.model", "sprint = 1\nmodel.print(2)"),
+        ("chainrule.api.model", "from chainrule.ngram.config import NGramConfig"),
+        ("chainrule.cli.train", "from chainrule.api.model import train\nprint(1)"),
+        ("chainrule.base.jit", "import numba"),
+        ("chainrule.api.model", "sprint = 1\nmodel.print(2)"),
     ],
 )
 def test_what_is_allowed_is_no_violation(module: str, source: str) -> None:

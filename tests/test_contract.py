@@ -33,14 +33,14 @@ def learnt(config: Any, tokenizer: str = "whitespace") -> Callable[[Path], Langu
 
 def compact(model: Callable[[Path], LanguageModel[Any]]) -> Callable[[Path], LanguageModel[Any]]:
     """An n-gram model in the compact layout."""
-    from chainrule.ngram.compact_building import compacted
-    from chainrule.ngram.compact_model import CompactNGramModel
+    from chainrule.ngram.compact.building import compacted
+    from chainrule.ngram.models.compact_model import CompactNGramModel
 
     return lambda text: CompactNGramModel(compacted(model(text).table))  # type: ignore[attr-defined]
 
 
 def with_missing_suffixes(text: Path) -> LanguageModel[Any]:
-    from chainrule.ngram.model import NGramModel
+    from chainrule.ngram.models.ngram_model import NGramModel
 
     return NGramModel(table_of(random_backoff_grams(2, 13, 4), 4))
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from oracles import random_documents, stream_of
 
+from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError
 from chainrule.families import FAMILIES, family_of
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.ngram.config import NGramConfig
-from chainrule.progress import silent
 from chainrule.training.config import Run, TrainingConfig
 from chainrule.uniform import UniformConfig
 

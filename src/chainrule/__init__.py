@@ -10,33 +10,41 @@ The names below are imported when they are first used, so that `import chainrule
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chainrule.adapted import adapt
-    from chainrule.attended import AttentionMaps, attend
-    from chainrule.compared import compare, compare_families, compare_smoothings
-    from chainrule.conditional import TextPairModel, load_pairs
-    from chainrule.converted import convert
+    from chainrule.api.adapt import adapt
+    from chainrule.api.attend import AttentionMaps, attend
+    from chainrule.api.convert import convert
+    from chainrule.api.counts import count_text, train_counts
+    from chainrule.api.filter import Filtered, filter
+    from chainrule.api.finetune import finetune
+    from chainrule.api.frequencies import Frequencies
+    from chainrule.api.info import info
+    from chainrule.api.load import load
+    from chainrule.api.merge import merge
+    from chainrule.api.mix import mix
+    from chainrule.api.model import Model
+    from chainrule.api.model_info import ModelInfo
+    from chainrule.api.nearest import Neighbour, nearest
+    from chainrule.api.noise import Spoilt, noise
+    from chainrule.api.pair_model import TextPairModel, load_pairs
+    from chainrule.api.prune import prune_by_entropy, prune_to_text, prune_to_vocabulary
+    from chainrule.api.rescore import Rescored, rescore
+    from chainrule.api.train import train
+    from chainrule.api.train_pairs import train_pairs
+    from chainrule.api.verify import verify
+    from chainrule.applications.embedding_config import EmbeddingConfig
+    from chainrule.base.jit import set_threads
+    from chainrule.comparison.compare import compare, compare_families, compare_smoothings
+    from chainrule.comparison.smoothing_table import SmoothingTable
     from chainrule.decoding.beam import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
-    from chainrule.embedding_config import EmbeddingConfig
     from chainrule.errors import ChainruleError, EstimationError, ModelFormatError, OutputError, SettingError, TextError
     from chainrule.evaluation.classification import Classification
     from chainrule.evaluation.comparison import Comparison
     from chainrule.evaluation.likelihood import Measurement
     from chainrule.experiments.findings import Findings
     from chainrule.experiments.named import experiment
-    from chainrule.filtered import Filtered, filter
-    from chainrule.finetuned import finetune
-    from chainrule.frequencies import Frequencies
-    from chainrule.from_counts import count_text, train_counts
-    from chainrule.informing import info
-    from chainrule.jit import set_threads
-    from chainrule.merged import merge
-    from chainrule.mixed import mix
     from chainrule.mixture.config import CacheConfig, MixtureConfig
-    from chainrule.model import Model
-    from chainrule.model_info import ModelInfo
-    from chainrule.nearest_words import Neighbour, nearest
     from chainrule.neural.config import (
         BagConfig,
         BilinearConfig,
@@ -51,12 +59,7 @@ if TYPE_CHECKING:
     )
     from chainrule.neural.config.conditional import ConditionalConfig
     from chainrule.ngram.config import NGramConfig
-    from chainrule.noised import Spoilt, noise
-    from chainrule.opening import load
     from chainrule.protocol import LanguageModel, Scorer
-    from chainrule.pruned import prune_by_entropy, prune_to_text, prune_to_vocabulary
-    from chainrule.rescored import Rescored, rescore
-    from chainrule.smoothing_table import SmoothingTable
     from chainrule.text.corpus import Corpus, Lines
     from chainrule.text.labelled import Labelled, read_labelled
     from chainrule.text.mix import Mix
@@ -65,17 +68,14 @@ if TYPE_CHECKING:
     from chainrule.text.sample import sample_lines
     from chainrule.text.splits import split
     from chainrule.text.tokenizer_config import TokenizerConfig
-    from chainrule.trained import train
-    from chainrule.trained_pairs import train_pairs
     from chainrule.training.config import TrainingConfig
     from chainrule.training.finetuning_config import FineTuningConfig
     from chainrule.uniform import UniformConfig
-    from chainrule.verified import verify
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "AttentionMaps": "attended",
+    "AttentionMaps": "api.attend",
     "BagConfig": "neural.config",
     "BeamConfig": "decoding.beam",
     "BilinearConfig": "neural.config",
@@ -86,13 +86,13 @@ _HOMES = {
     "ConditionalConfig": "neural.config.conditional",
     "ConvolutionConfig": "neural.config",
     "Corpus": "text.corpus",
-    "EmbeddingConfig": "embedding_config",
+    "EmbeddingConfig": "applications.embedding_config",
     "EstimationError": "errors",
     "FeedforwardConfig": "neural.config",
-    "Filtered": "filtered",
+    "Filtered": "api.filter",
     "Findings": "experiments.findings",
     "FineTuningConfig": "training.finetuning_config",
-    "Frequencies": "frequencies",
+    "Frequencies": "api.frequencies",
     "Labelled": "text.labelled",
     "LanguageModel": "protocol",
     "Limits": "decoding.limits",
@@ -102,59 +102,59 @@ _HOMES = {
     "Measurement": "evaluation.likelihood",
     "Mix": "text.mix",
     "MixtureConfig": "mixture.config",
-    "Model": "model",
+    "Model": "api.model",
     "ModelFormatError": "errors",
-    "ModelInfo": "model_info",
+    "ModelInfo": "api.model_info",
     "NGramConfig": "ngram.config",
-    "Neighbour": "nearest_words",
+    "Neighbour": "api.nearest",
     "OutputError": "errors",
     "Pairs": "text.pairs",
     "Reading": "text.reading",
     "RecurrentConfig": "neural.config",
-    "Rescored": "rescored",
+    "Rescored": "api.rescore",
     "SamplingConfig": "decoding.sampling",
     "Scorer": "protocol",
     "SettingError": "errors",
-    "SmoothingTable": "smoothing_table",
-    "Spoilt": "noised",
+    "SmoothingTable": "comparison.smoothing_table",
+    "Spoilt": "api.noise",
     "TextError": "errors",
-    "TextPairModel": "conditional",
+    "TextPairModel": "api.pair_model",
     "TokenizerConfig": "text.tokenizer_config",
     "TrainingConfig": "training.config",
     "TransformerConfig": "neural.config",
     "TwoSidedConfig": "neural.config",
     "UniformConfig": "uniform",
-    "adapt": "adapted",
-    "attend": "attended",
-    "compare": "compared",
-    "compare_families": "compared",
-    "compare_smoothings": "compared",
-    "convert": "converted",
-    "count_text": "from_counts",
+    "adapt": "api.adapt",
+    "attend": "api.attend",
+    "compare": "comparison.compare",
+    "compare_families": "comparison.compare",
+    "compare_smoothings": "comparison.compare",
+    "convert": "api.convert",
+    "count_text": "api.counts",
     "experiment": "experiments.named",
-    "filter": "filtered",
-    "finetune": "finetuned",
-    "info": "informing",
-    "load": "opening",
-    "load_pairs": "conditional",
-    "merge": "merged",
-    "mix": "mixed",
-    "nearest": "nearest_words",
-    "noise": "noised",
+    "filter": "api.filter",
+    "finetune": "api.finetune",
+    "info": "api.info",
+    "load": "api.load",
+    "load_pairs": "api.pair_model",
+    "merge": "api.merge",
+    "mix": "api.mix",
+    "nearest": "api.nearest",
+    "noise": "api.noise",
     "parallel": "text.pairs",
     "preset": "neural.config",
-    "prune_by_entropy": "pruned",
-    "prune_to_text": "pruned",
-    "prune_to_vocabulary": "pruned",
+    "prune_by_entropy": "api.prune",
+    "prune_to_text": "api.prune",
+    "prune_to_vocabulary": "api.prune",
     "read_labelled": "text.labelled",
-    "rescore": "rescored",
+    "rescore": "api.rescore",
     "sample_lines": "text.sample",
-    "set_threads": "jit",
+    "set_threads": "base.jit",
     "split": "text.splits",
-    "train": "trained",
-    "train_counts": "from_counts",
-    "train_pairs": "trained_pairs",
-    "verify": "verified",
+    "train": "api.train",
+    "train_counts": "api.counts",
+    "train_pairs": "api.train_pairs",
+    "verify": "api.verify",
 }
 
 __all__ = [

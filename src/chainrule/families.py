@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
+    from chainrule.base.progress import Progress
     from chainrule.evaluation.likelihood import Running
     from chainrule.neural.classifier import Classifier
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.language_model import NeuralModel
     from chainrule.neural.two_sided_model import TwoSidedModel
-    from chainrule.ngram.compact_model import CompactNGramModel
-    from chainrule.ngram.kinds import AnyNGram
-    from chainrule.progress import Progress
+    from chainrule.ngram.models.compact_model import CompactNGramModel
+    from chainrule.ngram.variants import AnyNGram
     from chainrule.protocol import LanguageModel
     from chainrule.training.config import Run
 
@@ -78,8 +78,8 @@ def _train_ngram(
 
 
 def _take_apart_ngram(model: AnyNGram | CompactNGramModel) -> tuple[Json, Arrays]:
-    from chainrule.ngram.compact_model import CompactNGramModel
-    from chainrule.ngram.kinds import kind_of
+    from chainrule.ngram.models.compact_model import CompactNGramModel
+    from chainrule.ngram.variants import kind_of
 
     if isinstance(model, CompactNGramModel):
         table = model.compact
@@ -89,10 +89,10 @@ def _take_apart_ngram(model: AnyNGram | CompactNGramModel) -> tuple[Json, Arrays
 
 
 def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) -> AnyNGram | CompactNGramModel:
-    from chainrule.ngram.compact import CompactTable
-    from chainrule.ngram.compact_model import CompactNGramModel
-    from chainrule.ngram.kinds import model_from
-    from chainrule.ngram.table import Table
+    from chainrule.ngram.compact.table import CompactTable
+    from chainrule.ngram.models.compact_model import CompactNGramModel
+    from chainrule.ngram.trie.table import Table
+    from chainrule.ngram.variants import model_from
 
     sizes = settings.get("ngrams")
     if (
@@ -327,7 +327,7 @@ FAMILIES: dict[str, Family] = {
         MixtureConfig, 4, _train_mixture, _take_apart_mixture, _put_together_mixture, running=_mixture_running
     ),
     "ngram": Family(NGramConfig, 20, _train_ngram, _take_apart_ngram, _put_together_ngram),
-    # A language model once it has its source: chainrule.conditional trains, saves and opens it.
+    # A language model once it has its source: chainrule.api.pair_model trains, saves and opens it.
     "conditional": Family(
         ConditionalConfig, 0, _train_conditional, _take_apart_conditional, _put_together_conditional, True
     ),

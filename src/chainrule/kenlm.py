@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.base.jit import in_order
 from chainrule.errors import ChainruleError, ModelFormatError
-from chainrule.jit import in_order
-from chainrule.ngram.incremental import Record, queries
-from chainrule.ngram.kenlm_probing_kernels import STATE_SIZE
+from chainrule.ngram.kenlm.probing_kernels import STATE_SIZE
+from chainrule.ngram.kenlm.word_queries import Record, queries
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -251,14 +251,14 @@ class LanguageModel(Model):
 
 def _opened(path: str) -> tuple[Scorer, Vocabulary, Record]:
     """Raises ChainruleError, OSError."""
-    from chainrule.loading import load
+    from chainrule.api.load_model import load
     from chainrule.ngram.arpa import read_arpa
-    from chainrule.ngram.compact_model import CompactNGramModel
-    from chainrule.ngram.incremental import record_of_table
-    from chainrule.ngram.kenlm_binary import is_binary
-    from chainrule.ngram.kenlm_probing import HashedModel
-    from chainrule.ngram.kenlm_reading import read_binary
-    from chainrule.ngram.model import NGramModel
+    from chainrule.ngram.kenlm.header import is_binary
+    from chainrule.ngram.kenlm.probing import HashedModel
+    from chainrule.ngram.kenlm.read import read_binary
+    from chainrule.ngram.kenlm.word_queries import record_of_table
+    from chainrule.ngram.models.compact_model import CompactNGramModel
+    from chainrule.ngram.models.ngram_model import NGramModel
 
     language_model: Waist[Any]
     if os.path.isdir(path):

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chainrule.api.train import train
 from chainrule.applications.channel.channel import Channel, Rule
 from chainrule.applications.channel.confusions import CONFUSIONS, channel_named, neighbours
 from chainrule.applications.channel.lexicon import Lexicon, prior_of
@@ -19,7 +20,6 @@ from chainrule.applications.channel.proposing import ProposalConfig, Proposer
 from chainrule.errors import SettingError
 from chainrule.ngram.config import NGramConfig
 from chainrule.text.corpus import Lines
-from chainrule.trained import train
 
 TOY = Channel(
     "toy",

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_networks import DOCUMENT_NETWORKS, random_model
 
+from chainrule.api.train import train
 from chainrule.applications.nbest.lists import NBestList
 from chainrule.applications.rescoring.features import (
     IMPOSSIBLE,
@@ -31,7 +32,6 @@ from chainrule.evaluation.error_rates import CharacterErrors, WordErrors
 from chainrule.evaluation.sentences import sentence_scores
 from chainrule.ngram.config import NGramConfig
 from chainrule.text.corpus import Lines
-from chainrule.trained import train
 from chainrule.uniform import UniformModel
 
 

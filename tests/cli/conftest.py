@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from command_line import Result
 
+from chainrule.api.train import train
 from chainrule.cli.main import run
 from chainrule.ngram.config import NGramConfig
-from chainrule.trained import train
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from random_networks import MODERN, random_model
 
-from chainrule.embedding_config import EmbeddingConfig
-from chainrule.model import Model
+from chainrule.api.model import Model
+from chainrule.applications.embedding_config import EmbeddingConfig
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.vectors import read_vectors
 

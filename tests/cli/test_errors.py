@@ -376,7 +376,7 @@ def test_what_the_system_does_to_us_is_told_in_one_line(
     def fails(*arguments: object, **settings: object) -> None:
         raise error
 
-    monkeypatch.setattr("chainrule.verified.verify_model", fails)
+    monkeypatch.setattr("chainrule.api.verify.verify_model", fails)
     result = chainrule("verify", model)
     assert result.status == status
     assert result.error.startswith(message)
@@ -386,7 +386,7 @@ def test_an_error_of_our_own_making_is_not_hidden(chainrule, model: Path, monkey
     def fails(*arguments: object, **settings: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("chainrule.verified.verify_model", fails)
+    monkeypatch.setattr("chainrule.api.verify.verify_model", fails)
     with pytest.raises(ZeroDivisionError):
         chainrule("verify", model)
 

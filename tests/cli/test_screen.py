@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chainrule import jit
+from chainrule.base import jit
 from chainrule.cli import screen
 from chainrule.cli.main import run
 

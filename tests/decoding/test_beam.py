@@ -14,7 +14,7 @@ from chainrule.decoding.beam import BeamConfig, search
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling import GREEDY, sample
 from chainrule.errors import SettingError
-from chainrule.ngram.model import NGramModel
+from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.uniform import UniformModel
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from chainrule.decoding.candidates import Rules, whole
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling import GREEDY, Sample, SamplingConfig, sample, steps
 from chainrule.errors import SettingError
-from chainrule.ngram.model import NGramModel
+from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.uniform import UniformModel
 
 if TYPE_CHECKING:

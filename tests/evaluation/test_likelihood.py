@@ -13,8 +13,8 @@ import chainrule
 from chainrule.errors import TextError
 from chainrule.evaluation import likelihood
 from chainrule.evaluation.likelihood import Measurement, Running, measure
-from chainrule.ngram import streams
 from chainrule.ngram.config import NGramConfig
+from chainrule.ngram.models import stream_scorer as streams
 from chainrule.ngram.training import train_ngram
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text import plain

@@ -11,12 +11,12 @@ import pytest
 
 import chainrule
 from chainrule.evaluation.pricing import priced
-from chainrule.ngram.speller import Speller
+from chainrule.ngram.spelling.speller import Speller
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.vocabulary import Encoded, Vocabulary, byte_array
 
 if TYPE_CHECKING:
-    from chainrule.model import Model
+    from chainrule.api.model import Model
 
 LINES = ["a", "ab a", "b", "", "ba ab", "a a", "bb", "a"]
 NOT_A_NOR_B = bytes(set(range(128)) - set(b"ab"))

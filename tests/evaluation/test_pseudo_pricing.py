@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from random_networks import random_network
 
+from chainrule.api.model import Model
 from chainrule.evaluation.pseudo_pricing import pseudo_priced
-from chainrule.model import Model
 from chainrule.neural.config import MaskedConfig, TwoSidedConfig
 from chainrule.neural.two_sided_model import TwoSidedModel
 from chainrule.text.tokenizer import Tokenizer

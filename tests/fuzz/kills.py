@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from chainrule.store import open_model, verify_model
+from chainrule.storage.model_folder import open_model, verify_model
 
 SAVES_FOREVER = """
 import sys, numpy as np
 from pathlib import Path
-from chainrule.configuration import TokenizerEntry
-from chainrule.store import save_model
+from chainrule.storage.config_json import TokenizerEntry
+from chainrule.storage.model_folder import save_model
 for i in range(int(sys.argv[2]), 10**9):
     save_model(
         Path(sys.argv[1]), family="uniform", settings={}, arrays={"a": np.full(10**6, i, np.int32)}, record={"i": i},

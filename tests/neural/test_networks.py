@@ -10,12 +10,12 @@ import pytest
 import torch
 from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, random_network, small
 
+from chainrule.base.settings import help_of
 from chainrule.errors import SettingError
 from chainrule.neural import states
 from chainrule.neural.building import build
 from chainrule.neural.config import NETWORKS as FAMILIES
 from chainrule.neural.config import PRESETS, RecurrentConfig, TransformerConfig, llama
-from chainrule.neural.settings import help_of
 from chainrule.protocol import END
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import chainrule
-from chainrule import jit
+from chainrule.base import jit
 from chainrule.cli.main import run
 from chainrule.neural import threads
 from chainrule.neural.config import FeedforwardConfig

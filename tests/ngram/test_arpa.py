@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chainrule
+from chainrule.base.files import zstd
 from chainrule.errors import ModelFormatError, OutputError
-from chainrule.files import zstd
-from chainrule.ngram import arpa_source
+from chainrule.ngram.arpa import lines as arpa_source
 from chainrule.ngram.arpa import read_arpa, write_arpa
-from chainrule.ngram.model import NGramModel
+from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.splitters import splitter_named
 from chainrule.text.tokenizer import Tokenizer, documents_of
@@ -59,7 +59,7 @@ ngram 3=2
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chainrule.ngram.table import Table
+    from chainrule.ngram.trie.table import Table
     from chainrule.text.vocabulary import Vocabulary
 
 Values = dict[tuple[str, ...], tuple[float, float]]

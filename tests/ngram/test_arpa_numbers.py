@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chainrule.ngram.arpa_number_kernels import number_from, parse_number
-from chainrule.ngram.arpa_writing_kernels import NUMBER_ROOM, write_number
+from chainrule.ngram.arpa.number_kernels import number_from, parse_number
+from chainrule.ngram.arpa.writing_kernels import NUMBER_ROOM, write_number
 from chainrule.text.block import byte_array
 
 

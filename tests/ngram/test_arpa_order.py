@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from chainrule.errors import ModelFormatError
-from chainrule.ngram import arpa_source
+from chainrule.ngram.arpa import lines as arpa_source
 from chainrule.ngram.arpa import read_arpa
-from chainrule.ngram.arpa_suffix_order import SuffixOrder
+from chainrule.ngram.arpa.suffix_order import SuffixOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

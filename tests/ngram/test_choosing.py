@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oracles import BEGIN, END, UNKNOWN, random_backoff_grams, table_of, wild_table
 
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.ngram.model import NGramModel
+from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.protocol import top_of
 
 if TYPE_CHECKING:

@@ -26,18 +26,18 @@ from oracles import (
 import chainrule
 from chainrule import NGramConfig
 from chainrule.errors import EstimationError, ModelFormatError
-from chainrule.ngram.closure import with_suffixes
-from chainrule.ngram.compact import CompactTable
-from chainrule.ngram.compact_building import compacted, unpacked
-from chainrule.ngram.compact_model import CompactNGramModel
-from chainrule.ngram.compact_quantising import values_for
-from chainrule.ngram.compact_query_kernels import backoff_in, scale_in, stored_number
-from chainrule.ngram.model import NGramModel
+from chainrule.ngram.compact.building import compacted, unpacked
+from chainrule.ngram.compact.quantising import values_for
+from chainrule.ngram.compact.query_kernels import backoff_in, scale_in, stored_number
+from chainrule.ngram.compact.table import CompactTable
+from chainrule.ngram.models.compact_model import CompactNGramModel
+from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.trie.suffixes import with_suffixes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.ngram.table import Table
+    from chainrule.ngram.trie.table import Table
 
 SIZES = 20, 80, 9  # words, documents, and tokens of the longest
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.ngram.compact_bits_kernels import (
+from chainrule.ngram.compact.bits_kernels import (
     SAMPLE_SHIFT,
     neighbours,
     ones_in,

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import BEGIN, END, naive_counts, random_documents, stream_of
 
-from chainrule import jit
-from chainrule.ngram import counting
-from chainrule.ngram.counting import Counts, count_ngrams
-from chainrule.ngram.counting_kernels import PLACE_BITS, number, sort_keys
+from chainrule.base import jit
+from chainrule.ngram.counting import count as counting
+from chainrule.ngram.counting.count import Counts, count_ngrams
+from chainrule.ngram.counting.counting_kernels import PLACE_BITS, number, sort_keys
 from chainrule.text.tokenizer import documents_of
 
 

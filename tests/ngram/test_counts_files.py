@@ -12,16 +12,17 @@ from hypothesis import strategies as st
 from oracles import BEGIN, END, naive_counts
 
 import chainrule
+from chainrule.api.counts import count_text, train_counts
 from chainrule.errors import EstimationError, SettingError, TextError
-from chainrule.from_counts import count_text, train_counts
-from chainrule.ngram import counts_reading, counts_writing
-from chainrule.ngram.counts_reading import read_counts
+from chainrule.ngram.count_files import read as counts_reading
+from chainrule.ngram.count_files import write as counts_writing
+from chainrule.ngram.count_files.read import read_counts
 from chainrule.text.corpus import Lines
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.ngram.counting import Counts
+    from chainrule.ngram.counting.count import Counts
     from chainrule.text.vocabulary import Vocabulary
 
 

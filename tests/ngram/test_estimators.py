@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import BEGIN, END, UNKNOWN, random_documents, stream_of
 
-from chainrule import jit
+from chainrule.base import jit
 from chainrule.errors import EstimationError, SettingError
-from chainrule.ngram import smoothing
 from chainrule.ngram.config import BACKING_OFF, DISCOUNTING, SMOOTHINGS, TUNABLE, NGramConfig
-from chainrule.ngram.counting import count_ngrams
-from chainrule.ngram.estimators import ESTIMATORS, TUNED
-from chainrule.ngram.good_turing import katz_discounts
-from chainrule.ngram.kneser_ney import one_discount
-from chainrule.ngram.stupid_backoff import StupidBackoff
+from chainrule.ngram.counting.count import count_ngrams
+from chainrule.ngram.estimation import passes as smoothing
+from chainrule.ngram.estimation.estimators import ESTIMATORS, TUNED
+from chainrule.ngram.estimation.good_turing import katz_discounts
+from chainrule.ngram.estimation.kneser_ney import one_discount
+from chainrule.ngram.models.stupid_backoff import StupidBackoff
 from chainrule.ngram.training import counted, train_ngram
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from chainrule.ngram import table as table_module
 from chainrule.ngram.config import NGramConfig
-from chainrule.ngram.index_kernels import LONG_RUN, find_slot, slot_of
-from chainrule.ngram.model import NGramModel
-from chainrule.ngram.table import Table, indexed
+from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.training import train_ngram
+from chainrule.ngram.trie import table as table_module
+from chainrule.ngram.trie.hash_index_kernels import LONG_RUN, find_slot, slot_of
+from chainrule.ngram.trie.table import Table, indexed
 
 
 @pytest.fixture(scope="module")

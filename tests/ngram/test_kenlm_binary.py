@@ -11,14 +11,14 @@ import pytest
 import chainrule
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.ngram.arpa import read_arpa
-from chainrule.ngram.kenlm_binary import open_binary
-from chainrule.ngram.kenlm_reading import read_binary
-from chainrule.ngram.model import NGramModel
+from chainrule.ngram.kenlm.header import open_binary
+from chainrule.ngram.kenlm.read import read_binary
+from chainrule.ngram.models.ngram_model import NGramModel
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.ngram.table import Table
+    from chainrule.ngram.trie.table import Table
     from chainrule.text.vocabulary import Vocabulary
 
 ORDER, MULTIPLIER, KIND, HAS_WORDS, VERSION, COUNTS = 88, 92, 96, 100, 104, 108  # places in the header

@@ -9,9 +9,9 @@ import pytest
 
 import chainrule
 from chainrule.errors import EstimationError, SettingError
-from chainrule.ngram import memory
-from chainrule.ngram.counting import count_ngrams
-from chainrule.ngram.memory import check_memory, memory_at_hand
+from chainrule.ngram.counting import memory_estimate as memory
+from chainrule.ngram.counting.count import count_ngrams
+from chainrule.ngram.counting.memory_estimate import check_memory, memory_at_hand
 from chainrule.text import plain
 
 

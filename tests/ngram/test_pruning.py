@@ -25,19 +25,19 @@ from oracles import (
     wild_table,
 )
 
+from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.ngram.closure import with_suffixes
 from chainrule.ngram.config import NGramConfig
-from chainrule.ngram.model import NGramModel
-from chainrule.ngram.pruning import judged
-from chainrule.ngram.pruning_histories import by_chain_rule, by_discounts, by_frequency, occurrences
-from chainrule.ngram.pruning_text import to_text
-from chainrule.ngram.pruning_vocabulary import to_words
+from chainrule.ngram.editing.entropy import judged
+from chainrule.ngram.editing.history_weights import by_chain_rule, by_discounts, by_frequency, occurrences
+from chainrule.ngram.editing.to_text import to_text
+from chainrule.ngram.editing.to_vocabulary import to_words
+from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.training import train_ngram
-from chainrule.progress import silent
+from chainrule.ngram.trie.suffixes import with_suffixes
 
 if TYPE_CHECKING:
-    from chainrule.ngram.table import Table
+    from chainrule.ngram.trie.table import Table
 
 V = 8
 WORDS = [word for word in range(V) if word != BEGIN]

@@ -25,12 +25,12 @@ from oracles import (
 )
 
 import chainrule
-from chainrule.ngram import streams
 from chainrule.ngram.config import NGramConfig
-from chainrule.ngram.model import WALKED_TOKENS, NGramModel
-from chainrule.ngram.query_kernels import _BLOCK, distributions, score_stream
+from chainrule.ngram.models import stream_scorer as streams
+from chainrule.ngram.models.ngram_model import WALKED_TOKENS, NGramModel
 from chainrule.ngram.training import train_ngram
-from chainrule.ngram.walking_kernels import LANES, unknown_follows, walk_stream
+from chainrule.ngram.trie.query_kernels import _BLOCK, distributions, score_stream
+from chainrule.ngram.trie.walking_kernels import LANES, unknown_follows, walk_stream
 
 
 def check_against_katz(model: NGramModel, stream: np.ndarray) -> None:
@@ -184,10 +184,10 @@ PROBE = """
 import numpy as np
 from oracles import random_documents, stream_of
 from test_query import check_wild, check_against_katz
-from chainrule.jit import kernel
+from chainrule.base.jit import kernel
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.training import train_ngram
-from chainrule.ngram.walking_kernels import LANES, walk_stream
+from chainrule.ngram.trie.walking_kernels import LANES, walk_stream
 
 @kernel
 def overrun(array):

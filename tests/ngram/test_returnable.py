@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chainrule.ngram.returnable import Returnable
+from chainrule.ngram.counting.returnable import Returnable
 
 
 def test_what_is_left_stays() -> None:

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import BEGIN, END, UNKNOWN, NaiveKneserNey, grams_of, random_documents, stream_of
 
-from chainrule import jit
+from chainrule.base import jit
 from chainrule.errors import EstimationError
-from chainrule.ngram import smoothing
 from chainrule.ngram.config import NGramConfig
-from chainrule.ngram.counting import count_ngrams
-from chainrule.ngram.kneser_ney import FALLBACK, estimated_discounts, modified_kneser_ney
-from chainrule.ngram.query_kernels import distributions
+from chainrule.ngram.counting.count import count_ngrams
+from chainrule.ngram.estimation import passes as smoothing
+from chainrule.ngram.estimation.kneser_ney import FALLBACK, estimated_discounts, modified_kneser_ney
 from chainrule.ngram.training import train_ngram
+from chainrule.ngram.trie.query_kernels import distributions
 
 A, B, C = 3, 4, 5
 # The words of four documents: a b | c | c | a a. Bigrams: <s> a 2, a b 1, b </s> 1, <s> c 2, c </s> 2, a a 1, a </s> 1.

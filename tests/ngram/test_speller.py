@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chainrule.errors import ModelFormatError
-from chainrule.ngram import speller as speller_module
-from chainrule.ngram.alphabet import FIRST, Alphabet
-from chainrule.ngram.speller import Speller, rare_spellings, unseen_types
+from chainrule.ngram.spelling import speller as speller_module
+from chainrule.ngram.spelling.alphabet import FIRST, Alphabet
+from chainrule.ngram.spelling.speller import Speller, rare_spellings, unseen_types
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.vocabulary import Vocabulary
 

@@ -9,9 +9,9 @@ from oracles import table_of as table_from
 
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.config import NGramConfig
-from chainrule.ngram.counting import count_ngrams
-from chainrule.ngram.kneser_ney import modified_kneser_ney
-from chainrule.ngram.table import ROOT, Table, packed, table_of
+from chainrule.ngram.counting.count import count_ngrams
+from chainrule.ngram.estimation.kneser_ney import modified_kneser_ney
+from chainrule.ngram.trie.table import ROOT, Table, packed, table_of
 
 DOCUMENTS = random_documents(1, 20, 80, 9)
 

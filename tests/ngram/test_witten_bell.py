@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from oracles import BEGIN, END
 
-from chainrule.ngram.counting import count_ngrams
-from chainrule.ngram.model import NGramModel
-from chainrule.ngram.table import table_of
-from chainrule.ngram.witten_bell import witten_bell
+from chainrule.ngram.counting.count import count_ngrams
+from chainrule.ngram.estimation.witten_bell import witten_bell
+from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.trie.table import table_of
 
 DOCUMENTS = [[3, 4, 3], [3], [4, 4, 4, 3], [], [3, 4, 3, 4, 3, 4]]
 VOCABULARY = range(6)  # 0 and 5 are never seen

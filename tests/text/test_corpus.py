@@ -21,8 +21,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import chainrule
+from chainrule.base.files import zstd
 from chainrule.errors import TextError
-from chainrule.files import zstd
 from chainrule.text import plain, streams
 from chainrule.text.block import Block, byte_array
 from chainrule.text.corpus import Corpus, Lines, Source

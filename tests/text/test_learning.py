@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chainrule
+from chainrule.api.train import learnt_speller, tokenized
 from chainrule.errors import SettingError, TextError
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus import Lines
 from chainrule.text.tokenizer_config import TokenizerConfig
-from chainrule.trained import learnt_speller, tokenized
 
 MARKERS = [b"<unk>", b"<s>", b"</s>"]
 lines = st.lists(st.lists(st.sampled_from("abcdefg"), max_size=6).map(" ".join), min_size=1, max_size=6)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from chainrule import jit
+from chainrule.base import jit
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
-from chainrule.progress import Progress, silent
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.block import NEVER_IN_UTF8, Block, byte_array
 from chainrule.text.corpus import Lines

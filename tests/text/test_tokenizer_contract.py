@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from subword_files import FILES, LINES, file_bytes
 
 import chainrule
+from chainrule.api.train import tokenized
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus import Lines
 from chainrule.text.tokenizer import Tokenizer, documents_of
 from chainrule.text.tokenizer_config import BUILT_IN, LEARNT, TokenizerConfig
 from chainrule.text.vocabulary import MarkerError
-from chainrule.trained import tokenized
 
 if TYPE_CHECKING:
     from pathlib import Path

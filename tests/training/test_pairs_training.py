@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from training_runs import numbers
 
+from chainrule.api.train_pairs import train_pairs
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.scoring import rounded_up
 from chainrule.protocol import END
 from chainrule.text.pairs import Pairs
-from chainrule.trained_pairs import train_pairs
 from chainrule.training.config import Run, TrainingConfig
 from chainrule.training.pairs import Buckets, TokenPairs, given_source
 from chainrule.training.run import trained

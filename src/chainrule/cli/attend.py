@@ -13,8 +13,8 @@ from chainrule.cli.screen import progress
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
-    from chainrule.attended import AttentionMaps
-    from chainrule.progress import Progress
+    from chainrule.api.attend import AttentionMaps
+    from chainrule.base.progress import Progress
 
 
 def attend(
@@ -37,7 +37,7 @@ def attend(
     translate --alignments and --json: the target is read from </s> on, and
     written up to </s>. The page needs no other file, no script and no network.
     """
-    from chainrule.attended import check_target
+    from chainrule.api.attend import check_target
 
     if output.suffix.lower() not in (".html", ".svg"):
         raise CycloptsError(msg=f"--output {output}: its name must end in .html or .svg.")
@@ -51,9 +51,9 @@ def attend(
 
 def _maps(path: Path, text: str, target: str | None, told: Progress) -> AttentionMaps:
     """Raises ModelFormatError, SettingError."""
-    from chainrule.attended import attend as attended
-    from chainrule.conditional import FAMILY, load_pairs
-    from chainrule.configuration import read_config
+    from chainrule.api.attend import attend as attended
+    from chainrule.api.pair_model import FAMILY, load_pairs
+    from chainrule.storage.config_json import read_config
 
     if path.is_dir() and read_config(path).family == FAMILY:
         return attended(load_pairs(path), text, target)

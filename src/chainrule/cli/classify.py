@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.progress import silent
 from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, TextFile
 from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.finetune import described, note_unseen
 from chainrule.cli.models import opened
 from chainrule.cli.screen import note, on_one_line, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
-from chainrule.progress import silent
 
 if TYPE_CHECKING:
-    from chainrule.finetuned import Predicted
+    from chainrule.api.finetune import Predicted
 
 _PART_BYTES = 1 << 16  # of texts that are classified at a time
 
@@ -42,7 +42,7 @@ def classify(
     are labelled: a line for each, as written, and an empty one after each text. With
     --json: an object for each text, with the probabilities of all labels.
     """
-    from chainrule.finetuned import assessed, classifier_of, predicted_of
+    from chainrule.api.finetune import assessed, classifier_of, predicted_of
     from chainrule.text.labelled import read_labelled
 
     if data is not None and (text != "-" or reading != AS_USUAL):

@@ -32,8 +32,8 @@ from chainrule.report.tables import markdown_code, markdown_table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from chainrule.base.progress import Progress
     from chainrule.evaluation.comparison import Comparison
-    from chainrule.progress import Progress
     from chainrule.text.corpus import Source
     from chainrule.text.vocabulary import Markers
 
@@ -139,8 +139,8 @@ def _contest(
     models: tuple[str, ...], text: str, tokenizer: TokenizerOptions, markers: Markers | None, reading: TextOptions
 ) -> tuple[Comparison, str]:
     """Models that are there already, and what the table is about."""
-    from chainrule.contest import contest
-    from chainrule.files import named_twice
+    from chainrule.base.files import named_twice
+    from chainrule.comparison.saved_models import contest
 
     if not models:
         raise CycloptsError(msg="MODELS are missing: name the model folders or ARPA files to compare.")
@@ -172,8 +172,8 @@ def _ladder(
     reading: TextOptions,
 ) -> tuple[Comparison, str]:
     """Every model trained on the texts, and what the table is about."""
-    from chainrule.compared import SAMPLE_NAME, with_validation
-    from chainrule.ladder import climb
+    from chainrule.comparison.compare import SAMPLE_NAME, with_validation
+    from chainrule.comparison.ladder import climb
 
     with _trained_on(texts, heldout, reading) as (train, measured, told):
         train, networks = with_validation(train, minutes, told)
@@ -210,7 +210,7 @@ def _trained_on(
     texts: tuple[str, ...], heldout: str | None, reading: TextOptions
 ) -> Iterator[tuple[Source, Source, Progress]]:
     """The text to train on and the one to measure on, with what shows progress; notes afterwards what was repaired."""
-    from chainrule.compared import parts_of
+    from chainrule.comparison.compare import parts_of
 
     check_read_once(*texts, heldout)
     folders = [name for name in texts if (Path(name) / "config.json").is_file()]
@@ -240,7 +240,7 @@ def _json(figures: list[dict[str, Any]]) -> str:
 
 def _check_report_folder(folder: Path, *, overwrite: bool) -> None:
     """Asked before the work, not after it."""
-    from chainrule.files import check_writable
+    from chainrule.base.files import check_writable
 
     if folder.suffix.lower() in (".html", ".svg", ".png", ".pdf", ".md", ".json") and not folder.is_dir():
         raise CycloptsError(
@@ -258,7 +258,7 @@ def _check_report_folder(folder: Path, *, overwrite: bool) -> None:
 
 def _write(folder: Path, files: dict[str, str]) -> None:
     """The files of a report, and no others of the kind. Raises OutputError."""
-    from chainrule.files import replaced
+    from chainrule.base.files import replaced
 
     is_new = not folder.exists()
     try:

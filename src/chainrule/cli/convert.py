@@ -34,7 +34,7 @@ def convert(
     A compact model becomes a fast one without --compact; its probabilities stay
     quantised.
     """
-    from chainrule.converted import in_layout
+    from chainrule.api.convert import in_layout
     from chainrule.text.tokenizer_config import TokenizerConfig
 
     if normalise and tokenizer is None:

@@ -38,7 +38,7 @@ def count(
     tab, and how often they follow each other. <s> and </s> begin and end each
     document. train ngram --counts reads such files and adds them up.
     """
-    from chainrule.from_counts import count_text
+    from chainrule.api.counts import count_text
 
     source = reading.corpus(*texts)
     check_text_target(output, source, overwrite=overwrite)

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, Unit, VectorPrecision
 from chainrule.cli.arguments import ModelMarkerRule, Overwrite, TextFile, WholeNumber
 from chainrule.cli.models import opened
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_repairs
-from chainrule.embedding_config import EmbeddingConfig, Pooling, Unit, VectorPrecision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from chainrule.embedding import Embedded
-    from chainrule.model import Model
-    from chainrule.progress import Progress
+    from chainrule.api.model import Model
+    from chainrule.applications.embedding import Embedded
+    from chainrule.base.progress import Progress
 
 _DIGITS = 6  # behind the point, of numbers in JSON
 
@@ -119,8 +119,8 @@ def _write_vocabulary(model: Model, output: Path, told: Progress) -> None:
 
 def _write(records: Iterable[Embedded], output: Path | None, unit: Unit) -> None:
     """Raises OutputError."""
-    from chainrule.embedding import write_rows
-    from chainrule.files import replaced
+    from chainrule.applications.embedding import write_rows
+    from chainrule.base.files import replaced
 
     if output is None:
         for record in records:

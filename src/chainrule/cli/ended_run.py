@@ -32,7 +32,7 @@ def say_that_it_has_ended(
     network: its settings now. training: what is said of it. others: in words, what else differs from a model's record.
     Raises SettingError where the model came about otherwise, ModelFormatError where it is none.
     """
-    from chainrule.configuration import read_config
+    from chainrule.storage.config_json import read_config
     from chainrule.training.folder import is_first_process
 
     entry = read_config(output)

@@ -34,9 +34,9 @@ def experiment(
     gradients: how much of a gradient arrives from how far.
     positions: perplexity past the trained length, by position encoding.
     """
+    from chainrule.base.files import replaced
     from chainrule.cli.texts import check_text_target
     from chainrule.experiments.named import experiment as run
-    from chainrule.files import replaced
 
     target = output or Path(f"{name}.svg")
     if target.suffix.lower() != ".svg":

@@ -19,8 +19,8 @@ from chainrule.report.tables import bars
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from chainrule.model import Model
-    from chainrule.progress import Progress
+    from chainrule.api.model import Model
+    from chainrule.base.progress import Progress
     from chainrule.text.vocabulary import Markers
     from chainrule.text.writing import DocumentFile
 
@@ -55,9 +55,9 @@ def filter_texts(
     or to standard error where the documents go to standard output. Of a
     record, only the text is written, not its other fields.
     """
+    from chainrule.api.document_scores import passing
+    from chainrule.api.filter import BINS
     from chainrule.evaluation.selection import ScoreFile
-    from chainrule.filtered import BINS
-    from chainrule.filtering import passing
     from chainrule.text.writing import check_format
 
     _check(texts, keep, below, output, json=json)
@@ -97,7 +97,7 @@ def _continuing(path: Path, tokenizer: str | None, markers: Markers | None, told
 
 def _check(texts: tuple[str, ...], keep: float | None, below: float | None, output: Path | None, *, json: bool) -> None:
     """Raises CycloptsError, SettingError."""
-    from chainrule.filtering import check_limits
+    from chainrule.api.document_scores import check_limits
 
     if (keep is None) == (below is None):
         raise CycloptsError(msg="Say either --keep, a share, or --below, a score.")

@@ -67,9 +67,9 @@ def finetune(
     folder for chainrule classify. With --test: accuracy with its 95 %
     interval, precision, recall, F1, confusion, calibration.
     """
+    from chainrule.api.finetune import assessed, check_labels
+    from chainrule.api.finetune import finetune as finetuned
     from chainrule.evaluation.classification import word_baseline
-    from chainrule.finetuned import assessed, check_labels
-    from chainrule.finetuned import finetune as finetuned
     from chainrule.text.labelled import classes_of, read_labelled
 
     if strict and test is None:

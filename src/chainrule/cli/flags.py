@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 
 from cyclopts import Parameter
 
+from chainrule.base.settings import own_first
 from chainrule.cli.arguments import WholeNumber
-from chainrule.neural.settings import own_first
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -14,10 +14,10 @@ from chainrule.cli.screen import finite, note, print_json, progress
 from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
+    from chainrule.api.model import Model
     from chainrule.decoding.beam import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.texts import Text
-    from chainrule.model import Model
 
 SHOWN = 5  # unknown words of a prompt
 
@@ -117,7 +117,7 @@ def _search(
     *,
     json: bool,
 ) -> None:
-    from chainrule.files import replaced
+    from chainrule.base.files import replaced
     from chainrule.report.beam_tree import tree_json, tree_svg
 
     if tree is not None:
@@ -142,8 +142,8 @@ def _search(
 
 def _check_file(target: Path) -> None:
     """Asked before the work: whether a file may be written. Raises OutputError."""
+    from chainrule.base.files import check_writable
     from chainrule.errors import OutputError
-    from chainrule.files import check_writable
 
     if target.is_dir():
         raise OutputError(f"{target}: this is a folder; name a file")

@@ -13,7 +13,7 @@ def info(model: ModelPath, /, *, json: Json = False) -> None:
     and the model's side of the signatures of its figures. --json prints all of
     the record.
     """
-    from chainrule.informing import info as known
+    from chainrule.api.info import info as known
 
     with progress() as told:
         found = known(model, progress=told)

@@ -83,12 +83,12 @@ def lmplz(
     terminal only. Otherwise than KenLM's: the last line ends with </s> without
     its newline, too; an empty text is refused.
     """
-    from chainrule.files import replaced
-    from chainrule.ngram.arpa_writing import arpa_parts
+    from chainrule.api.train import tokenized
+    from chainrule.base.files import replaced
+    from chainrule.ngram.arpa.write import arpa_parts
     from chainrule.ngram.lmplz import lmplz_table
     from chainrule.text.corpus import Corpus
     from chainrule.text.streams import STANDARD_INPUT
-    from chainrule.trained import tokenized
 
     for flag, is_given in (("--intermediate", intermediate is not None), ("--collapse_values", collapse_values)):
         if is_given:

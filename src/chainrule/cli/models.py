@@ -10,16 +10,16 @@ from chainrule.cli.screen import note
 from chainrule.errors import OutputError, SettingError
 
 if TYPE_CHECKING:
-    from chainrule.conditional import TextPairModel
-    from chainrule.model import Model
-    from chainrule.progress import Progress
+    from chainrule.api.model import Model
+    from chainrule.api.pair_model import TextPairModel
+    from chainrule.base.progress import Progress
     from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.text.vocabulary import Markers
 
 
 def opened(path: Path, tokenizer: TokenizerConfig | str | None, markers: Markers | None, told: Progress) -> Model:
     """A model, with notes of what its file lacks. Raises ModelFormatError, SettingError."""
-    from chainrule.loading import load
+    from chainrule.api.load_model import load
 
     model = load(path, tokenizer=tokenizer, markers=markers, progress=told)
     for warning in model.record.get("warnings", []) if path.is_file() else []:
@@ -29,14 +29,14 @@ def opened(path: Path, tokenizer: TokenizerConfig | str | None, markers: Markers
 
 def is_arpa(path: Path) -> bool:
     """Whether a name is that of an ARPA file."""
-    from chainrule.saving import ARPA_SUFFIXES
+    from chainrule.api.save import ARPA_SUFFIXES
 
     return path.name.endswith(ARPA_SUFFIXES)
 
 
 def is_model(folder: Path) -> bool:
     """Whether there is a finished model in a folder."""
-    from chainrule.configuration import CONFIG
+    from chainrule.storage.config_json import CONFIG
 
     return (folder / CONFIG).exists()
 
@@ -69,8 +69,8 @@ def check_model_target(target: Path, *, overwrite: bool, compact: bool = False) 
 
     compact: whether the model will be compact. Raises OutputError, SettingError.
     """
-    from chainrule.files import check_writable
-    from chainrule.store import check_target
+    from chainrule.base.files import check_writable
+    from chainrule.storage.model_folder import check_target
 
     if not is_arpa(target):
         check_target(target, overwrite=overwrite)

@@ -33,7 +33,7 @@ def nearest_words(
 
     Columns: the cosine of the vectors; the text, with the word in brackets.
     """
-    from chainrule.nearest_words import nearest
+    from chainrule.api.nearest import nearest
 
     if text is None and (layer is not None or reading != AS_USUAL):
         raise CycloptsError(msg="--layer, and how texts are read, are for the words of a TEXT, which is missing.")

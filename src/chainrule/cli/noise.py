@@ -51,9 +51,9 @@ def noise(
     latter is marked as a prior, which rescore's models stand in for. The line
     itself is the list's reference, and what came out its "observed".
     """
+    from chainrule.api.noise import noise as noise_of
     from chainrule.applications.channel.confusions import channel_named
-    from chainrule.files import compressing, replaced
-    from chainrule.noised import noise as noise_of
+    from chainrule.base.files import compressing, replaced
     from chainrule.text.writing import check_format
 
     for name, given in (("--best", best), ("--tokenizer", tokenizer)):

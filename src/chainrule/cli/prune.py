@@ -25,8 +25,8 @@ from chainrule.report.tables import text_table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.model import Model
-    from chainrule.progress import Progress
+    from chainrule.api.model import Model
+    from chainrule.base.progress import Progress
 
 
 def prune(
@@ -114,7 +114,7 @@ def _pruned(
     reading: TextOptions,
     told: Progress,
 ) -> Model:
-    from chainrule.pruned import prune_by_entropy, prune_to_text, prune_to_vocabulary
+    from chainrule.api.prune import prune_by_entropy, prune_to_text, prune_to_vocabulary
 
     if vocabulary is not None:
         return prune_to_vocabulary(large, vocabulary, told)

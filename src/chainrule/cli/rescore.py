@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from chainrule.applications.nbest.kaldi import ScoreFiles
     from chainrule.applications.rescoring.features import TextScorer
     from chainrule.applications.rescoring.weights import Weights
-    from chainrule.progress import Progress
+    from chainrule.base.progress import Progress
     from chainrule.text.vocabulary import Markers
 
 _SEVERAL = Parameter(consume_multiple=True, negative=(), show_default=False)
@@ -141,11 +141,11 @@ def rescore(
     keeps the first weight. A text that a model finds impossible counts as
     -1,000,000 nats, which is told, and written as null or -inf.
     """
+    from chainrule.api.rescore import ListSource, Rescoring, Tuning
     from chainrule.applications.nbest.reading import format_of
     from chainrule.applications.rescoring.tuning import TuningConfig
     from chainrule.cli.rescoring_output import outputs
     from chainrule.evaluation.bleu import has_bleu
-    from chainrule.rescored import ListSource, Rescoring, Tuning
 
     inputs = [name for name in (lists, weighing.tune, references) if name is not None]
     _check(inputs, weighing, output, nbest_out, json=json, overwrite=overwrite)
@@ -204,8 +204,8 @@ def _scorers(
     share: bool | None,
 ) -> dict[str, TextScorer]:
     """The models by their names. Raises ModelFormatError, SettingError."""
-    from chainrule.rescored import scorer_of
-    from chainrule.saving import ARPA_SUFFIXES
+    from chainrule.api.rescore import scorer_of
+    from chainrule.api.save import ARPA_SUFFIXES
 
     found: dict[str, TextScorer] = {}
     for given in models:
@@ -244,7 +244,7 @@ def _check(
 
 def _check_target(path: Path, inputs: Sequence[str], *, overwrite: bool) -> None:
     """Asked before the work: whether something may be written there. Raises OutputError."""
-    from chainrule.files import check_writable
+    from chainrule.base.files import check_writable
 
     if path.exists():
         if any(path.samefile(name) for name in inputs if name != "-" and Path(name).exists()):

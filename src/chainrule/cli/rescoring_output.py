@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from chainrule.applications.nbest.reading import KEYED
 from chainrule.applications.nbest.writing import list_writer, write_best
 from chainrule.applications.rescoring.rescoring import Chooser
-from chainrule.files import compressing, replaced
+from chainrule.base.files import compressing, replaced
 from chainrule.text.reading import FORMATS, text_suffix
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from cyclopts import CycloptsError, Parameter
 
+from chainrule.base.progress import BlockProgress, silent
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFile
 from chainrule.cli.models import opened
 from chainrule.cli.screen import note, print_json, progress, writes_utf8
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs, text_for
-from chainrule.progress import BlockProgress, silent
 
 if TYPE_CHECKING:
+    from chainrule.api.model import Model
     from chainrule.evaluation.surprisal import By
-    from chainrule.model import Model
     from chainrule.text.block import Block
 
 
@@ -90,7 +90,7 @@ def _print_units(model: Model, block: Block, by: By, inside: BlockProgress, *, j
 
 
 def _print_sentences(model: Model, block: Block, inside: BlockProgress, *, json: bool) -> None:
-    from chainrule.jit import in_order
+    from chainrule.base.jit import in_order
     from chainrule.report.sentence_lines import sentence_lines, sentences_as_json
 
     if json:

@@ -134,7 +134,7 @@ def _rich_progress() -> RichProgress:
 
 
 def _announce_compilation() -> None:
-    from chainrule.jit import cache_folder, is_first_run
+    from chainrule.base.jit import cache_folder, is_first_run
 
     if cache_folder() is None:
         note("compiling, up to half a minute; name a folder in CHAINRULE_CACHE that can be written to keep the result")

@@ -10,9 +10,9 @@ from chainrule.ngram.config import SMOOTHINGS
 from chainrule.report.tables import markdown_code, markdown_table
 
 if TYPE_CHECKING:
+    from chainrule.base.progress import Progress
     from chainrule.cli.arguments import TokenizerOptions
-    from chainrule.progress import Progress
-    from chainrule.smoothing_table import SmoothingTable
+    from chainrule.comparison.smoothing_table import SmoothingTable
     from chainrule.text.corpus import Source
     from chainrule.text.vocabulary import Markers
 
@@ -29,7 +29,7 @@ def smoothing_table_of(
     told: Progress,
 ) -> SmoothingTable:
     """Raises TextError, SettingError, EstimationError; CycloptsError for a name that is none."""
-    from chainrule.smoothing_table import smoothing_table
+    from chainrule.comparison.smoothing_table import smoothing_table
 
     for name in names:
         if name not in (ALL, *SMOOTHINGS):

@@ -10,8 +10,8 @@ from chainrule.cli.screen import finite
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from chainrule.api.model import Model
     from chainrule.evaluation.surprisal import By
-    from chainrule.model import Model
     from chainrule.text.block import Block
 
 _SINGULAR: dict[By, str] = {"tokens": "token", "words": "word", "characters": "character"}

@@ -117,7 +117,7 @@ def text_for(models: Sequence[Path], reading: TextOptions, *texts: str) -> Corpu
 
 def _record(model: Path) -> dict[str, Any]:
     """How a model came about; empty where it is no folder."""
-    from chainrule.configuration import read_config
+    from chainrule.storage.config_json import read_config
 
     return read_config(model).record if model.is_dir() else {}
 
@@ -146,7 +146,7 @@ def note_repairs(*sources: Source) -> None:
 
 def with_shares(option: str, values: tuple[str, ...]) -> list[tuple[str, str]]:
     """Names and their shares, from NAME=SHARE. Raises CycloptsError, also where a file is named twice."""
-    from chainrule.files import named_twice
+    from chainrule.base.files import named_twice
 
     pairs = [(name, share) for name, _, share in (value.rpartition("=") for value in values)]
     for value, (name, share) in zip(values, pairs, strict=True):
@@ -173,7 +173,7 @@ def note_mix(source: Source) -> None:
 
 def check_text_target(path: Path, source: Corpus | None, *, overwrite: bool) -> None:
     """Asked before the work: whether a file may be written there. source: what is to be read. Raises OutputError."""
-    from chainrule.files import check_writable
+    from chainrule.base.files import check_writable
 
     if path.is_dir():
         raise OutputError(f"{path}: this is a folder; name a file")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
-    from chainrule.model import Model
+    from chainrule.api.model import Model
     from chainrule.ngram.config import NGramConfig
     from chainrule.text.corpus import Source
 
@@ -125,7 +125,7 @@ def _train(
     tune: Source | None = None,
     compact: bool = False,
 ) -> None:
-    from chainrule.trained import train
+    from chainrule.api.train import train
 
     check_model_target(output, overwrite=overwrite, compact=compact)
     began = time.perf_counter()
@@ -150,8 +150,8 @@ def _train_counts(
     tune: Source | None,
     compact: bool,
 ) -> None:
-    from chainrule.files import named_twice
-    from chainrule.from_counts import train_counts
+    from chainrule.api.counts import train_counts
+    from chainrule.base.files import named_twice
 
     if twice := named_twice(counts):
         raise CycloptsError(msg=f"--counts names {twice}; its counts would be doubled.")
@@ -171,7 +171,7 @@ def _train_counts(
 
 
 def _tell(model: Model, output: Path, began: float, *, json: bool) -> None:
-    from chainrule.trained import peak_memory
+    from chainrule.api.train import peak_memory
 
     summary = {
         "model": str(output),

@@ -194,7 +194,7 @@ def adapt(
     Checkpoints and log.jsonl are kept in the folder while it is trained;
     Ctrl-C keeps all, and --resume goes on, also after the process was killed.
     """
-    from chainrule.adapted import network_config_of
+    from chainrule.api.adapt import network_config_of
 
     config = network_config_of(model)
     names = texts or tuple(name for name, _ in with_shares("--mix", run.mixing.mix))
@@ -214,8 +214,8 @@ def _train(
     *,
     start: Path | None = None,
 ) -> None:
+    from chainrule.api.train import peak_memory, train
     from chainrule.families import family_of
-    from chainrule.trained import peak_memory, train
     from chainrule.training.folder import is_first_process, is_unfinished, remove_checkpoints
 
     check_read_once(*texts, run.valid)

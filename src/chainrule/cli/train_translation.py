@@ -28,7 +28,7 @@ from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:
-    from chainrule.progress import Progress
+    from chainrule.base.progress import Progress
     from chainrule.text.pairs import Pairs
 
     class ConditionalFlags:
@@ -83,9 +83,9 @@ def translation(
     length; the default tokenizer is bpe. Checkpoints and log.jsonl are kept
     in the folder while it is trained; Ctrl-C keeps all, and --resume goes on.
     """
-    from chainrule.conditional import FAMILY
-    from chainrule.trained import peak_memory
-    from chainrule.trained_pairs import train_pairs
+    from chainrule.api.pair_model import FAMILY
+    from chainrule.api.train import peak_memory
+    from chainrule.api.train_pairs import train_pairs
     from chainrule.training.folder import is_first_process, is_unfinished, remove_checkpoints
 
     if resume and overwrite:

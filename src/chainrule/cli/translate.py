@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from chainrule.base.progress import silent
 from chainrule.cli.arguments import Json, TextFile, WholeNumber
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
 from chainrule.errors import SettingError
-from chainrule.progress import silent
 from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chainrule.conditional import TextPairModel, Written
+    from chainrule.api.pair_model import TextPairModel, Written
     from chainrule.decoding.beam import BeamConfig
     from chainrule.text.block import Block
 
@@ -55,7 +55,7 @@ def translate(
     empty one. With --json, each text with its tokens, scores and attention,
     which looks at the source's tokens and, last, at its end.
     """
-    from chainrule.conditional import load_pairs
+    from chainrule.api.pair_model import load_pairs
     from chainrule.decoding.beam import BeamConfig
     from chainrule.protocol import UNKNOWN
 

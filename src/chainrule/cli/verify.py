@@ -16,8 +16,8 @@ def verify(model: Annotated[Path, Parameter(help="A model folder.")], /) -> None
     Reads every byte that was written, config.json and the model card too; the
     exit status is 1 where one differs.
     """
-    from chainrule.store import CARD
-    from chainrule.verified import verify as verified
+    from chainrule.api.verify import verify as verified
+    from chainrule.storage.model_folder import CARD
 
     with progress() as told:
         found = verified(model, progress=told)

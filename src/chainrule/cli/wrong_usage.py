@@ -165,7 +165,7 @@ def _places(bound: BoundArguments) -> Iterator[tuple[str, str]]:
 
 def _is_model(name: str) -> bool:
     from chainrule.cli.models import is_arpa, is_model
-    from chainrule.ngram.kenlm_binary import is_binary
+    from chainrule.ngram.kenlm.header import is_binary
 
     path = Path(name)
     try:

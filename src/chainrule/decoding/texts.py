@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from chainrule.base.progress import Progress, silent
 from chainrule.decoding.beam import BeamConfig, Hypothesis, TreeNode, search
 from chainrule.decoding.growing import GrowingText, first_stop
 from chainrule.decoding.limits import Limits, constraints_for
 from chainrule.decoding.sampling import Ending, Sample, SamplingConfig, sample, steps
 from chainrule.errors import SettingError
-from chainrule.progress import Progress, silent
 from chainrule.protocol import UNKNOWN
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.evaluation.resampling import LEVEL
-from chainrule.progress import Progress, silent
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.reading import FORMATS, text_suffix
 from chainrule.text.records import as_written, field_of, json_objects, refuse

@@ -14,10 +14,10 @@ from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from chainrule.base.plain_tables import html_table, text_table
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import NO_DISTRIBUTION
 from chainrule.evaluation.resampling import Difference, difference
-from chainrule.plain_tables import html_table, text_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

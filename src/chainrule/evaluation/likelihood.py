@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule import __version__
+from chainrule.base.jit import in_order
+from chainrule.base.plain_tables import html_table
+from chainrule.base.progress import BlockProgress, Progress, silent
 from chainrule.evaluation.breakdown import GROUPS, Breakdown
 from chainrule.evaluation.pricing import priced, priced_stream
 from chainrule.evaluation.resampling import Documents, interval
 from chainrule.evaluation.row_sums import RowSums, row_sums
-from chainrule.jit import in_order
-from chainrule.plain_tables import html_table
-from chainrule.progress import BlockProgress, Progress, silent
 from chainrule.protocol import END
 from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8
 from chainrule.text.words import is_white

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
+from chainrule.base.progress import Progress, silent
 from chainrule.experiments.findings import Findings
 from chainrule.neural.attention import attend, causal_sight
 from chainrule.neural.config import ConvolutionConfig
 from chainrule.neural.encoders.convolution import Layer
-from chainrule.progress import Progress, silent
 from chainrule.report.plots import Axis, Line
 
 if TYPE_CHECKING:

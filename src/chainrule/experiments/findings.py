@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chainrule.plain_tables import text_table
+from chainrule.base.plain_tables import text_table
 from chainrule.report.plots import Axis, Line, line_plot
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.base.progress import Progress, silent
 from chainrule.experiments.findings import Findings
 from chainrule.families import FAMILIES, family_of
 from chainrule.neural.config import (
@@ -22,7 +23,6 @@ from chainrule.neural.config import (
     TransformerConfig,
 )
 from chainrule.ngram.config import NGramConfig
-from chainrule.progress import Progress, silent
 from chainrule.protocol import END
 from chainrule.report.plots import Axis, Line
 from chainrule.training.config import Run, TrainingConfig

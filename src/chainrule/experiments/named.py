@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import SettingError
-from chainrule.progress_line import ProgressOption, callback, shows_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 import torch
 
+from chainrule.api.train import tokenized
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.experiments.findings import Findings
 from chainrule.neural.config import TransformerConfig
 from chainrule.neural.config.transformer import Positions
-from chainrule.progress import Progress, silent
 from chainrule.report.plots import Axis, Line
 from chainrule.text.corpus import Lines
 from chainrule.text.sample import sample_lines
-from chainrule.trained import tokenized
 from chainrule.training.config import Run, TrainingConfig
 from chainrule.training.run import train_network
 

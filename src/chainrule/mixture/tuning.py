@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import EstimationError
-from chainrule.progress import Progress, silent
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:

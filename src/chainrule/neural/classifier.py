@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from chainrule.base.progress import Progress, silent
 from chainrule.neural.dropout import dropped
 from chainrule.neural.framing import framed, padding
 from chainrule.neural.scoring import batched, padded, rounded_up
-from chainrule.progress import Progress, silent
 from chainrule.protocol import END, check_tokens
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from chainrule.base.settings import config_from_json
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.building import build
 from chainrule.neural.classifier import Classifier, layer_widths
@@ -20,7 +21,6 @@ from chainrule.neural.conditional_model import ConditionalModel
 from chainrule.neural.config import settings_of
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.language_model import NeuralModel
-from chainrule.neural.settings import config_from_json
 from chainrule.neural.threads import use_threads
 from chainrule.protocol import BEGIN
 

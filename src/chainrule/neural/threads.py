@@ -1,4 +1,4 @@
-"""torch's threads. Their number is that of `chainrule.jit`; where none was said, torch keeps its own."""
+"""torch's threads. Their number is that of `chainrule.base.jit`; where none was said, torch keeps its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 import torch
 
-from chainrule.jit import on_threads_set, threads_in_use, threads_said
+from chainrule.base.jit import on_threads_set, threads_in_use, threads_said
 
 _own: int | None = None  # torch's number before ours took its place
 

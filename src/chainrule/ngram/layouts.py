@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import SettingError
-from chainrule.ngram.compact_building import compacted, unpacked
-from chainrule.ngram.compact_model import CompactNGramModel
+from chainrule.ngram.compact.building import compacted, unpacked
 from chainrule.ngram.config import COMPACT, FAST
-from chainrule.ngram.kenlm_probing import HashedModel
-from chainrule.ngram.model import NGramModel
+from chainrule.ngram.kenlm.probing import HashedModel
+from chainrule.ngram.models.compact_model import CompactNGramModel
+from chainrule.ngram.models.ngram_model import NGramModel
 
 if TYPE_CHECKING:
-    from chainrule.progress import Progress
+    from chainrule.base.progress import Progress
 
 
 def layout_of(model: Any) -> str:

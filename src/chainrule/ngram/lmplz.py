@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import EstimationError
-from chainrule.ngram.kneser_ney import FALLBACK, modified_kneser_ney
-from chainrule.ngram.table import table_of
+from chainrule.ngram.estimation.kneser_ney import FALLBACK, modified_kneser_ney
 from chainrule.ngram.training import counted
-from chainrule.progress import Progress, silent
+from chainrule.ngram.trie.table import table_of
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.vocabulary import Vocabulary
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
-    from chainrule.ngram.counting import Counts
-    from chainrule.ngram.table import Table
+    from chainrule.ngram.counting.count import Counts
+    from chainrule.ngram.trie.table import Table
 
 
 def lmplz_table(

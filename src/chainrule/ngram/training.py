@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.ngram.config import check_tunable
-from chainrule.ngram.counting import count_ngrams
-from chainrule.ngram.estimators import estimated
-from chainrule.ngram.kinds import model_of
-from chainrule.ngram.memory import check_memory
-from chainrule.ngram.padding import padded
-from chainrule.ngram.smoothing import begin_nodes
-from chainrule.ngram.table import table_of
-from chainrule.progress import Progress, silent
+from chainrule.ngram.counting.count import count_ngrams
+from chainrule.ngram.counting.memory_estimate import check_memory
+from chainrule.ngram.counting.padding import padded
+from chainrule.ngram.estimation.estimators import estimated
+from chainrule.ngram.estimation.passes import begin_nodes
+from chainrule.ngram.trie.table import table_of
+from chainrule.ngram.variants import model_of
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
-    from chainrule.ngram.counting import Counts
-    from chainrule.ngram.kinds import AnyNGram
-    from chainrule.ngram.smoothing import Discounts
+    from chainrule.ngram.counting.count import Counts
+    from chainrule.ngram.estimation.passes import Discounts
+    from chainrule.ngram.variants import AnyNGram
 
 
 def train_ngram(

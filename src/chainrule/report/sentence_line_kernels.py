@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.base.jit import kernel
 
 Array = NDArray[Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from chainrule.plain_tables import printable, text_table
+from chainrule.base.plain_tables import printable, text_table
 
 __all__ = ["bars", "markdown_cell", "markdown_code", "markdown_table", "markdown_value", "printable", "text_table"]
 

@@ -11,8 +11,8 @@ import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
-from chainrule.progress import Progress, silent
 from chainrule.text.block import Block, byte_array
 from chainrule.text.parquet import parquet_blocks, parquet_digest
 from chainrule.text.plain import file_block, line_blocks

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
-from chainrule.progress import Progress, silent
 from chainrule.protocol import UNKNOWN
 from chainrule.text.block import LINE_FEED, byte_array
 from chainrule.text.corpus import Corpus

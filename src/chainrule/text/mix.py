@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.base.files import named_twice
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
-from chainrule.files import named_twice
-from chainrule.progress import Progress, silent
 from chainrule.text.corpus import Corpus
 from chainrule.text.mix_kernels import choose
 from chainrule.text.shares import exact_shares

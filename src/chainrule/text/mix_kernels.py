@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.base.jit import kernel
 
 Array = NDArray[Any]
 

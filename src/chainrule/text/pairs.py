@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
-from chainrule.progress import Progress, silent
 from chainrule.text.corpus import Corpus, Lines
 from chainrule.text.reading import Reading
 from chainrule.text.records import json_objects, named_fields

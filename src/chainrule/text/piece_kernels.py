@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.base.jit import kernel
 from chainrule.text.splitter_kernels import SPACE, code_point
 
 Array = NDArray[Any]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel
+from chainrule.base.jit import kernel
 
 Bytes = NDArray[np.uint8]
 Array = NDArray[Any]

@@ -14,8 +14,8 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
-from chainrule.progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
-from chainrule.progress import Progress, silent
 from chainrule.text.block import LINE_FEED
 from chainrule.text.shares import exact_shares, turns
 

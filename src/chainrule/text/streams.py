@@ -9,8 +9,8 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
+from chainrule.base.files import DECOMPRESSION_ERRORS, DECOMPRESSORS
 from chainrule.errors import TextError
-from chainrule.files import DECOMPRESSION_ERRORS, DECOMPRESSORS
 from chainrule.text.reading import compression_suffix
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from chainrule.base.jit import run
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import EstimationError, SettingError
-from chainrule.jit import run
-from chainrule.progress import Progress, silent
 from chainrule.text.byte_symbols import SYMBOLS
 from chainrule.text.subword import Subword, library
 from chainrule.text.vocabulary import MARKER_TOKENS

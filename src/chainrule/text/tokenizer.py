@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.base.jit import in_order
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import OutputError, SettingError
-from chainrule.jit import in_order
-from chainrule.progress import Progress, silent
 from chainrule.protocol import END
 from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8, byte_array
 from chainrule.text.normalising import AS_IT_IS, Normaliser

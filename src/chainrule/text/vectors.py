@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.base.files import compressing, replaced
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
-from chainrule.files import compressing, replaced
-from chainrule.progress import Progress, silent
 from chainrule.text.splitters import JOINER
 from chainrule.text.streams import file_size, opened
 

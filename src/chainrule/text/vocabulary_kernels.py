@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import kernel, prefetch
+from chainrule.base.jit import kernel, prefetch
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
 Array = NDArray[Any]

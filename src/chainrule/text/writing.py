@@ -6,8 +6,8 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
+from chainrule.base.files import compressing, replaced
 from chainrule.errors import OutputError, TextError
-from chainrule.files import compressing, replaced
 from chainrule.text.block import LINE_FEED
 from chainrule.text.reading import FORMATS, text_suffix
 

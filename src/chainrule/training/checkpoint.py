@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from chainrule.base.files import locked, replaced, sync_folder
 from chainrule.errors import ModelFormatError, OutputError
-from chainrule.files import locked, replaced, sync_folder
-from chainrule.tensors import file_digest, open_tensors, write_tensors
+from chainrule.storage.safetensors import file_digest, open_tensors, write_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

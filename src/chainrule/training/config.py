@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
+from chainrule.base.settings import check_settings, setting
 from chainrule.errors import SettingError
-from chainrule.neural.settings import check_settings, setting
 from chainrule.training.reports import Told, nobody
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from jaxtyping import Int64
     from numpy import ndarray
 
+    from chainrule.base.progress import Progress
     from chainrule.neural.network import Network
-    from chainrule.progress import Progress
     from chainrule.text.labelled import LabelledUnit
     from chainrule.training.finetuning_config import FineTuningConfig
     from chainrule.training.machine import Machine

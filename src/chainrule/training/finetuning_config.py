@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from chainrule.base.settings import check_settings, setting
 from chainrule.errors import SettingError
-from chainrule.neural.settings import check_settings, setting
 from chainrule.training.config import DEVICE_HELP, PRECISION_HELP, Precision
 
 _EPOCHS, _MOST_EPOCHS = 10, 30

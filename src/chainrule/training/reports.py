@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from chainrule.base.progress import clock_of
 from chainrule.errors import OutputError, SettingError
-from chainrule.progress import clock_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ import torch
 
 from chainrule.errors import EstimationError, OutputError, SettingError
 from chainrule.neural.config import TWO_SIDED
-from chainrule.store import check_target
+from chainrule.storage.model_folder import check_target
 from chainrule.training.checkpoint import FOLDER, Checkpoints
 from chainrule.training.config import Run, differences, text_differences
 from chainrule.training.config import settings_of as training_settings

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.jit import allocating_kernel, kernel
+from chainrule.base.jit import allocating_kernel, kernel
 
 Array = NDArray[Any]
 

@@ -20,7 +20,7 @@ from chainrule.applications.nbest.lists import SCORE, Line, NBestList, finite_sc
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from chainrule.progress import Progress
+    from chainrule.base.progress import Progress
 
 _JSON = json.JSONDecoder(parse_int=float)  # Python's integers refuse numbers of more than 4300 digits
 _WRITTEN = json.JSONEncoder(ensure_ascii=False)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chainrule.applications.nbest.lists import SCORE, Line, NBestList, finite_score, lines_of
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
-from chainrule.progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -13,7 +13,7 @@ from chainrule.text.streams import file_size, opened
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chainrule.progress import Progress
+    from chainrule.base.progress import Progress
 
 SCORE = "score"  # the name of a hypothesis' only score, where its format has no name for it
 

@@ -13,7 +13,7 @@ from chainrule.applications.nbest.lists import SCORE, Line, NBestList, finite_sc
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from chainrule.progress import Progress
+    from chainrule.base.progress import Progress
 
 _BETWEEN = "|||"
 

@@ -12,8 +12,8 @@ from chainrule.applications.nbest.kaldi import ScoreFiles, espnet_folders, read_
 from chainrule.applications.nbest.lists import lines_of
 from chainrule.applications.nbest.moses import read_moses_lists
 from chainrule.applications.nbest.srilm import looks_like_srilm, read_srilm_folder, read_srilm_list
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
-from chainrule.progress import Progress, silent
 from chainrule.text.reading import FORMATS, text_suffix
 from chainrule.text.streams import STANDARD_INPUT
 

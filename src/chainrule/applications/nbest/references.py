@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from chainrule.applications.nbest.lists import lines_of
+from chainrule.base.progress import silent
 from chainrule.errors import TextError
-from chainrule.progress import silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

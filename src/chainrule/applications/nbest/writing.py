@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 from chainrule.applications.nbest.json_lists import write_json_list
 from chainrule.applications.nbest.moses import write_moses_list
 from chainrule.applications.nbest.srilm import write_srilm_list
+from chainrule.base.files import compressing, replaced, sync_folder
 from chainrule.errors import OutputError, SettingError
-from chainrule.files import compressing, replaced, sync_folder
 from chainrule.text.reading import FORMATS, text_suffix
 
 if TYPE_CHECKING:

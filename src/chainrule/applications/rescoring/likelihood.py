@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.progress import Progress, silent
+from chainrule.base.progress import Progress, silent
 
 if TYPE_CHECKING:
     from jaxtyping import Float64, Int64

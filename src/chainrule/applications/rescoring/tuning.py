@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.applications.rescoring.envelope_kernels import upper_envelopes
+from chainrule.base.jit import in_order
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
-from chainrule.jit import in_order
-from chainrule.progress import Progress, silent
 
 if TYPE_CHECKING:
     from jaxtyping import Float64, Int64

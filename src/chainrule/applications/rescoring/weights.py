@@ -11,8 +11,8 @@ import numpy as np
 
 from chainrule import __version__
 from chainrule.applications.rescoring.features import WORDS
+from chainrule.base.files import replaced
 from chainrule.errors import SettingError, TextError
-from chainrule.files import replaced
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from chainrule.base.settings import setting
 from chainrule.neural.config.network import (
     CONTEXT,
     LAYERS,
@@ -13,7 +14,6 @@ from chainrule.neural.config.network import (
     Activation,
     LayersConfig,
 )
-from chainrule.neural.settings import setting
 
 
 @dataclass(frozen=True, kw_only=True)

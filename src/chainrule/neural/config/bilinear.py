@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from chainrule.base.settings import setting
 from chainrule.neural.config.network import CONTEXT, MAX_CONTEXT, MAX_WIDTH, NetworkConfig
-from chainrule.neural.settings import setting
 
 PositionWeights = Literal["matrix", "diagonal", "none"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from chainrule.base.settings import check_settings, setting
 from chainrule.errors import SettingError
 from chainrule.neural.config.network import MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH
-from chainrule.neural.settings import check_settings, setting
 
 Part = Literal["transformer", "lstm", "gru", "convolution"]
 Style = Literal["vaswani", "modern"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from chainrule.base.settings import setting
 from chainrule.errors import SettingError
 from chainrule.neural.config.network import CONTEXT, MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, NetworkConfig
-from chainrule.neural.settings import setting
 
 Gate = Literal["glu", "gtu", "none"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from chainrule.base.settings import setting
 from chainrule.errors import SettingError
 from chainrule.neural.config.network import (
     CONTEXT,
@@ -14,7 +15,6 @@ from chainrule.neural.config.network import (
     Activation,
     LayersConfig,
 )
-from chainrule.neural.settings import setting
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from chainrule.base.settings import check_settings, setting
 from chainrule.errors import SettingError
-from chainrule.neural.settings import check_settings, setting
 
 MAX_LAYERS, MAX_WIDTH, MAX_CONTEXT = 1000, 1 << 16, 1 << 20
 LAYERS = "layers, one on the other"

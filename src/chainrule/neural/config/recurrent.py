@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from chainrule.base.settings import setting
 from chainrule.neural.config.network import CONTEXT, LAYERS, MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, LayersConfig
-from chainrule.neural.settings import setting
 
 Cell = Literal["rnn_tanh", "rnn_relu", "gru", "lstm"]
 

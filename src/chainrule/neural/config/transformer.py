@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from chainrule.base.settings import help_of, setting
 from chainrule.errors import SettingError
 from chainrule.neural.config.network import CONTEXT, MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, NetworkConfig
-from chainrule.neural.settings import help_of, setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable

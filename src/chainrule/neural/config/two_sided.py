@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from chainrule.base.settings import setting
 from chainrule.errors import SettingError
 from chainrule.neural.config.network import Memory  # noqa: TC001  # looked up where settings are checked
 from chainrule.neural.config.recurrent import RecurrentConfig
 from chainrule.neural.config.transformer import TransformerConfig
-from chainrule.neural.settings import setting
 
 MaskedUnit = Literal["tokens", "words", "spans"]
 Loss = Literal["together", "apart"]

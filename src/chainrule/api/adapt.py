@@ -1,0 +1,71 @@
+"""A network that is trained on other text: from a model folder to another model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chainrule.api.pair_model import FAMILY
+from chainrule.api.train import train
+from chainrule.base.settings import config_from_json
+from chainrule.errors import SettingError
+from chainrule.families import FAMILIES
+from chainrule.neural.config import NETWORKS, TWO_SIDED
+from chainrule.storage.config_json import read_config
+
+if TYPE_CHECKING:
+    import os
+
+    from chainrule.api.model import Model
+    from chainrule.api.progress_line import ProgressOption
+    from chainrule.neural.config import NetworkConfig
+    from chainrule.text.corpus import Paths, Source
+    from chainrule.text.vocabulary import Markers
+    from chainrule.training.config import TrainingConfig
+    from chainrule.training.reports import Told
+
+
+def adapt(
+    model: str | os.PathLike[str],
+    source: Source | Paths,
+    *,
+    markers: Markers = "error",
+    training: TrainingConfig | None = None,
+    validation: Source | Paths | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    told: Told | None = None,
+    progress: ProgressOption = None,
+) -> Model:
+    """Goes on with the training of a network, on other text; a new model, of the same configuration and tokenizer.
+
+    model: the folder of a network of any family. Words that its tokenizer does not know stay unknown. The rest is as
+    `train` has it. Raises SettingError where the model is no network, and what `train` does.
+
+    good:  chainrule.adapt("lm/", "law.txt", training=chainrule.TrainingConfig(minutes=2)).save("law/")
+    """
+    network_config_of(Path(model))
+    return train(
+        source,
+        markers=markers,
+        training=training,
+        validation=validation,
+        folder=folder,
+        resume=resume,
+        overwrite=overwrite,
+        told=told,
+        progress=progress,
+        start=model,
+    )
+
+
+def network_config_of(folder: Path) -> NetworkConfig:
+    """Of a network that can be trained on. Raises SettingError where the folder holds none; ModelFormatError."""
+    entry = read_config(folder)
+    if entry.family == FAMILY:
+        raise SettingError(f"{folder}: a model of pairs cannot be trained on with plain text; expected one of one text")
+    if entry.family not in (*NETWORKS, *TWO_SIDED):
+        raise SettingError(f"{folder}: a model of family {entry.family!r} cannot be trained on; expected a network")
+    config: NetworkConfig = config_from_json(FAMILIES[entry.family].config, entry.settings.get("network"))
+    return config

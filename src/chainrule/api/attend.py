@@ -1,0 +1,109 @@
+"""Where a network looks: maps of attention, as numbers, as a page and as a picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chainrule.api.pair_model import TextPairModel
+from chainrule.base.files import check_writable, replaced
+from chainrule.errors import OutputError, SettingError
+from chainrule.report.attention import AttentionMap, attention_page, attention_svg
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from chainrule.api.model import Model
+    from chainrule.neural.maps import Weights
+
+_DRAWN = {".html": attention_page, ".svg": attention_svg}
+
+
+@dataclass(frozen=True)
+class AttentionMaps:
+    """The maps of all layers and heads of a network that reads a text. heading: the text."""
+
+    heading: str
+    maps: Sequence[AttentionMap]
+
+    def __repr__(self) -> str:
+        count = sum(len(one.weights) for one in self.maps)
+        return f"<AttentionMaps: {count} of {self.heading!r}>"
+
+    def _repr_html_(self) -> str:
+        return attention_svg(self.heading, self.maps)
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Writes a page, .html, that needs no other file; or a picture, .svg. Raises OutputError, SettingError."""
+        target = Path(path)
+        check_target(target, overwrite=overwrite)
+        with replaced(target) as file:
+            file.write(_DRAWN[target.suffix.lower()](self.heading, self.maps).encode())
+
+
+def attend(model: Model | TextPairModel, text: str, target: str | None = None) -> AttentionMaps:
+    """Where a network looks while it reads a text: a row for each token that looks, a column for each that is seen.
+
+    model: with attention: a Transformer, or a model of one text given another. target: of pairs, what is written; by
+    default what the model writes. Raises SettingError where the network has no attention, the source is empty or too
+    long, or there is a target for a model that reads one text; MarkerError.
+
+    good:  chainrule.attend(model, "the dog bit the man").save("maps.html")
+    """
+    if isinstance(model, TextPairModel):
+        return _of_pair(model, text, target)
+    if target is not None:
+        raise SettingError(
+            f"a language model reads one text; leave out the second, {target!r}, or give a model of pairs"
+        )
+    return _of_text(model, text)
+
+
+def check_target(path: Path, *, overwrite: bool) -> None:
+    """Asked before the work: whether maps may be written there. Raises OutputError, SettingError."""
+    if path.suffix.lower() not in _DRAWN:
+        raise SettingError(f"{path}: the name of a page or a picture ends in {' or '.join(_DRAWN)}")
+    if path.exists() and not overwrite:
+        raise OutputError(
+            f"{path}: exists already; say --overwrite (overwrite=True) to replace it, or choose another name"
+        )
+    if not path.parent.is_dir():
+        raise OutputError(f"{path}: there is no folder {path.parent} to write it in; make it first")
+    check_writable(path.parent)
+
+
+def _of_pair(model: TextPairModel, source: str, target: str | None) -> AttentionMaps:
+    from chainrule.neural.maps import maps_of_pair
+
+    if target is None:
+        written = model.write([source], progress=False)[0]
+        if not written:
+            raise SettingError("the source is empty; give a text with a token in it at least")
+        target = written[0].text
+    ids, target_ids = model.sources([source])[0], model.target.encode_texts([target]).ids[:-1]
+    shown = model.target.shown(target_ids.tolist())
+    read, reads, writes = [*model.source.shown(ids.tolist()), "</s>"], ["</s>", *shown], [*shown, "</s>"]
+    sides = {"source": (read, read), "target": (writes, reads), "target on source": (writes, read)}
+    return AttentionMaps(f"{source} → {target}", _titled(maps_of_pair(model.model, ids, target_ids), sides))
+
+
+def _of_text(model: Model, text: str) -> AttentionMaps:
+    from chainrule.neural.maps import maps_of_text
+
+    read, maps = maps_of_text(model.scorer, model.tokenizer.encode_texts([text]).ids[:-1])
+    tokens = model.tokenizer.shown(read.tolist())
+    return AttentionMaps(text, _titled(maps, {"text": (tokens, tokens)}))
+
+
+def _titled(maps: list[Weights], sides: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> list[AttentionMap]:
+    return [
+        AttentionMap(
+            title=f"{each.sides}, layer {each.layer}",
+            rows=sides[each.sides][0],
+            columns=sides[each.sides][1],
+            weights=each.weights,
+        )
+        for each in maps
+    ]

@@ -1,0 +1,124 @@
+"""Counts of n-grams as files: written of a text, and read, summed and made into a model."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.api.load_model import as_config
+from chainrule.api.model import Model
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.train import circumstances, speller_of_counts, tokenized
+from chainrule.errors import SettingError, TextError
+from chainrule.ngram.config import NGramConfig, check_tunable
+from chainrule.protocol import END, UNKNOWN
+from chainrule.text.corpus import source_of
+from chainrule.text.learning import splitter_of
+from chainrule.text.normalising import Normaliser
+from chainrule.text.splitters import never_written, splitter_marked_in
+from chainrule.text.tokenizer import Tokenizer, encoded_stream
+from chainrule.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from chainrule.text.corpus import Paths, Source
+    from chainrule.text.tokenizer_config import TokenizerConfig
+    from chainrule.text.vocabulary import Markers
+
+
+@shows_progress
+def count_text(
+    source: Source | Paths,
+    path: str | os.PathLike[str],
+    *,
+    order: int = 5,
+    tokenizer: TokenizerConfig | str = "word",
+    markers: Markers = "error",
+    progress: ProgressOption = None,
+) -> dict[str, Any]:
+    """Writes the counts of all n-grams of a text to a file, a line each, compressed as its name says.
+
+    Returns what was counted. Raises TextError, EstimationError, SettingError, OutputError.
+    """
+    progress = callback(progress)
+    from chainrule.ngram.count_files.write import write_counts_file
+    from chainrule.ngram.training import counted
+
+    source = source_of(source)
+    config = NGramConfig(order=order)
+    learner, stream, _ = tokenized(source, tokenizer, markers, progress)
+    counts = counted(stream, learner.vocabulary_size, config, progress)
+    lines = write_counts_file(path, counts, learner.vocabulary, progress)
+    documents = int(np.count_nonzero(stream == END))
+    return {
+        "ngrams": list(counts.level_sizes),
+        "lines": lines,
+        "tokens": stream.size - documents,
+        "documents": documents,
+        **source.record,
+    }
+
+
+@shows_progress
+def train_counts(
+    files: Sequence[str | os.PathLike[str]],
+    config: NGramConfig | None = None,
+    *,
+    tokenizer: TokenizerConfig | str | None = None,
+    progress: ProgressOption = None,
+    tune: Source | Paths | None = None,
+) -> Model:
+    """An n-gram model of the sum of count files, which `count_text`, SRILM or Google made.
+
+    config: its order must be in the files. tokenizer: what cut the text that was counted; by default as the marks in
+    the words show. tune: as `chainrule.train` has it. Raises TextError, SettingError, EstimationError.
+    """
+    progress = callback(progress)
+    from chainrule.ngram.count_files.read import place_of, read_counts
+    from chainrule.ngram.training import model_of_counts
+
+    config = NGramConfig() if config is None else config
+    if tune is not None:
+        check_tunable(config)
+        tune = source_of(tune)
+    if config.begins == "all" and config.order > 2:
+        raise SettingError("counts are of documents that begin with one <s>; a model that begins with all needs a text")
+    began = time.perf_counter()
+    wanted = None if tokenizer is None else as_config(tokenizer)
+    if wanted is not None and wanted.is_limited:
+        raise SettingError("counts have their vocabulary; limit it when the text is counted")
+    splitter = None if wanted is None else splitter_of(os.fspath(wanted.kind))
+    known = Vocabulary(() if splitter is None else splitter.alphabet)
+    names = [os.fspath(file) for file in files]
+    counts, vocabulary, digests = read_counts(names, config.order, progress, known)
+    if splitter is not None and (token := never_written(splitter, vocabulary.tokens())) is not None:
+        raise TextError(
+            f"{place_of([token], names)}: {token.decode(errors='replace')!r} is nothing that the {splitter.name} "
+            "tokenizer writes, so no text would ever match it; name the tokenizer of the text that was counted"
+        )
+    normaliser = Normaliser(() if wanted is None else wanted.normalise)
+    learner = Tokenizer(splitter or splitter_marked_in(vocabulary.tokens()), vocabulary, normaliser=normaliser)
+    heldout = None if tune is None else encoded_stream(learner, tune, progress)
+    language_model, learnt = model_of_counts(counts, config, progress, heldout)
+    unigrams = counts.counts[counts.level(1)]
+    speller = speller_of_counts(learner, unigrams, config)
+    record = {
+        **circumstances("ngram", config),
+        "seconds": time.perf_counter() - began,
+        "tokenizer": {"kind": learner.name} if wanted is None else asdict(wanted),
+        "data": digests,
+        "documents": int(unigrams[END]),
+        "tokens": int(unigrams.sum() - unigrams[END]),
+        "unknown_tokens": int(unigrams[UNKNOWN]),
+        "unseen_types": speller.unseen_types,
+        **learnt,
+    }
+    if tune is not None:
+        record["tuned_on"] = tune.record["data"]
+    return Model("ngram", language_model, learner, record, speller)

@@ -1,0 +1,94 @@
+"""The part of a corpus that a model finds likeliest, as texts or as a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chainrule.api.document_scores import passing
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.evaluation.selection import ScoreFile
+from chainrule.text.corpus import source_of
+from chainrule.text.writing import document_file
+
+if TYPE_CHECKING:
+    import os
+
+    from chainrule.api.model import Model
+    from chainrule.text.corpus import Paths, Source
+
+BINS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filtered:
+    """What was kept. threshold: the highest score that passes, in bits a token.
+
+    texts: the documents that were kept, where they were not written to a file. counts, edges: a histogram of all
+    scores, one edge more than there are counts; the outermost hundredths are cut off.
+    """
+
+    documents: int
+    kept: int
+    threshold: float
+    counts: list[int]
+    edges: list[float]
+    texts: list[str] | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"<Filtered: kept {self.kept:,} of {self.documents:,} documents, up to {self.threshold:.4f} bits a token>"
+        )
+
+
+@shows_progress
+def filter(
+    source: Source | Paths,
+    model: Model,
+    *,
+    keep: float | None = None,
+    below: float | None = None,
+    difference: Model | None = None,
+    output: str | os.PathLike[str] | None = None,
+    progress: ProgressOption = None,
+) -> Filtered:
+    """Keeps the documents that a model finds likeliest, in their order.
+
+    A document's score is its cross-entropy in bits a token, its end counted and unknown tokens spelled. keep: the share
+    that is kept, above 0 and up to 1, which reads the source twice; below: the highest score that is. One of both is
+    given. difference: a model of the rest; then the score is that under `model` less that under it, per token of
+    `model` (Moore and Lewis 2010). output: the file to write, which is replaced, also .jsonl or compressed; without it
+    the texts are in the result. Raises TextError, SettingError, OutputError.
+
+    good:  chainrule.filter("corpus.txt", chainrule.load("lm/"), keep=0.3, output="likely.txt").threshold
+    """
+    texts: list[str] = []
+    with ScoreFile() as scores:
+        blocks, threshold = passing(
+            source_of(source, model.document),
+            scores,
+            model,
+            difference,
+            keep=keep,
+            below=below,
+            progress=callback(progress),
+        )
+        if output is None:
+            for block in blocks:
+                texts += block.documents()
+            kept = len(texts)
+        else:
+            with document_file(Path(output)) as file:
+                for block in blocks:
+                    file.write(block)
+                kept = file.documents
+        counts, edges = scores.histogram(BINS)
+        return Filtered(
+            documents=scores.size,
+            kept=kept,
+            threshold=threshold,
+            counts=counts,
+            edges=edges,
+            texts=texts if output is None else None,
+        )

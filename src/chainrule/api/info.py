@@ -1,0 +1,38 @@
+"""What is known of a model that is there, or of one in a folder or a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chainrule.api.load import load
+from chainrule.api.model_info import ModelInfo, info_of_model, info_of_pairs
+from chainrule.api.pair_model import TextPairModel
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.storage.model_folder import open_model
+
+if TYPE_CHECKING:
+    from chainrule.api.model import Model
+
+
+@shows_progress
+def info(model: Model | TextPairModel | str | os.PathLike[str], *, progress: ProgressOption = None) -> ModelInfo:
+    """What is known of a model, of any family: its size, settings, data, training and validation.
+
+    model: or where it is: a folder, an ARPA file, or a binary of KenLM's. Raises ModelFormatError.
+
+    good:  print(chainrule.info("lm/"))
+    """
+    size = None
+    if isinstance(model, str | os.PathLike):
+        path = Path(model)
+        model = load(path, progress=callback(progress))
+        size = path.stat().st_size if path.is_file() else _bytes_of(path)
+    return info_of_pairs(model, size=size) if isinstance(model, TextPairModel) else info_of_model(model, size=size)
+
+
+def _bytes_of(folder: Path) -> int:
+    """As the card has it: of all numbers, and of the tokenizer's definition."""
+    opened = open_model(folder)
+    return sum(array.nbytes for array in opened.arrays.values()) + sum(map(len, opened.texts.values()))

@@ -1,0 +1,84 @@
+"""Whatever a folder or a file holds, opened: one function for all models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, overload
+
+from chainrule.api.load_model import load as load_model
+from chainrule.api.model import Model
+from chainrule.api.pair_model import FAMILY, TextPairModel, load_pairs
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.storage.config_json import CONFIG, read_config
+
+if TYPE_CHECKING:
+    import os
+
+    from chainrule.text.tokenizer_config import TokenizerConfig
+    from chainrule.text.vocabulary import Markers
+
+
+@overload
+def load(
+    path: str | os.PathLike[str],
+    kind: type[TextPairModel],
+    *,
+    progress: ProgressOption = None,
+) -> TextPairModel: ...
+
+
+@overload
+def load(
+    path: str | os.PathLike[str],
+    kind: type[Model] | None = None,
+    *,
+    tokenizer: TokenizerConfig | str | None = None,
+    markers: Markers | None = None,
+    copy: bool = False,
+    progress: ProgressOption = None,
+) -> Model: ...
+
+
+@shows_progress
+def load(
+    path: str | os.PathLike[str],
+    kind: type[Model] | type[TextPairModel] | None = None,
+    *,
+    tokenizer: TokenizerConfig | str | None = None,
+    markers: Markers | None = None,
+    copy: bool = False,
+    progress: ProgressOption = None,
+) -> Model | TextPairModel:
+    """Opens any model: a folder, with what it holds; an ARPA file; or a binary of KenLM's.
+
+    A folder of pairs gives a TextPairModel, any other a Model, a classifier too. Type checkers are told Model; where
+    they should know better, name the kind, which is then checked.
+
+    kind: Model or TextPairModel; by default what is there. tokenizer: how text is cut for an ARPA file or a binary,
+    which do not say; by default as the marks in its tokens show. Pieces of a subword tokenizer need the path of its
+    tokenizer.json, or of a model folder that has it. A model folder has its own tokenizer. markers: the rule for
+    literal <s>, </s> and <unk>; by default the model's own, or error. copy: whether to read a model folder's numbers
+    into memory; without it they are the file's pages, which all processes share, but which end the process where
+    somebody cuts the file off in place while they are read.
+    Raises ModelFormatError, SettingError.
+
+    good:  chainrule.load("lm/").perplexity("heldout.txt")
+    good:  chainrule.load("mt/", chainrule.TextPairModel).write(["ein Hund"])
+    """
+    if kind not in (None, Model, TextPairModel):
+        raise SettingError(f"kind is {kind!r}; expected Model or TextPairModel, or nothing")
+    folder = Path(path)
+    is_pairs = (folder / CONFIG).is_file() and read_config(folder).family == FAMILY
+    if is_pairs:
+        if kind is Model:
+            raise ModelFormatError(
+                f"{path}: is a model of one text given another, a TextPairModel; expected a model of one text"
+            )
+        if (tokenizer, markers, copy) != (None, None, False):
+            raise SettingError(
+                f"{path}: a model of one text given another takes no tokenizer, markers or copy; leave them out"
+            )
+    if is_pairs or kind is TextPairModel:
+        return load_pairs(path)
+    return load_model(path, tokenizer=tokenizer, markers=markers, copy=copy, progress=callback(progress))

@@ -1,0 +1,159 @@
+"""Models that were saved: a model folder is opened; ARPA files and KenLM's binaries are read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chainrule import __version__
+from chainrule.api.model import Model
+from chainrule.api.save import ARPA_SUFFIXES, SPELLER_ARRAYS, VOCABULARY_ARRAYS
+from chainrule.base.progress import Progress, silent
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.families import FAMILIES
+from chainrule.storage.model_folder import TOKENIZER, open_model
+from chainrule.text.learning import splitter_of
+from chainrule.text.normalising import Normaliser
+from chainrule.text.pieces import looks_like_pieces
+from chainrule.text.splitters import splitter_marked_in, splitter_named
+from chainrule.text.tokenizer import Tokenizer
+from chainrule.text.tokenizer_config import BUILT_IN, LEARNT, TokenizerConfig
+from chainrule.text.vocabulary import Markers, Vocabulary
+
+if TYPE_CHECKING:
+    from numpy import ndarray
+
+    from chainrule.ngram.kenlm.probing import HashedModel
+    from chainrule.storage.config_json import TokenizerEntry
+    from chainrule.text.splitters import Splitter
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    tokenizer: TokenizerConfig | str | None = None,
+    markers: Markers | None = None,
+    copy: bool = False,
+    progress: Progress = silent,
+) -> Model:
+    """Opens a model folder, or reads an ARPA file or a binary of KenLM's.
+
+    tokenizer: how text is cut for such a file, which does not say; by default as the marks in its tokens show. Pieces
+    of a subword tokenizer need the path of its tokenizer.json, or of a model folder that has it. A model folder has its
+    own tokenizer. markers: the rule for literal <s>, </s> and <unk>; by default the model's own, or error.
+    copy: whether to read a model folder's numbers into memory; without it they are the file's pages, which all
+    processes share, but which end the process where somebody cuts the file off in place while they are read.
+    Raises ModelFormatError, SettingError.
+    """
+    path = Path(path)
+    wanted = None if tokenizer is None else as_config(tokenizer)
+    model = _load_file(path, wanted, progress) if path.is_file() else _load_folder(path, copy=copy)
+    if path.is_dir() and wanted not in (None, TokenizerConfig(kind=model.tokenizer.name)):
+        raise SettingError(
+            f"{path}: was trained with the {model.tokenizer.name} tokenizer; it cannot use {wanted.kind!r}"
+        )
+    if markers is not None:
+        model.set_markers(markers)
+    return model
+
+
+def _load_folder(path: Path, *, copy: bool) -> Model:
+    from chainrule.ngram.spelling.mixed_speller import speller_from_arrays
+
+    entry, arrays, texts, mapped = open_model(path)
+    if copy:
+        arrays = {name: array.copy() for name, array in arrays.items()}
+        mapped.check()
+    if entry.family not in FAMILIES:
+        raise ModelFormatError(
+            f"{path}: family {entry.family!r} is not known to this version; known are {', '.join(FAMILIES)}"
+        )
+    try:
+        own = {
+            name: array for name, array in arrays.items() if not name.startswith((VOCABULARY_ARRAYS, SPELLER_ARRAYS))
+        }
+        spelling = {
+            name.removeprefix(SPELLER_ARRAYS): array
+            for name, array in arrays.items()
+            if name.startswith(SPELLER_ARRAYS)
+        }
+        learner = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
+        language_model = FAMILIES[entry.family].put_together(entry.settings, own, learner.vocabulary_size)
+        speller = speller_from_arrays(spelling, learner.vocabulary)
+    except KeyError as error:
+        raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
+    except (ModelFormatError, SettingError) as error:
+        raise ModelFormatError(f"{path}: {error}") from error
+    return Model(entry.family, language_model, learner, entry.record, speller, mapped=None if copy else mapped)
+
+
+def tokenizer_from(
+    entry: TokenizerEntry, arrays: dict[str, ndarray], prefix: str, definition: bytes | None
+) -> Tokenizer:
+    """A tokenizer of a model folder. prefix: of the names of its arrays. definition: what its tokenizer.json holds.
+
+    Raises KeyError where an array is missing, ModelFormatError, SettingError.
+    """
+    vocabulary = Vocabulary.from_arrays(*(arrays[prefix + name] for name in ("text", "offsets", "slots")))
+    splitter: Splitter
+    if definition is not None:
+        from chainrule.text.subword import Subword
+
+        splitter = Subword(definition, TOKENIZER)
+    elif entry.kind not in BUILT_IN:
+        raise ModelFormatError(f"its {entry.kind} tokenizer needs a {TOKENIZER}, but none is named")
+    else:
+        splitter = splitter_named(entry.kind)
+    return Tokenizer(splitter, vocabulary, entry.markers, Normaliser(entry.normalise))
+
+
+def saved_tokenizer(config: TokenizerConfig, progress: Progress) -> Tokenizer | None:
+    """That of the model folder that a configuration names, if it names one."""
+    folder = Path(config.kind)
+    if config.kind in (*BUILT_IN, *LEARNT) or not folder.is_dir():
+        return None
+    if config.normalise:
+        raise SettingError(f"{folder}: this model's tokenizer normalises in its own way; say nothing about it")
+    return load(folder, progress=progress).tokenizer
+
+
+def as_config(tokenizer: TokenizerConfig | str) -> TokenizerConfig:
+    return tokenizer if isinstance(tokenizer, TokenizerConfig) else TokenizerConfig(kind=tokenizer)
+
+
+def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -> Model:
+    from chainrule.ngram.kenlm.header import is_binary
+    from chainrule.ngram.models.ngram_model import NGramModel
+
+    warnings: list[str] = []
+    language_model: NGramModel | HashedModel
+    if is_binary(path):
+        from chainrule.ngram.kenlm.read import read_binary
+
+        language_model, vocabulary = read_binary(path, progress)
+        level_sizes = language_model.level_sizes
+    elif path.name.endswith(ARPA_SUFFIXES):
+        from chainrule.ngram.arpa import read_arpa
+
+        table, vocabulary = read_arpa(path, progress, warnings.append, warnings.append)
+        language_model, level_sizes = NGramModel(table), table.level_sizes
+    else:
+        raise ModelFormatError(
+            f"{path}: a model is a folder, a file whose name ends in {', '.join(ARPA_SUFFIXES)}, or a binary of KenLM's"
+        )
+    if config is None:
+        tokenizer = Tokenizer(splitter_marked_in(vocabulary.tokens()), vocabulary)
+        if tokenizer.name != "whitespace":
+            warnings.append(
+                f"{path}: its tokens carry the marks of the {tokenizer.name} tokenizer: text is cut by that"
+            )
+        elif looks_like_pieces(vocabulary.tokens()):
+            warnings.append(f"{path}: its tokens look like subword pieces; name their tokenizer.json with --tokenizer")
+    else:
+        saved = saved_tokenizer(config, progress)
+        splitter = splitter_of(os.fspath(config.kind)) if saved is None else saved.splitter
+        normaliser = Normaliser(config.normalise) if saved is None else saved.normaliser
+        tokenizer = Tokenizer(splitter, vocabulary, normaliser=normaliser)
+    record = {"read_from": str(path), "ngrams": list(level_sizes), "warnings": warnings, "chainrule": __version__}
+    return Model("ngram", language_model, tokenizer, record)

@@ -1,0 +1,134 @@
+"""From n-gram models to one that interpolates them, with the record of how it came about."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule import __version__
+from chainrule.api.mix import difference_of, fewest_unseen, heldout_stream, speller_of
+from chainrule.api.model import Model
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.errors import SettingError, naming
+from chainrule.mixture.config import MixtureConfig
+from chainrule.mixture.tuning import linear_weights
+from chainrule.ngram.config import COMPACT
+from chainrule.ngram.editing.merge import merged, renumbered, with_fewer_unseen
+from chainrule.ngram.kenlm.probing import HashedModel
+from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.models.stupid_backoff import StupidBackoff
+from chainrule.ngram.spelling.mixed_speller import mixed_speller
+from chainrule.ngram.spelling.speller import Speller
+from chainrule.text.corpus import source_of
+from chainrule.text.reading import document_in
+from chainrule.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chainrule.ngram.trie.table import Table
+    from chainrule.text.corpus import Paths, Source
+    from chainrule.text.tokenizer import Tokenizer
+
+
+@shows_progress
+def merge(
+    models: Sequence[Model],
+    weights: Sequence[float] | None = None,
+    *,
+    heldout: Source | Paths | None = None,
+    names: Sequence[str] | None = None,
+    progress: ProgressOption = None,
+) -> Model:
+    """N-gram models as one n-gram model: what it stores is their linear interpolation (SRILM's -mix-lm).
+
+    Their texts must be cut alike. The vocabulary is that of all; to a word that it lacks a model gives nothing, and
+    what it gives to <unk> stays there. weights: one a model; without them they are tuned on the held-out text, or all
+    alike. <unk> and the speller are as in `mix`; where vocabularies differ, one is learnt from all their words.
+    Raises SettingError, TextError, EstimationError, ModelFormatError.
+    """
+    progress = callback(progress)
+    names = [f"model {i}" for i in range(1, len(models) + 1)] if names is None else names
+    if weights is not None and heldout is not None:
+        raise SettingError("weights are given, and a text to tune them on, too; say one of both")
+    if weights is not None:
+        MixtureConfig(weights=tuple(weights))
+        if len(weights) != len(models):
+            raise SettingError(
+                f"{len(weights)} weights for {len(models)} models ({', '.join(names)}); give one to each"
+            )
+    models = [model.unpack(progress) if model.layout == COMPACT else model for model in models]
+    tokenizer, tables = _over_one_vocabulary(models, names)
+    fewest = fewest_unseen(models)
+    ratios = [model.speller.unseen_types / max(fewest, 1) for model in models]
+    tables = [
+        with_fewer_unseen(table, ratio) if ratio > 1 else table for table, ratio in zip(tables, ratios, strict=True)
+    ]
+    document = document_in(*(model.record for model in models))
+    source = None if heldout is None else source_of(heldout, document)
+    if source is not None:
+        stream = heldout_stream(source, tokenizer, progress)
+        scores = np.stack([NGramModel(table).score_stream(stream) for table in tables])
+        [tuned] = linear_weights(scores, progress=progress)
+        weights = tuned.tolist()
+    weights = [1 / len(models)] * len(models) if weights is None else list(weights)
+    table = merged(tables, [weight / sum(weights) for weight in weights], progress)
+    record: dict[str, Any] = {
+        "family": "ngram",
+        "merged": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "chainrule": __version__,
+        "models": [
+            {"name": name, "family": "ngram", "ngrams": list(part.level_sizes)}
+            for name, part in zip(names, tables, strict=True)
+        ],
+        "weights": [weights],
+        "ngrams": list(table.level_sizes),
+        **({} if document is None else {"reading": {"document": document}}),
+        **({} if source is None else {"tuned_on": source.record}),
+    }
+    if tokenizer.vocabulary is models[0].tokenizer.vocabulary:
+        speller = speller_of(models, np.array(weights))
+    else:
+        learnt = Speller.of_vocabulary(tokenizer)
+        speller = mixed_speller([learnt], [1.0], tokenizer.vocabulary, unseen_types=fewest)
+    return Model("ngram", NGramModel(table), tokenizer, record, speller)
+
+
+def _why_not(model: Model) -> str:
+    """What a model without a table of its own is, and what can be done."""
+    if isinstance(model.language_model, StupidBackoff):
+        return "it is of stupid backoff, whose scores are no distribution; train one with another --smoothing"
+    if model.family == "mixture":
+        return "it is a mixture, which has no n-grams of its own; merge its models, or mix it without --static"
+    if model.family == "ngram":
+        return "its documents begin with several <s>; mix it without --static"
+    return f"it is of family {model.family!r}, which has no n-grams; mix it without --static"
+
+
+def _over_one_vocabulary(models: Sequence[Model], names: Sequence[str]) -> tuple[Tokenizer, list[Table]]:
+    """The tokenizer that knows the words of all, and the tables with their numbers. Raises SettingError."""
+    if len(models) < 2:
+        raise SettingError("merging needs two models or more")
+    tables = []
+    for name, model in zip(names, models, strict=True):
+        with naming(name):
+            language_model = model.language_model
+        if not isinstance(language_model, NGramModel | HashedModel):
+            raise SettingError(f"{name} cannot be merged into an n-gram model: {_why_not(model)}")
+        tables.append(language_model.table)
+    first = models[0].tokenizer
+    if all(difference_of(first, model.tokenizer) is None for model in models[1:]):
+        return first, tables
+    vocabulary = Vocabulary()
+    numbers = []
+    for name, model in zip(names, models, strict=True):
+        difference = difference_of(first, model.tokenizer.with_vocabulary(first.vocabulary))
+        if difference:
+            raise SettingError(f"{names[0]} and {name} cannot be merged: {difference}")
+        numbers.append(vocabulary.absorb(model.tokenizer.vocabulary))
+    size = len(vocabulary)
+    return first.with_vocabulary(vocabulary), [
+        renumbered(table, own, size) for table, own in zip(tables, numbers, strict=True)
+    ]

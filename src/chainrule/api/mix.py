@@ -1,0 +1,202 @@
+"""From models to a mixture of them, with the record of how it came about."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule import __version__
+from chainrule.api.model import Model
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.errors import EstimationError, SettingError, naming
+from chainrule.mixture.cache import UnigramCache
+from chainrule.mixture.components import Components
+from chainrule.mixture.config import MixtureConfig
+from chainrule.mixture.linear import LinearMixture
+from chainrule.mixture.log_linear import LogLinearMixture
+from chainrule.mixture.tuning import AT_ONCE, classes_of_tokens, linear_weights, log_linear_weights
+from chainrule.mixture.unseen import FewerUnseen
+from chainrule.ngram.models.stupid_backoff import StupidBackoff
+from chainrule.ngram.spelling.mixed_speller import mixed_speller
+from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.text.corpus import source_of
+from chainrule.text.reading import document_in
+from chainrule.text.tokenizer import documents_of, encoded_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float64, Int32
+    from numpy import ndarray
+
+    from chainrule.base.progress import Progress
+    from chainrule.mixture.config import CacheConfig
+    from chainrule.ngram.spelling.mixed_speller import MixedSpeller
+    from chainrule.ngram.spelling.speller import Speller
+    from chainrule.protocol import LanguageModel
+    from chainrule.text.corpus import Paths, Source
+    from chainrule.text.tokenizer import Tokenizer
+
+
+@shows_progress
+def mix(
+    models: Sequence[Model],
+    config: MixtureConfig | None = None,
+    *,
+    heldout: Source | Paths | None = None,
+    cache: CacheConfig | None = None,
+    names: Sequence[str] | None = None,
+    progress: ProgressOption = None,
+) -> Model:
+    """Models of one tokenizer and one vocabulary as one, of any families.
+
+    heldout: a text to tune the weights on, where the configuration gives none. cache: a cache of recent words as one
+    more model. names: of the models, for errors and the record. The speller is a mixture of theirs. <unk> means as many
+    unseen types as in the model that expects the fewest; models that expect more are rescaled to it.
+    Raises SettingError, TextError, EstimationError.
+
+    good:  chainrule.mix([chainrule.load("a/"), chainrule.load("b/")], heldout="valid.txt").save("mix/")
+    """
+    progress = callback(progress)
+    config = MixtureConfig() if config is None else config
+    names = [f"model {i}" for i in range(1, len(models) + 1)] if names is None else list(names)
+    components = _components(models, names, cache)
+    names = [*names, *(["cache"] if cache is not None else [])]
+    if config.weights is not None and len(config.weights) != len(names):
+        told = ", ".join(names)
+        raise SettingError(f"{len(config.weights)} weights for {len(names)} models ({told}); give one to each")
+    if config.weights is not None and heldout is not None:
+        raise SettingError("weights are given, and a text to tune them on, too; say one of both")
+    if config.buckets > 1 and heldout is None:
+        raise SettingError("weights by the token before are tuned on a text; give one")
+    tokenizer = models[0].tokenizer
+    document = document_in(*(model.record for model in models))
+    source = None if heldout is None else source_of(heldout, document)
+    stream = None if source is None else heldout_stream(source, tokenizer, progress)
+    record: dict[str, Any] = {
+        "family": "mixture",
+        "settings": asdict(config),
+        "mixed": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "chainrule": __version__,
+        "models": [{"name": name, "family": family} for name, family in zip(names, components.families, strict=True)],
+        **({} if document is None else {"reading": {"document": document}}),
+    }
+    if stream is not None and source is not None:
+        unknown = int(np.count_nonzero(stream == UNKNOWN))
+        record["tuned_on"] = {**source.record, "tokens": int(stream.size), "unknown_tokens": unknown}
+    mixture = _mixture(components, config, stream, progress)
+    record["weights"] = mixture.weights.tolist()
+    return Model("mixture", mixture, tokenizer, record, speller_of(models, mixture.weights))
+
+
+def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfig | None) -> Components:
+    """Raises SettingError where there are too few, or they differ in what they are about."""
+    if len(models) + (cache is not None) < 2:
+        raise SettingError("a mixture needs two models, or one and a cache")
+    first = models[0].tokenizer
+    for name, model in zip(names[1:], models[1:], strict=True):
+        difference = difference_of(first, model.tokenizer)
+        if difference:
+            raise SettingError(f"{names[0]} and {name} cannot be mixed: {difference}")
+    for name, model in zip(names, models, strict=True):
+        with naming(name):
+            language_model = model.language_model
+        if isinstance(language_model, StupidBackoff):
+            raise SettingError(f"{name} cannot be mixed: it is of stupid backoff, whose scores are no distribution")
+    fewest = fewest_unseen(models)
+    families, parts = [model.family for model in models], [_with_unseen_types(model, fewest) for model in models]
+    if cache is not None:
+        families.append("cache")
+        parts.append(UnigramCache(first.vocabulary_size, cache.words))
+    return Components(tuple(families), tuple(parts))
+
+
+def fewest_unseen(models: Sequence[Model]) -> int:
+    """What <unk> means in a mixture: as many unseen types as in the model that expects the fewest."""
+    return min(model.speller.unseen_types for model in models)
+
+
+def _with_unseen_types(model: Model, types: int) -> LanguageModel[Any]:
+    expected = model.speller.unseen_types
+    return FewerUnseen(model.language_model, expected / types) if expected > types > 0 else model.language_model
+
+
+def speller_of(
+    models: Sequence[Model], weights: Float64[ndarray, " models"] | Float64[ndarray, "classes models"]
+) -> Speller | MixedSpeller:
+    """Those of the models, weighed as they are; a cache has none."""
+    shares = np.atleast_2d(weights).mean(axis=0)[: len(models)]
+    shares = shares if shares.any() else np.ones(len(models))
+    vocabulary = models[0].tokenizer.vocabulary
+    spellers = [model.speller for model in models]
+    return mixed_speller(spellers, shares.tolist(), vocabulary, unseen_types=fewest_unseen(models))
+
+
+def difference_of(one: Tokenizer, other: Tokenizer) -> str | None:
+    """What two tokenizers differ in, in words, if they do."""
+    if one.name != other.name or one.splitter.definition != other.splitter.definition:
+        detail = f"{one.name} and {other.name}" if one.name != other.name else f"two {one.name} tokenizers"
+        return f"their texts are cut by {detail}; train one of them anew with the tokenizer of the other"
+    if one.normaliser.steps != other.normaliser.steps:
+        steps = [",".join(tokenizer.normaliser.steps) or "nothing" for tokenizer in (one, other)]
+        return f"their texts are normalised by {steps[0]} and by {steps[1]}"
+    if any(not np.array_equal(a, other.vocabulary.arrays()[name]) for name, a in one.vocabulary.arrays().items()):
+        ours, theirs = (set(tokenizer.vocabulary.tokens()) for tokenizer in (one, other))
+        sizes = f"{len(ours):,} and {len(theirs):,} tokens, {len(ours & theirs):,} of them in both"
+        advice = (
+            "merge n-gram models as a static mixture, or train one of them anew with the tokenizer of the other, of "
+            "that whose vocabulary has more of what will be read: words that it lacks are spelled out, which costs "
+            "more than a mixture gains"
+        )
+        return (
+            f"their vocabularies have {sizes}; {advice}"
+            if ours != theirs
+            else (f"their vocabularies number the same {len(ours):,} tokens otherwise; {advice}")
+        )
+    return None
+
+
+def heldout_stream(source: Source, tokenizer: Tokenizer, progress: Progress) -> Int32[ndarray, " tokens"]:
+    """A text to tune on. Raises TextError, and EstimationError where the models know none of its tokens."""
+    stream = encoded_stream(tokenizer, source, progress)
+    if np.all((stream == UNKNOWN) | (stream == END)):
+        raise EstimationError(
+            f"{', '.join(source.sources)}: the models know none of its tokens, so no weights can be tuned on it"
+        )
+    return stream
+
+
+def _mixture(
+    components: Components, config: MixtureConfig, stream: Int32[ndarray, " tokens"] | None, progress: Progress
+) -> LinearMixture | LogLinearMixture:
+    number = len(components.models)
+    given = config.weights if config.weights is not None else (1 / number,) * number
+    if config.kind == "log-linear":
+        weights = np.array(given)
+        if stream is not None:
+            weights = log_linear_weights(components, _some_documents(stream, components.vocabulary_size), progress)
+        return LogLinearMixture(components, weights)
+    if stream is None:
+        return LinearMixture(components, np.array([given]) / sum(given))
+    scores = []
+    for done, model in enumerate(components.models):
+        progress("scoring", done, number)
+        scores.append(model.score_stream(stream))
+    scored = np.stack(scores)
+    if config.buckets == 1:
+        return LinearMixture(components, linear_weights(scored, progress=progress))
+    classes = classes_of_tokens(stream, components.vocabulary_size, config.buckets)
+    previous = np.concatenate([np.array([BEGIN], np.int32), stream[:-1]])
+    weights = linear_weights(scored, classes[previous], config.buckets + 1, progress)
+    return LinearMixture(components, weights, classes)
+
+
+def _some_documents(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> list[Int32[ndarray, " tokens"]]:
+    """As many as may be looked at as whole distributions, evenly from all of a text."""
+    documents = documents_of(stream)
+    most = max(200, AT_ONCE // vocabulary_size)
+    every = max(1, -(-stream.size // most))
+    return documents[::every] if every > 1 else documents

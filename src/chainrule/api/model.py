@@ -1,0 +1,500 @@
+"""The facade that users hold: a language model with its tokenizer, its speller, and the record of how it came about.
+
+model = chainrule.train("corpus.txt", chainrule.NGramConfig(order=5))
+model.score(["a sentence", "another one"])
+model.save("lm/")
+chainrule.load("lm/").perplexity("heldout.txt")
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import warnings
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+import numpy as np
+
+from chainrule.api.model_info import info_of_model, size_of
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.save import ARPA_SUFFIXES, save_arpa, save_folder
+from chainrule.applications.completion import Completer, Completion
+from chainrule.applications.embedding import Embedded, embedded
+from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, VectorPrecision
+from chainrule.base.jit import in_order
+from chainrule.decoding.texts import Text, TextDecoder
+from chainrule.errors import SettingError
+from chainrule.evaluation.acceptability import judged, read_pairs
+from chainrule.evaluation.likelihood import Measurement, measure
+from chainrule.evaluation.pricing import priced_documents
+from chainrule.evaluation.pseudo_pricing import Pseudo, pseudo_priced
+from chainrule.evaluation.sentences import SentenceScores, sentence_scores
+from chainrule.families import FAMILIES, Job
+from chainrule.protocol import UNKNOWN, top_of
+from chainrule.text.corpus import source_of
+from chainrule.text.masks import MASK, masked_tokens
+from chainrule.text.reading import document_in
+from chainrule.text.records import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from jaxtyping import Float32, Float64, Int32, Int64
+    from numpy import ndarray
+
+    from chainrule.api.finetune import Predicted
+    from chainrule.decoding.beam import BeamConfig
+    from chainrule.decoding.limits import Limits
+    from chainrule.decoding.sampling import SamplingConfig
+    from chainrule.evaluation.acceptability import Judged
+    from chainrule.evaluation.classification import Classification
+    from chainrule.neural.two_sided_model import TwoSidedModel
+    from chainrule.ngram.spelling.mixed_speller import MixedSpeller
+    from chainrule.ngram.spelling.speller import Speller
+    from chainrule.protocol import Embedder, LanguageModel, Scorer
+    from chainrule.storage.safetensors import MappedFile
+    from chainrule.text.block import Block
+    from chainrule.text.corpus import Paths, Source
+    from chainrule.text.labelled import Labelled
+    from chainrule.text.reading import Document
+    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.vocabulary import Markers
+
+_SCORED_TOGETHER = 1 << 10  # texts, by one thread
+_EMBEDDED_TOGETHER = 1 << 16  # bytes of texts, which are sorted by length
+
+_DOES: dict[Job, str] = {"continue": "continues texts", "fill": "fills gaps in texts", "classify": "labels texts"}
+
+
+class Model:
+    """A model over text, mostly a language model. `record` says how it came about: data, settings, versions, time."""
+
+    def __init__(
+        self,
+        family: str,
+        engine: Any,
+        tokenizer: Tokenizer,
+        record: dict[str, Any] | None = None,
+        speller: Speller | MixedSpeller | None = None,
+        *,
+        mapped: MappedFile | None = None,
+    ) -> None:
+        """engine: what the family trains, mostly a LanguageModel. speller: without one, it is learnt when it is needed.
+
+        mapped: the file whose pages the numbers are.
+        """
+        self.family, self._engine, self._tokenizer = family, engine, tokenizer
+        self._mapped = mapped
+        self.record = record or {}
+        self._speller = speller
+
+    def __repr__(self) -> str:
+        size = size_of(self.record)
+        return f"<Model: {self.family}, {self.tokenizer.name} tokenizer, {self.vocabulary_size:,} tokens{size}>"
+
+    def _repr_html_(self) -> str:
+        return info_of_model(self)._repr_html_()
+
+    @property
+    def engine(self) -> Any:
+        """What the family trains. Raises ModelFormatError where its file was written to since it was opened."""
+        self._check_file()
+        return self._engine
+
+    @property
+    def language_model(self) -> LanguageModel[Any]:
+        """Raises ModelFormatError as `engine` does; SettingError where the model does not continue texts."""
+        return cast("LanguageModel[Any]", self.engine_that("continue"))
+
+    def engine_that(self, *jobs: Job) -> Any:
+        """Raises SettingError where the model is for other things, ModelFormatError as `engine` does."""
+        job = FAMILIES[self.family].job
+        if job not in jobs:
+            others = "; it can score, embed and judge minimal pairs" if job == "fill" else ""
+            raise SettingError(
+                f"a model of family {self.family!r} {_DOES[job]}; this takes one that "
+                f"{' or '.join(_DOES[each] for each in jobs)}{others}"
+            )
+        return self.engine
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Raises ModelFormatError as `language_model` does: the vocabulary lies in the same file."""
+        self._check_file()
+        return self._tokenizer
+
+    def _check_file(self) -> None:
+        if self._mapped is not None:
+            self._mapped.check()
+
+    @property
+    def document(self) -> Document | None:
+        """What of a file was a document in training; None where the record does not say, or files' names did."""
+        return document_in(self.record)
+
+    def set_markers(self, markers: Markers) -> None:
+        """Another rule for literal <s>, </s> and <unk> in texts: error, skip or keep. Raises SettingError."""
+        self._tokenizer = self.tokenizer.with_markers(markers)
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.tokenizer.vocabulary_size
+
+    @property
+    def speller(self) -> Speller | MixedSpeller:
+        """What spells the tokens that the vocabulary lacks."""
+        if self._speller is None:
+            from chainrule.ngram.spelling.speller import Speller
+
+            self._speller = Speller.of_vocabulary(self.tokenizer)
+        return self._speller
+
+    def score(self, texts: Iterable[str]) -> Float64[ndarray, " texts"]:
+        """log P of each text with its </s>, in nats; an unknown word counts as <unk>, without its spelling.
+
+        Of a network that sees both sides, pseudo-log-likelihoods. Raises MarkerError.
+        """
+        texts = _several(texts)
+        parts = (texts[first : first + _SCORED_TOGETHER] for first in range(0, len(texts), _SCORED_TOGETHER))
+        scores = in_order(lambda part: sentence_scores(self.scorer, self.tokenizer.encode_texts(part).ids), parts)
+        return np.concatenate([np.empty(0), *(part.log_probs for part in scores)])
+
+    def sentence_scores(self, block: Block) -> SentenceScores:
+        """What `score` gives, for the documents of a block, with their numbers of tokens. Raises MarkerError."""
+        return sentence_scores(self.scorer, self.tokenizer.encode_block(block).ids)
+
+    @shows_progress
+    def evaluate(
+        self,
+        source: Source | Paths,
+        progress: ProgressOption = None,
+        *,
+        ends: bool = True,
+        frequencies: Int64[ndarray, " vocab"] | None = None,
+    ) -> Measurement:
+        """All figures for the text of a source or of files. ends: whether </s> is predicted and counted.
+
+        Documents of files are what they were in training. frequencies: how often the training text has each token, to
+        tell what the rare ones cost. Raises TextError.
+        """
+        progress = callback(progress)
+        from chainrule.ngram.variants import measured_as
+
+        source = source_of(source, self.document)
+        model = self.language_model
+        kind = {"with_rows": model} if self.family == "mixture" else measured_as(model)
+        return measure(
+            model,
+            self.tokenizer,
+            self.speller,
+            source,
+            progress,
+            running=FAMILIES[self.family].running(model),
+            ends=ends,
+            frequencies=frequencies,
+            **kind,
+        )
+
+    def perplexity(self, source: Source | Paths) -> float:
+        """Per token, </s> predicted, unknown words as <unk>."""
+        return self.evaluate(source).perplexity
+
+    @shows_progress
+    def judge_pairs(
+        self,
+        files: Paths,
+        progress: ProgressOption = None,
+        *,
+        pseudo: Pseudo | None = None,
+        strict: bool = False,
+        warn: Callable[[str], None] = warnings.warn,
+    ) -> list[Judged]:
+        """Which sentence of each minimal pair, BLiMP's JSON lines, is likelier: by set, by field and in all.
+
+        pseudo: how a network that sees both sides scores, see `pseudo_priced`. warn: gets file and line of each pair
+        that cannot be judged, which is left out, and of each whose sentences are equal, which is a tie; strict: these
+        are errors.
+        Raises TextError; SettingError where the model has no such way.
+        """
+        progress = callback(progress)
+        names = [files] if isinstance(files, str | os.PathLike) else files
+        self.engine_that("continue", "fill")
+        fills = self.sees_both_sides
+        if pseudo is not None and pseudo not in get_args(Pseudo):
+            raise SettingError(f"pseudo is {pseudo!r}; expected {' or '.join(get_args(Pseudo))}")
+        if pseudo is not None and not fills:
+            raise SettingError(
+                f"a model of family {self.family!r} has no pseudo-log-likelihoods; leave pseudo out, which is for "
+                "networks that see both sides"
+            )
+
+        def price(texts: Sequence[str]) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
+            if fills:
+                return pseudo_priced(self.engine, self.speller, self.tokenizer, texts, pseudo)
+            return priced_documents(self.language_model, self.speller, self.tokenizer.encode_texts(texts))
+
+        on_bad = refuse if strict else lambda error: warn(str(error))
+        pairs = read_pairs((os.fspath(name) for name in names), on_bad)
+        return judged(pairs, price, progress, ends=not fills, tokenizer=self.tokenizer)
+
+    def fill(self, text: str, top: int = 5, *, mask: str = MASK) -> list[list[tuple[str, float]]]:
+        """The likeliest tokens for each mask of a text, with their probabilities, best first, none of them zero.
+
+        Raises SettingError where the text has no mask, or the model does not fill gaps.
+
+        good:  model.fill("the [MASK] bit the man")
+        """
+        model: TwoSidedModel = self.engine_that("fill")
+        if not isinstance(text, str) or not isinstance(mask, str):
+            raise TypeError(f"this takes one text and a mask, each a str; found {text!r} and {mask!r}")
+        if not isinstance(top, int) or top < 1:
+            raise SettingError(f"top is {top!r}; expected 1 or more")
+        log_probs, tokens = top_of(model.fill(masked_tokens(self.tokenizer, text, mask)), top)
+        return [self._with_probabilities(*row) for row in zip(tokens, log_probs, strict=True)]
+
+    def classify(self, texts: Iterable[str]) -> list[Predicted]:
+        """The labels of texts, or of their words. Raises SettingError where the model is no classifier; MarkerError.
+
+        good:  [found] = classifier.classify(["a text"]); found.best
+        """
+        from chainrule.api.finetune import predicted_of
+
+        texts = _several(texts)
+        return predicted_of(self, self.tokenizer.encode_texts(texts), texts)
+
+    @shows_progress
+    def assess(self, examples: Iterable[Labelled], progress: ProgressOption = None) -> Classification:
+        """How well a classifier does on labelled texts; a label that training has not seen counts as wrong.
+
+        Raises SettingError; TextError where it knows none of the labels.
+
+        good:  classifier.assess(chainrule.read_labelled("heldout.tsv")).accuracy
+        """
+        progress = callback(progress)
+        from chainrule.api.finetune import assessed
+
+        return assessed(self, examples, progress)
+
+    @property
+    def sees_both_sides(self) -> bool:
+        """Whether its scores are pseudo-log-likelihoods, and it fills gaps."""
+        return FAMILIES[self.family].job == "fill"
+
+    @property
+    def scorer(self) -> Scorer:
+        """What scores texts: a language model, or by pseudo-log-likelihoods. Raises as `language_model`."""
+        return cast("Scorer", self.engine_that("continue", "fill"))
+
+    @property
+    def embedder(self) -> Embedder:
+        """What gives vectors to tokens. Raises SettingError where the model is no network."""
+        if not FAMILIES[self.family].embeds:
+            advice = "take the network that it was made from" if self.family == "classifier" else "networks do"
+            raise SettingError(f"a model of family {self.family!r} has no vectors; {advice}")
+        return cast("Embedder", self.engine)
+
+    def embed(
+        self,
+        texts: Iterable[str],
+        *,
+        layer: int | None = None,
+        pooling: Pooling = "mean",
+        precision: VectorPrecision = "float32",
+    ) -> Float32[ndarray, "texts D"]:
+        """A vector for each text, of a network's; the rest is as `EmbeddingConfig` says. Raises SettingError."""
+        config = EmbeddingConfig(layer=layer, pooling=pooling, precision=precision)
+        found = self.embed_units(texts, config)
+        if not found:
+            [of_nothing] = self.embed_units([""], config)
+            return of_nothing.vectors[:0]
+        return np.concatenate([each.vectors for each in found])
+
+    def embed_units(self, texts: Iterable[str], config: EmbeddingConfig | None = None) -> list[Embedded]:
+        """The vectors of each text's words, or of what the configuration says, by text. Raises SettingError.
+
+        good:  [found] = model.embed_units(["the bank of the river"]); found.units, found.vectors
+        """
+        config, texts = config or EmbeddingConfig(unit="word"), _several(texts)
+        parts = (texts[first : first + _SCORED_TOGETHER] for first in range(0, len(texts), _SCORED_TOGETHER))
+        encoded = (self.tokenizer.encode_texts(part) for part in parts)
+        return [each for some in encoded for each in embedded(self.embedder, self.tokenizer, some, config)]
+
+    def embed_blocks(self, blocks: Iterable[Block], config: EmbeddingConfig) -> Iterator[Embedded]:
+        """As `embed_units`, of the documents of blocks as they come. Raises SettingError, MarkerError."""
+        for piece in (piece for block in blocks for piece in block.pieces(_EMBEDDED_TOGETHER)):
+            yield from embedded(self.embedder, self.tokenizer, self.tokenizer.encode_block(piece), config)
+
+    def embed_vocabulary(self) -> Iterator[Embedded]:
+        """The tokens of the vocabulary, each a text of its own, with their vectors in no context; as `embed_units`."""
+        vectors = self.embedder.static_vectors()
+        for number, token in enumerate(self.tokenizer.vocabulary.tokens()):
+            text = token.decode("utf-8", "replace")
+            yield Embedded(text, [(0, len(text))], vectors[number : number + 1])
+
+    def next(self, prompt: str = "", top: int = 10) -> list[tuple[str, float]]:
+        """The likeliest next tokens after a prompt with their probabilities, none of them zero. Raises SettingError."""
+        if top < 1:
+            raise SettingError(f"top is {top}; expected 1 or more")
+        log_probs, tokens = self.language_model.top(self.language_model.start([self._prompt(prompt)]), top)
+        return self._with_probabilities(tokens[0], log_probs[0])
+
+    def _with_probabilities(
+        self, tokens: Int32[ndarray, " tokens"], log_probs: Float32[ndarray, " tokens"]
+    ) -> list[tuple[str, float]]:
+        pairs = zip(tokens.tolist(), log_probs.tolist(), strict=True)
+        probs = [(token, math.exp(log_prob)) for token, log_prob in pairs]
+        return [(self.tokenizer.vocabulary.token(token), prob) for token, prob in probs if prob > 0]
+
+    def generate(
+        self,
+        prompt: str = "",
+        n: int = 1,
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        progress: ProgressOption = None,
+    ) -> list[str]:
+        """n sampled texts that begin with the prompt, as normalised.
+
+        seed: the same one gives the same texts; without one, each call gives others. Raises SettingError.
+
+        good:  model.generate("I visited San", 5, SamplingConfig(temperature=0.8), Limits(max_tokens=20), seed=1)
+        """
+        return [text.text for text in self.sample(prompt, n, sampling, limits, seed=seed, progress=progress)]
+
+    @shows_progress
+    def sample(
+        self,
+        prompt: str = "",
+        n: int = 1,
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+        progress: ProgressOption = None,
+    ) -> list[Text]:
+        """As `generate`; each text with its log-probability, its tokens, and why it ended."""
+        progress = callback(progress)
+        if n < 1:
+            raise SettingError(f"n is {n}; expected 1 or more")
+        seed = secrets.randbits(32) if seed is None else seed
+        return self.decoder.sample(prompt, n, sampling, limits, seed=seed, progress=progress)
+
+    def stream(
+        self,
+        prompt: str = "",
+        sampling: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int | None = None,
+    ) -> Iterator[str]:
+        """The first text of `generate`, piece by piece while it is drawn; the first piece is the prompt."""
+        seed = secrets.randbits(32) if seed is None else seed
+        return self.decoder.stream(prompt, sampling, limits, seed=seed)
+
+    @shows_progress
+    def beam(
+        self,
+        prompt: str = "",
+        search: BeamConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        progress: ProgressOption = None,
+    ) -> list[Text]:
+        """The likeliest texts that begin with the prompt, with their scores, best first. Raises SettingError."""
+        progress = callback(progress)
+        return self.decoder.search(prompt, search, limits, progress=progress).texts
+
+    def unknown_words(self, text: str) -> list[str]:
+        """The tokens of a text that the vocabulary lacks, each once, as they are written. Raises MarkerError."""
+        encoded = self.tokenizer.encode_texts([text])
+        places = np.flatnonzero(encoded.ids == UNKNOWN).tolist()
+        return list(dict.fromkeys(encoded.surface(place).decode("utf-8", "replace") for place in places))
+
+    def complete(self, text: str, n: int = 5) -> list[Completion]:
+        """The likeliest completions of the last word of a text, or of its next words after a space.
+
+        Raises SettingError.
+        """
+        return self.completer.complete(text, n)
+
+    @cached_property
+    def completer(self) -> Completer:
+        """Completes texts; the vocabulary is sorted when it is first asked for."""
+        return Completer(self.language_model, self.tokenizer)
+
+    @property
+    def decoder(self) -> TextDecoder:
+        """All ways to get text out of the model."""
+        return TextDecoder(self.language_model, self.tokenizer, lambda: self.speller)
+
+    @property
+    def layout(self) -> str | None:
+        """How an n-gram model's table lies in memory and on disk: fast or compact; None for other models."""
+        from chainrule.ngram.layouts import layout_of
+
+        return layout_of(self.engine) if self.family == "ngram" else None
+
+    @shows_progress
+    def compact(self, progress: ProgressOption = None) -> Model:
+        """The same n-gram model in a fifth of the room: its probabilities are quantised to 256 values an order.
+
+        Raises SettingError where it is no n-gram model with a table of its own, ModelFormatError where it is damaged,
+        EstimationError where there is not enough memory.
+
+        good:  chainrule.load("lm/").compact().save("small/")
+        """
+        progress = callback(progress)
+        from chainrule.ngram.layouts import compact
+
+        return self._with_engine(compact(self._ngrams(), progress), {**self.record, "quantised": True})
+
+    @shows_progress
+    def unpack(self, progress: ProgressOption = None) -> Model:
+        """The fast layout of a compact model, quantised as it was. Raises as `compact` does."""
+        progress = callback(progress)
+        from chainrule.ngram.layouts import fast
+
+        return self._with_engine(fast(self._ngrams(), progress), self.record)
+
+    def _ngrams(self) -> Any:
+        """Raises SettingError, ModelFormatError."""
+        if self.family != "ngram":
+            raise SettingError(f"a model of family {self.family!r} has no n-gram table; expected an n-gram model")
+        return self.engine
+
+    def _with_engine(self, engine: Any, record: dict[str, Any]) -> Model:
+        if engine is self._engine:
+            return self
+        return Model(self.family, engine, self.tokenizer, record, self.speller)
+
+    @shows_progress
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
+        """Writes a model folder, or an ARPA file where the path ends in .arpa, .arpa.gz, .zst, .xz or .bz2.
+
+        Raises OutputError; SettingError where the model has no ARPA form.
+        """
+        progress = callback(progress)
+        path = Path(path)
+        save = save_arpa if path.name.endswith(ARPA_SUFFIXES) else save_folder
+        save(self, path, overwrite=overwrite, progress=progress)
+
+    def _prompt(self, prompt: str) -> Int32[ndarray, " tokens"]:
+        return self.tokenizer.encode_texts([prompt]).ids[:-1]
+
+
+def _several(texts: Iterable[str]) -> Sequence[str]:
+    if isinstance(texts, str):
+        raise TypeError("this takes several texts; put a single one in a list")
+    if not isinstance(texts, Iterable):
+        raise TypeError(f"this takes several texts, in a list or the like; found {texts!r}")
+    texts = list(texts)
+    odd = next((text for text in texts if not isinstance(text, str)), None)
+    if odd is not None:
+        raise TypeError(f"this takes texts, each a str; found {odd!r}")
+    return texts

@@ -1,0 +1,125 @@
+"""What is known of a model: what it is, how large, how it came about, and what its figures may be compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from chainrule.base.plain_tables import html_table, printable
+from chainrule.evaluation.likelihood import model_signature, token_signature
+from chainrule.families import FAMILIES
+from chainrule.report.card import model_rows
+
+if TYPE_CHECKING:
+    from chainrule.api.model import Model
+    from chainrule.api.pair_model import TextPairModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelInfo:
+    """What is known of a model. `record` is how it came about, as its config.json has it.
+
+    parameters: of a network. ngrams: by order, of an n-gram model. bytes: of its data files; None where it is in no
+    file. signature: what its figures are of, as `Measurement.signature` has it of the model's side; None where it is
+    no distribution over texts by itself.
+    """
+
+    family: str
+    tokenizer: str
+    vocabulary_size: int
+    parameters: int | None
+    ngrams: list[int] | None
+    bytes: int | None
+    signature: str | None
+    record: dict[str, Any]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """For people: names and values, as the model card has them."""
+        return model_rows(
+            self.family, self.tokenizer, self.vocabulary_size, self.record, size=self.bytes, signature=self.signature
+        )
+
+    def __repr__(self) -> str:
+        return f"<ModelInfo>\n{self}"
+
+    def __str__(self) -> str:
+        width = max(len(what) for what, _ in self.rows())
+        return "\n".join(f"{what:<{width}}  {printable(value)}" for what, value in self.rows())
+
+    def _repr_html_(self) -> str:
+        return html_table(f"{self.family} model", [], self.rows())
+
+    def to_dict(self) -> dict[str, Any]:
+        """By name, for JSON."""
+        return {
+            "family": self.family,
+            "tokenizer": self.tokenizer,
+            "vocabulary_size": self.vocabulary_size,
+            "parameters": self.parameters,
+            "ngrams": self.ngrams,
+            "bytes": self.bytes,
+            "signature": self.signature,
+            "record": self.record,
+        }
+
+
+def info_of_model(model: Model, *, size: int | None = None) -> ModelInfo:
+    """size: bytes on disk, where they are known."""
+    tokenizer = model.tokenizer
+    return ModelInfo(
+        family=model.family,
+        tokenizer=f"{tokenizer.name} (loses: {tokenizer.loses}; literal markers in a text: {tokenizer.markers})",
+        vocabulary_size=model.vocabulary_size,
+        parameters=_parameters(model.record),
+        ngrams=_ngrams(model.record),
+        bytes=size,
+        signature=_signature(model),
+        record=model.record,
+    )
+
+
+def info_of_pairs(model: TextPairModel, *, size: int | None = None) -> ModelInfo:
+    """size: bytes on disk, where they are known."""
+    is_joint = model.source is model.target
+    sides = model.target.name if is_joint else f"{model.target.name}, of sources {model.source.name}"
+    return ModelInfo(
+        family="conditional",
+        tokenizer=sides,
+        vocabulary_size=model.target.vocabulary_size,
+        parameters=_parameters(model.record),
+        ngrams=None,
+        bytes=size,
+        signature=None,
+        record=model.record,
+    )
+
+
+def size_of(record: dict[str, Any]) -> str:
+    """For a line about a model, after a comma: how much training set."""
+    parameters, ngrams = _parameters(record), _ngrams(record)
+    if ngrams is not None:
+        return f", {sum(ngrams):,} n-grams"
+    return "" if parameters is None else f", {parameters:,} parameters"
+
+
+def _parameters(record: dict[str, Any]) -> int | None:
+    """People may edit records."""
+    parameters = record.get("parameters")
+    return parameters if isinstance(parameters, int) else None
+
+
+def _ngrams(record: dict[str, Any]) -> list[int] | None:
+    ngrams = record.get("ngrams")
+    is_list = isinstance(ngrams, list) and all(isinstance(size, int) for size in ngrams)
+    return ngrams if is_list else None
+
+
+def _signature(model: Model) -> str | None:
+    from chainrule.ngram.variants import measured_as
+
+    if FAMILIES[model.family].job != "continue":
+        return None
+    kind = measured_as(model.language_model)
+    seen = {name: kind[name] for name in ("context", "is_distribution") if name in kind}
+    running = FAMILIES[model.family].running(model.language_model)
+    return f"{token_signature(model.tokenizer)}|{model_signature(model.speller, running, **seen)}"

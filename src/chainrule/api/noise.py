@@ -1,0 +1,128 @@
+"""Texts as a keyboard or the recognition of print would spoil them, and what may have been meant."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from chainrule.api.progress_line import ProgressOption, showing
+from chainrule.applications.channel.confusions import channel_named
+from chainrule.applications.channel.lexicon import Lexicon, prior_of
+from chainrule.applications.channel.proposing import ProposalConfig, Proposer
+from chainrule.base.jit import in_order
+from chainrule.base.progress import BlockProgress
+from chainrule.errors import SettingError, TextError
+from chainrule.text.corpus import source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from chainrule.api.model import Model
+    from chainrule.applications.channel.channel import Channel
+    from chainrule.applications.channel.confusions import Confusions
+    from chainrule.applications.channel.proposing import Proposal
+    from chainrule.base.progress import Progress
+    from chainrule.text.corpus import Paths, Source
+
+_OF_WORDS = ("word", "whitespace")
+_AT_ONCE = 256  # texts, by one thread
+_REPORTED_BYTES = 1 << 14  # of text, after which progress is reported
+
+
+class Spoilt(NamedTuple):
+    """A text, and what came out of it. proposals: what may have been meant, the likeliest first; of a model."""
+
+    text: str
+    observed: str
+    proposals: list[Proposal] | None = None
+
+    def as_json(self, id: str) -> dict[str, Any]:
+        """A list for `rescore`: a score of the channel and one of words by themselves, which models stand in for."""
+        hypotheses = [
+            {"text": one.text, "scores": {"channel": round(one.channel, 4), "unigram": round(one.prior, 4)}}
+            for one in self.proposals or []
+        ]
+        return {
+            "id": id,
+            "observed": self.observed,
+            "hypotheses": hypotheses,
+            "reference": self.text,
+            "priors": ["unigram"],
+        }
+
+
+def noise(
+    source: Source | Paths,
+    *,
+    channel: Confusions = "keyboard",
+    rate: float = 0.03,
+    seed: int = 0,
+    model: Model | None = None,
+    best: int = 50,
+    progress: ProgressOption = None,
+) -> Iterator[Spoilt]:
+    """Spoils each line of a text with errors; one after the other, as they are asked for.
+
+    channel: keyboard, slips of the fingers; ocr, letters that look alike. rate: how often something goes wrong at a
+    character that can go wrong, up to 0.5. model: one of words, that proposes what may have been meant; best: so many.
+    Raises SettingError; TextError where a document is no line.
+
+    good:  [one] = chainrule.noise(chainrule.Lines(["so it goes"]), rate=0.2); one.observed
+    """
+    noisy = channel_named(channel, rate)
+    proposer = None if model is None else proposer_of(noisy, model, best)
+    return _spoilt_lines(source_of(source), noisy, seed, proposer, progress)
+
+
+def proposer_of(channel: Channel, model: Model, best: int) -> Proposer:
+    """Raises SettingError where the model's tokens are no words."""
+    config = ProposalConfig(best=best)
+    if model.tokenizer.name not in _OF_WORDS:
+        raise SettingError(
+            f"the model's tokens are those of the {model.tokenizer.name} tokenizer, and no words; take one that was "
+            f"trained with the tokenizer {' or '.join(_OF_WORDS)}"
+        )
+    words = [token.decode("utf-8", "replace") for token in model.tokenizer.vocabulary.tokens()]
+    return Proposer(channel, Lexicon(words, prior_of(model.language_model, model.tokenizer, model.speller)), config)
+
+
+def _spoilt_lines(
+    source: Source, channel: Channel, seed: int, proposer: Proposer | None, progress: ProgressOption
+) -> Iterator[Spoilt]:
+    with showing(progress) as shown:
+        lines = _spoilt(source, channel, seed, shown)
+        yield from lines if proposer is None else _with_proposals(lines, proposer)
+
+
+def _spoilt(source: Source, channel: Channel, seed: int, progress: Progress) -> Iterator[Spoilt]:
+    """Every line, and what comes out of it. Raises TextError where a document is no line."""
+    rng = np.random.default_rng(seed)
+    inside = BlockProgress(progress, "spoiling")
+    for block in source.blocks(inside, "spoiling"):
+        done = 0
+        for piece in block.pieces(_REPORTED_BYTES):
+            for number, text in enumerate(piece.documents(), 1):
+                if "\n" in text:
+                    raise TextError(f"{piece.place(number)}: the document holds newlines; cut it with document='line'")
+                yield Spoilt(text, channel.corrupted(text, rng))
+            done += piece.text.size
+            inside.tell(done)
+
+
+def _with_proposals(lines: Iterable[Spoilt], proposer: Proposer) -> Iterator[Spoilt]:
+    """What may have been meant, proposed on threads."""
+
+    def proposed(some: list[Spoilt]) -> list[Spoilt]:
+        found = proposer.propose([line.observed for line in some])
+        return [line._replace(proposals=proposals) for line, proposals in zip(some, found, strict=True)]
+
+    for some in in_order(proposed, _some_at_a_time(lines)):
+        yield from some
+
+
+def _some_at_a_time(lines: Iterable[Spoilt]) -> Iterator[list[Spoilt]]:
+    rest = iter(lines)
+    while some := list(islice(rest, _AT_ONCE)):
+        yield some

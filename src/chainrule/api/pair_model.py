@@ -1,0 +1,227 @@
+"""Texts from texts: a conditional model with the tokenizers of both sides, and the record of how it came about.
+
+model = chainrule.train_pairs(chainrule.Pairs(["ein Hund"], ["a dog"]))
+model.write(["ein Hund"])
+model.save("mt/")
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from chainrule.api.load_model import tokenizer_from
+from chainrule.api.model import Model
+from chainrule.api.model_info import info_of_pairs, size_of
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.save import VOCABULARY_ARRAYS
+from chainrule.decoding.beam import BeamConfig, search
+from chainrule.decoding.constraints import Constraints
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.protocol import UNKNOWN
+from chainrule.report.card import model_card
+from chainrule.storage.config_json import TokenizerEntry
+from chainrule.storage.model_folder import SOURCE_TOKENIZER, TOKENIZER, open_model, save_model
+from chainrule.text.tokenizer import documents_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from jaxtyping import Float32, Float64, Int32
+    from numpy import ndarray
+
+    from chainrule.decoding.beam import Hypothesis
+    from chainrule.decoding.sampling import Ending
+    from chainrule.neural.conditional_model import ConditionalModel
+    from chainrule.text.pairs import Pairs
+    from chainrule.text.tokenizer import Tokenizer
+
+
+FAMILY = "conditional"
+SOURCE = "source."  # before the names of the source vocabulary's arrays
+TOGETHER = 64  # sources that are searched for at once
+_PREFIX = np.empty(0, np.int32)
+
+
+class Written(NamedTuple):
+    """A text that was made from a source.
+
+    log_prob: nats. score: what it is ranked by. ending: end, where </s> was written, too, and counts in log_prob;
+    length, where it was cut at the most tokens. tokens: as the tokenizer marks them. attention: where each of them, and
+    </s> if it ended, looked in the source's tokens and its </s>.
+    """
+
+    text: str
+    log_prob: float
+    score: float
+    ending: Ending
+    tokens: list[str]
+    source_tokens: list[str]
+    attention: Float32[ndarray, "tokens source"] | None
+
+
+class TextPairModel:
+    """P(target text | source text)."""
+
+    def __init__(
+        self, model: ConditionalModel, source: Tokenizer, target: Tokenizer, record: dict[str, Any] | None = None
+    ) -> None:
+        """source, target: the tokenizers; the same one where the pieces were learnt jointly."""
+        self.model, self.source, self.target, self.record = model, source, target, record or {}
+
+    def __repr__(self) -> str:
+        target, size = self.target, size_of(self.record)
+        return f"<TextPairModel: {target.name} tokenizer, {target.vocabulary_size:,} tokens{size}>"
+
+    def _repr_html_(self) -> str:
+        return info_of_pairs(self)._repr_html_()
+
+    def given(self, source: str) -> Model:
+        """The language model of what is written from one text: it scores, samples and is mixed as any other.
+
+        Raises MarkerError; SettingError where the source is too long.
+        """
+        if not isinstance(source, str):
+            raise TypeError(f"given takes one text, not {type(source).__name__}")
+        return Model(FAMILY, self.model.given(self.sources([source])), self.target, self.record)
+
+    def sources(self, texts: Sequence[str]) -> list[Int32[ndarray, " tokens"]]:
+        """The ids of source texts; one of white space alone has none. Raises MarkerError."""
+        return documents_of(self.source.encode_texts([text if text.strip() else "" for text in texts]).ids)
+
+    @shows_progress
+    def score(self, pairs: Pairs, *, progress: ProgressOption = None) -> Float64[ndarray, " pairs"]:
+        """log P of each target with its </s>, given its source, in nats. Raises what `given` does."""
+        progress = callback(progress)
+        sources, targets = self.sources(pairs.sources), documents_of(self.target.encode_texts(pairs.targets).ids)
+        scores = np.zeros(len(pairs))
+        order = sorted(range(len(pairs)), key=lambda i: (sources[i].size, targets[i].size))
+        for first in range(0, len(order), TOGETHER):
+            progress("scoring", first, len(order))
+            chosen = order[first : first + TOGETHER]
+            given = self.model.given([sources[i] for i in chosen])
+            scores[chosen] = [each.sum(dtype=np.float64) for each in given.score([targets[i] for i in chosen])]
+        return scores
+
+    @shows_progress
+    def write(
+        self,
+        texts: Sequence[str],
+        beam: BeamConfig | None = None,
+        *,
+        alignments: bool = False,
+        max_tokens: int | None = None,
+        progress: ProgressOption = None,
+    ) -> list[list[Written]]:
+        """The best texts for each source, best first; nothing for a source without a token.
+
+        beam: by default 5 wide, ranked by the mean log-probability, and ended when nothing better is likely.
+        max_tokens: of a text; by default twice the source's, and 20. Raises MarkerError; SettingError where a source
+        is too long.
+        """
+        progress = callback(progress)
+        if isinstance(texts, str):
+            raise TypeError("write takes several texts; put a single one in a list")
+        beam = beam or BeamConfig(size=5, rank_by="mean", stop="likely")
+        sources = self.sources(texts)
+        written: list[list[Written]] = [[] for _ in texts]
+        order = sorted((i for i, source in enumerate(sources) if source.size), key=lambda i: sources[i].size)
+        for first in range(0, len(order), TOGETHER):
+            progress("writing", first, len(order))
+            chosen = order[first : first + TOGETHER]
+            given = self.model.given([sources[i] for i in chosen], alignments=alignments)
+            longest = max_tokens or 2 * sources[chosen[-1]].size + 20
+            found = search(
+                given,
+                [_PREFIX] * len(chosen),
+                beam,
+                Constraints(max_tokens=longest, banned=[UNKNOWN]),
+                attention=given.attention if alignments else None,
+            )
+            for i, each in zip(chosen, found, strict=True):
+                written[i] = [self._written(hypothesis, sources[i]) for hypothesis in each.hypotheses]
+        return written
+
+    def _written(self, hypothesis: Hypothesis, source: Int32[ndarray, " tokens"]) -> Written:
+        attention = hypothesis.attention
+        return Written(
+            self.target.decode(hypothesis.tokens),
+            hypothesis.log_prob,
+            hypothesis.score,
+            hypothesis.ending,
+            [self.target.vocabulary.token(token) for token in hypothesis.tokens.tolist()],
+            [self.source.vocabulary.token(token) for token in source.tolist()],
+            None if attention is None else attention[:, : source.size + 1],
+        )
+
+    @shows_progress
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
+        """Writes a model folder. Raises OutputError."""
+        progress = callback(progress)
+        from chainrule.neural.saving import arrays_of
+
+        arrays = arrays_of(self.model.network)
+        arrays |= {VOCABULARY_ARRAYS + name: each for name, each in self.target.vocabulary.arrays().items()}
+        is_joint = self.source is self.target
+        if not is_joint:
+            own = self.source.vocabulary.arrays()
+            arrays |= {SOURCE + VOCABULARY_ARRAYS + name: each for name, each in own.items()}
+        definitions = {TOKENIZER: self.target.splitter.definition}
+        if not is_joint:
+            definitions[SOURCE_TOKENIZER] = self.source.splitter.definition
+        texts = {name: each for name, each in definitions.items() if each is not None}
+        size = sum(array.nbytes for array in arrays.values()) + sum(map(len, texts.values()))
+        save_model(
+            Path(path),
+            family=FAMILY,
+            settings={
+                "network": asdict(self.model.network.config),
+                "source_tokenizer": None if is_joint else _entry(self.source).model_dump(),
+            },
+            tokenizer=_entry(self.target),
+            arrays=arrays,
+            record=self.record,
+            card=model_card(info_of_pairs(self, size=size).rows()),
+            texts=texts,
+            overwrite=overwrite,
+            progress=progress,
+        )
+
+
+def load_pairs(path: str | os.PathLike[str]) -> TextPairModel:
+    """Opens the folder of a conditional model. Raises ModelFormatError."""
+    from chainrule.neural.saving import put_together_pair
+
+    path = Path(path)
+    entry, arrays, texts, _ = open_model(path)
+    if entry.family != FAMILY:
+        raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected one of a text given another")
+    try:
+        target = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
+        source = target
+        if entry.settings.get("source_tokenizer") is not None:
+            described = TokenizerEntry.model_validate_json(json.dumps(entry.settings["source_tokenizer"]))
+            source = tokenizer_from(described, arrays, SOURCE + VOCABULARY_ARRAYS, texts.get(SOURCE_TOKENIZER))
+        own = {name: each for name, each in arrays.items() if VOCABULARY_ARRAYS not in name}
+        sizes = (source.vocabulary_size, target.vocabulary_size)
+        model = put_together_pair(entry.settings.get("network"), own, sizes)
+    except KeyError as error:
+        raise ModelFormatError(f"{path}: the array {error} is missing; the model is incomplete") from error
+    except (ModelFormatError, SettingError, ValueError) as error:
+        raise ModelFormatError(f"{path}: {error}") from error
+    return TextPairModel(model, source, target, entry.record)
+
+
+def _entry(tokenizer: Tokenizer) -> TokenizerEntry:
+    return TokenizerEntry(
+        kind=tokenizer.name,
+        markers=tokenizer.markers,
+        normalise=tokenizer.normaliser.steps,
+        unicode=unicodedata.unidata_version,
+    )

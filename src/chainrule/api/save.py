@@ -1,0 +1,65 @@
+"""How a model is written: a folder, which `loading.py` reads, or an ARPA file."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING
+
+from chainrule.api.model_info import info_of_model
+from chainrule.errors import OutputError, SettingError
+from chainrule.families import FAMILIES
+from chainrule.report.card import model_card
+from chainrule.storage.config_json import TokenizerEntry
+from chainrule.storage.model_folder import TOKENIZER, save_model
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chainrule.api.model import Model
+    from chainrule.base.progress import Progress
+
+ARPA_SUFFIXES = (".arpa", ".arpa.gz", ".arpa.zst", ".arpa.xz", ".arpa.bz2")
+VOCABULARY_ARRAYS, SPELLER_ARRAYS = "vocabulary.", "speller."  # what the names of their arrays begin with in a folder
+
+
+def save_folder(model: Model, path: Path, *, overwrite: bool, progress: Progress) -> None:
+    """Raises OutputError."""
+    tokenizer = model.tokenizer
+    settings, arrays = FAMILIES[model.family].take_apart(model.engine)
+    vocabulary = {VOCABULARY_ARRAYS + name: array for name, array in tokenizer.vocabulary.arrays().items()}
+    speller = {SPELLER_ARRAYS + name: array for name, array in model.speller.arrays().items()}
+    definition = tokenizer.splitter.definition
+    arrays = {**arrays, **vocabulary, **speller}
+    size = sum(array.nbytes for array in arrays.values()) + len(definition or b"")
+    save_model(
+        path,
+        family=model.family,
+        settings=settings,
+        tokenizer=TokenizerEntry(
+            kind=tokenizer.name,
+            markers=tokenizer.markers,
+            normalise=tokenizer.normaliser.steps,
+            unicode=unicodedata.unidata_version,
+        ),
+        arrays=arrays,
+        record=model.record,
+        card=model_card(info_of_model(model, size=size).rows()),
+        texts={} if definition is None else {TOKENIZER: definition},
+        overwrite=overwrite,
+        progress=progress,
+    )
+
+
+def save_arpa(model: Model, path: Path, *, overwrite: bool, progress: Progress) -> None:
+    """Raises OutputError; SettingError where the model has no ARPA form."""
+    from chainrule.ngram.arpa import write_arpa
+    from chainrule.ngram.layouts import of_a_table
+
+    if model.family != "ngram":
+        raise SettingError(
+            f"a model of family {model.family!r} cannot be written as ARPA, which holds n-grams; save it as a folder"
+        )
+    if path.exists() and not overwrite:
+        raise OutputError(f"{path}: exists already; say overwrite=True to replace it, or choose another")
+    otherwise = "cannot be written as ARPA: other programs would take it for a distribution that begins with one"
+    write_arpa(path, of_a_table(model.engine, otherwise).table, model.tokenizer.vocabulary, progress)

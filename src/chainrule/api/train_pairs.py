@@ -1,0 +1,163 @@
+"""From pairs of texts to a trained model of one given the other."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from chainrule.api.load_model import as_config
+from chainrule.api.pair_model import FAMILY, TextPairModel
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress, told_by
+from chainrule.api.train import circumstances, tokenized
+from chainrule.errors import SettingError, TextError
+from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.protocol import UNKNOWN
+from chainrule.text.pairs import BothSides, Pairs
+from chainrule.text.tokenizer import documents_of
+from chainrule.training.config import Run, TrainingConfig
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from jaxtyping import Int32
+    from numpy import ndarray
+
+    from chainrule.base.progress import Progress
+    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.tokenizer_config import TokenizerConfig
+    from chainrule.text.vocabulary import Markers
+    from chainrule.training.pairs import TokenPairs
+    from chainrule.training.reports import Told
+
+    Rows = Sequence[Int32[ndarray, " tokens"]]
+
+
+@shows_progress
+def train_pairs(
+    pairs: Pairs,
+    config: ConditionalConfig | None = None,
+    *,
+    tokenizer: TokenizerConfig | str = "word",
+    source_tokenizer: TokenizerConfig | str | None = None,
+    markers: Markers = "error",
+    training: TrainingConfig | None = None,
+    validation: Pairs | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    told: Told | None = None,
+    progress: ProgressOption = None,
+) -> TextPairModel:
+    """Trains a model of targets given sources.
+
+    tokenizer: of both sides, learnt from both; or of targets alone, where source_tokenizer is given, too. validation:
+    pairs to choose the best weights by; without them, the last are taken. Pairs with a longer source than the model
+    reads are left out. The rest as `train`, and it raises what that does.
+
+    good:  model = train_pairs(parallel("train.de", "train.en"), tokenizer="bpe", folder="mt/")
+           model.save("mt/")
+    """
+    from chainrule.neural.conditional_model import ConditionalModel
+    from chainrule.training.pairs import given_source
+    from chainrule.training.run import trained
+
+    progress = callback(progress)
+    told = told or told_by(progress)
+    config, training = config or ConditionalConfig(), training or TrainingConfig()
+    if resume and overwrite:
+        raise SettingError("resume goes on with a run and overwrite begins anew; say one of them")
+    if not isinstance(pairs, Pairs):
+        raise TypeError(f"train_pairs takes Pairs, not {type(pairs).__name__}; see Pairs(sources, targets), parallel")
+    began = time.perf_counter()
+    source, target, sources, targets = _cut(pairs, tokenizer, source_tokenizer, markers, progress)
+    is_joint = source is target or source.vocabulary.tokens() == target.vocabulary.tokens()
+    if config.shared == "all" and not is_joint:
+        raise SettingError(
+            f"source and target cannot share vectors: their vocabularies, of {source.vocabulary_size:,} and "
+            f"{target.vocabulary_size:,} tokens, differ; leave source_tokenizer out, or say shared='target'"
+        )
+    learnt, held = _fitting(sources, targets, config), None
+    too_long = len(sources) - len(learnt.sources)
+    if validation is not None:
+        sides = zip((source, target), validation.sides(), strict=True)
+        held_rows = [documents_of(own.encode_block(block).ids) for own, side in sides for block in side.blocks()]
+        held = _fitting(held_rows[0], held_rows[1], config).first(training.valid_tokens)
+    elif training.valid_share:
+        learnt, held = _parted(learnt, training)
+    run = Run(
+        training=training,
+        folder=None if folder is None else Path(folder),
+        resume=resume,
+        overwrite=overwrite,
+        origin={"family": FAMILY, "tokenizer": target.name, "source_tokenizer": source.name},
+        told=told,
+    )
+    problem = given_source(learnt, held, (source.vocabulary_size, target.vocabulary_size), config, run)
+    network, how = trained(problem, run)
+    record = {
+        **circumstances(FAMILY, config),
+        "seconds": time.perf_counter() - began,
+        **pairs.record,
+        "too_long": too_long,
+        "documents": len(learnt.targets),
+        "tokens": learnt.predicted(),
+        "unknown_tokens": sum(int(np.count_nonzero(row == UNKNOWN)) for side in learnt for row in side),
+        **how,
+    }
+    return TextPairModel(ConditionalModel(network), source, target, record)
+
+
+class _Cut(NamedTuple):
+    """Both tokenizers, which may be the same one, and the ids of both sides."""
+
+    source: Tokenizer
+    target: Tokenizer
+    sources: Rows
+    targets: Rows
+
+
+def _cut(
+    pairs: Pairs,
+    tokenizer: TokenizerConfig | str,
+    source_tokenizer: TokenizerConfig | str | None,
+    markers: Markers,
+    progress: Progress,
+) -> _Cut:
+    sides = pairs.sides()
+    if source_tokenizer is None:
+        both = tokenized(BothSides(*sides), as_config(tokenizer), markers, progress=progress)
+        rows = documents_of(both.stream)
+        return _Cut(both.tokenizer, both.tokenizer, rows[: len(pairs)], rows[len(pairs) :])
+    first = tokenized(sides[0], as_config(source_tokenizer), markers, progress=progress)
+    second = tokenized(sides[1], as_config(tokenizer), markers, progress=progress)
+    return _Cut(first.tokenizer, second.tokenizer, documents_of(first.stream), documents_of(second.stream))
+
+
+def _fitting(sources: Rows, targets: Rows, config: ConditionalConfig) -> TokenPairs:
+    """The pairs whose source is not too long. Raises TextError where there are none."""
+    from chainrule.training.pairs import TokenPairs
+
+    fits = [i for i, row in enumerate(sources) if row.size < config.max_source]
+    if not fits:
+        raise TextError(f"every source is longer than {config.max_source - 1:,} tokens; raise max_source")
+    return TokenPairs([sources[i] for i in fits], [targets[i] for i in fits])
+
+
+def _parted(pairs: TokenPairs, training: TrainingConfig) -> tuple[TokenPairs, TokenPairs]:
+    """Without their last share, and that share. Raises TextError where nothing would be left of one."""
+    from chainrule.training.pairs import TokenPairs
+
+    cut = len(pairs.targets) - int(training.valid_share * len(pairs.targets))
+    last_first = TokenPairs(pairs.sources[cut:][::-1], pairs.targets[cut:][::-1])
+    kept = last_first.first(training.valid_tokens)
+    cut = len(pairs.targets) - len(kept.targets)
+    if not 0 < cut < len(pairs.targets):
+        raise TextError(
+            f"the last {training.valid_share:g} of {len(pairs.targets):,} pairs is nothing to validate on; give pairs "
+            "for it (validation=...), more pairs, or valid_share=0"
+        )
+    return TokenPairs(pairs.sources[:cut], pairs.targets[:cut]), TokenPairs(pairs.sources[cut:], pairs.targets[cut:])

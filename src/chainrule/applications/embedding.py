@@ -1,0 +1,128 @@
+"""Texts, their words and their tokens as vectors, and which of them are alike."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+import numpy as np
+
+from chainrule.errors import SettingError
+from chainrule.text.tokenizer import documents_of
+from chainrule.text.units import TextUnits, units_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from jaxtyping import Float32
+    from numpy import ndarray
+
+    from chainrule.api.model import Model
+    from chainrule.applications.embedding_config import EmbeddingConfig
+    from chainrule.protocol import Embedder
+    from chainrule.text.tokenizer import Tokenizer
+    from chainrule.text.vocabulary import Encoded
+
+    Vectors = Float32[ndarray, "units D"]
+
+_MARKED = re.compile(r"([^\[\]]*)\[\s*([^\[\]\s]+)\s*\](.*)", re.DOTALL)
+_SEVERAL = re.compile(r"\[\s*[^\[\]\s]+\s+[^\[\]\s]")
+
+
+class Embedded(NamedTuple):
+    """A document. spans: where its units stand in the text, in characters; none of a document without tokens."""
+
+    text: str  # normalised
+    spans: list[tuple[int, int]]
+    vectors: Vectors  # one a unit
+
+    @property
+    def units(self) -> list[str]:
+        return [self.text[start:stop] for start, stop in self.spans]
+
+
+def embedded(embedder: Embedder, tokenizer: Tokenizer, encoded: Encoded, config: EmbeddingConfig) -> Iterator[Embedded]:
+    """The encoded documents, in order. A text without tokens has a vector of zeros. Raises SettingError."""
+    units = units_of(tokenizer, encoded, config.unit)
+    found = embedder.vectors(documents_of(encoded.ids), config.layer, bfloat16=config.precision == "bfloat16")
+    if not found:
+        return
+    pooled = _pooled(np.concatenate(found), units, config)
+    for document in units.by_document():
+        yield Embedded(document.text, document.spans, pooled[document.numbers])
+
+
+def vector_of_marked(model: Model, text: str, config: EmbeddingConfig) -> Float32[ndarray, " D"]:
+    """Of the word or token of a text that stands in brackets: the [bank] of the river.
+
+    Raises SettingError where not exactly one does, or the model has no vectors.
+    """
+    match = _MARKED.fullmatch(text)
+    if match is None or "[" in match[3]:
+        marks = "marks more than one word" if match is not None or _SEVERAL.search(text) else "marks no word"
+        raise SettingError(f"{text!r} {marks}; put one of its words in brackets, as in: the [bank] of the river")
+    [before] = model.embed_units([match[1]], config)
+    [whole] = model.embed_units([match[1] + match[2] + match[3]], config)
+    place = next((i for i, (_, stop) in enumerate(whole.spans) if stop > len(before.text.rstrip())), None)
+    if place is None:
+        raise SettingError(f"nothing of [{match[2]}] is left after normalising, so that it has no vector")
+    return whole.vectors[place]
+
+
+def nearest(
+    found: Iterable[Embedded], wanted: Float32[ndarray, " D"], number: int
+) -> list[tuple[float, str, tuple[int, int]]]:
+    """The units whose vectors have the largest cosine with the wanted one, best first: with their texts and spans."""
+    best: list[tuple[float, int, str, tuple[int, int]]] = []
+    place = 0
+    for text, spans, vectors in found:
+        for cosine, span in zip(cosines(vectors, wanted).tolist(), spans, strict=True):
+            place -= 1  # of equal ones, the first
+            if len(best) < number:
+                heapq.heappush(best, (cosine, place, text, span))
+            elif cosine > best[0][0]:
+                heapq.heapreplace(best, (cosine, place, text, span))
+    return [(cosine, text, span) for cosine, _, text, span in sorted(best, reverse=True)]
+
+
+def cosines(vectors: Vectors, wanted: Float32[ndarray, " D"]) -> Float32[ndarray, " units"]:
+    """0 for a vector of zeros."""
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(wanted)
+    return np.asarray((vectors @ wanted) / np.where(lengths == 0, 1, lengths))
+
+
+def write_rows(file: BinaryIO, parts: Iterable[Vectors]) -> None:
+    """A .npy file of vectors that come bit by bit: NumPy's headers leave room for the number of rows to grow."""
+    rows = width = 0
+    for part in parts:
+        if not width:
+            width = part.shape[1]
+            _write_header(file, 0, width)
+        file.write(np.ascontiguousarray(part, "<f4").data)
+        rows += len(part)
+    file.seek(0)
+    _write_header(file, rows, width)
+
+
+def _write_header(file: BinaryIO, rows: int, width: int) -> None:
+    np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (rows, width)})
+
+
+def _pooled(vectors: Vectors, units: TextUnits, config: EmbeddingConfig) -> Vectors:
+    """A word without a token of its own has that of the token that spans it, which belongs to a later word."""
+    belongs = units.of_tokens >= 0
+    of_tokens = units.of_tokens[belongs]
+    own = vectors if belongs.all() else vectors[belongs]
+    vectors = np.concatenate([own, np.zeros((1, vectors.shape[1]), np.float32)])  # one that none has
+    firsts = np.searchsorted(of_tokens, np.arange(len(units.starts) + 1))
+    counts = np.diff(firsts)
+    if config.pooling == "mean":
+        found = np.add.reduceat(vectors, firsts)[:-1] / np.maximum(counts, 1)[:, None].astype(np.float32)
+    elif config.pooling == "max":
+        found = np.maximum.reduceat(vectors, firsts)[:-1]
+    else:
+        found = vectors[firsts[:-1] if config.pooling == "first" else np.maximum(firsts[1:] - 1, firsts[:-1])]
+    if config.unit == "text":
+        found[counts == 0] = 0
+    return found

@@ -1,0 +1,1 @@
+"""Several models on the same text: trained for it, saved before, or all smoothings."""

@@ -1,0 +1,218 @@
+"""The ladder: every model trained on the same text with the same tokens, and measured on the same held-out text."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.api.mix import mix
+from chainrule.api.model import Model
+from chainrule.api.train import circumstances, learnt_speller, tokenized
+from chainrule.api.validation_text import validated_on
+from chainrule.base.progress import Progress, silent
+from chainrule.comparison.saved_models import parameters_of, size_of
+from chainrule.decoding.limits import Limits
+from chainrule.errors import EstimationError, SettingError
+from chainrule.evaluation.comparison import Comparison, Contender
+from chainrule.families import FAMILIES, family_of
+from chainrule.neural.config import NETWORKS, RecurrentConfig
+from chainrule.ngram.config import NGramConfig
+from chainrule.protocol import END
+from chainrule.training.config import Run, TrainingConfig
+from chainrule.uniform import UniformConfig, UniformModel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chainrule.evaluation.likelihood import Measurement
+    from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.config.network import OutputKind
+    from chainrule.ngram.spelling.speller import Speller
+    from chainrule.text.corpus import Source
+    from chainrule.text.learning import Tokenized
+    from chainrule.text.tokenizer_config import TokenizerConfig
+    from chainrule.text.vocabulary import Markers
+    from chainrule.training.reports import Report
+
+    Curve = tuple[tuple[float, float], ...]
+
+NAMES = {1: "unigram", 2: "bigram", 3: "trigram"}
+# Of all networks alike, so that they differ in how they see the context; small enough to learn something in a minute.
+WIDTH, CONTEXT = 128, 64
+LARGE_VOCABULARY = 5000  # tokens, from which on a softmax over all of them would take most of the time
+LEAST_WEIGHT = 0.01  # with which a model stays in the mixture
+SAMPLES, SAMPLE_TOKENS, SEED = 3, 30, 1
+
+
+@dataclass(frozen=True)
+class Networks:
+    """A budget for each network, and the text that their best weights and those of the mixture are chosen by."""
+
+    minutes: float
+    validation: Source
+
+    def __post_init__(self) -> None:
+        if not self.minutes > 0:
+            raise SettingError(f"minutes is {self.minutes:g}; expected more than 0")
+
+
+@dataclass(frozen=True)
+class _Rung:
+    """seconds: what its training took. curve, level: as a Contender's."""
+
+    name: str
+    model: Model
+    seconds: float
+    parameters: int | None
+    curve: Curve = ()
+    level: float | None = None
+
+
+def climb(
+    train: Source,
+    heldout: Source,
+    *,
+    order: int = 5,
+    tokenizer: TokenizerConfig | str = "word",
+    markers: Markers = "error",
+    networks: Networks | None = None,
+    progress: Progress = silent,
+) -> Comparison:
+    """Uniform, then n-grams of orders 1 .. order; then every family of networks, and the mixture of these with the best
+    n-grams; in one table.
+
+    networks: without it, there are neither. Each model is trained from the token ids on by itself, so that its seconds
+    are its own, and measured before the next one is trained. Raises TextError, SettingError, EstimationError.
+    """
+    configs = [NGramConfig(order=n) for n in range(1, NGramConfig(order=order).order + 1)]
+    tokens = tokenized(train, tokenizer, markers, progress)
+    frequencies = np.bincount(tokens.stream, minlength=tokens.tokenizer.vocabulary_size)
+    _compile_kernels()
+    contenders: list[Contender] = []
+    for rung in _rungs(tokens, configs, networks, progress):
+        measurement = rung.model.evaluate(heldout, progress, frequencies=frequencies)
+        check_overlap(measurement, heldout)
+        contenders.append(_contender(rung, measurement, progress))
+    return Comparison(contenders)
+
+
+def check_overlap(measurement: Measurement, heldout: Source) -> None:
+    """Raises EstimationError where the training text has none of a held-out text's tokens: nothing is compared then."""
+    if measurement.oov == measurement.tokens - measurement.documents:
+        raise EstimationError(
+            f"{', '.join(heldout.sources)}: the text that was trained on has none of its tokens, so no models can be "
+            "compared on it"
+        )
+
+
+def _contender(rung: _Rung, measurement: Measurement, progress: Progress) -> Contender:
+    model, limits = rung.model, Limits(max_tokens=SAMPLE_TOKENS)
+    return Contender(
+        name=rung.name,
+        measurement=measurement,
+        train_seconds=rung.seconds,
+        parameters=rung.parameters,
+        size=size_of(model),
+        curve=rung.curve,
+        level=rung.level,
+        samples=tuple(model.generate("", SAMPLES, limits=limits, seed=SEED, progress=progress)),
+        record=model.record,
+    )
+
+
+def _rungs(
+    tokens: Tokenized, configs: list[NGramConfig], networks: Networks | None, progress: Progress
+) -> Iterator[_Rung]:
+    """Each model, when it is trained."""
+    learner = tokens.tokenizer
+    speller = learnt_speller(learner, tokens.stream, UniformConfig(), tokens.left_out)  # the same for every rung
+    yield _Rung("uniform", Model("uniform", UniformModel(learner.vocabulary_size), learner, {}, speller), 0.0, 0)
+    best: _Rung | None = None  # of the n-gram models, for the mixture
+    for config in configs:
+        rung = _counted(tokens, config, speller, networks, progress)
+        if best is None or (rung.level or 0.0) < (best.level or 0.0):
+            best = rung
+        yield rung
+    if networks is None or best is None:
+        return
+    training = TrainingConfig(minutes=networks.minutes)
+    validation = validated_on(networks.validation, learner, training, lambda: speller, progress)
+    mixed = [best]
+    for name, network in networks_for(learner.vocabulary_size):
+        run = Run(training=training, validation=validation)
+        mixed.append(_learnt(name, tokens, network, speller, run, progress))
+        yield mixed[-1]
+    yield _mixed(mixed, networks.validation, progress)
+
+
+def networks_for(vocabulary_size: int) -> Iterator[tuple[str, NetworkConfig]]:
+    """Every family of networks, of one width; the recurrent one with and without gates."""
+    output: OutputKind = "adaptive" if vocabulary_size > LARGE_VOCABULARY else "full"
+    for family, kind in NETWORKS.items():
+        config = kind(width=WIDTH, context=CONTEXT, output=output)
+        if isinstance(config, RecurrentConfig):
+            yield "RNN", replace(config, cell="rnn_tanh")
+            yield "LSTM", replace(config, cell="lstm")
+        else:
+            yield family, config
+
+
+def _counted(
+    tokens: Tokenized, config: NGramConfig, speller: Speller, networks: Networks | None, progress: Progress
+) -> _Rung:
+    from chainrule.ngram.training import train_ngram
+
+    began = time.perf_counter()
+    language_model, learnt = train_ngram(tokens.stream, tokens.tokenizer.vocabulary_size, config, progress)
+    seconds = time.perf_counter() - began
+    model = Model("ngram", language_model, tokens.tokenizer, {**circumstances("ngram", config), **learnt}, speller)
+    level = None if networks is None else model.evaluate(networks.validation, progress).bits_per_byte
+    name = NAMES.get(config.order, f"{config.order}-gram")
+    return _Rung(name, model, seconds, parameters_of(model), level=level)
+
+
+def _learnt(
+    name: str, tokens: Tokenized, config: NetworkConfig, speller: Speller, run: Run, progress: Progress
+) -> _Rung:
+    points: list[tuple[float, float]] = []
+    progress(f"training {name}", 0, None)
+
+    def told(report: Report) -> None:
+        progress(f"training {name}", report.step, report.steps)
+        if report.bits_per_byte is not None:
+            points.append((report.seconds, report.bits_per_byte))
+
+    family = family_of(config)
+    language_model, learnt = FAMILIES[family].train(
+        tokens.stream, tokens.tokenizer.vocabulary_size, config, progress, run=replace(run, told=told)
+    )
+    model = Model(family, language_model, tokens.tokenizer, {**circumstances(family, config), **learnt}, speller)
+    return _Rung(name, model, learnt["training_seconds"], parameters_of(model), tuple(points))
+
+
+def _mixed(rungs: list[_Rung], validation: Source, progress: Progress) -> _Rung:
+    """Of the models that have some weight when all are mixed, and of two at least; its seconds are those of all."""
+    began = time.perf_counter()
+    weights = _mixture(rungs, validation, progress).record["weights"][0]
+    least = min(LEAST_WEIGHT, sorted(weights)[-2])
+    needed = [rung for rung, weight in zip(rungs, weights, strict=True) if weight >= least]
+    model = _mixture(needed, validation, progress)
+    seconds = time.perf_counter() - began + sum(rung.seconds for rung in rungs)
+    return _Rung("mixture", model, seconds, sum(rung.parameters or 0 for rung in needed))
+
+
+def _mixture(rungs: list[_Rung], validation: Source, progress: Progress) -> Model:
+    models, names = [rung.model for rung in rungs], [rung.name for rung in rungs]
+    return mix(models, heldout=validation, names=names, progress=progress)
+
+
+def _compile_kernels() -> None:
+    """Trains and asks the smallest model, so that no row of the table pays for compiling or loading kernels."""
+    from chainrule.ngram.training import train_ngram
+
+    stream = np.array([3, END], np.int32)
+    model, _ = train_ngram(stream, 4, NGramConfig(order=2))
+    model.score([stream[:1]])

@@ -1,0 +1,147 @@
+"""Chen and Goodman's table for a text of one's own: every smoothing at every order, measured on the same held-out text.
+
+Source: Chen and Goodman, An empirical study of smoothing techniques for language modeling (1998), section 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from chainrule.api.model import Model
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.train import learnt_speller, tokenized
+from chainrule.base.plain_tables import html_table, text_table
+from chainrule.comparison.ladder import check_overlap
+from chainrule.errors import SettingError
+from chainrule.evaluation.likelihood import NO_DISTRIBUTION
+from chainrule.ngram.config import SMOOTHINGS, NGramConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from chainrule.evaluation.likelihood import Measurement
+    from chainrule.text.corpus import Source
+    from chainrule.text.tokenizer_config import TokenizerConfig
+    from chainrule.text.vocabulary import Markers
+
+
+@dataclass(frozen=True, repr=False)
+class SmoothingTable:
+    """By smoothing and order, what was measured."""
+
+    measurements: dict[tuple[str, int], Measurement]
+
+    @property
+    def orders(self) -> list[int]:
+        return sorted({order for _, order in self.measurements})
+
+    @property
+    def smoothings(self) -> list[str]:
+        return list(dict.fromkeys(name for name, _ in self.measurements))
+
+    @property
+    def best(self) -> tuple[str, int]:
+        """The smoothing and order with the fewest bits per byte of those that are distributions, if any is."""
+        found = self.measurements
+        return min(found, key=lambda key: (not found[key].is_distribution, found[key].bits_per_byte))
+
+    def __repr__(self) -> str:
+        return f"<SmoothingTable of {len(self.smoothings)} smoothings>\n{self}"
+
+    def __str__(self) -> str:
+        """Both tables and what stands below them."""
+        parts = [f"{title}\n\n{text_table(self.header(), rows)}" for title, rows in self.tables()]
+        return "\n\n".join([*parts, "\n".join(self.notes())])
+
+    def _repr_html_(self) -> str:
+        parts = [html_table(title, self.header(), rows) for title, rows in self.tables()]
+        return "".join([*parts, *(f"<div>{escape(note)}</div>" for note in self.notes())])
+
+    def tables(self) -> list[tuple[str, list[list[str]]]]:
+        """A title and the rows of each."""
+        return [
+            ("bits per byte", self.rows(lambda found: f"{found.bits_per_byte:.4f}")),
+            ("perplexity per token", self.rows(lambda found: f"{found.perplexity:,.2f}")),
+        ]
+
+    def notes(self) -> list[str]:
+        """What stands below the tables."""
+        name, order = self.best
+        best = self.measurements[name, order]
+        lines = [f"best by bits per byte: {name}, order {order}", f"signature  {best.signature}"]
+        if self.impossible:
+            lines.append(f"inf: {', '.join(self.impossible)} gave words of the text no probability")
+        if any(not found.is_distribution for found in self.measurements.values()):
+            lines.append(f"* {NO_DISTRIBUTION}")
+        return lines
+
+    def header(self) -> list[str]:
+        return ["smoothing", *(f"order {order}" for order in self.orders)]
+
+    def rows(self, shown: Callable[[Measurement], str]) -> list[list[str]]:
+        """A row for each smoothing, a cell for each order; what is no distribution has a star."""
+        return [
+            [name, *(shown(found) + "*" * (not found.is_distribution) for found in self._row(name))]
+            for name in self.smoothings
+        ]
+
+    @property
+    def impossible(self) -> list[str]:
+        """The smoothings that gave some token no probability."""
+        return [name for name in self.smoothings if any(found.impossible for found in self._row(name))]
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """An entry for each smoothing and order; null where something is infinite."""
+        return [
+            {"smoothing": name, "order": order, **found.as_json()} for (name, order), found in self.measurements.items()
+        ]
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row for each smoothing and order, each cell a number or a string: for pandas.DataFrame."""
+        return [
+            {"smoothing": name, "order": order, **found.to_dict()} for (name, order), found in self.measurements.items()
+        ]
+
+    def _row(self, name: str) -> list[Measurement]:
+        return [self.measurements[name, order] for order in self.orders]
+
+
+@shows_progress
+def smoothing_table(
+    train: Source,
+    heldout: Source,
+    *,
+    smoothings: Sequence[str] = SMOOTHINGS,
+    order: int = 5,
+    tokenizer: TokenizerConfig | str = "word",
+    markers: Markers = "error",
+    progress: ProgressOption = None,
+) -> SmoothingTable:
+    """Orders 1 .. order of each smoothing, all estimated from the same counts.
+
+    Weights and constants are estimated from the training text alone. Raises TextError, SettingError, EstimationError.
+    """
+    from chainrule.ngram.training import counted, model_of_counts
+
+    progress = callback(progress)
+    names = list(dict.fromkeys(smoothings))
+    configs = [NGramConfig(order=n, smoothing=name) for name in names for n in range(1, order + 1)]  # type: ignore[arg-type]
+    if not configs:
+        raise SettingError(f"order {order} of {len(names)} smoothings: there is nothing to compare")
+    learner, stream, left_out = tokenized(train, tokenizer, markers, progress)
+    counts = counted(stream, learner.vocabulary_size, NGramConfig(order=order), progress)
+    # By whether <unk> has the mass of all unseen words.
+    spellers = {
+        rule: learnt_speller(learner, stream, config, left_out)
+        for rule, config in {config.unknown_has_whole_mass: config for config in configs}.items()
+    }
+    measurements: dict[tuple[str, int], Measurement] = {}
+    for config in configs:
+        language_model, record = model_of_counts(counts.up_to(config.order), config, progress)
+        model = Model("ngram", language_model, learner, record, spellers[config.unknown_has_whole_mass])
+        measurement = model.evaluate(heldout, progress)
+        check_overlap(measurement, heldout)
+        measurements[config.smoothing, config.order] = measurement
+    return SmoothingTable(measurements)

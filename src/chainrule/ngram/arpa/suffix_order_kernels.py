@@ -1,0 +1,193 @@
+"""The compiled side of a trie made from n-grams in suffix order: their last words ascend, then those before, and so on.
+
+The rank of an n-gram is its place among those of its order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chainrule.base.jit import allocating_kernel, kernel, prefetch
+
+Array = NDArray[Any]
+
+_BLOCK = 512  # n-grams whose memory is asked for before the first one is read
+
+
+@kernel
+def _is_before(lower: Array, rank: int, row: Array) -> bool:
+    """Whether the n-gram of a rank comes before this one, of one more word, without its first word."""
+    k = lower.shape[1] - 1
+    while k > 0 and lower[rank, k] == row[k + 1]:
+        k -= 1
+    return lower[rank, k] < row[k + 1]
+
+
+@kernel
+def _is_suffix(lower: Array, rank: int, row: Array) -> bool:
+    for k in range(lower.shape[1]):
+        if lower[rank, k] != row[k + 1]:
+            return False
+    return True
+
+
+@kernel
+def _first_not_before(lower: Array, row: Array) -> int:
+    low, high = 0, lower.shape[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if _is_before(lower, middle, row):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _first_not_less(ascending: Array, low: int, high: int, word: int) -> int:
+    """The first place from low on that has no smaller word, or `high`; a few steps where it is close to low."""
+    step = 1
+    while low + step <= high and ascending[low + step - 1] < word:
+        low += step
+        step += step
+    high = min(high, low + step - 1)
+    while low < high:
+        middle = (low + high) >> 1
+        if ascending[middle] < word:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@allocating_kernel
+def join(
+    rows: Array,
+    lower: Array,
+    lower_firsts: Array,
+    lower_contexts: Array,
+    extensions: Array,
+    suffixes: Array,
+    contexts: Array,
+) -> bool:
+    """Writes the ranks of the n-grams' suffixes and contexts; False where one is not there, or a row is out of order.
+
+    lower: the words of the order below, by rank; lower_firsts: the first ones again, side by side; lower_contexts: the
+    ranks of their contexts. extensions: by the rank of an n-gram two orders below, the first of the order below that
+    has it as its suffix. Those with one suffix are neighbours, and their first words ascend. So the context of a b c is
+    found among the n-grams that end as the context of b c does, further on than that of the row before.
+    """
+    order = rows.shape[1]
+    is_new, low, high = np.empty(_BLOCK, np.bool_), np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
+    rank = _first_not_before(lower, rows[0]) if rows.shape[0] > 0 else 0
+    at = after = np.int64(0)
+    for start in range(0, rows.shape[0], _BLOCK):
+        stop = min(start + _BLOCK, rows.shape[0])
+        for i in range(start, stop):
+            k = order - 1
+            if i > 0:
+                while k > 0 and rows[i, k] == rows[i - 1, k]:
+                    k -= 1
+                if rows[i, k] <= rows[i - 1, k]:
+                    return False
+            is_new[i - start] = i == 0 or k > 0
+            if is_new[i - start]:
+                while rank < lower.shape[0] and _is_before(lower, rank, rows[i]):
+                    rank += 1
+                if rank == lower.shape[0] or not _is_suffix(lower, rank, rows[i]):
+                    return False
+                low[i - start] = lower_contexts[rank]
+                prefetch(extensions, low[i - start])
+            suffixes[i] = rank
+        for i in range(stop - start):
+            if is_new[i]:
+                low[i], high[i] = extensions[low[i]], extensions[low[i] + 1]
+                prefetch(lower_firsts, low[i])
+        for i in range(start, stop):
+            if is_new[i - start]:
+                at, after = low[i - start], high[i - start]
+            at = _first_not_less(lower_firsts, at, after, rows[i, 0])
+            if at == after or lower_firsts[at] != rows[i, 0]:
+                return False
+            contexts[i] = at
+    return True
+
+
+@kernel
+def mark_extensions(suffixes: Array, extensions: Array) -> None:
+    """extensions[rank] = the first n-gram whose suffix has at least this rank. The suffixes ascend."""
+    rank = 0
+    for i in range(suffixes.size):
+        while rank <= suffixes[i]:
+            extensions[rank] = i
+            rank += 1
+    extensions[rank:] = suffixes.size
+
+
+@kernel
+def count_children(contexts: Array, counts: Array) -> None:
+    """Adds to the count of each context, by rank."""
+    for context in contexts:
+        counts[context] += 1
+
+
+@kernel
+def sum_children(counts: Array, places: Array, start: int, stop: int, sizes: Array) -> None:
+    """sizes[place] = how many children the context of each rank has. counts: by part of the n-grams, and rank."""
+    for rank in range(start, stop):
+        size = 0
+        for part in range(counts.shape[0]):
+            size += counts[part, rank]
+        sizes[places[rank]] = size
+
+
+@kernel
+def set_cursors(counts: Array, places: Array, begin: Array, start: int, stop: int) -> None:
+    """Turns counts into where the first child of each context from each part goes."""
+    for rank in range(start, stop):
+        cursor = begin[places[rank]]
+        for part in range(counts.shape[0]):
+            size = counts[part, rank]
+            counts[part, rank] = cursor
+            cursor += size
+
+
+@allocating_kernel
+def place_children(
+    lasts: Array,
+    log_probs: Array,
+    log_backoffs: Array,
+    contexts: Array,
+    suffixes: Array,
+    cursor: Array,
+    suffix_nodes: Array,
+    words: Array,
+    node_log_probs: Array,
+    node_log_backoffs: Array,
+    node_suffixes: Array,
+    places: Array,
+    is_last: bool,
+) -> None:
+    """Writes n-grams to their places in the trie, and these to `places`. Words ascend after each context by themselves.
+
+    cursor: by the rank of a context, moved on. suffix_nodes: by rank. is_last: whether there are no back-offs.
+    """
+    block = np.empty(_BLOCK, cursor.dtype)
+    for start in range(0, lasts.size, _BLOCK):
+        stop = min(start + _BLOCK, lasts.size)
+        for i in range(start, stop):
+            place = cursor[contexts[i]]
+            cursor[contexts[i]] = place + 1
+            block[i - start] = places[i] = place
+            prefetch(words, np.int64(place))
+            prefetch(node_suffixes, np.int64(place))
+        for i in range(start, stop):
+            place = block[i - start]
+            words[place] = lasts[i]
+            node_log_probs[place] = log_probs[i]
+            node_suffixes[place] = suffix_nodes[suffixes[i]]
+            if not is_last:
+                node_log_backoffs[place] = log_backoffs[i]

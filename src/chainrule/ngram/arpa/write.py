@@ -1,0 +1,118 @@
+"""An n-gram table to an ARPA file, laid out as by KenLM's lmplz: tabs, blank lines, the shortest decimals.
+
+They are the shortest that `read_arpa` makes the same float32 nats of, so that writing and reading changes nothing.
+
+The file is replaced in one step, so that a kill at any moment leaves the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.base.files import compressing, replaced
+from chainrule.base.jit import run_all, threads_in_use
+from chainrule.base.progress import Progress, silent
+from chainrule.errors import ModelFormatError
+from chainrule.ngram.arpa.writing_kernels import DAMAGED, NUMBER_ROOM, write_lines
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from jaxtyping import Int64
+    from numpy import ndarray
+
+    from chainrule.ngram.trie.table import Table
+    from chainrule.text.vocabulary import Vocabulary
+
+TASK = "writing ARPA"
+_BATCH = 1 << 15  # n-grams that a thread formats at once
+_LINE_ROOM = 128  # bytes for each of them; where it does not suffice, the rest goes into a second buffer
+
+
+def write_arpa(path: str | os.PathLike[str], table: Table, vocabulary: Vocabulary, progress: Progress = silent) -> None:
+    """Writes a table, compressed where the name ends in .gz, .zst, .xz or .bz2. A back-off of -inf is written as
+    -99, since KenLM reads no other.
+
+    Raises OutputError; then, and when interrupted, what was there before is still there. Raises ModelFormatError where
+    the table is damaged.
+    """
+    parts = arpa_parts(table, vocabulary, progress)
+    with replaced(Path(path)) as raw, compressing(raw, path) as file:
+        for part in parts:
+            file.write(part)
+
+
+def arpa_parts(table: Table, vocabulary: Vocabulary, progress: Progress = silent) -> Iterator[bytes | memoryview]:
+    """What an ARPA file is made of, a few MB at a time; each part is to be used before the next is asked for.
+
+    Raises ModelFormatError where the table is damaged.
+    """
+    if len(vocabulary) != table.vocabulary_size:
+        raise ValueError(f"a vocabulary of {len(vocabulary)} tokens for a table of {table.vocabulary_size} unigrams")
+    return _parts(table, vocabulary, progress)
+
+
+def _parts(table: Table, vocabulary: Vocabulary, progress: Progress) -> Iterator[bytes | memoryview]:
+    total = sum(table.level_sizes)
+    done = 0
+    yield b"\\data\\\n"
+    for order, size in enumerate(table.level_sizes, start=1):
+        yield b"ngram %d=%d\n" % (order, size)
+    for order in range(1, table.order + 1):
+        yield b"\n\\%d-grams:\n" % order
+        for lines, ngrams in _formatted(table, vocabulary, order):
+            progress(TASK, done, total)
+            yield lines
+            done += ngrams
+    yield b"\n\\end\\\n"
+    progress(TASK, total, total)
+
+
+def _formatted(table: Table, vocabulary: Vocabulary, order: int) -> Iterator[tuple[memoryview, int]]:
+    """The lines of one order, a few MB at a time, each with its number of n-grams."""
+    level = table.level(order)
+    spelled = vocabulary.arrays()
+    fixed = (table.words, table.log_probs, table.begin, table.log_backoffs, spelled["text"], spelled["offsets"], order)
+    threads = threads_in_use()
+    buffers = [np.empty(_BATCH * _LINE_ROOM, np.uint8) for _ in range(threads)]
+    edges = [*range(level.start, level.stop, _BATCH), level.stop]
+    batches = list(itertools.pairwise(edges))
+    for i in range(0, len(batches), threads):
+        together = batches[i : i + threads]
+        calls = [
+            (*fixed, _path(table, order, start), stop, out)
+            for (start, stop), out in zip(together, buffers, strict=False)
+        ]
+        for (start, stop), out, (node, used) in zip(together, buffers, run_all(write_lines, calls), strict=False):
+            yield _checked(node, out[:used]), stop - start
+            while node < stop:  # long words: on from there, in more room
+                longest = int(np.diff(spelled["offsets"]).max()) + 1
+                room = np.empty(max(out.size, 2 * NUMBER_ROOM + order * longest), np.uint8)
+                node, used = write_lines(*fixed, _path(table, order, node), stop, room)
+                yield _checked(node, room[:used]), 0
+
+
+def _checked(node: int, lines: ndarray) -> memoryview:
+    if node == DAMAGED:
+        raise ModelFormatError(
+            "the n-gram table holds a word, a node or a number that cannot be; the model is damaged, make it again"
+        )
+    return lines.data
+
+
+def _path(table: Table, order: int, node: int) -> Int64[ndarray, " order+1"]:
+    """A node and all its contexts, by order."""
+    path = np.zeros(order + 1, np.int64)
+    path[order] = node
+    for n in range(order - 1, 0, -1):
+        level = table.level(n)
+        begin = table.begin[level.start : level.stop + 1]
+        # A needle of another type would have NumPy copy the whole level.
+        context = np.searchsorted(begin, begin.dtype.type(path[n + 1]), side="right") - 1
+        path[n] = level.start + np.clip(context, 0, table.level_sizes[n - 1] - 1)
+    return path

@@ -1,0 +1,1 @@
+"""The quantised table in few bits."""

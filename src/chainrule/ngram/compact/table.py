@@ -1,0 +1,156 @@
+"""The compact n-gram model: the same trie as `table.py`, with the same numbers of nodes, in a fifth of the room.
+
+    words          a child is stored as its rank among the children of its context's suffix (Pibiri and Venturini 2017):
+                   whoever looks for "c d" after "a b" has found it after "b" before, and a context with few children
+                   needs few bits to tell them apart
+    first child    of each context, in Elias and Fano's code; where its run of ranks begins, in another
+    probabilities  of orders 2 and up, as one of 256 values an order; the unigrams' are exact
+    back-offs      not at all where a context has at most FEW children: a row sums to one, so that its children's
+                   probabilities say what is left. Else they are stored before the run, together with a scale for the
+                   quantised probabilities, so that these rows sum to what they did, too.
+
+Every n-gram's suffix has to be there as well; `closure.py` sees to that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.errors import ModelFormatError
+from chainrule.ngram.compact.bits_kernels import SAMPLED
+from chainrule.ngram.compact.query_kernels import (
+    CHILD,
+    CHILDREN,
+    CONTEXTS,
+    FIELDS,
+    FIRST,
+    FIRST_HIGH,
+    FIRST_LOW,
+    FIRST_WIDTH,
+    RUN_BITS,
+    RUN_HIGH,
+    RUN_LOW,
+    RUN_WIDTH,
+    RUNS,
+    SAMPLES,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float32, Float64, Int64, UInt8, UInt64
+    from numpy import ndarray
+
+VALUES = 256  # of probabilities, for each order
+PADDING = 2  # words behind the last bit, so that a number may be read from anywhere
+_MOST = 1 << 31  # n-grams of an order, and contexts: samples have 32 bits
+
+
+@dataclass(frozen=True)
+class CompactTable:
+    """unigrams: log-probabilities in nats; -inf for <s>. values: those of the longer n-grams, by order.
+    codes: which of its order's values each n-gram has, all orders from 2 on, as the nodes are numbered.
+    run_bits: what the runs of each order of contexts take. bits: all of what `layout` describes.
+    """
+
+    level_sizes: tuple[int, ...]  # n-grams by order, from unigrams on
+    run_bits: tuple[int, ...]
+    unigrams: Float32[ndarray, " vocab"]
+    values: Float32[ndarray, "order-1 256"]
+    codes: UInt8[ndarray, " ngrams"]
+    bits: UInt64[ndarray, " words"]
+
+    @property
+    def order(self) -> int:
+        return len(self.level_sizes)
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.level_sizes[0]
+
+    @cached_property
+    def layout(self) -> Int64[ndarray, "order-1 fields"]:
+        """Where everything stands, a row for each order of contexts."""
+        return layout_of(self.level_sizes, self.run_bits)[0]
+
+    @cached_property
+    def probs(self) -> Float64[ndarray, "order-1 256"]:
+        """The probabilities whose logarithms `values` holds."""
+        with np.errstate(all="ignore"):  # of a damaged file
+            return np.exp(np.minimum(self.values, 0), dtype=np.float64)
+
+    @property
+    def parts(self) -> tuple[ndarray, ndarray, ndarray, ndarray, ndarray]:
+        """What every kernel takes first."""
+        return self.unigrams, self.values, self.probs, self.codes, self.bits
+
+    def arrays(self) -> dict[str, ndarray]:
+        """The arrays that `from_arrays` takes."""
+        return {"unigrams": self.unigrams, "values": self.values, "codes": self.codes, "bits": self.bits}
+
+    @classmethod
+    def from_arrays(cls, level_sizes: Sequence[int], run_bits: Any, arrays: dict[str, ndarray]) -> CompactTable:
+        """Constant time: shapes and types are checked here, and what the arrays hold as it is used.
+
+        Raises ModelFormatError.
+        """
+        if (
+            not isinstance(run_bits, list)
+            or len(run_bits) != len(level_sizes) - 1
+            or not all(
+                type(size) is int and 0 <= size <= 64 * ngrams + 64 * contexts
+                for size, contexts, ngrams in zip(run_bits, level_sizes[:-1], level_sizes[1:], strict=True)
+            )
+        ):
+            raise ModelFormatError(
+                f"the n-gram settings hold run_bits = {run_bits!r}; expected a number of bits for each order but the "
+                "highest"
+            )
+        if max(level_sizes) >= _MOST:
+            raise ModelFormatError(f"the compact table has {max(level_sizes):,} n-grams of one order; that is too many")
+        expected = {
+            "unigrams": ((level_sizes[0],), "float32"),
+            "values": ((len(level_sizes) - 1, VALUES), "float32"),
+            "codes": ((sum(level_sizes[1:]),), "uint8"),
+            "bits": ((layout_of(level_sizes, run_bits)[1],), "uint64"),
+        }
+        for name, (shape, kind) in expected.items():
+            if name not in arrays:
+                raise ModelFormatError(f"the compact n-gram table lacks the array {name!r}")
+            array = arrays[name]
+            if array.shape != shape or array.dtype.name != kind:
+                raise ModelFormatError(
+                    f"the compact n-gram table's array {name!r} is {array.dtype.name}{list(array.shape)}; "
+                    f"level sizes {list(level_sizes)} need {kind}{list(shape)}"
+                )
+        return cls(tuple(level_sizes), tuple(run_bits), **{name: arrays[name] for name in expected})
+
+
+def layout_of(level_sizes: Sequence[int], run_bits: Sequence[int]) -> tuple[Int64[ndarray, "order-1 fields"], int]:
+    """Where everything stands, and how many words of bits there are."""
+    layout = np.zeros((len(level_sizes) - 1, FIELDS), np.int64)
+    first, word = 1, 0
+    for row, contexts, children, run in zip(layout, level_sizes[:-1], level_sizes[1:], run_bits, strict=True):
+        row[[FIRST, CONTEXTS, CHILD, CHILDREN, RUN_BITS]] = first, contexts, first + contexts, children, run
+        row[SAMPLES] = word
+        word += contexts // SAMPLED + 1
+        for width, high, low, total in (
+            (FIRST_WIDTH, FIRST_HIGH, FIRST_LOW, children),
+            (RUN_WIDTH, RUN_HIGH, RUN_LOW, run),
+        ):
+            row[width] = max((total // max(contexts, 1)).bit_length() - 1, 0)
+            row[high] = word
+            row[low] = row[high] + _words_of(contexts + 1 + (total >> int(row[width])))
+            word = int(row[low]) + _words_of((contexts + 1) * int(row[width]))
+        row[RUNS] = word
+        word += _words_of(run)
+        first += contexts
+    return layout, word + PADDING
+
+
+def _words_of(bits: int) -> int:
+    return -(-bits // 64)

@@ -1,0 +1,209 @@
+"""The compiled side of count files: lines to words and numbers, nodes of the trie to lines, equal n-grams to one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chainrule.base.jit import allocating_kernel, kernel
+from chainrule.ngram.counting.counting_kernels import PLACE_BITS
+from chainrule.protocol import BEGIN, END, UNKNOWN
+
+Array = NDArray[Any]
+
+# What parse_counts returns first: all is well, or what is wrong with the line that begins at the place it returns last.
+FINE, NO_COUNT, NEGATIVE, TOO_LARGE, NO_WORDS, TOO_MANY_WORDS, MISPLACED = range(7)
+LARGEST_COUNT = 1 << 53  # up to here a float64 tells numbers apart
+COUNT_ROOM = 24  # bytes that a number and its neighbours take at most
+
+_PLACE = (1 << PLACE_BITS) - 1
+_TAB, _NEWLINE, _RETURN, _SPACE, _MINUS, _ZERO = 9, 10, 13, 32, 45, 48
+_ORDINARY = -1
+_MARKERS = (b"<unk>", b"<s>", b"</s>")
+_TEXT_OF_MARKERS = np.frombuffer(bytearray(b"".join(_MARKERS)), np.uint8)
+_MARKER_STARTS = np.array([0, 5, 8, 12])
+
+
+@allocating_kernel
+def parse_counts(
+    text: Array, order: int, longest: int, words: Array, markers: Array, lengths: Array, counts: Array
+) -> tuple[int, int, int, int, int]:
+    """Takes lines of words and a count apart, blank ones left out; lines of more words than `order` are passed over.
+
+    words: gets the ordinary words, a space after each. markers: by word, which marker it is, or -1. lengths, counts: by
+    line. longest: how many words a line may have. Returns a status, the bytes of words, the number of words and of
+    lines, and where the wrong line begins.
+    """
+    starts, stops = np.empty(longest + 2, np.int64), np.empty(longest + 2, np.int64)
+    used = taken = lines = 0
+    i = 0
+    while i < text.size:
+        first = i
+        fields = 0
+        while True:
+            while i < text.size and (text[i] == _SPACE or text[i] == _TAB or text[i] == _RETURN):
+                i += 1
+            if i == text.size or text[i] == _NEWLINE:
+                break
+            if fields == longest + 2:
+                return TOO_MANY_WORDS, used, taken, lines, first
+            starts[fields] = i
+            while i < text.size and not _is_white(text[i]):
+                i += 1
+            stops[fields] = i
+            fields += 1
+        i += 1
+        if fields == 0:
+            continue
+        size = fields - 1
+        status, count = _whole_number(text, starts[size], stops[size])
+        if status != FINE:
+            return status, used, taken, lines, first
+        if size == 0:
+            return NO_WORDS, used, taken, lines, first
+        if size > longest:
+            return TOO_MANY_WORDS, used, taken, lines, first
+        if size > order:
+            continue
+        for k in range(size):
+            marker = _marker_at(text, starts[k], stops[k])
+            if (marker == BEGIN and k > 0) or (marker == END and k < size - 1):
+                return MISPLACED, used, taken, lines, first
+            markers[taken] = marker
+            taken += 1
+            if marker == _ORDINARY:
+                for j in range(starts[k], stops[k]):
+                    words[used] = text[j]
+                    used += 1
+                words[used] = _SPACE
+                used += 1
+        lengths[lines], counts[lines] = size, count
+        lines += 1
+    return FINE, used, taken, lines, 0
+
+
+@kernel
+def _is_white(byte: int) -> bool:
+    return byte == _SPACE or byte == _TAB or byte == _NEWLINE or byte == _RETURN
+
+
+@kernel
+def _whole_number(text: Array, start: int, stop: int) -> tuple[int, int]:
+    is_negative = stop - start > 1 and text[start] == _MINUS
+    number = 0
+    too_large = False
+    for i in range(start + is_negative, stop):
+        digit = np.int64(text[i]) - _ZERO
+        if not 0 <= digit <= 9:
+            return NO_COUNT, 0
+        number = number * 10 + digit
+        if number > LARGEST_COUNT:
+            too_large, number = True, LARGEST_COUNT
+    if is_negative:
+        return NEGATIVE, 0
+    return TOO_LARGE if too_large else FINE, number
+
+
+@kernel
+def _marker_at(text: Array, start: int, stop: int) -> int:
+    """UNKNOWN, BEGIN or END where text[start:stop] is that marker; else -1."""
+    if text[start] != _TEXT_OF_MARKERS[0]:
+        return _ORDINARY
+    for marker in range(UNKNOWN, END + 1):
+        first = _MARKER_STARTS[marker]
+        if _MARKER_STARTS[marker + 1] - first == stop - start:
+            k = 0
+            while k < stop - start and text[start + k] == _TEXT_OF_MARKERS[first + k]:
+                k += 1
+            if k == stop - start:
+                return marker
+    return _ORDINARY
+
+
+@kernel
+def merge_equal(keys: Array, begin: Array, first_node: int, counts: Array, words: Array, sums: Array) -> int:
+    """Writes the n-grams of sorted groups, equal ones as one with the sum of their counts; how many there are.
+
+    keys: words above PLACE_BITS and places among `counts` below. begin: where each group begins, counted from
+    first_node on; overwritten by where it begins without the repetitions.
+    """
+    ngrams = 0
+    start = begin[0] - first_node
+    for group in range(begin.size - 1):
+        stop = begin[group + 1] - first_node
+        begin[group] = first_node + ngrams
+        for i in range(start, stop):
+            word, count = keys[i] >> PLACE_BITS, counts[keys[i] & _PLACE]
+            if i > start and keys[i - 1] >> PLACE_BITS == word:
+                sums[ngrams - 1] += count
+            else:
+                words[ngrams], sums[ngrams] = word, count
+                ngrams += 1
+        start = stop
+    begin[begin.size - 1] = first_node + ngrams
+    return ngrams
+
+
+@kernel
+def first_above_context(begin: Array, counts: Array, start: int, stop: int) -> int:
+    """The first n-gram after contexts start .. stop, <s> left out, that was seen more often than its context; or -1."""
+    for context in range(start, stop):
+        if context == 1 + BEGIN:
+            continue
+        for node in range(begin[context], begin[context + 1]):
+            if counts[node] > counts[context]:
+                return node
+    return -1
+
+
+@kernel
+def write_counts(
+    words: Array,
+    begin: Array,
+    counts: Array,
+    text: Array,
+    offsets: Array,
+    order: int,
+    path: Array,
+    stop: int,
+    out: Array,
+) -> tuple[int, int]:
+    """Writes the nodes from path[order] to `stop`, all of one order, a line each, until `out` is full.
+
+    text, offsets: the vocabulary's. path: the nodes, by order, of the prefixes of the first n-gram; overwritten. What
+    was never seen is left out. Returns the node to go on from, and the bytes written.
+    """
+    used = 0
+    for node in range(path[order], stop):
+        path[order] = node
+        for k in range(order, 1, -1):
+            while begin[path[k - 1] + 1] <= path[k]:
+                path[k - 1] += 1
+        if counts[node] == 0:
+            continue
+        room = COUNT_ROOM
+        for k in range(1, order + 1):
+            room += offsets[words[path[k]] + 1] - offsets[words[path[k]]] + 1
+        if used + room > out.size:
+            return node, used
+        for k in range(1, order + 1):
+            for i in range(offsets[words[path[k]]], offsets[words[path[k]] + 1]):
+                out[used] = text[i]
+                used += 1
+            out[used] = _SPACE if k < order else _TAB
+            used += 1
+        count = counts[node]
+        digits = 1
+        while count >= 10:
+            count //= 10
+            digits += 1
+        count = counts[node]
+        for i in range(used + digits - 1, used - 1, -1):
+            out[i] = _ZERO + count % 10
+            count //= 10
+        used += digits
+        out[used] = _NEWLINE
+        used += 1
+    return stop, used

@@ -1,0 +1,305 @@
+"""Count files to the trie of `counting.py`: lines are parsed on all processors, then each order is sorted and summed.
+
+A file holds n-grams of any orders, in any order; those of several files are added up. Nothing is believed: what is
+wrong gets a TextError that names the line.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from chainrule.base.jit import in_order, run, run_all
+from chainrule.base.progress import Progress, silent
+from chainrule.errors import TextError
+from chainrule.ngram.config import MAX_ORDER
+from chainrule.ngram.count_files import count_file_kernels as kernels
+from chainrule.ngram.counting.count import Counts, narrowest
+from chainrule.ngram.trie.assembly_kernels import (
+    count_children,
+    find_nodes,
+    find_suffixes,
+    group,
+    is_ascending,
+    sort_groups,
+)
+from chainrule.ngram.trie.parts import parts_of
+from chainrule.ngram.trie.query_kernels import NO_NODE
+from chainrule.ngram.trie.table import index_of
+from chainrule.protocol import BEGIN
+from chainrule.text.streams import STANDARD_INPUT, file_size, opened
+from chainrule.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from jaxtyping import Int, Int32, Int64, UInt8
+    from numpy import ndarray
+
+TASK = "reading counts"
+SORTING = "sorting counts"
+BLOCK_BYTES = 1 << 22  # no line may be longer
+_LARGEST_SUM = 1 << 62
+_SHOWN = 60  # bytes of a line that a message quotes
+_WRONG = {
+    kernels.NO_COUNT: "expected words and then a count, which is a whole number",
+    kernels.NEGATIVE: "a count cannot be negative",
+    kernels.TOO_LARGE: f"a count can be at most {kernels.LARGEST_COUNT:,}",
+    kernels.NO_WORDS: "there is a number and no word; expected words, a tab and their count",
+    kernels.TOO_MANY_WORDS: f"expected at most {MAX_ORDER} words and a count",
+    kernels.MISPLACED: "<s> can only be the first word and </s> only the last",
+}
+
+
+@dataclass(frozen=True)
+class CountFile:
+    """What was read: by order, the n-grams as rows of words, and their counts."""
+
+    rows: list[Int32[ndarray, "ngrams order"]]
+    counts: list[Int64[ndarray, " ngrams"]]
+
+
+def read_counts(
+    names: Sequence[str],
+    order: int | None = None,
+    progress: Progress = silent,
+    vocabulary: Vocabulary | None = None,
+) -> tuple[Counts, Vocabulary, dict[str, str]]:
+    """The sum of the counts of several files, their vocabulary, and by file the SHA-256 of what was read.
+
+    names: also of compressed files, and - for standard input. order: longer n-grams are passed over; by default the
+    highest that there is. vocabulary: the words that are known beforehand. Raises TextError.
+    """
+    vocabulary = Vocabulary() if vocabulary is None else vocabulary
+    digests: dict[str, str] = {}
+    read = _read(names, order or MAX_ORDER, vocabulary, digests, progress)
+    highest = max((n for n, rows in enumerate(read.rows, start=1) if len(rows)), default=0)
+    told = ", ".join(names)
+    if highest == 0:
+        raise TextError(f"{told}: there are no counts in it; expected lines of words, a tab and their count")
+    if order is not None and highest < order:
+        raise TextError(f"{told}: there are no {order}-grams in it, {highest}-grams at most; say order={highest}")
+    for total in (float(counts.sum(dtype=np.float64)) for counts in read.counts):
+        if total > _LARGEST_SUM:
+            raise TextError(f"{told}: the counts of one order add up to {total:.3g}, more than {_LARGEST_SUM:,}")
+    return _Assembly(names, vocabulary, read, highest).counts(progress), vocabulary, digests
+
+
+def _read(
+    names: Sequence[str], order: int, vocabulary: Vocabulary, digests: dict[str, str], progress: Progress
+) -> CountFile:
+    rows: list[list[ndarray]] = [[] for _ in range(order)]
+    counts: list[list[ndarray]] = [[] for _ in range(order)]
+    for parsed in in_order(lambda block: _parsed(block, order), _blocks(names, digests, progress)):
+        mapping = vocabulary.absorb(parsed.vocabulary)
+        for n, (own_rows, own_counts) in enumerate(zip(parsed.file.rows, parsed.file.counts, strict=True)):
+            if len(own_rows):
+                rows[n].append(mapping[own_rows])
+                counts[n].append(own_counts)
+    return CountFile(
+        [np.concatenate(parts) if parts else np.empty((0, n), np.int32) for n, parts in enumerate(rows, start=1)],
+        [np.concatenate(parts) if parts else np.empty(0, np.int64) for parts in counts],
+    )
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Whole lines of a file."""
+
+    name: str
+    text: UInt8[ndarray, " bytes"]
+    first_line: int
+
+
+@dataclass(frozen=True)
+class _Parsed:
+    """A block in the numbers of a vocabulary of its own."""
+
+    vocabulary: Vocabulary
+    file: CountFile
+
+
+def _blocks(names: Sequence[str], digests: dict[str, str], progress: Progress) -> Iterator[_Block]:
+    """All lines of all files. Raises TextError."""
+    total = sum(map(file_size, names))
+    before = 0
+    for name in names:
+        with opened(name) as stream:
+            rest, line = b"", 1
+            while True:
+                room = np.empty(len(rest) + BLOCK_BYTES, np.uint8)
+                room[: len(rest)] = np.frombuffer(rest, np.uint8)
+                size = stream.fill(room[len(rest) :])
+                progress(TASK, before + stream.place, total or None)
+                held = room[: len(rest) + size]
+                data = held.tobytes()
+                cut = data.rfind(b"\n") + 1 if size else len(data)
+                if cut == 0 and size == BLOCK_BYTES:
+                    raise TextError(f"{name}, line {line}: more than {BLOCK_BYTES:,} bytes; is it a file of counts?")
+                if cut:
+                    yield _Block(name, held[:cut], line)
+                    line += data.count(b"\n", 0, cut)
+                rest = data[cut:]
+                if not size:
+                    break
+            digests[name] = stream.hexdigest()
+            before += stream.place
+
+
+def _parsed(block: _Block, order: int) -> _Parsed:
+    """Raises TextError."""
+    text = block.text
+    try:
+        str(text.data, "utf-8")
+    except UnicodeDecodeError as error:
+        _fail(block, error.start, "it is not UTF-8; convert it, for instance with iconv")
+    lines = int(np.count_nonzero(text == ord("\n"))) + 1
+    words, markers = np.empty(text.size + 1, np.uint8), np.empty(text.size // 2 + 1, np.int8)
+    lengths, counts = np.empty(lines, np.uint8), np.empty(lines, np.int64)
+    status, used, taken, lines, wrong = kernels.parse_counts(text, order, MAX_ORDER, words, markers, lengths, counts)
+    if status != kernels.FINE:
+        _fail(block, wrong, _WRONG[status])
+    words[used] = ord("\n")
+    vocabulary = Vocabulary()
+    ids = markers[:taken].astype(np.int32)
+    ids[ids < 0] = vocabulary.encode(words[: used + 1], grow=True).ids[:-1]
+    lengths, counts = lengths[:lines], counts[:lines]
+    starts = np.cumsum(lengths, dtype=np.int64) - lengths
+    rows, numbers = [], []
+    for n in range(1, order + 1):
+        own = lengths == n
+        rows.append(ids[starts[own][:, None] + np.arange(n)])
+        numbers.append(counts[own])
+    return _Parsed(vocabulary, CountFile(rows, numbers))
+
+
+def _fail(block: _Block, place: int, problem: str) -> NoReturn:
+    data = block.text.tobytes()
+    start = data.rfind(b"\n", 0, place) + 1
+    line = data[start:].split(b"\n", 1)[0]
+    shown = line[:_SHOWN].decode(errors="replace") + ("..." if len(line) > _SHOWN else "")
+    raise TextError(f"{block.name}, line {block.first_line + data.count(bytes([10]), 0, start)}: {shown!r}: {problem}")
+
+
+class _Assembly:
+    """The trie, level by level."""
+
+    def __init__(self, names: Sequence[str], vocabulary: Vocabulary, read: CountFile, order: int) -> None:
+        self._names, self._vocabulary, self._read, self._order = names, vocabulary, read, order
+        size = len(vocabulary)
+        limit = 1 + size + sum(len(rows) for rows in read.rows[1:])
+        self._index = narrowest(limit)
+        self._sizes = [size]
+        self._words = np.concatenate([[0], np.arange(size)]).astype(np.int32)
+        self._begin = np.array([1, 1 + size], self._index)
+        self._suffixes = [np.zeros(1 + size, self._index)]
+        listed, counts = np.zeros(size, np.bool_), np.zeros(size, np.int64)
+        listed[read.rows[0][:, 0]], listed[BEGIN] = True, True
+        np.add.at(counts, read.rows[0][:, 0], read.counts[0])
+        self._counts = [np.zeros(1, np.int64), counts]
+        for rows in read.rows[1:order]:
+            strange = np.flatnonzero(~listed[rows].all(axis=1))
+            if strange.size:
+                row = rows[strange[0]]
+                self._fail(row, row[~listed[row]][:1])
+
+    def counts(self, progress: Progress) -> Counts:
+        """Raises TextError."""
+        for order in range(2, self._order + 1):
+            progress(SORTING, order - 2, self._order - 1)
+            self._add_level(self._read.rows[order - 1], self._read.counts[order - 1])
+            self._read.rows[order - 1] = np.empty((0, order), np.int32)  # not twice in memory
+        progress(SORTING, 1, 1)
+        self._counts[1][BEGIN] = 0  # context only
+        counts = np.concatenate(self._counts)
+        counts = counts.astype(narrowest(int(counts.sum(dtype=np.float64)) + 1), copy=False)
+        return Counts(tuple(self._sizes), self._words, self._begin, np.concatenate(self._suffixes), counts)
+
+    def _add_level(self, rows: Int32[ndarray, "ngrams order"], counts: Int64[ndarray, " ngrams"]) -> None:
+        order = rows.shape[1]
+        first_node = self._words.size
+        first_context = first_node - self._sizes[-1]
+        contexts = np.empty(len(rows), self._index)
+        slots = index_of(self._words, self._begin)
+        run(find_nodes, self._words, self._begin, slots, rows, order - 1, contexts)
+        orphans = np.flatnonzero(contexts == NO_NODE)
+        if orphans.size:
+            self._fail(rows[orphans[0]], rows[orphans[0]][:-1])
+        words = np.ascontiguousarray(rows[:, -1])
+        children = run(count_children, contexts, 0, words.size, first_context, self._sizes[-1])
+        begin = np.full(self._sizes[-1] + 1, first_node, self._index)
+        begin[1:] += np.cumsum(children, dtype=self._index)
+        if not run(is_ascending, contexts, words):
+            keys = np.empty(words.size, np.int64)
+            run(group, contexts, words, 0, words.size, first_context, begin[:-1] - first_node, keys)
+            run_all(
+                sort_groups,
+                [(keys, begin, first_node, start, stop) for start, stop in parts_of(slice(0, begin.size - 1))],
+            )
+            merged, sums = np.empty_like(words), np.empty_like(counts)
+            size = run(kernels.merge_equal, keys, begin, first_node, counts, merged, sums)
+            words, counts = merged[:size], sums[:size]
+        self._words = np.concatenate([self._words, words])
+        self._begin = np.concatenate([self._begin[:-1], begin])
+        self._sizes.append(words.size)
+        self._counts.append(counts)
+        self._check_contexts(first_context, first_node)
+        self._find_suffixes(first_context, first_node)
+
+    def _check_contexts(self, first_context: int, first_node: int) -> None:
+        """No n-gram can be there more often than its context."""
+        whole = np.concatenate([np.zeros(first_context, np.int64), *self._counts[-2:]])
+        node = run(kernels.first_above_context, self._begin, whole, first_context, first_node)
+        if node >= 0:
+            ngram = self._spelled(node)
+            place = self._place_of(ngram)
+            raise TextError(
+                f"{place}: {self._shown(ngram)} is counted {whole[node]:,} times, and its beginning "
+                f"{self._shown(ngram[:-1])} fewer; a lower order lacks something, or is no raw count"
+            )
+
+    def _find_suffixes(self, first_context: int, first_node: int) -> None:
+        suffixes = np.empty(self._sizes[-1], self._index)
+        fixed = self._words, self._begin, first_context
+        below = self._suffixes[-1][-self._sizes[-2] :]
+        calls = [
+            (*fixed, start, stop, below, suffixes) for start, stop in parts_of(slice(0, first_node - first_context))
+        ]
+        if sum(run_all(find_suffixes, calls)):
+            ngram = self._spelled(first_node + int(np.flatnonzero(suffixes == NO_NODE)[0]))
+            self._fail(ngram, ngram[1:])
+        self._suffixes.append(suffixes)
+
+    def _spelled(self, node: int) -> Int32[ndarray, " order"]:
+        """The words of a node of the last level."""
+        spelled = []
+        for _ in self._sizes:
+            spelled.append(int(self._words[node]))
+            node = int(np.searchsorted(self._begin, self._index(node), side="right")) - 1
+        return np.array(spelled[::-1], np.int32)
+
+    def _shown(self, ngram: Int[ndarray, " order"]) -> str:
+        return repr(b" ".join(self._vocabulary.token_bytes(int(word)) for word in ngram).decode(errors="replace"))
+
+    def _fail(self, ngram: Int[ndarray, " order"], part: Int[ndarray, " part"]) -> NoReturn:
+        raise TextError(
+            f"{self._place_of(ngram)}: {self._shown(ngram)} is counted, but not {self._shown(part)}, a part of it; "
+            f"the {len(part)}-grams are missing or cut off: give the files of all lower orders, too"
+        )
+
+    def _place_of(self, ngram: Int[ndarray, " order"]) -> str:
+        return place_of([self._vocabulary.token_bytes(int(word)) for word in ngram], self._names)
+
+
+def place_of(ngram: Sequence[bytes], names: Sequence[str]) -> str:
+    """The file and line of an n-gram, looked for anew; the files where that is not possible."""
+    words = rb"[ \t]+".join(map(re.escape, ngram))
+    pattern = re.compile(rb"^[ \t]*" + words + rb"[ \t]+\d+[ \t\r]*$", re.MULTILINE)
+    for block in _blocks([name for name in names if name != STANDARD_INPUT], {}, silent):
+        data = block.text.tobytes()
+        if found := pattern.search(data):
+            return f"{block.name}, line {block.first_line + data.count(bytes([10]), 0, found.start())}"
+    return ", ".join(names)

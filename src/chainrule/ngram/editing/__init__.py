@@ -1,0 +1,1 @@
+"""Models made smaller or of one another: pruning and merging."""

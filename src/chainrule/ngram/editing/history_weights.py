@@ -1,0 +1,90 @@
+"""How likely the contexts of a model are, which entropy pruning weighs n-grams by.
+
+The chain rule gives P(h) = P(h1) P(h2|h1) ..., from unigrams on. That is Stolcke's way, and right where lower orders
+are made of frequencies. Kneser-Ney's are not: its unigrams say after how many words a word stands, and "Francisco" is
+rare to them. There, relative frequencies in the training text do much better: Chelba, Brants, Neveitt and Xu, Study on
+interaction between entropy pruning and Kneser-Ney smoothing (2010). A model has no counts, but where it is made by
+discounting, and not pruned yet, it shows what they were.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.base.jit import run, run_all
+from chainrule.ngram.counting.count import narrowest
+from chainrule.ngram.editing.pruning_kernels import add_to_suffixes, chain, count_occurrences, undiscounted
+from chainrule.ngram.trie.parts import parts_of
+from chainrule.ngram.trie.table import ROOT
+from chainrule.protocol import BEGIN, END, check_tokens
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Int, Int32
+    from numpy import ndarray
+
+    from chainrule.ngram.trie.table import Table
+
+_TYPICAL_DISCOUNT = 0.8  # only to compare contexts after <s>, which are of all orders, with the others
+
+
+def by_chain_rule(table: Table, suffixes: Int[ndarray, " nodes"]) -> Float32[ndarray, " inner"]:
+    """log P(h) of every context as the model itself has it. <s> is as likely as </s>, since each text has both."""
+    return _log_histories(table, np.empty(0, np.int32), 0.0)
+
+
+def by_frequency(table: Table, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " inner"]:
+    """log P(h) of every context, from its frequency in a text: best, the one that the model was trained on.
+
+    stream: documents, each ended by </s>. A context that it lacks is given what the chain rule makes of its beginning.
+    """
+    return _log_histories(table, occurrences(table, stream, table.order - 1), math.log(max(stream.size, 1)))
+
+
+def by_discounts(table: Table, suffixes: Int[ndarray, " nodes"]) -> Float32[ndarray, " inner"]:
+    """log P(h) of every context, from its count, which the discounts have left behind.
+
+    Absolute discounting gives to back-off gamma(h) = D N(h) / c(h), with N(h) the number of words seen after h: so
+    c(h) = D N(h) / gamma(h) where the n-grams after h were made of counts, at the highest order and after <s>. All
+    shorter contexts are as frequent as their extensions to the left are together; by the formula they would come out
+    too rare. Where n-grams were pruned already, counts are too low.
+    """
+    counts = np.zeros(table.log_backoffs.size)
+    for order in range(table.order - 1, 0, -1):
+        level, above = table.level(order), table.level(order + 1)
+        if order < table.order - 1:
+            run(add_to_suffixes, above.start, above.stop, suffixes, counts)
+        fixed = table.begin, table.log_backoffs, _TYPICAL_DISCOUNT, counts
+        run_all(undiscounted, [(start, stop, *fixed) for start, stop in parts_of(level)])
+    if table.order > 1:
+        counts[1 + BEGIN] = counts[1 + END]
+        counts /= counts[table.level(1)].sum()
+    counts[ROOT] = 1
+    return np.log(counts).astype(np.float32)
+
+
+def occurrences(table: Table, stream: Int32[ndarray, " tokens"], order: int) -> Int[ndarray, " nodes"]:
+    """How often each n-gram of a table up to an order stands in a stream, by node.
+
+    Raises SettingError where an id is no word's.
+    """
+    check_tokens(stream, table.vocabulary_size)
+    counts = np.zeros(table.words.size, narrowest(stream.size))
+    stream = stream.astype(np.int32, casting="same_kind", copy=False)
+    inner = table.log_backoffs.size
+    run(count_occurrences, table.words, table.begin, table.slots, inner, order, stream, counts)
+    counts[ROOT] = 0
+    return counts
+
+
+def _log_histories(table: Table, counts: Int[ndarray, " nodes"], log_total: float) -> Float32[ndarray, " inner"]:
+    log_histories = np.zeros(table.log_backoffs.size, np.float32)
+    for order in range(1, table.order):
+        contexts = table.level(order - 1)
+        fixed = table.begin, table.log_probs, counts, log_total, log_histories
+        run_all(chain, [(start, stop, *fixed) for start, stop in parts_of(contexts)])
+        if order == 1:
+            log_histories[1 + BEGIN] = log_histories[1 + END]
+    return log_histories

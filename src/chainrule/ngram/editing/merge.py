@@ -1,0 +1,151 @@
+"""Several tables as one that interpolates them, as SRILM's -mix-lm.
+
+It has the n-grams of all of them, with P(w|h) = sum of weight_i P_i(w|h), each component backing off where it must.
+What none of them has is read off the suffix, with the back-off weight that makes the distribution sum to one:
+
+    alpha(h) = sum_i weight_i alpha_i(h) d_i(h) / sum_i weight_i d_i(h)
+    d_i(h) = 1 - sum of P_i(w|h') over the words w that h has been seen with
+
+an average of the components' own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.base.jit import run, run_all
+from chainrule.base.progress import Progress, silent
+from chainrule.ngram.counting.count import narrowest
+from chainrule.ngram.editing.merging_kernels import add_component, find_ascending, union
+from chainrule.ngram.trie.assembly import Trie
+from chainrule.ngram.trie.parts import parts_of
+from chainrule.ngram.trie.suffixes import check_trie, with_suffixes
+from chainrule.ngram.trie.table import Table, indexed
+from chainrule.protocol import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Int, Int32
+    from numpy import ndarray
+
+TASK = "merging"
+
+
+def merged(tables: Sequence[Table], weights: Sequence[float], progress: Progress = silent) -> Table:
+    """One table for a linear mixture of tables over the same words. weights: sum to one.
+
+    Raises ModelFormatError where a table is damaged.
+    """
+    progress(TASK, 0, None)
+    tables = [with_suffixes(table)[0] for table in tables]
+    level_sizes, words, begin, nodes = _united(tables)
+    empty = np.zeros(words.size, np.float32)
+    frame, suffixes = with_suffixes(indexed(level_sizes, words, empty, begin, empty[: begin.size - 1]))
+    mixed, left, left_below = np.zeros(words.size), np.zeros(begin.size - 1), np.zeros(begin.size - 1)
+    for i, (table, own, weight) in enumerate(zip(tables, nodes, weights, strict=True)):
+        progress(TASK, i, len(tables))
+        values = np.zeros(words.size, np.float32)
+        fixed = begin, suffixes, own, table.log_probs, table.log_backoffs, weight, values, mixed, left, left_below
+        for order in range(1, len(level_sizes) + 1):
+            run_all(add_component, [(start, stop, *fixed) for start, stop in parts_of(frame.level(order - 1))])
+    left_below[left_below == 0] = left[left_below == 0] = 1  # the root
+    with np.errstate(divide="ignore"):
+        log_probs, log_backoffs = np.log(mixed).astype(np.float32), np.log(left / left_below).astype(np.float32)
+    log_backoffs[np.diff(begin) == 0] = 0
+    log_probs[0] = log_backoffs[0] = 0
+    return indexed(level_sizes, words, log_probs, begin, log_backoffs)
+
+
+def renumbered(table: Table, numbers: Int32[ndarray, " vocab"], vocabulary_size: int) -> Table:
+    """A table over more words: numbers[word] is the new number of each. Words that it lacks have no probability."""
+    check_trie(table)
+    log_probs = np.full(vocabulary_size, -np.inf, np.float32)
+    backoffs = np.zeros(vocabulary_size, np.float32)
+    log_probs[numbers] = table.log_probs[table.level(1)]
+    if table.order > 1:
+        backoffs[numbers] = table.log_backoffs[table.level(1)]
+    trie = Trie(log_probs, backoffs, node_limit=table.words.size + vocabulary_size)
+    moved = np.zeros(table.words.size, trie.index)
+    moved[table.level(1)] = 1 + numbers
+    for order in range(2, table.order + 1):
+        contexts, level = table.level(order - 1), table.level(order)
+        parents = np.repeat(moved[contexts], np.diff(table.begin[contexts.start : contexts.stop + 1]))
+        first = trie.words.size
+        given = numbers[table.words[level]], table.log_probs[level].copy(), table.log_backoffs[level].copy()
+        places = trie.add_level(parents, *given)
+        new = np.arange(first, first + parents.size, dtype=moved.dtype)
+        moved[level.start : level.stop][slice(None) if places is None else places] = new
+    return trie.table()
+
+
+def with_fewer_unseen(table: Table, ratio: float) -> Table:
+    """A table with `ratio` times the odds of <unk> after every context: see `mixture/unseen.py`.
+
+    Z(h) goes into the probabilities after h; its back-off weight is multiplied by Z(h') / Z(h), where h' is its suffix.
+    """
+    table, suffixes = with_suffixes(table)
+    contexts = table.begin.size - 1
+    first, after = table.begin[:-1], table.begin[1:]
+    has_unknown = (first < after) & (table.words[np.minimum(first, table.words.size - 1)] == UNKNOWN)
+    log_share = np.where(has_unknown, table.log_probs[np.minimum(first, table.words.size - 1)], 0.0)  # log P(<unk> | h)
+    for order in range(1, table.order):
+        level = table.level(order)
+        nodes = np.arange(level.start, level.stop)[~has_unknown[level]]
+        log_share[nodes] = table.log_backoffs[nodes] + log_share[suffixes[nodes]]
+    log_total = np.log1p((ratio - 1) * np.exp(log_share))
+    log_probs, log_backoffs = table.log_probs.astype(np.float64), table.log_backoffs.astype(np.float64)
+    log_probs[1:] -= np.repeat(log_total, np.diff(table.begin))
+    log_probs[1:][table.words[1:] == UNKNOWN] += np.log(ratio)
+    log_backoffs[1:] += log_total[suffixes[1:contexts]] - log_total[1:]
+    numbers = log_probs.astype(np.float32), table.begin, log_backoffs.astype(np.float32)
+    return indexed(table.level_sizes, table.words, *numbers)
+
+
+def _united(
+    tables: Sequence[Table],
+) -> tuple[tuple[int, ...], Int32[ndarray, " nodes"], Int[ndarray, " inner+1"], list[Int[ndarray, " nodes"]]]:
+    """Level sizes, words and begin of the union, and for each table its node of each of the union's, or -1."""
+    vocabulary_size = tables[0].vocabulary_size
+    index = narrowest(sum(table.words.size for table in tables))
+    level_sizes = [vocabulary_size]
+    words = [np.arange(-1, vocabulary_size, dtype=np.int32)]
+    begins = [np.array([1], index)]
+    words[0][0] = 0
+    moved = [np.arange(1 + vocabulary_size) for _ in tables]  # the union's node of each table's, as far as it is built
+    first = 1 + vocabulary_size
+    for order in range(2, max(table.order for table in tables) + 1):
+        first_context = first - level_sizes[-1]
+        keys = [_keys(table, order, places, first_context) for table, places in zip(tables, moved, strict=True)]
+        everything = keys[0]
+        for others in keys[1:]:
+            out = np.empty(everything.size + others.size, np.int64)
+            everything = out[: run(union, everything, others, out)]
+        for i, own in enumerate(keys):
+            places = np.empty(own.size, np.int64)
+            run(find_ascending, everything, own, places)
+            moved[i] = np.concatenate([moved[i], places + first])
+        words.append((everything % vocabulary_size).astype(np.int32))
+        children = np.bincount(everything // vocabulary_size, minlength=level_sizes[-1])
+        begins.append((first + np.cumsum(children) - children).astype(index))
+        level_sizes.append(everything.size)
+        first += everything.size
+    begin = np.concatenate([*begins, np.array([first], index)])
+    nodes = []
+    for places in moved:
+        own = np.full(first, -1, index)
+        own[places] = np.arange(places.size)
+        nodes.append(own)
+    return tuple(level_sizes), np.concatenate(words), begin, nodes
+
+
+def _keys(table: Table, order: int, moved: Int[ndarray, " nodes"], first_context: int) -> Int[ndarray, " ngrams"]:
+    """The n-grams of one order as numbers that ascend: context in the union's level, then word."""
+    if order > table.order:
+        return np.empty(0, np.int64)
+    contexts = table.level(order - 1)
+    children = np.diff(table.begin[contexts.start : contexts.stop + 1])
+    parents = np.repeat(moved[contexts] - first_context, children)
+    return parents.astype(np.int64) * table.vocabulary_size + table.words[table.level(order)]

@@ -1,0 +1,1 @@
+"""From counts to probabilities: discounts, smoothing methods, and their tuning."""

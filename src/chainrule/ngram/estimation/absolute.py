@@ -1,0 +1,33 @@
+"""Absolute discounting: a constant is taken from every count and given to the lower order.
+
+Source: Ney, Essen and Kneser, On structuring probabilistic dependences in stochastic language modelling (1994).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from chainrule.base.progress import Progress, silent
+from chainrule.ngram.estimation.kneser_ney import one_discount
+from chainrule.ngram.estimation.passes import Estimates, interpolated_by_discounts
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
+    from numpy import ndarray
+
+    from chainrule.ngram.config import NGramConfig
+    from chainrule.ngram.counting.count import Counts
+
+
+def absolute_discounting(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
+    """p(w|h) = max(c(hw) - D, 0) / c(h) + D N1+(h.) / c(h) p(w|h'), recursively.
+
+    N1+(h.): how many kinds of words were seen after h. D: as given for an order, or its leave-one-out estimate,
+    n1 / (n1 + 2 n2).
+    """
+
+    def raw_counts(order: int) -> Int[ndarray, " ngrams"]:
+        return counts.counts[counts.level(order)]
+
+    return interpolated_by_discounts(counts, config, raw_counts, partial(one_discount, config), progress)

@@ -1,0 +1,78 @@
+"""All estimators by their names. Each is a function of the same counts, with its formula and source beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chainrule.base.progress import Progress, silent
+from chainrule.ngram.config import check_tunable
+from chainrule.ngram.estimation.absolute import absolute_discounting
+from chainrule.ngram.estimation.additive import laplace, lidstone, maximum_likelihood
+from chainrule.ngram.estimation.good_turing import good_turing
+from chainrule.ngram.estimation.jelinek_mercer import jelinek_mercer
+from chainrule.ngram.estimation.kneser_ney import (
+    kneser_ney,
+    kneser_ney_backoff,
+    modified_kneser_ney,
+    modified_kneser_ney_backoff,
+)
+from chainrule.ngram.estimation.tuning import (
+    tuned_absolute,
+    tuned_kneser_ney,
+    tuned_lidstone,
+    tuned_modified_kneser_ney,
+)
+from chainrule.ngram.estimation.witten_bell import witten_bell
+from chainrule.ngram.models.stupid_backoff import stupid_backoff
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtyping import Int32
+    from numpy import ndarray
+
+    from chainrule.ngram.config import NGramConfig
+    from chainrule.ngram.counting.count import Counts
+    from chainrule.ngram.estimation.passes import Estimates
+
+    Estimator = Callable[[Counts, NGramConfig, Progress], Estimates]
+    TunedEstimator = Callable[[Counts, NGramConfig, Progress, Int32[ndarray, " tokens"]], Estimates]
+
+ESTIMATORS: dict[str, Estimator] = {
+    "maximum-likelihood": maximum_likelihood,
+    "laplace": laplace,
+    "lidstone": lidstone,
+    "jelinek-mercer": jelinek_mercer,
+    "witten-bell": witten_bell,
+    "absolute": absolute_discounting,
+    "good-turing": good_turing,
+    "kneser-ney": kneser_ney,
+    "kneser-ney-backoff": kneser_ney_backoff,
+    "modified-kneser-ney": modified_kneser_ney,
+    "modified-kneser-ney-backoff": modified_kneser_ney_backoff,
+    "stupid-backoff": stupid_backoff,
+}
+# Those that a held-out text can tune.
+TUNED: dict[str, TunedEstimator] = {
+    "lidstone": tuned_lidstone,
+    "jelinek-mercer": jelinek_mercer,
+    "absolute": tuned_absolute,
+    "kneser-ney": tuned_kneser_ney,
+    "modified-kneser-ney": tuned_modified_kneser_ney,
+}
+
+
+def estimated(
+    counts: Counts,
+    config: NGramConfig,
+    progress: Progress = silent,
+    heldout: Int32[ndarray, " tokens"] | None = None,
+) -> Estimates:
+    """What a configuration makes of counts. heldout: a stream, padded as the counts' was, to tune on.
+
+    Raises EstimationError, SettingError.
+    """
+    if heldout is None:
+        return ESTIMATORS[config.smoothing](counts, config, progress)
+    check_tunable(config)
+    return TUNED[config.smoothing](counts, config, progress, heldout)

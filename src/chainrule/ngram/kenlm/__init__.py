@@ -1,0 +1,1 @@
+"""KenLM's binary files, and word-by-word queries as its module answers them."""

@@ -1,0 +1,93 @@
+"""Models and states as records in memory, for queries of one word at a time; see `incremental_kernels.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.base.jit import direct
+from chainrule.ngram.kenlm import word_query_kernels as kernels
+from chainrule.ngram.kenlm.probing_kernels import KIND, ORDER, RECORD_SIZE, STATE_SIZE, TRIE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jaxtyping import Int32, Int64
+    from numpy import ndarray
+
+    from chainrule.ngram.trie.table import Table
+    from chainrule.text.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the kernels need to know of a model, at an address that holds as long as the record is kept."""
+
+    numbers: Int64[ndarray, " record"]
+    kept: tuple[ndarray, ...]  # the arrays that it points into
+    order: int
+
+    @property
+    def address(self) -> int:
+        return self.numbers.ctypes.data
+
+    def scored_words(self, text: bytes, *, begins: bool, ends: bool) -> tuple[list[float], list[int]]:
+        """log10 P of each word of a text and the length of the n-gram found, negative where the word is unknown."""
+        room = len(text) // 2 + 2
+        scores, lengths, state = np.empty(room, np.float64), np.empty(room, np.int64), np.zeros(STATE_SIZE, np.int64)
+        letters = np.frombuffer(bytearray(text), np.uint8)
+        count = kernels.fully_score_text(self.address, letters, begins, ends, state.ctypes.data, scores, lengths)
+        return scores[:count].tolist(), lengths[:count].tolist()
+
+    def encoded(self, texts: Sequence[bytes], *, is_whole: bool) -> Int32[ndarray, " tokens"] | None:
+        """The ids of sentences, </s> after each; None where <s> or </s> is a word in one."""
+        stops = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
+        text = np.frombuffer(bytearray(b"".join(texts)), np.uint8)
+        ids = np.empty(text.size + len(texts), np.int32)
+        count = kernels.encode_texts(self.address, text, stops, is_whole, ids)
+        return None if count < 0 else ids[:count]
+
+
+@dataclass(frozen=True)
+class Queries:
+    """The kernels, called without asking for the types of their arguments."""
+
+    score_word: Callable[[int, int, int, int], float]
+    fully_score_word: Callable[[int, int, int, int], tuple[float, int, bool]]
+    score_text: Callable[[int, bytes, bool, bool, int], float]
+
+
+@cache
+def queries() -> Queries:
+    return Queries(
+        direct(kernels.score_word, 0, 0, 0, 0),
+        direct(kernels.fully_score_word, 0, 0, 0, 0),
+        direct(kernels.score_text, 0, b"", True, True, 0),
+    )
+
+
+def record_of_table(table: Table, vocabulary: Vocabulary) -> Record:
+    numbers, spelled = record_of_vocabulary(vocabulary)
+    index = table.begin.dtype
+    slots = table.slots if table.slots.dtype == index else np.zeros(0, index)
+    arrays = tuple(np.ascontiguousarray(array) for array in (table.nodes, table.contexts, slots))
+    numbers[KIND], numbers[ORDER] = TRIE, table.order
+    for place, array in zip((kernels.NODES, kernels.CONTEXTS, kernels.INDEX), arrays, strict=True):
+        numbers[place] = array.ctypes.data
+    numbers[kernels.NODE_COUNT], numbers[kernels.INDEX_SIZE] = table.nodes.size, slots.size
+    numbers[kernels.INNER], numbers[kernels.IS_WIDE] = table.contexts.size - 1, index == np.int64
+    return Record(numbers, (*spelled, *arrays), table.order)
+
+
+def record_of_vocabulary(vocabulary: Vocabulary) -> tuple[Int64[ndarray, " record"], tuple[ndarray, ...]]:
+    """A record with nothing else in it yet, and the arrays that it points into."""
+    arrays = vocabulary.arrays()
+    pool, offsets, slots = (np.ascontiguousarray(arrays[name]) for name in ("text", "offsets", "slots"))
+    numbers = np.zeros(RECORD_SIZE, np.int64)
+    numbers[kernels.POOL], numbers[kernels.POOL_SIZE] = pool.ctypes.data, pool.size
+    numbers[kernels.OFFSETS], numbers[kernels.TOKENS] = offsets.ctypes.data, offsets.size - 1
+    numbers[kernels.SLOTS], numbers[kernels.SLOTS_SIZE] = slots.ctypes.data, slots.size
+    return numbers, (pool, offsets, slots)

@@ -1,0 +1,267 @@
+"""The compiled queries of one word at a time, for callers that keep a state of their own.
+
+To call with an array costs more than to look a word up, so that models and states are passed by their addresses:
+
+    a model is a record of numbers, at the places below; whoever passes its address keeps it and its arrays alive
+    a state is its length L, then a number for each context of 1 .. L words: in a trie its node, in a hashed model its
+    first word and back-off; zeros are the empty context
+
+Anything may stand in a state: every node is compared with its bound before it is an index. A word's id is below the
+vocabulary's size. Unlike in `query_kernels.py`, </s> is a word as all others, and <s> costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chainrule.base.jit import allocating_kernel, array_at, kernel, prefetch, tiny_kernel
+from chainrule.ngram.kenlm.probing_kernels import HASHED, KIND, ORDER, RECORD_SIZE, STATE_SIZE, extend_hashed
+from chainrule.ngram.trie.hash_index_kernels import LONG_RUN, find_slot, slot_of
+from chainrule.ngram.trie.query_kernels import NO_NODE, child, children
+from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.text.vocabulary_kernels import HASH_FACTOR, HASH_START, find_token, mixed
+
+Array = NDArray[Any]
+
+# What a record holds, by place: of all models, where their vocabulary is; of a trie, its arrays and what bounds them.
+POOL, POOL_SIZE, OFFSETS, TOKENS, SLOTS, SLOTS_SIZE = 2, 3, 4, 5, 6, 7
+NODES, NODE_COUNT, CONTEXTS, IS_WIDE, INNER, INDEX, INDEX_SIZE = 8, 9, 10, 11, 12, 13, 14
+
+LOG10_OF_E = 0.4342944819032518
+_TAB, _RETURN, _SPACE = 9, 13, 32  # and what is between tab and return: line feed, vertical tab, form feed
+
+
+@allocating_kernel
+def extend(model_address: int, word: int, before: int, after: int) -> tuple[float, int]:
+    """log10 P(word | the state before) and the length of the n-gram found; writes the state after.
+
+    Both states may be one. Numbers go faster from one function to the next than arrays, even here.
+    """
+    if array_at(model_address, RECORD_SIZE, np.int64)[KIND] == HASHED:
+        return extend_hashed(model_address, word, before, after)
+    return _extend_trie(model_address, word, before, after)
+
+
+@allocating_kernel
+def _extend_trie(model_address: int, word: int, before_address: int, after_address: int) -> tuple[float, int]:
+    model = array_at(model_address, RECORD_SIZE, np.int64)
+    before, after = array_at(before_address, STATE_SIZE, np.int64), array_at(after_address, STATE_SIZE, np.int64)
+    inner = model[INNER]
+    log_probs = array_at(model[NODES], 2 * model[NODE_COUNT], np.float32)[1::2]
+    given = min(max(before[0], 0), model[ORDER] - 1)
+    _ask_for_children(model_address, before, given, word)
+    score = 0.0 if word == BEGIN else np.float64(log_probs[1 + word])
+    found = 1
+    context = before[found]  # of so many words; read before its place is written
+    after[0], after[1] = _matters(model_address, 1 + word), 1 + word
+    while found <= given and 0 <= context < inner:
+        node = _child(model_address, context, word)
+        if node == NO_NODE:
+            break
+        found += 1
+        score = np.float64(log_probs[node])
+        if found < model[ORDER]:
+            context = before[found]
+            after[found] = node
+            if _matters(model_address, node):
+                after[0] = found
+    for length in range(found, given + 1):
+        context = context if length == found else before[length]
+        if 0 <= context < inner:
+            score += _log_backoff(model_address, context)
+    return score * LOG10_OF_E, found
+
+
+@allocating_kernel
+def _ask_for_children(model_address: int, contexts: Array, given: int, word: int) -> None:
+    """Asks the memory for what the search for a word after each context reads, so that all wait at the same time."""
+    model = array_at(model_address, RECORD_SIZE, np.int64)
+    words = array_at(model[NODES], 2 * model[NODE_COUNT], np.int32)[::2]
+    if model[IS_WIDE] != 0:
+        begin = array_at(model[CONTEXTS], 2 * (model[INNER] + 1), np.int64)[::2]
+        slots = array_at(model[INDEX], model[INDEX_SIZE], np.int64)
+        _ask_for_children_in(words, begin, slots, contexts, given, word)
+    else:
+        narrow = array_at(model[CONTEXTS], 2 * (model[INNER] + 1), np.int32)[::2]
+        narrow_slots = array_at(model[INDEX], model[INDEX_SIZE], np.int32)
+        _ask_for_children_in(words, narrow, narrow_slots, contexts, given, word)
+
+
+@kernel
+def _ask_for_children_in(words: Array, begin: Array, slots: Array, contexts: Array, given: int, word: int) -> None:
+    inner = begin.size - 1
+    prefetch(words, 1 + word)
+    prefetch(begin, 1 + word)
+    for length in range(1, given + 1):
+        context = contexts[length]
+        if 0 <= context < inner:
+            low, end = children(words, begin, context)
+            if slots.size > 0 and end - low > LONG_RUN:
+                prefetch(slots, slot_of(context, word, slots.size))
+            else:
+                _ask_for_node(words, begin, low)
+                _ask_for_node(words, begin, low + ((end - low) >> 1))
+                _ask_for_node(words, begin, end - 1)
+    for length in range(1, given + 1):
+        context = contexts[length]
+        if 0 <= context < inner:
+            low, end = children(words, begin, context)
+            if slots.size > 0 and end - low > LONG_RUN:
+                _ask_for_node(words, begin, np.int64(slots[slot_of(context, word, slots.size)]))
+
+
+@kernel
+def _ask_for_node(words: Array, begin: Array, node: int) -> None:
+    """For its word, and for its children, which the search after it begins with."""
+    prefetch(words, node)
+    prefetch(begin, node)
+
+
+@allocating_kernel
+def _child(model_address: int, context: int, word: int) -> int:
+    """As `child`; a long run is searched by hash."""
+    model = array_at(model_address, RECORD_SIZE, np.int64)
+    words = array_at(model[NODES], 2 * model[NODE_COUNT], np.int32)[::2]
+    if model[IS_WIDE] != 0:
+        begin = array_at(model[CONTEXTS], 2 * (model[INNER] + 1), np.int64)[::2]
+        return _child_in(words, begin, array_at(model[INDEX], model[INDEX_SIZE], np.int64), context, word)
+    begin = array_at(model[CONTEXTS], 2 * (model[INNER] + 1), np.int32)[::2]
+    return _child_in(words, begin, array_at(model[INDEX], model[INDEX_SIZE], np.int32), context, word)
+
+
+@kernel
+def _child_in(words: Array, begin: Array, slots: Array, context: int, word: int) -> int:
+    low, end = children(words, begin, context)
+    if slots.size > 0 and end - low > LONG_RUN:
+        return find_slot(words, low, end, word, slots, slot_of(context, word, slots.size))
+    return child(words, begin, context, word)
+
+
+@allocating_kernel
+def _log_backoff(model_address: int, context: int) -> float:
+    model = array_at(model_address, RECORD_SIZE, np.int64)
+    if model[IS_WIDE] != 0:
+        return array_at(model[CONTEXTS], 4 * (model[INNER] + 1), np.float32)[4 * context + 2]
+    return array_at(model[CONTEXTS], 2 * (model[INNER] + 1), np.float32)[2 * context + 1]
+
+
+@allocating_kernel
+def _matters(model_address: int, node: int) -> bool:
+    """Whether an n-gram as context changes what is said of the next word: it backs off at a cost, or has children."""
+    model = array_at(model_address, RECORD_SIZE, np.int64)
+    if not 0 <= node < model[INNER]:
+        return False
+    if _log_backoff(model_address, node) != 0:
+        return True
+    if model[IS_WIDE] != 0:
+        wide = array_at(model[CONTEXTS], 2 * (model[INNER] + 1), np.int64)
+        return wide[2 * node + 2] > wide[2 * node]
+    narrow = array_at(model[CONTEXTS], 2 * (model[INNER] + 1), np.int32)
+    return narrow[2 * node + 2] > narrow[2 * node]
+
+
+@tiny_kernel
+def score_word(model_address: int, word: int, before: int, after: int) -> float:
+    """log10 P(word | a state)."""
+    return extend(model_address, word, before, after)[0]
+
+
+@tiny_kernel
+def fully_score_word(model_address: int, word: int, before: int, after: int) -> tuple[float, int, bool]:
+    """As `score_word`; with the length of the n-gram found, and whether the word is unknown."""
+    score, length = extend(model_address, word, before, after)
+    return score, length, word == UNKNOWN
+
+
+@tiny_kernel
+def score_text(model_address: int, text: bytes, begins: bool, ends: bool, state: int) -> float:
+    """log10 P of the words of a text after <s>, if it begins, and of </s>, if it ends. state: an empty one."""
+    letters, nothing = np.frombuffer(text, np.uint8), np.empty(0, np.float64)
+    return _score_text(model_address, letters, begins, ends, begins and ends, state, nothing, nothing)[0]
+
+
+@kernel
+def fully_score_text(
+    model_address: int, text: Array, begins: bool, ends: bool, state: int, scores: Array, lengths: Array
+) -> int:
+    """Writes the log10 P of each word and the length of the n-gram found, negative where the word is unknown; how many
+    there are. There is room for all. state: an empty one.
+    """
+    return _score_text(model_address, text, begins, ends, False, state, scores, lengths)[1]
+
+
+@kernel
+def _score_text(
+    model_address: int,
+    text: Array,
+    begins: bool,
+    ends: bool,
+    is_whole: bool,
+    state: int,
+    scores: Array,
+    lengths: Array,
+) -> tuple[float, int]:
+    if begins:
+        extend(model_address, BEGIN, state, state)
+    total, count, position, word = 0.0, 0, 0, UNKNOWN
+    while word >= 0:
+        word, position = _next_word(model_address, text, position, text.size, is_whole)
+        if word < 0 and not ends:
+            break
+        score, length = extend(model_address, word if word >= 0 else END, state, state)
+        total += score
+        if scores.size > 0:
+            scores[count], lengths[count] = score, -length if word == UNKNOWN else length
+        count += 1
+    return total, count
+
+
+@kernel
+def encode_texts(model_address: int, text: Array, stops: Array, is_whole: bool, ids: Array) -> int:
+    """Writes the ids of sentences, </s> after each, and returns how many; -1 where <s> or </s> is a word in one.
+
+    stops: behind the last byte of each. There is room for all ids.
+    """
+    count = position = 0
+    for stop in stops:
+        word = UNKNOWN
+        while word >= 0:
+            word, position = _next_word(model_address, text, position, stop, is_whole)
+            if word == BEGIN or word == END:
+                return -1
+            ids[count] = word if word >= 0 else END
+            count += 1
+        position = stop
+    return count
+
+
+@allocating_kernel
+def _next_word(model_address: int, text: Array, position: int, stop: int, is_whole: bool) -> tuple[int, int]:
+    """The id of the first word from `position` on, -1 where there is none; and the position behind it.
+
+    Words are between ASCII white space. A NUL byte ends the word, or all in a whole sentence: KenLM has these two ways.
+    """
+    while position < stop and _is_white(text[position]):
+        position += 1
+    if position >= stop or (is_whole and text[position] == 0):
+        return -1, position
+    start, hashed = position, HASH_START
+    while position < stop and text[position] != 0 and not _is_white(text[position]):
+        hashed = (hashed ^ np.uint64(text[position])) * HASH_FACTOR
+        position += 1
+    end = position
+    while position < stop and ((is_whole and text[end] == 0) or not _is_white(text[position])):
+        position += 1
+    model = array_at(model_address, RECORD_SIZE, np.int64)
+    pool = array_at(model[POOL], model[POOL_SIZE], np.uint8)
+    offsets = array_at(model[OFFSETS], model[TOKENS] + 1, np.int64)
+    slots = array_at(model[SLOTS], model[SLOTS_SIZE], np.uint64)
+    return max(find_token(text, start, end, mixed(hashed), slots, pool, offsets)[0], UNKNOWN), position
+
+
+@kernel
+def _is_white(byte: int) -> bool:
+    return byte == _SPACE or _TAB <= byte <= _RETURN

@@ -1,0 +1,1 @@
+"""The n-gram models behind the waist."""

@@ -1,0 +1,109 @@
+"""An n-gram model in the compact layout behind the waist.
+
+Its state is that of `NGramModel`: trie nodes, a row for each sequence. `score` finds its way through the packed trie;
+where whole distributions are asked for, the contexts of a few rows are spelled out as a small fast table, and the
+kernels of the fast layout do the rest.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.ngram.compact.building import unpacked
+from chainrule.ngram.compact.query_kernels import OPEN, SIZE, advance, open_rows, score_stream, spell_out
+from chainrule.ngram.models.stream_scorer import run_pieces
+from chainrule.ngram.models.trie_model import TrieModel
+from chainrule.ngram.trie.query_kernels import NO_NODE
+from chainrule.ngram.trie.table import NODE, context_type
+from chainrule.protocol import UNKNOWN, StreamScores, check_log_probs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtyping import Float32, Int, Int32, Shaped
+    from numpy import ndarray
+
+    from chainrule.ngram.compact.table import CompactTable
+    from chainrule.ngram.models.trie_model import Contexts, Trie
+    from chainrule.ngram.trie.table import Table
+
+_ITSELF = -1  # instead of a token that is scored everywhere
+_ROWS = 64  # spelled out at once
+
+
+class CompactNGramModel(TrieModel):
+    """P(w | the last N-1 tokens), from a compact table; `</s>` starts the next document."""
+
+    def __init__(self, compact: CompactTable) -> None:
+        self.compact = compact
+        self.vocabulary_size = compact.vocabulary_size
+
+    @property
+    def order(self) -> int:
+        return self.compact.order
+
+    @property
+    def level_sizes(self) -> tuple[int, ...]:
+        """n-grams by order, from unigrams on."""
+        return self.compact.level_sizes
+
+    @property
+    def table(self) -> Table:
+        """The fast layout of the same numbers, made anew each time: for writing ARPA files, and for `convert`."""
+        return unpacked(self.compact)
+
+    def score_stream_with_lengths(
+        self, stream: Int32[ndarray, " tokens"]
+    ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
+        """As `StreamScorer.score_stream_with_lengths`; n-grams that were put in as suffixes of others count as well."""
+        return self._scored(stream, _ITSELF)
+
+    def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
+        """As `StreamScorer.score_stream_in_full`."""
+        return StreamScores(*self._scored(stream, _ITSELF), self._scored(stream, UNKNOWN)[0])
+
+    def _scored(
+        self, stream: Int32[ndarray, " tokens"], token: int
+    ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
+        stream = self._known(stream)
+        scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
+        run_pieces(score_stream, (*self.compact.parts, self.compact.layout, token, stream), (scores, lengths))
+        check_log_probs(scores)
+        return scores, lengths
+
+    def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
+        """As `LanguageModel.advance`."""
+        tokens = self._known_for(state, tokens)
+        return advance(self.compact.bits, self.compact.layout, self.vocabulary_size, state, tokens)
+
+    def _tries(self, state: Contexts) -> Iterator[tuple[slice, Trie, Contexts]]:
+        bits, layout = self.compact.bits, self.compact.layout
+        for start in range(0, len(state), _ROWS):
+            part = slice(start, start + _ROWS)
+            rows, row_of = np.unique(state[part], axis=0, return_inverse=True)
+            rows = np.ascontiguousarray(rows, np.int64)
+            opened = np.empty((self.order + 1, len(rows), OPEN), np.int64)
+            scales = np.empty((self.order + 1, len(rows)))
+            open_rows(bits, layout, self.vocabulary_size, rows, opened, scales)
+            nodes = np.zeros(self._unigram_nodes.size + int(opened[2:, :, SIZE].sum()), NODE)
+            nodes[: self._unigram_nodes.size] = self._unigram_nodes
+            contexts = np.zeros(rows.size + 1, context_type(np.int32))
+            contexts["begin"][:1] = self._unigram_nodes.size
+            trie = nodes["word"], nodes["log_prob"], contexts["begin"], contexts["log_backoff"][:-1]
+            spell_out(*self.compact.parts, opened, scales, *trie)
+            own = np.where(rows == NO_NODE, NO_NODE, np.arange(rows.size).reshape(rows.shape))
+            yield part, trie, own[row_of.reshape(-1)]
+
+    @property
+    def _unigrams(self) -> Float32[ndarray, " vocab"]:
+        return self.compact.unigrams
+
+    @cached_property
+    def _unigram_nodes(self) -> Shaped[ndarray, " vocab+1"]:
+        """The root and the unigrams as the fast table has them."""
+        nodes = np.zeros(1 + self.vocabulary_size, NODE)
+        nodes["word"][1:], nodes["log_prob"][1:] = np.arange(self.vocabulary_size), self.compact.unigrams
+        return nodes

@@ -1,0 +1,90 @@
+"""An n-gram model behind the waist.
+
+Its state is an array of trie nodes, a row for each sequence, so that a copy of it is a state of its own.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.ngram.models.stream_scorer import run_pieces
+from chainrule.ngram.models.trie_model import TrieModel
+from chainrule.ngram.trie.query_kernels import advance, score_stream
+from chainrule.ngram.trie.walking_kernels import unknown_follows, walk_stream
+from chainrule.protocol import StreamScores, check_log_probs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jaxtyping import Float32, Int, Int32
+    from numpy import ndarray
+
+    from chainrule.ngram.models.trie_model import Contexts, Trie
+    from chainrule.ngram.trie.table import Table
+
+WALKED_TOKENS = 1 << 11  # of shorter streams, parts to be walked at once would be too short
+
+
+class NGramModel(TrieModel):
+    """P(w | the last N-1 tokens), from a table; `</s>` starts the next document."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.vocabulary_size = table.vocabulary_size
+
+    @property
+    def order(self) -> int:
+        return self.table.order
+
+    @property
+    def level_sizes(self) -> tuple[int, ...]:
+        """n-grams by order, from unigrams on."""
+        return self.table.level_sizes
+
+    def score_stream_with_lengths(
+        self, stream: Int32[ndarray, " tokens"]
+    ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
+        """As `StreamScorer.score_stream_with_lengths`."""
+        scores, lengths, _ = self._scored(stream, unknown=False)
+        return scores, lengths
+
+    def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
+        """As `StreamScorer.score_stream_in_full`."""
+        return self._scored(stream, unknown=True)
+
+    def _scored(self, stream: Int32[ndarray, " tokens"], *, unknown: bool) -> StreamScores:
+        """unknown: whether <unk> is scored at all places, too."""
+        stream = self._known(stream)
+        scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
+        unknown_scores = np.empty(stream.size if unknown else 0, np.float32)
+        arrays, slots, suffixes = self._arrays(), self.table.slots, self.table.suffixes
+        found = scores, lengths, unknown_scores
+        if suffixes.size and stream.size >= WALKED_TOKENS:
+            run_pieces(walk_stream, (*arrays, slots, suffixes, self.order, stream), (*found, self._unknown_follows))
+        else:
+            run_pieces(score_stream, (*arrays, slots, self.order, stream), found)
+        check_log_probs(scores)
+        check_log_probs(unknown_scores)
+        return StreamScores(*found)
+
+    @cached_property
+    def _unknown_follows(self) -> bool:
+        return unknown_follows(self.table.words, self.table.begin, self.vocabulary_size)
+
+    def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
+        """As `LanguageModel.advance`."""
+        tokens = self._known_for(state, tokens)
+        return advance(self.table.words, self.table.begin, self.table.log_backoffs.size, state, tokens)
+
+    @property
+    def _unigrams(self) -> Float32[ndarray, " vocab"]:
+        return self.table.log_probs[self.table.level(1)]
+
+    def _tries(self, state: Contexts) -> Iterable[tuple[slice, Trie, Contexts]]:
+        return ((slice(None), self._arrays(), state),)
+
+    def _arrays(self) -> Trie:
+        return self.table.words, self.table.log_probs, self.table.begin, self.table.log_backoffs

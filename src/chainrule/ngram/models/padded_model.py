@@ -1,0 +1,112 @@
+"""An n-gram model whose documents begin with order - 1 times <s>, behind the waist."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.ngram.counting.padding import padded
+from chainrule.protocol import BEGIN, END, StreamScores, as_tokens, check_prefixes, check_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Bool, Float32, Float64, Int, Int32
+    from numpy import ndarray
+
+    from chainrule.ngram.models.ngram_model import NGramModel
+    from chainrule.ngram.models.trie_model import Contexts
+
+    Tokens = Int32[ndarray, " tokens"]
+
+
+class PaddedModel:
+    """The model of a table that was made of padded documents: it pads what it is asked about in the same way."""
+
+    end = END
+
+    def __init__(self, model: NGramModel) -> None:
+        self._model = model
+        self._padding = np.full(max(0, model.order - 2), BEGIN, np.int32)
+        self._start = model.start([self._padding])
+        self.vocabulary_size, self.order, self.table = model.vocabulary_size, model.order, model.table
+        self.begins = 1 + self._padding.size
+
+    def score(
+        self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """As `Scorer.score`."""
+        return self._model.score(sequences, prefixes=self._padded(sequences, prefixes), end=end)
+
+    def match_lengths(
+        self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
+    ) -> list[Int[ndarray, " tokens"]]:
+        """As `StreamScorer.match_lengths`."""
+        return self._model.match_lengths(sequences, prefixes=self._padded(sequences, prefixes), end=end)
+
+    def score_with_lengths(
+        self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
+    ) -> tuple[list[Float32[ndarray, " tokens"]], list[Int[ndarray, " tokens"]]]:
+        """What `score` and `match_lengths` give, in one go."""
+        return self._model.score_with_lengths(sequences, prefixes=self._padded(sequences, prefixes), end=end)
+
+    def unknown_log_probs(
+        self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """As `LanguageModel.unknown_log_probs`."""
+        return self._model.unknown_log_probs(sequences, prefixes=self._padded(sequences, prefixes), end=end)
+
+    def score_stream(self, stream: Tokens) -> Float32[ndarray, " tokens"]:
+        """As `Scorer.score_stream`."""
+        return self.score_stream_with_lengths(stream)[0]
+
+    def score_stream_with_lengths(self, stream: Tokens) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
+        """As `StreamScorer.score_stream_with_lengths`."""
+        whole, asked = self._padded_stream(stream)
+        scores, lengths = self._model.score_stream_with_lengths(whole)
+        return scores[asked], lengths[asked]
+
+    def score_stream_in_full(self, stream: Tokens) -> StreamScores:
+        """As `StreamScorer.score_stream_in_full`."""
+        whole, asked = self._padded_stream(stream)
+        return StreamScores(*(column[asked] for column in self._model.score_stream_in_full(whole)))
+
+    def start(self, prefixes: Sequence[Tokens]) -> Contexts:
+        """As `LanguageModel.start`."""
+        return self._model.start([np.concatenate([self._padding, as_tokens(prefix)]) for prefix in prefixes])
+
+    def next_log_probs(self, state: Contexts) -> Float32[ndarray, "rows vocab"]:
+        """As `LanguageModel.next_log_probs`."""
+        return self._model.next_log_probs(state)
+
+    def top(self, state: Contexts, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
+        """As `LanguageModel.top`."""
+        return self._model.top(state, k)
+
+    def draw(
+        self, state: Contexts, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
+    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
+        """As `LanguageModel.draw`."""
+        return self._model.draw(state, uniforms, banned)
+
+    def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
+        """As `LanguageModel.advance`."""
+        new = self._model.advance(state, tokens)
+        new[np.flatnonzero(as_tokens(tokens) == END)] = self._start[0]
+        return new
+
+    def select(self, state: Contexts, rows: Int32[ndarray, " new_rows"]) -> Contexts:
+        """As `LanguageModel.select`."""
+        return self._model.select(state, rows)
+
+    def _padded_stream(self, stream: Tokens) -> tuple[Tokens, Bool[ndarray, " padded"] | slice]:
+        """The stream as the model reads it, and where its own tokens are there."""
+        check_tokens(stream, self.vocabulary_size)
+        return padded(stream, self._padding.size)
+
+    def _padded(self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None) -> list[Tokens]:
+        check_prefixes(len(sequences), prefixes)
+        if prefixes is None:
+            return [self._padding] * len(sequences)
+        return [np.concatenate([self._padding, as_tokens(prefix)]) for prefix in prefixes]

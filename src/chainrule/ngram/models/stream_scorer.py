@@ -1,0 +1,144 @@
+"""What n-gram models share: known text is scored as one stream, on several threads, and states are rows of an array."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.base.jit import run_all
+from chainrule.errors import SettingError
+from chainrule.protocol import END, StreamScores, as_tokens, check_prefixes, check_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jaxtyping import Float32, Int, Int32, Int64
+    from numpy import ndarray
+
+    Rows = Int64[ndarray, "rows numbers"]
+    Tokens = Int32[ndarray, " tokens"]
+
+PARALLEL_TOKENS = 1 << 16  # shorter streams are not worth a thread
+
+
+class StreamScorer(ABC):
+    """The part of a language model that follows from how a stream is scored and how a state reads a token."""
+
+    end = END
+    vocabulary_size: int
+
+    def score(
+        self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """As `Scorer.score`."""
+        return self.score_with_lengths(sequences, prefixes=prefixes, end=end)[0]
+
+    def match_lengths(
+        self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
+    ) -> list[Int[ndarray, " tokens"]]:
+        """The length of the n-gram that gave each token's probability: 1 where nothing longer was known."""
+        return self.score_with_lengths(sequences, prefixes=prefixes, end=end)[1]
+
+    def score_with_lengths(
+        self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
+    ) -> tuple[list[Float32[ndarray, " tokens"]], list[Int[ndarray, " tokens"]]]:
+        """What `score` and `match_lengths` give, in one go."""
+        stream, spans = in_one_stream(sequences, prefixes, end=end)
+        scores, lengths = self.score_stream_with_lengths(stream)
+        return [scores[span] for span in spans], [lengths[span] for span in spans]
+
+    def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
+        """As `Scorer.score_stream`."""
+        return self.score_stream_with_lengths(stream)[0]
+
+    @abstractmethod
+    def score_stream_with_lengths(
+        self, stream: Int32[ndarray, " tokens"]
+    ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
+        """The log-probability of each token of a stream, and the length of the n-gram that gave it."""
+
+    @abstractmethod
+    def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
+        """What `score_stream_with_lengths` gives, and the log-probability of <unk> at the same places, in one go."""
+
+    def unknown_log_probs(
+        self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """As `LanguageModel.unknown_log_probs`."""
+        stream, spans = in_one_stream(sequences, prefixes, end=end)
+        log_probs = self.score_stream_in_full(stream).unknown_log_probs
+        return [log_probs[span] for span in spans]
+
+    def start(self, prefixes: Sequence[Tokens]) -> Rows:
+        """As `LanguageModel.start`."""
+        states = np.tile(self._begun, (len(prefixes), 1))
+        for i in range(max(map(len, prefixes), default=0)):
+            rows = np.array([row for row, prefix in enumerate(prefixes) if i < len(prefix)])
+            states[rows] = self.advance(states[rows], np.array([prefixes[row][i] for row in rows]))
+        return states
+
+    @abstractmethod
+    def advance(self, state: Rows, tokens: Int32[ndarray, " rows"]) -> Rows:
+        """As `LanguageModel.advance`."""
+
+    def select(self, state: Rows, rows: Int32[ndarray, " new_rows"]) -> Rows:
+        """As `LanguageModel.select`."""
+        return state[rows]
+
+    @property
+    @abstractmethod
+    def _begun(self) -> Int64[ndarray, " numbers"]:
+        """The state after <s>."""
+
+    def _known(self, tokens: Int32[ndarray, " tokens"]) -> Int32[ndarray, " tokens"]:
+        """The tokens as kernels take them. Raises SettingError where one is not in the vocabulary."""
+        check_tokens(tokens, self.vocabulary_size)
+        return np.ascontiguousarray(tokens.astype(np.int32, casting="same_kind", copy=False))
+
+    def _known_for(self, state: Rows, tokens: Int32[ndarray, " rows"]) -> Int32[ndarray, " rows"]:
+        """One for each row of a state. Raises SettingError."""
+        if len(tokens) != len(state):
+            raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one to each")
+        return self._known(as_tokens(tokens))
+
+
+def in_one_stream(
+    sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool
+) -> tuple[Int32[ndarray, " stream"], list[slice]]:
+    """All sequences, each behind its prefix and with </s> after it; and where the scores of each are."""
+    check_prefixes(len(sequences), prefixes)
+    sequences = [as_tokens(sequence) for sequence in sequences]
+    prefixes = prefixes and [as_tokens(prefix) for prefix in prefixes]
+    parts: list[Tokens] = []
+    document_end = np.array([END], np.int32)
+    for i, sequence in enumerate(sequences):
+        parts += [sequence, document_end] if prefixes is None else [prefixes[i], sequence, document_end]
+    stream = np.concatenate(parts) if parts else np.empty(0, np.int32)
+    sizes = np.fromiter(map(len, sequences), np.int64, len(sequences))
+    before = np.zeros_like(sizes) if prefixes is None else np.fromiter(map(len, prefixes), np.int64, len(prefixes))
+    ends = np.cumsum(before + sizes + 1)  # past each one's </s>
+    starts, stops = (ends - 1 - sizes).tolist(), (ends if end else ends - 1).tolist()
+    return stream, [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
+
+
+def run_pieces(kernel: Callable[..., None], before: tuple[Any, ...], after: tuple[Any, ...]) -> None:
+    """Runs a kernel that takes `before`, whose last is the stream, then a range of it, then `after`."""
+    pieces = [(*before, start, stop, *after) for start, stop in pieces_of(before[-1])]
+    if len(pieces) > 1:
+        run_all(kernel, pieces)
+    else:
+        for piece in pieces:
+            kernel(*piece)
+
+
+def pieces_of(stream: Int32[ndarray, " tokens"]) -> list[tuple[int, int]]:
+    """Parts of a stream that begin where documents do, each of at least PARALLEL_TOKENS but the last."""
+    cuts = [0]
+    while stream.size - cuts[-1] > 2 * PARALLEL_TOKENS:
+        ends = np.flatnonzero(stream[cuts[-1] + PARALLEL_TOKENS : cuts[-1] + 2 * PARALLEL_TOKENS] == END)
+        if not ends.size:
+            break
+        cuts.append(cuts[-1] + PARALLEL_TOKENS + int(ends[0]) + 1)
+    return list(zip(cuts, [*cuts[1:], stream.size], strict=True)) if stream.size else []

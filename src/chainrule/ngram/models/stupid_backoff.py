@@ -1,0 +1,169 @@
+"""Stupid backoff: relative frequencies, and a fixed factor for every word of context that is given up.
+
+Its scores do not sum to one: it scores known text, for ranking, and no more. Source: Brants, Popat, Xu, Och and Dean,
+Large language models in machine translation (EMNLP 2007), equation 5.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from chainrule.base.progress import Progress, silent
+from chainrule.errors import SettingError
+from chainrule.ngram.counting.padding import history_lengths
+from chainrule.ngram.estimation.passes import Estimates, relative_frequencies
+from chainrule.protocol import BEGIN, END, UNKNOWN, StreamScores, as_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float32, Int, Int32
+    from numpy import ndarray
+
+    from chainrule.ngram.config import NGramConfig
+    from chainrule.ngram.counting.count import Counts
+    from chainrule.ngram.models.ngram_model import NGramModel
+    from chainrule.ngram.models.padded_model import PaddedModel
+    from chainrule.ngram.trie.table import Table
+
+
+def stupid_backoff(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
+    """S(w|h) = c(hw) / c(h) if hw was seen, else 0.4 S(w|h'); c(w) / N without a context.
+
+    The factors are for `StupidBackoff` to add: the equation asks for them after contexts that no table has, too. A word
+    that the text has not gets one more factor and the uniform distribution, where the paper has no rule; in a closed
+    vocabulary, <unk> gets nothing.
+    """
+    estimates = relative_frequencies(counts, config, progress)
+    unigrams = counts.level(1)
+    unseen = counts.counts[unigrams] == 0
+    unseen[BEGIN] = False
+    if not config.open_vocabulary:
+        unseen[UNKNOWN] = False
+    estimates.log_probs[unigrams][unseen] = math.log(config.backoff_weight / (counts.level_sizes[0] - 1))
+    return estimates
+
+
+class StupidBackoff:
+    """A Scorer over a table of relative frequencies; no LanguageModel, so whoever asks for a distribution is told."""
+
+    end = END
+
+    def __init__(self, frequencies: NGramModel | PaddedModel, weight: float) -> None:
+        """weight: the factor for each word of context that is given up."""
+        self.frequencies, self.weight = frequencies, weight
+        self.vocabulary_size = frequencies.vocabulary_size
+
+    @property
+    def order(self) -> int:
+        return self.frequencies.order
+
+    @property
+    def begins(self) -> int:
+        return self.frequencies.begins
+
+    @property
+    def table(self) -> Table:
+        return self.frequencies.table
+
+    def score(
+        self,
+        sequences: Sequence[Int32[ndarray, " tokens"]],
+        *,
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
+        end: bool = True,
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """As `Scorer.score`."""
+        return self.score_with_lengths(sequences, prefixes=prefixes, end=end)[0]
+
+    def score_with_lengths(
+        self,
+        sequences: Sequence[Int32[ndarray, " tokens"]],
+        *,
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
+        end: bool = True,
+    ) -> tuple[list[Float32[ndarray, " tokens"]], list[Int[ndarray, " tokens"]]]:
+        """What `score` gives, and the length of the n-gram that gave it."""
+        scores, lengths = self.frequencies.score_with_lengths(sequences, prefixes=prefixes, end=end)
+        before = [self.frequencies.begins + (len(prefixes[i]) if prefixes else 0) for i in range(len(scores))]
+        rows = zip(scores, lengths, before, strict=True)
+        return [self._weighed(row, found, np.arange(row.size) + 1 + start) for row, found, start in rows], lengths
+
+    def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
+        """As `Scorer.score_stream`."""
+        return self._score_stream(stream)[0]
+
+    def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
+        """As `StreamScorer.score_stream_in_full`."""
+        documents = np.split(stream, np.flatnonzero(stream == END) + 1)
+        unknown = self.unknown_log_probs(documents, end=False)
+        return StreamScores(*self._score_stream(stream), np.concatenate(unknown))
+
+    def _score_stream(
+        self, stream: Int32[ndarray, " tokens"]
+    ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
+        scores, lengths = self.frequencies.score_stream_with_lengths(stream)
+        room = history_lengths(stream, self.order) if self.frequencies.begins == 1 else np.full(stream.size, self.order)
+        return self._weighed(scores, lengths, room), lengths
+
+    def unknown_log_probs(
+        self,
+        sequences: Sequence[Int32[ndarray, " tokens"]],
+        *,
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
+        end: bool = True,
+    ) -> list[Float32[ndarray, " tokens"]]:
+        """log S(<unk> | context) at every place where `score`, asked the same, gives log S(token | context)."""
+        found = []
+        unknown = np.array([UNKNOWN], np.int32)
+        for i, sequence in enumerate(map(as_tokens, sequences)):
+            history = sequence if prefixes is None else np.concatenate([as_tokens(prefixes[i]), sequence])
+            first = history.size - sequence.size
+            places = range(first, history.size + end)
+            windows = [history[max(0, place - self.order + 1) : place] for place in places]
+            found.append(
+                np.concatenate(
+                    [np.empty(0, np.float32), *self.score([unknown] * len(windows), prefixes=windows, end=False)]
+                )
+            )
+        return found
+
+    def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> NoReturn:
+        """Raises SettingError, as all does that needs a distribution."""
+        raise SettingError(
+            "stupid-backoff gives scores that do not sum to one, so nothing can be predicted or drawn from them: it "
+            "can score and rank known text; train with another --smoothing for this"
+        )
+
+    def next_log_probs(self, state: Any) -> NoReturn:
+        """Raises SettingError."""
+        self.start([])
+
+    def top(self, state: Any, k: int) -> NoReturn:
+        """Raises SettingError."""
+        self.start([])
+
+    def draw(self, state: Any, uniforms: Any, banned: Sequence[int] = ()) -> NoReturn:
+        """Raises SettingError."""
+        self.start([])
+
+    def advance(self, state: Any, tokens: Int32[ndarray, " rows"]) -> NoReturn:
+        """Raises SettingError."""
+        self.start([])
+
+    def select(self, state: Any, rows: Int32[ndarray, " new_rows"]) -> NoReturn:
+        """Raises SettingError."""
+        self.start([])
+
+    def _weighed(
+        self,
+        scores: Float32[ndarray, " tokens"],
+        lengths: Int[ndarray, " tokens"],
+        room: Int[ndarray, " tokens"],
+    ) -> Float32[ndarray, " tokens"]:
+        """With a factor for each word of context that there was room for, and that was given up."""
+        given_up = np.minimum(room, self.order) - lengths.astype(np.int64)
+        return (scores + given_up * math.log(self.weight)).astype(np.float32)

@@ -1,0 +1,92 @@
+"""What n-gram models of tries share: a state is nodes, and whole distributions come from kernels of the fast layout."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.ngram.models.stream_scorer import StreamScorer
+from chainrule.ngram.trie.choosing_kernels import best_words, draw_words
+from chainrule.ngram.trie.query_kernels import NO_NODE, distributions
+from chainrule.protocol import BEGIN, NAN_FOUND, NOTHING_TO_DRAW, check_draw, check_log_probs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from jaxtyping import Float32, Float64, Int32, Int64
+    from numpy import ndarray
+
+    Contexts = Int64[ndarray, "rows order-1"]
+    Trie = tuple[
+        Int32[ndarray, " nodes"], Float32[ndarray, " nodes"], Int32[ndarray, " inner+1"], Float32[ndarray, " inner"]
+    ]
+
+
+class TrieModel(StreamScorer):
+    """The state has a row for each sequence: the node of each context, the shortest first."""
+
+    begins = 1  # how many <s> a document begins with
+
+    @property
+    @abstractmethod
+    def order(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def _unigrams(self) -> Float32[ndarray, " vocab"]: ...
+
+    @abstractmethod
+    def _tries(self, state: Contexts) -> Iterable[tuple[slice, Trie, Contexts]]:
+        """Parts of the rows, each with the arrays of a fast trie that has their contexts, and their contexts in it."""
+
+    def next_log_probs(self, state: Contexts) -> Float32[ndarray, "rows vocab"]:
+        """As `LanguageModel.next_log_probs`."""
+        rows = np.empty((len(state), self.vocabulary_size), np.float32)
+        for part, trie, contexts in self._tries(state):
+            distributions(*trie, self.vocabulary_size, contexts, rows[part])
+        check_log_probs(rows)
+        return rows
+
+    def top(self, state: Contexts, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
+        """As `LanguageModel.top`, but without building the rows."""
+        if k < 1:
+            raise SettingError(f"k is {k}; expected 1 or more")
+        shape = len(state), min(k, self.vocabulary_size)
+        log_probs, tokens = np.empty(shape, np.float32), np.empty(shape, np.int32)
+        for part, trie, contexts in self._tries(state):
+            if not best_words(*trie, self.vocabulary_size, self._ranked, contexts, log_probs[part], tokens[part]):
+                raise ModelFormatError(NAN_FOUND)
+        check_log_probs(log_probs)
+        return log_probs, tokens
+
+    def draw(
+        self, state: Contexts, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
+    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
+        """As `LanguageModel.draw`, but without building the rows; words are in the order of the contexts' lengths."""
+        forbidden = check_draw(len(state), uniforms, banned, self.vocabulary_size)
+        log_probs, tokens = np.empty(len(state), np.float32), np.empty(len(state), np.int32)
+        for part, trie, contexts in self._tries(state):
+            drawn = contexts, uniforms[part], forbidden, log_probs[part], tokens[part]
+            if not draw_words(*trie, self.vocabulary_size, self._cumulative, *drawn):
+                raise SettingError(NOTHING_TO_DRAW)
+        check_log_probs(log_probs)
+        return log_probs, tokens
+
+    @property
+    def _begun(self) -> Int64[ndarray, " order-1"]:
+        return np.array([1 + BEGIN, *[NO_NODE] * (self.order - 2)][: self.order - 1], np.int64)
+
+    @cached_property
+    def _ranked(self) -> Int32[ndarray, " vocab"]:
+        """All words, the likeliest unigrams first, equal ones by lower id."""
+        return np.argsort(-self._unigrams, kind="stable").astype(np.int32)
+
+    @cached_property
+    def _cumulative(self) -> Float64[ndarray, " vocab+1"]:
+        """What the unigrams below each word have together. Raises ModelFormatError where they are no probabilities."""
+        check_log_probs(self._unigrams)
+        return np.concatenate([[0.0], np.cumsum(np.exp(self._unigrams, dtype=np.float64))])

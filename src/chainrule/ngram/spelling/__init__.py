@@ -1,0 +1,1 @@
+"""The speller: what an unknown word's characters cost."""

@@ -1,0 +1,188 @@
+"""What it costs to spell a token that a vocabulary lacks, so that every model is a distribution over strings.
+
+An n-gram model over characters and bytes (see `alphabet.py`), smoothed after Witten and Bell, that gives every byte
+string a probability. What the known tokens and the empty string have of it is taken away:
+
+    P(spelling | unknown) = P(spelling) / (1 - P(empty) - sum over known tokens t of P(t))
+
+so that these sum to one over all unknown tokens. It learns from the rarest words, which unknown ones are most like.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from chainrule.errors import ModelFormatError
+from chainrule.ngram.config import MAX_ORDER
+from chainrule.ngram.counting.count import count_ngrams
+from chainrule.ngram.estimation.witten_bell import witten_bell
+from chainrule.ngram.models.ngram_model import NGramModel
+from chainrule.ngram.spelling.alphabet import FIRST, Alphabet
+from chainrule.ngram.trie.table import Table, table_of
+from chainrule.protocol import END, UNKNOWN
+from chainrule.text.splitters import SEPARATORS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float64, Int64
+    from numpy import ndarray
+
+    from chainrule.text.tokenizer import Tokenizer
+
+ORDER = 6
+ENOUGH = 100_000  # spellings to learn from
+_LEAST = 1e-6  # of the mass is left to unknown tokens, whatever rounding says
+
+_LEAST_LOG = -745.0  # of a float64 that is not 0
+
+
+class Spelled(Protocol):
+    """A vocabulary, seen as its tokens' bytes."""
+
+    def tokens(self) -> list[bytes]: ...
+
+
+class Speller:
+    """P(spelling) of a token that is not in the vocabulary, and how many such types there may be."""
+
+    name = f"characters{ORDER}"  # in signatures
+
+    def __init__(
+        self, table: Table, alphabet: Alphabet, vocabulary: Spelled, *, unseen_types: int, log_open: float = 0.0
+    ) -> None:
+        """log_open: log of 1 - P(empty) - P(known tokens), in nats."""
+        self._model, self._alphabet, self._vocabulary = NGramModel(table), alphabet, vocabulary
+        self.unseen_types, self._log_open = unseen_types, log_open
+
+    @classmethod
+    def trained(
+        cls, spellings: Sequence[bytes], vocabulary: Spelled, *, unseen_types: int, never: bytes = b""
+    ) -> Speller:
+        """Learns from some spellings, and takes away the mass of the whole vocabulary.
+
+        never: ASCII bytes that no token can contain, such as white space; a token with one has no probability.
+        """
+        alphabet = Alphabet.of(spellings, never)
+        stream = alphabet.symbols(spellings or [b""])
+        counts = count_ngrams(stream, len(alphabet), ORDER)
+        table = table_of(counts, witten_bell(counts))
+        unnormalised = cls(table, alphabet, vocabulary, unseen_types=unseen_types)
+        closed = math.fsum(np.exp(unnormalised.log_probs([b"", *vocabulary.tokens()])).tolist())
+        return cls(table, alphabet, vocabulary, unseen_types=unseen_types, log_open=math.log(max(1 - closed, _LEAST)))
+
+    @classmethod
+    def of_vocabulary(cls, tokenizer: Tokenizer) -> Speller:
+        """For a model whose training text is not at hand, such as an ARPA file: learns from all known types alike.
+
+        Half as many unseen types as known ones are expected, which is about what is found in English novels.
+        """
+        known = tokenizer.vocabulary.tokens()[END + 1 :]
+        unseen = 0 if tokenizer.spells_everything else max(1, len(known) // 2)
+        return cls.trained(known, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)
+
+    def log_prob(self, token: bytes) -> float:
+        """log P(spelling | the token is unknown), in nats. Not for known tokens."""
+        return float(self.log_probs([token])[0])
+
+    def log_probs(self, tokens: Sequence[bytes]) -> Float64[ndarray, " tokens"]:
+        """As `log_prob`, for many tokens at once."""
+        if not tokens:
+            return np.empty(0, np.float64)
+        symbols = self._alphabet.symbols(tokens)
+        scores = self._model.score_stream(symbols).astype(np.float64)
+        starts = np.concatenate([[0], np.flatnonzero(symbols == END)[:-1] + 1])
+        log_probs = np.add.reduceat(scores, starts) - self._log_open
+        for i in np.flatnonzero(np.add.reduceat(symbols == UNKNOWN, starts)).tolist():
+            log_probs[i] += self._alphabet.log_prob_of_bytes(tokens[i])
+        return log_probs
+
+    def sample(self, rng: np.random.Generator) -> bytes:
+        """A token that is not in the vocabulary, drawn with its probability; rarely, one that is not UTF-8."""
+        while True:
+            spelling = self._drawn(rng)
+            if spelling and spelling not in self._known:
+                return spelling
+
+    def arrays(self) -> dict[str, ndarray]:
+        """The arrays that `from_arrays` takes."""
+        return {
+            **self._model.table.arrays(),
+            "level_sizes": np.array(self._model.table.level_sizes, np.int64),
+            "characters": self._alphabet.characters,
+            "never": np.frombuffer(self._alphabet.never, np.uint8),
+            "log_open": np.array([self._log_open], np.float64),
+            "unseen_types": np.array([self.unseen_types], np.int64),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, ndarray], vocabulary: Spelled) -> Speller:
+        """What `arrays` gave. Raises ModelFormatError where they contradict each other; KeyError if one is missing."""
+        sizes, characters = arrays["level_sizes"], arrays["characters"]
+        never, log_open, unseen = arrays["never"], arrays["log_open"], arrays["unseen_types"]
+        if sizes.dtype != np.int64 or sizes.ndim != 1 or not 1 <= sizes.size <= MAX_ORDER or sizes.min() < 0:
+            raise ModelFormatError("the speller's level_sizes are no sizes of an n-gram table; the file is damaged")
+        if characters.dtype != np.int32 or characters.shape != (sizes[0] - FIRST,) or not _are_characters(characters):
+            raise ModelFormatError("the speller's characters are no ascending code points; the file is damaged")
+        if never.dtype != np.uint8 or never.ndim != 1 or np.any(never >= 0x80):
+            raise ModelFormatError("the speller's array 'never' holds something else than ASCII; the file is damaged")
+        if log_open.dtype != np.float64 or log_open.shape != (1,) or not _LEAST_LOG <= log_open[0] <= 0:
+            raise ModelFormatError("the speller's log_open is no logarithm of a probability; the file is damaged")
+        if unseen.dtype != np.int64 or unseen.shape != (1,) or unseen[0] < 0:
+            raise ModelFormatError("the speller's unseen_types is no number of types; the file is damaged")
+        alphabet = Alphabet(np.array(characters), never.tobytes())
+        table = Table.from_arrays(sizes.tolist(), arrays)
+        return cls(table, alphabet, vocabulary, unseen_types=int(unseen[0]), log_open=float(log_open[0]))
+
+    @cached_property
+    def _known(self) -> frozenset[bytes]:
+        return frozenset(self._vocabulary.tokens())
+
+    def _drawn(self, rng: np.random.Generator) -> bytes:
+        spelling = prefix = b""
+        state = self._model.start([np.empty(0, np.int32)])
+        while True:
+            _, drawn = self._model.draw(state, rng.random(1))
+            symbol = int(drawn[0])
+            if symbol == END:
+                return spelling
+            if symbol == UNKNOWN:
+                byte = int(rng.choice(self._alphabet.possible_bytes(prefix)))
+                spelling += bytes([byte])
+                prefix = self._alphabet.prefix_after(prefix, byte)
+            else:
+                spelling += self._alphabet.character(symbol)
+                prefix = b""
+            state = self._model.advance(state, drawn)
+
+
+def rare_spellings(tokens: Sequence[bytes], counts: Int64[ndarray, " vocab"]) -> list[bytes]:
+    """The types seen once; where they are fewer than ENOUGH, also those seen twice, and so on.
+
+    counts: of each token; 0 where it was never seen. Of too many seen as often, every n-th is taken.
+    """
+    seen = np.sort(counts[counts > 0])
+    limit = seen[min(ENOUGH, seen.size) - 1] if seen.size else 0
+    rare = np.flatnonzero((counts > 0) & (counts <= limit))
+    every = max(1, rare.size // (2 * ENOUGH))
+    return [tokens[i] for i in rare[::every].tolist()]
+
+
+def unseen_types(counts: Int64[ndarray, " vocab"]) -> int:
+    """How many types the text did not show, expected at least, from how many it showed once and twice.
+
+    n1 (n1 - 1) / (2 (n2 + 1)), of Chao (1984), Nonparametric estimation of the number of classes in a population, in
+    its bias-corrected form; at least 1.
+    """
+    once, twice = (int(np.count_nonzero(counts == k)) for k in (1, 2))
+    return max(1, once * (once - 1) // (2 * (twice + 1)))
+
+
+def _are_characters(codes: ndarray) -> bool:
+    is_surrogate = (codes >= 0xD800) & (codes < 0xE000)
+    in_range = not codes.size or (codes[0] >= 0 and codes[-1] < 0x110000)
+    return bool(np.all(codes[1:] > codes[:-1]) and in_range and not is_surrogate.any())

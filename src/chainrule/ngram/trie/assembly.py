@@ -1,0 +1,251 @@
+"""N-grams in any order to the sorted trie of `table.py`, level by level, and the closure of what a file leaves out.
+
+KenLM's rule for an n-gram whose suffix (or context) is not in the model: the latter is inserted as a blank, with the
+probability that backing off gives and a back-off of one. No score changes, but a longer match is found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.base.jit import run, run_all, threads_in_use
+from chainrule.ngram.counting.count import narrowest
+from chainrule.ngram.counting.counting_kernels import PLACE_BITS
+from chainrule.ngram.trie.assembly_kernels import (
+    count_children,
+    find_nodes,
+    find_suffixes,
+    group,
+    is_ascending,
+    place_numbers,
+    sort_groups,
+)
+from chainrule.ngram.trie.parts import parts_of
+from chainrule.ngram.trie.query_kernels import NO_NODE
+from chainrule.ngram.trie.table import Table, index_of, no_suffixes, packed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float32, Int, Int32
+    from numpy import ndarray
+
+
+class TwiceError(ValueError):
+    """An n-gram is there twice."""
+
+    def __init__(self, ngram: Sequence[int]) -> None:
+        self.ngram = list(ngram)
+        super().__init__(f"the n-gram {self.ngram} is there twice")
+
+
+@dataclass(frozen=True)
+class Extra:
+    """N-grams of one order that come apart from the others, since their contexts are not in the model.
+
+    log_probs: nan for a blank, which gets its probability when all lower orders are complete.
+    """
+
+    rows: Int32[ndarray, "ngrams order"]
+    log_probs: Float32[ndarray, " ngrams"]
+    log_backoffs: Float32[ndarray, " ngrams"]
+
+    @classmethod
+    def blanks(cls, rows: Int32[ndarray, "ngrams order"]) -> Extra:
+        return cls(rows, np.full(len(rows), np.nan, np.float32), np.zeros(len(rows), np.float32))
+
+    def __add__(self, other: Extra) -> Extra:
+        return Extra(
+            np.concatenate([self.rows, other.rows]),
+            np.concatenate([self.log_probs, other.log_probs]),
+            np.concatenate([self.log_backoffs, other.log_backoffs]),
+        )
+
+
+class Trie:
+    """A table that grows by a level at a time. `missing` is kept for the closure."""
+
+    def __init__(
+        self,
+        log_probs: Float32[ndarray, " vocabulary"],
+        log_backoffs: Float32[ndarray, " vocabulary"],
+        *,
+        node_limit: int,
+    ) -> None:
+        """The unigrams, by id. node_limit: how many nodes there may be in the end."""
+        size = log_probs.size
+        self.level_sizes = [size]
+        self.index = narrowest(node_limit)
+        self.words = np.concatenate([[0], np.arange(size)], dtype=np.int32, casting="same_kind")
+        self.log_probs = np.concatenate([[0], log_probs], dtype=np.float32, casting="same_kind")
+        self.log_backoffs = np.concatenate([[0], log_backoffs], dtype=np.float32, casting="same_kind")
+        self.begin = np.array([1, 1 + size], self.index)
+        self.slots = np.empty(0, self.index)  # see `index_of`
+        # By level, from the root on.
+        self.suffixes: list[Int[ndarray, " ngrams"]] = [np.zeros(1, self.index), np.zeros(size, self.index)]
+        self.missing: dict[int, Int32[ndarray, "ngrams order"]] = {}  # by order, suffixes that there are not
+
+    @property
+    def order(self) -> int:
+        return len(self.level_sizes)
+
+    def table(self) -> Table:
+        inner = self.words.size - self.level_sizes[-1]
+        records = packed(self.words, self.log_probs, self.begin, self.log_backoffs[:inner])
+        suffixes = no_suffixes(self.begin) if self.missing else np.concatenate(self.suffixes)
+        return Table(tuple(self.level_sizes), *records, self.slots, suffixes)
+
+    def nodes_of(self, rows: Int32[ndarray, "ngrams order"], length: int) -> Int[ndarray, " ngrams"]:
+        """The nodes of the first `length` words of each row, or NO_NODE. Words are of the vocabulary."""
+        nodes = np.empty(len(rows), self.index)
+        find_nodes(self.words, self.begin, self.slots, rows, length, nodes)
+        return nodes
+
+    def add_level(
+        self,
+        contexts: Int[ndarray, " ngrams"],
+        words: Int32[ndarray, " ngrams"],
+        log_probs: Float32[ndarray, " ngrams"],
+        log_backoffs: Float32[ndarray, " ngrams"],
+    ) -> Int[ndarray, " ngrams"] | None:
+        """Adds all n-grams of the next order, as (context node, word) and numbers; log_backoffs is empty at the last.
+
+        Returns the place of each node of the level among the given ones, or None where they were in order already.
+        Raises TwiceError.
+        """
+        first_node = self.words.size
+        first_context = first_node - self.level_sizes[-1]
+        parts = parts_of(slice(0, words.size), threads_in_use())
+        counts = run_all(count_children, [(contexts, *part, first_context, self.level_sizes[-1]) for part in parts])
+        begin = np.full(self.level_sizes[-1] + 1, first_node, self.index)
+        begin[1:] += np.cumsum(sum(counts, start=np.zeros(begin.size - 1, np.int64)), dtype=self.index)
+        places = None
+        if not run(is_ascending, contexts, words):
+            keys = np.empty(words.size, np.int64)
+            cursor = begin[:-1] - first_node  # where the next key of each context goes
+            calls = []
+            for part, own in zip(parts, counts, strict=True):
+                calls.append((contexts, words, *part, first_context, cursor.copy(), keys))
+                cursor += own
+            run_all(group, calls)
+            contexts_cut = [(keys, begin, first_node, *part) for part in parts_of(slice(0, begin.size - 1))]
+            twin = max(run_all(sort_groups, contexts_cut), default=-1)
+            if twin >= 0:
+                place = keys[twin] & ((1 << PLACE_BITS) - 1)
+                raise TwiceError([*self.ngram(int(contexts[place])), int(words[place])])
+            given = log_probs, log_backoffs
+            words, log_probs, log_backoffs = (np.empty_like(array) for array in (words, log_probs, log_backoffs))
+            outputs = words, log_probs, log_backoffs
+            run_all(
+                place_numbers, [(keys, start, stop, *given, *outputs) for start, stop in parts_of(slice(0, keys.size))]
+            )
+            places = keys
+            places &= (1 << PLACE_BITS) - 1
+        self.level_sizes.append(words.size)
+        self.words = np.concatenate([self.words, words])
+        self.log_probs = np.concatenate([self.log_probs, log_probs])
+        self.log_backoffs = np.concatenate([self.log_backoffs, log_backoffs])
+        self.begin = np.concatenate([self.begin[:-1], begin])
+        self.slots = index_of(self.words, self.begin)
+        self._find_suffixes(first_context)
+        return places
+
+    def ngram(self, node: int) -> list[int]:
+        """The words of a node, without reading them all."""
+        ends = np.cumsum([1, *self.level_sizes]).tolist()
+        order = next(n for n, end in enumerate(ends) if node < end)
+        spelled = [int(self.words[node])]
+        for _ in range(order - 1):
+            node = int(np.searchsorted(self.begin, self.index(node), side="right")) - 1
+            spelled.append(int(self.words[node]))
+        return spelled[::-1]
+
+    def _find_suffixes(self, first_context: int) -> None:
+        """Appends those of the new level, and tells what is missing."""
+        size, contexts = self.level_sizes[-1], self.level_sizes[-2]
+        if self.order == 2:
+            self.suffixes.append(1 + self.words[-size:].astype(self.index) if size else np.empty(0, self.index))
+            return
+        suffixes = np.empty(size, self.index)
+        fixed = self.words, self.begin, first_context
+        calls = [(*fixed, start, stop, self.suffixes[-1], suffixes) for start, stop in parts_of(slice(0, contexts))]
+        if sum(run_all(find_suffixes, calls)):
+            nodes = np.flatnonzero(suffixes == NO_NODE) + self.words.size - size
+            self.missing[self.order - 1] = self._rows(nodes)[:, 1:]
+        self.suffixes.append(suffixes)
+
+    def _rows(self, nodes: Int[ndarray, " ngrams"]) -> Int32[ndarray, "ngrams order"]:
+        """The words of nodes of the last level."""
+        rows = np.empty((len(nodes), self.order), np.int32)
+        for k in range(self.order - 1, -1, -1):
+            rows[:, k] = self.words[nodes]
+            nodes = np.searchsorted(self.begin, nodes.astype(self.index), side="right") - 1
+        return rows
+
+
+def closed(trie: Trie, orphans: dict[int, Extra]) -> Trie:
+    """The trie with the n-grams that have no contexts in it, and with all blanks. orphans: by order.
+
+    Raises TwiceError.
+    """
+    extras = _with_blanks(trie, orphans)
+    if not extras:
+        return trie
+    total = trie.words.size + sum(len(extra.rows) for extra in extras.values())
+    first, last = 1, 1 + trie.level_sizes[0]  # of the old nodes
+    grown = Trie(trie.log_probs[first:last], trie.log_backoffs[first:last], node_limit=total)
+    moved = np.arange(first, last)  # the new nodes of the old ones, a level at a time
+    for order in range(2, trie.order + 1):
+        contexts = np.repeat(moved, np.diff(trie.begin[first : last + 1])).astype(grown.index)
+        first, last = last, last + trie.level_sizes[order - 1]
+        words, log_probs, log_backoffs = (
+            array[first:last] for array in (trie.words, trie.log_probs, trie.log_backoffs)
+        )
+        if order in extras:
+            extra = extras[order]
+            extra_contexts = grown.nodes_of(extra.rows, order - 1)
+            contexts = np.concatenate([contexts, extra_contexts])
+            words = np.concatenate([words, extra.rows[:, -1]])
+            log_probs = np.concatenate([log_probs, _backed_off(grown, extra, extra_contexts)])
+            if order < trie.order:
+                log_backoffs = np.concatenate([log_backoffs, extra.log_backoffs])
+        start = grown.words.size
+        places = grown.add_level(contexts, words, log_probs, log_backoffs)
+        moved = np.arange(start, start + words.size)
+        if places is not None:
+            moved[places] = np.arange(start, start + words.size)
+        moved = moved[: last - first]
+    return grown
+
+
+def _with_blanks(trie: Trie, orphans: dict[int, Extra]) -> dict[int, Extra]:
+    """By order, all n-grams to be inserted: from the highest order down, for a blank can need further ones."""
+    extras: dict[int, Extra] = {}
+    for order in range(trie.order, 1, -1):
+        nothing = Extra.blanks(np.empty((0, order), np.int32))
+        own = orphans.get(order, nothing)
+        above = extras[order + 1].rows if order + 1 in extras else np.empty((0, order + 1), np.int32)
+        wanted = [trie.missing.get(order, nothing.rows), above[:, :-1], above[:, 1:]]
+        rows = np.concatenate([own.rows, *wanted])
+        if not len(rows):
+            continue
+        distinct, where = np.unique(rows, axis=0, return_index=True)
+        own_distinct, own_counts = np.unique(own.rows, axis=0, return_counts=True)
+        if np.any(own_counts > 1):
+            raise TwiceError(own_distinct[own_counts.argmax()].tolist())
+        blanks = np.ascontiguousarray(distinct[where >= len(own.rows)])
+        blanks = blanks[trie.nodes_of(blanks, order) == NO_NODE]
+        extra = own + Extra.blanks(blanks)
+        if len(extra.rows):
+            extras[order] = extra
+    return extras
+
+
+def _backed_off(trie: Trie, extra: Extra, contexts: Int[ndarray, " ngrams"]) -> Float32[ndarray, " ngrams"]:
+    """The log-probabilities, blanks filled in from the lower orders, which are complete."""
+    suffixes = trie.nodes_of(np.ascontiguousarray(extra.rows[:, 1:]), trie.order)
+    by_backing_off = trie.log_backoffs[contexts] + trie.log_probs[suffixes]
+    return np.where(np.isnan(extra.log_probs), by_backing_off, extra.log_probs)

@@ -1,0 +1,220 @@
+"""The compiled queries over the trie of `table.py`.
+
+Every number that comes from a file is compared with its bound before it is an index. A context is a row of nodes, one
+for each length 1 .. N-1, of the last words; NO_NODE where the model has not seen them together. `<s>` begins a document
+and `</s>` ends it, so the context after </s> is <s> alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chainrule.base.jit import allocating_kernel, kernel, prefetch
+from chainrule.ngram.trie.hash_index_kernels import LONG_RUN, find_slot, slot_of
+from chainrule.protocol import BEGIN, END, UNKNOWN
+
+Array = NDArray[Any]
+
+NO_NODE = -1
+
+_BLOCK = 1 << 9  # tokens that go through one order before the next, so that the processor overlaps their cache misses
+_BEGIN_NODE = 1 + BEGIN
+
+
+@kernel
+def children(words: Array, begin: Array, node: int) -> tuple[int, int]:
+    """The nodes low .. high after context `node`; never high < low, for which `range` may overflow."""
+    low = max(np.int64(begin[node]), 0)
+    return low, max(low, min(np.int64(begin[node + 1]), words.size))
+
+
+@kernel
+def child(words: Array, begin: Array, node: int, word: int) -> int:
+    """The node of `word` after context `node`, or NO_NODE."""
+    low, end = children(words, begin, node)
+    high = end
+    while low < high:
+        middle = (low + high) >> 1
+        if words[middle] < word:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and words[low] == word else NO_NODE
+
+
+@kernel
+def unknown_child(words: Array, begin: Array, node: int) -> int:
+    """The node of <unk>, whose id is the lowest, after context `node`, or NO_NODE."""
+    low, end = children(words, begin, node)
+    return low if low < end and words[low] == UNKNOWN else NO_NODE
+
+
+@kernel
+def find_children(
+    words: Array,
+    begin: Array,
+    slots: Array,
+    inner: int,
+    contexts: Array,
+    tokens: Array,
+    scratch: Array,
+    nodes: Array,
+) -> None:
+    """nodes[i] = the node of tokens[i] after contexts[i], or NO_NODE. scratch: five rows, no shorter than contexts.
+
+    All go through one step before the next, and each step asks the memory for what the next one reads, so that no one
+    waits for another's cache misses. Long runs of children are searched by hash, and short ones in two.
+    """
+    long_run = LONG_RUN if slots.size > 0 else words.size
+    last = words.size - 1
+    known, low, size, slot, place = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
+    count = 0
+    for i in range(contexts.size):
+        nodes[i] = NO_NODE
+        known[count] = i
+        count += 0 <= contexts[i] < inner
+    for j in range(count):
+        context = contexts[known[j]]
+        first = max(np.int64(begin[context]), 0)
+        end = max(min(np.int64(begin[context + 1]), words.size), 0)
+        low[j] = min(first, last)
+        size[j] = max(end - first, 0)
+        slot[j] = slot_of(context, tokens[known[j]], slots.size)  # of all: to ask for the size would be to wait for it
+        prefetch(slots, slot[j])
+    for j in range(count):
+        node = np.int64(slots[slot[j]]) if size[j] > long_run else low[j] + (size[j] >> 1)
+        place[j] = min(max(node, 0), last)
+        prefetch(words, place[j])
+        prefetch(begin, min(place[j], inner))  # which the next order begins with
+    for j in range(count):
+        nodes[known[j]] = in_run(words, low[j], size[j], long_run, tokens[known[j]], slots, slot[j], place[j])
+
+
+@kernel
+def in_run(words: Array, low: int, size: int, long_run: int, word: int, slots: Array, slot: int, place: int) -> int:
+    """The node of `word` among `size` children from `low` on, or NO_NODE. A long run is searched from `slot` on.
+
+    place: the node that the slot holds, below words.size.
+    """
+    if size <= long_run:
+        found = low
+        while size > 1:
+            half = size >> 1
+            found += half * (words[found + half] <= word)
+            size -= half
+        return found if size == 1 and words[found] == word else NO_NODE
+    if low <= place < low + size and words[place] == word:
+        return place
+    return find_slot(words, low, low + size, word, slots, slot)
+
+
+@allocating_kernel
+def score_stream(
+    words: Array,
+    log_probs: Array,
+    begin: Array,
+    log_backoffs: Array,
+    slots: Array,
+    order: int,
+    stream: Array,
+    start: int,
+    stop: int,
+    scores: Array,
+    lengths: Array,
+    unknown: Array,
+) -> None:
+    """scores[i] = log P(stream[i] | the tokens of its document before it) for i in start .. stop.
+
+    lengths[i]: of the n-gram found. unknown[i] = log P(<unk> | the same tokens). Both may be empty. A document begins
+    at `start`. Every token is below the vocabulary's size.
+    """
+    inner = log_backoffs.size
+    # By order: the n-grams that end at each token, in column 0 at the one before the block; and the contexts before.
+    block = max(min(_BLOCK, stop - start), 1)
+    nodes, contexts = np.empty((order + 1, block + 1), np.int64), np.empty((order + 1, block), np.int64)
+    scratch = np.empty((5, block + 1), np.int64)
+    nodes[1, 0] = 1 + END
+    for first in range(start, stop, block):
+        count = min(block, stop - first)
+        tokens = stream[first : first + count]
+        for i in range(count):
+            nodes[1, i + 1] = 1 + tokens[i]
+        for n in range(2, order + 1):
+            for i in range(count):
+                after_end = _BEGIN_NODE if n == 2 else NO_NODE
+                contexts[n, i] = after_end if nodes[1, i] == 1 + END else nodes[n - 1, i]
+            find_children(words, begin, slots, inner, contexts[n, :count], tokens, scratch, nodes[n, 1:])
+        for i in range(count):
+            length = order
+            while length > 1 and nodes[length, i + 1] == NO_NODE:
+                length -= 1
+            score = log_probs[nodes[length, i + 1]]
+            for n in range(length + 1, order + 1):
+                if 0 <= contexts[n, i] < inner:
+                    score += log_backoffs[contexts[n, i]]
+            scores[first + i] = score
+            if lengths.size > 0:
+                lengths[first + i] = length
+        if unknown.size > 0:
+            for i in range(count):
+                score = log_probs[1 + UNKNOWN]
+                for n in range(2, order + 1):
+                    context = contexts[n, i]
+                    if not 0 <= context < inner:
+                        continue
+                    node = unknown_child(words, begin, context)
+                    score = score + log_backoffs[context] if node == NO_NODE else log_probs[node]
+                unknown[first + i] = score
+        for n in range(1, order + 1):
+            nodes[n, 0] = nodes[n, count]
+
+
+@allocating_kernel
+def advance(words: Array, begin: Array, inner: int, contexts: Array, tokens: Array) -> Array:
+    """The contexts after one more token in each row. A token is below the vocabulary's size."""
+    new = np.full(contexts.shape, NO_NODE, np.int64)
+    if contexts.shape[1] == 0:
+        return new
+    for row in range(contexts.shape[0]):
+        if tokens[row] == END:
+            new[row, 0] = _BEGIN_NODE
+            continue
+        new[row, 0] = 1 + tokens[row]
+        for j in range(1, contexts.shape[1]):
+            context = contexts[row, j - 1]
+            if 0 <= context < inner:
+                new[row, j] = child(words, begin, context, tokens[row])
+    return new
+
+
+@kernel
+def distributions(
+    words: Array, log_probs: Array, begin: Array, log_backoffs: Array, vocabulary_size: int, contexts: Array, out: Array
+) -> None:
+    """out[row] = log P(. | contexts[row]).
+
+    The unigrams, backed off, are overwritten by what each longer context has seen.
+    """
+    inner = log_backoffs.size
+    for row in range(contexts.shape[0]):
+        backoff = np.float32(0)
+        for context in contexts[row]:
+            if 0 <= context < inner:
+                backoff += log_backoffs[context]
+        for word in range(vocabulary_size):
+            out[row, word] = log_probs[1 + word] + backoff
+        for j in range(contexts.shape[1]):
+            context = contexts[row, j]
+            if not 0 <= context < inner:
+                continue
+            backoff = np.float32(0)
+            for longer in contexts[row, j + 1 :]:  # summed anew, since -inf cannot be taken away again
+                if 0 <= longer < inner:
+                    backoff += log_backoffs[longer]
+            low, high = children(words, begin, context)
+            for node in range(low, high):
+                if 0 <= words[node] < vocabulary_size:
+                    out[row, words[node]] = log_probs[node] + backoff

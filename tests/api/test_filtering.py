@@ -1,0 +1,55 @@
+"""Scores of documents against the models' own figures."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import chainrule
+from chainrule.api.document_scores import chosen, document_scores, scored
+from chainrule.errors import TextError
+from chainrule.evaluation.selection import ScoreFile
+
+LINES = ["a b a", "b", "", "zz a", "b b b a"]
+
+
+@pytest.fixture(scope="module")
+def models() -> list[chainrule.Model]:
+    texts = (["a b", "b a b"], ["a a a", "b"])
+    return [
+        chainrule.train(chainrule.Lines(text), chainrule.NGramConfig(order=2), tokenizer=tokenizer)
+        for text, tokenizer in zip(texts, ("whitespace", "character"), strict=True)
+    ]
+
+
+def test_a_score_is_the_cross_entropy_of_the_document_alone(models) -> None:
+    [block] = chainrule.Lines(LINES).blocks()
+    for line, score in zip(LINES, document_scores(block, models[0]).tolist(), strict=True):
+        found = models[0].evaluate(chainrule.Lines([line]))
+        assert score == pytest.approx(-found.text_log_prob / found.tokens / math.log(2), rel=1e-12)
+
+
+def test_a_difference_is_per_token_of_the_first_model(models) -> None:
+    [block] = chainrule.Lines(LINES).blocks()
+    for line, score in zip(LINES, document_scores(block, *models).tolist(), strict=True):
+        ours, theirs = (model.evaluate(chainrule.Lines([line])) for model in models)
+        assert score == pytest.approx((theirs.text_log_prob - ours.text_log_prob) / ours.tokens / math.log(2))
+
+
+def test_what_is_chosen_are_the_lowest_in_their_order(models) -> None:
+    source = chainrule.Lines(LINES)
+    with ScoreFile() as scores:
+        found = np.concatenate([row for _, row in scored(source, scores, models[0])])
+        for count in range(1, 6):
+            kept = [line for block in chosen(source, scores, scores.lowest(count)) for line in block.documents()]
+            assert kept == [LINES[i] for i in sorted(np.argsort(found, kind="stable")[:count])]
+
+
+@pytest.mark.parametrize("lines", [LINES[:-1], [*LINES, "a"]])
+def test_a_text_that_has_changed_is_told(models, lines: list[str]) -> None:
+    with ScoreFile() as scores:
+        list(scored(chainrule.Lines(LINES), scores, models[0]))
+        with pytest.raises(TextError, match="has changed since it was scored"):
+            list(chosen(chainrule.Lines(lines), scores, scores.lowest(2)))

@@ -1,0 +1,357 @@
+"""Heads on networks of every family: what they are given, that they learn, that they are kept; and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from random_networks import random_network
+
+import chainrule
+from chainrule.api.finetune import _labelled_units, assessed, classifier_of, finetune
+from chainrule.api.model import Model
+from chainrule.errors import EstimationError, ModelFormatError, SettingError, TextError
+from chainrule.families import FAMILIES
+from chainrule.neural.classifier import Classifier, Units, layer_widths
+from chainrule.neural.config import NETWORKS, TWO_SIDED
+from chainrule.neural.framing import framed
+from chainrule.neural.language_model import NeuralModel
+from chainrule.neural.two_sided_model import TwoSidedModel
+from chainrule.text.labelled import Labelled
+from chainrule.text.tokenizer import Tokenizer
+from chainrule.training.finetuning import Example, validated
+from chainrule.training.finetuning_config import FineTuningConfig
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ANIMALS, FOODS = ("dog", "cat", "bird"), ("bread", "soup", "rice")
+TEXTS = [
+    Labelled(f"I saw the {thing} {when}", (label,), f"line {i}")
+    for i in range(8)
+    for label, things in (("animal", ANIMALS), ("food", FOODS))
+    for thing in things
+    for when in ("today", "again and again")
+]
+WORDS = [
+    Labelled(text.text, tuple("THING" if word in ANIMALS + FOODS else "X" for word in text.text.split()), "")
+    for text in TEXTS
+]
+QUICK = FineTuningConfig(epochs=6, batch=16, learning_rate=0.02, dropout=0.0)
+
+
+def model(family: str, kind: str = "word") -> Model:
+    tokenizer = Tokenizer.untrained(kind)
+    text = "".join(each.text + "\n" for each in TEXTS).encode()
+    tokenizer.encode(np.frombuffer(bytearray(text), np.uint8), grow=True)
+    config = {**NETWORKS, **TWO_SIDED}[family](width=16, context=12)
+    network = random_network(config, tokenizer.vocabulary_size)
+    made = NeuralModel(network) if FAMILIES[family].job == "continue" else TwoSidedModel(network)
+    return Model(family, made, tokenizer)
+
+
+@pytest.mark.parametrize("family", [*NETWORKS, *TWO_SIDED])
+def test_a_head_on_any_family_learns_labels_and_is_kept(family: str, tmp_path: Path) -> None:
+    base = model(family)
+    before = [each.clone() for each in base.engine.network.parameters()]
+    learnt = finetune(base, TEXTS, "text", QUICK)
+    assert all(torch.equal(a, b) for a, b in zip(before, base.engine.network.parameters(), strict=True))
+    assert assessed(learnt, TEXTS).accuracy.share > 0.9
+    learnt.save(tmp_path / "classifier")
+    again = chainrule.load(tmp_path / "classifier")
+    texts = ["I saw the soup again", "", "the unknown " * 20]
+    for mine, theirs in zip(learnt.classify(texts), again.classify(texts), strict=True):
+        np.testing.assert_array_equal(mine.log_probs, theirs.log_probs)
+        assert np.exp(mine.log_probs).sum() == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize(("family", "kind"), [("masked", "word"), ("convolution", "character"), ("two-sided", "word")])
+def test_words_are_labelled_each(family: str, kind: str, tmp_path: Path) -> None:
+    learnt = finetune(model(family, kind), WORDS, "word", replace(QUICK, epochs=12))
+    assert assessed(learnt, WORDS).accuracy.share > 0.9
+    learnt.save(tmp_path / "classifier")
+    [found] = chainrule.load(tmp_path / "classifier").classify(["I saw  the soup"])
+    assert found.units == ["I", "saw", "the", "soup"]
+    assert found.log_probs.shape == (4, 2)
+    long = "the soup " * 30  # more than the network reads at once
+    assert len(learnt.classify([long])[0].units) == 60
+
+
+def test_a_unit_is_the_mean_of_its_tokens_and_companions_change_nothing() -> None:
+    network = random_network(TWO_SIDED["masked"](layers=2, width=16, heads=2, context=12)).eval()
+    classifier = Classifier(network, ["a", "b", "c"], "word", width=16).eval()
+    torch.nn.init.normal_(classifier.head.weight)
+    texts = [
+        Units(np.array([5, 6, 7, 8], np.int32), np.array([0, 1, 1, 2]), 3),
+        Units(np.array([9], np.int32), np.array([0]), 1),
+        Units(np.empty(0, np.int32), np.empty(0, np.int64), 0),
+    ]
+    found = classifier.log_probs(texts)
+    vectors = torch.from_numpy(TwoSidedModel(network).vectors([texts[0].tokens])[0])
+    pooled = torch.stack([vectors[0], vectors[1:3].mean(0), vectors[3]])
+    expected = classifier.head(F.layer_norm(pooled, (16,))).log_softmax(1)
+    np.testing.assert_allclose(found[0], expected.detach(), atol=1e-5)
+    np.testing.assert_allclose(found[1], classifier.log_probs(texts[1:2])[0], atol=1e-5)
+    assert found[2].shape == (0, 3)
+
+
+def test_a_word_without_a_token_of_its_own_has_the_labels_of_the_next() -> None:
+    network = random_network(NETWORKS["transformer"](layers=1, width=16, heads=2, context=12)).eval()
+    classifier = Classifier(network, ["a", "b"], "word", width=16).eval()
+    torch.nn.init.normal_(classifier.head.weight)
+    tokens = np.array([5, 6, 7], np.int32)
+    [read] = classifier.log_probs([Units(tokens, np.array([0, 1, 2]), 3)])
+    [found] = classifier.log_probs([Units(tokens, np.array([1, 3, 4]), 6)])  # "of the" as one token, and a lost end
+    np.testing.assert_allclose(found, read[[0, 0, 1, 1, 2, 2]], atol=1e-6)
+    [nothing] = classifier.log_probs([Units(tokens[:0], np.empty(0, np.int64), 2)])
+    np.testing.assert_allclose(np.exp(nothing), 0.5)
+
+
+def test_layers_are_mixed_by_the_weights_of_peters() -> None:
+    network = random_network(TWO_SIDED["two-sided"](layers=2, width=8, context=12)).eval()
+    assert layer_widths(network) == [16, 16]
+    classifier = Classifier(network, ["a", "b"], "text", width=16, mixed_layers=2).eval()
+    torch.nn.init.normal_(classifier.head.weight)
+    classifier.mix.data = torch.tensor([0.3, -1.0])
+    tokens = torch.tensor([[2, 5, 6]])
+    first, second = network.causal.hidden_layers(network.embedding(tokens))
+    weights = torch.tensor([0.3, -1.0]).softmax(0)
+    mixed = weights[0] * first + weights[1] * second
+    expected = classifier.head(F.layer_norm(mixed[0].mean(0), (16,))).log_softmax(0)
+    [found] = classifier.log_probs([Units(np.array([5, 6], np.int32), np.array([0, 0]), 1)])
+    np.testing.assert_allclose(found[0], expected.detach(), atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["two-sided", "transformer", "bag"])
+def test_a_mix_of_layers_is_kept(family: str, tmp_path: Path) -> None:
+    learnt = finetune(model(family), TEXTS, "text", replace(QUICK, mixed=True))
+    learnt.save(tmp_path / "classifier")
+    again = chainrule.load(tmp_path / "classifier")
+    [mine], [theirs] = (each.classify(["I saw the soup again"]) for each in (learnt, again))
+    np.testing.assert_array_equal(mine.log_probs, theirs.log_probs)
+    assert len(classifier_of(again).mix) == len(layer_widths(classifier_of(again).network))
+
+
+def test_frozen_keeps_the_network_and_fresh_forgets_it() -> None:
+    base = model("transformer")
+    weights = [each.clone() for each in base.engine.network.encoder.parameters()]
+    for settings, same in (({"frozen": True}, True), ({"fresh": True}, False)):
+        learnt = classifier_of(finetune(base, TEXTS, "text", replace(QUICK, epochs=1, **settings)))
+        kept = [torch.equal(a, b) for a, b in zip(weights, learnt.network.encoder.parameters(), strict=True)]
+        assert all(kept) == same
+
+
+def test_vectors_that_are_tied_to_the_output_learn_too() -> None:
+    tokenizer = model("bag").tokenizer
+    network = random_network(NETWORKS["transformer"](width=16, context=12, tied=True), tokenizer.vocabulary_size)
+    before = network.embedding.weight.clone()
+    learnt = finetune(Model("transformer", NeuralModel(network), tokenizer), TEXTS, "text", replace(QUICK, epochs=1))
+    assert not torch.equal(classifier_of(learnt).network.embedding.weight, before)
+
+
+def test_a_step_of_many_tokens_is_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = replace(QUICK, epochs=1, precision="float32")
+    whole = classifier_of(finetune(model("bag"), TEXTS, "text", config))
+    monkeypatch.setattr("chainrule.training.finetuning._TOGETHER", 20)
+    parts = classifier_of(finetune(model("bag"), TEXTS, "text", config))
+    torch.testing.assert_close(parts.head.weight, whole.head.weight, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["recurrent", "transformer", "two-sided"])
+def test_a_long_text_is_read_in_parts_that_all_count(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the mean over parts that are read by themselves, for a label that is the text's."""
+    network = random_network({**NETWORKS, **TWO_SIDED}[family](width=16, context=12)).eval()
+    monkeypatch.setattr("chainrule.neural.classifier._PART", 12)
+    monkeypatch.setattr("chainrule.neural.classifier._TOGETHER", 24)  # two parts of a text at once
+    width = layer_widths(network)[-1]
+    classifier = Classifier(network, ["a", "b"], "text", width=width).eval()
+    torch.nn.init.normal_(classifier.head.weight)
+    tokens = np.random.default_rng(0).integers(3, 29, 35).astype(np.int32)
+    [found, _] = classifier.log_probs(
+        [Units(tokens, np.zeros(35, np.int64), 1), Units(tokens[:2], np.zeros(2, np.int64), 1)]
+    )
+    read = []
+    for begin in range(0, 35, 10):
+        inputs = torch.from_numpy(framed(tokens[begin : begin + 10], network))
+        *_, last = network.causal.hidden_layers(network.embedding(inputs[None]))
+        read.append(last[0, : 1 + len(tokens[begin : begin + 10])])
+    expected = classifier.head(F.layer_norm(torch.cat(read).mean(0), (width,))).log_softmax(0)
+    np.testing.assert_allclose(found[0], expected.detach(), atol=1e-5)
+
+
+def test_words_are_told_as_they_were_cut() -> None:
+    learnt = finetune(model("bag", "whitespace"), WORDS, "word", replace(QUICK, epochs=1))
+    [found] = learnt.classify(["I\u00a0saw  the\u3000soup \n again"])
+    assert found.units == ["I\u00a0saw", "the\u3000soup", "again"]
+    assert found.log_probs.shape == (3, 2)
+
+
+GIVEN = ["I", "don't", "know", "U.S.", "Größe", "naïve", "(e.g.", "it)", "...", "''tis", "''", "日本", "\u200d", "x"]
+
+
+@pytest.mark.parametrize("kind", ["word", "whitespace", "character", "byte", "bpe", "unigram", "wordpiece"])
+def test_each_token_belongs_to_the_word_that_was_given(kind: str) -> None:
+    """Each word's tokens are those of the word by itself, or after a space."""
+    pieces = kind in ("bpe", "unigram", "wordpiece")
+    tokenizer = chainrule.TokenizerConfig(kind=kind, vocabulary_size=300 if pieces else None)
+    lines = chainrule.Lines([" ".join(GIVEN)] * 20 + [f"a {word}" for word in GIVEN])
+    base = chainrule.train(lines, chainrule.UniformConfig(), tokenizer=tokenizer)
+    text = " ".join(GIVEN)
+    for labels in (tuple(GIVEN), tuple(GIVEN[:-1])):
+        examples = [Labelled(" ".join(labels), labels), Labelled("", ()), Labelled(GIVEN[1], (GIVEN[1],))]
+        for found, example in zip(_labelled_units(base, examples, "word"), examples, strict=True):
+            assert found.number == len(example.labels)
+            for number, word in enumerate(example.labels):
+                own = found.tokens[found.of_tokens == number].tolist()
+                alone, after = (base.tokenizer.encode_texts([each]).ids[:-1].tolist() for each in (word, f"a {word}"))
+                assert own == (after[len(after) - len(own) :] if number else alone), (text, word)
+
+
+def test_a_text_with_more_words_than_labels_is_told() -> None:
+    with pytest.raises(TextError, match=r"^line 3: the text has 2 words, and there are 3 labels; give one to each$"):
+        finetune(model("bag"), [Labelled("a saw", ("X", "Y", "Z"), "line 3")], "word", QUICK)
+
+
+def test_a_marker_in_a_labelled_text_is_told_with_its_place() -> None:
+    base = model("bag")
+    examples = [*TEXTS, Labelled("a <s> b", ("food",), "reviews.tsv, line 7")]
+    with pytest.raises(TextError, match=r"^reviews\.tsv, line 7: <s> stands in the text"):
+        finetune(base, examples, "text", QUICK)
+    with pytest.raises(TextError, match=r"^reviews\.tsv, line 7: <s> stands in the text"):
+        assessed(finetune(base, TEXTS, "text", replace(QUICK, epochs=1)), examples)
+
+
+def test_a_damaged_network_gives_no_labels() -> None:
+    learnt = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=1))
+    classifier_of(learnt).head.bias.data[0] = float("nan")
+    with pytest.raises(ModelFormatError, match="chainrule verify"):
+        learnt.classify(["a saw"])
+
+
+def test_training_ends_early_and_the_best_epoch_is_kept() -> None:
+    told: list[str] = []
+    learnt = finetune(
+        model("bag"),
+        TEXTS,
+        "text",
+        replace(QUICK, epochs=60, patience=1, learning_rate=0.5, valid_share=0.3),
+        told=told.append,
+    )
+    record = learnt.record
+    assert record["epochs"] == len(told) < 60
+    assert record["best_epoch"] == record["epochs"] - 1
+    assert record["validation_examples"] > 0
+    assert 0 <= record["validation_accuracy"] <= 1
+
+
+def test_what_is_told_of_validation_is_what_an_assessment_finds() -> None:
+    learnt = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=3))
+    classifier = classifier_of(learnt)
+    examples = [
+        Example(Units(tokens, np.zeros(len(tokens), np.int64), 1), np.array([classifier.labels.index(text.labels[0])]))
+        for text in TEXTS
+        for tokens in [learnt.tokenizer.encode_texts([text.text]).ids[:-1]]
+    ]
+    found, expected = validated(classifier, examples), learnt.assess(TEXTS)
+    assert found.nats == pytest.approx(expected.nats, rel=1e-5)
+    assert found.accuracy == expected.accuracy.share
+
+
+def test_an_interruption_takes_the_best_epoch_so_far() -> None:
+    told: list[str] = []
+
+    def interrupted_after(epoch: int) -> Model:
+        def tell(line: str) -> None:
+            told.append(line)
+            if line.startswith(f"epoch {epoch} "):
+                raise KeyboardInterrupt
+
+        return finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=9, patience=9, valid_share=0.2), told=tell)
+
+    record = interrupted_after(4).record
+    losses = [float(line.split()[5].rstrip(",")) for line in told[:4]]
+    assert record["epochs"] == 4
+    assert record["best_epoch"] == 1 + losses.index(min(losses))
+    assert told[4] == f"interrupted in epoch 4; epoch {record['best_epoch']}, the best so far, is taken"
+    with pytest.raises(KeyboardInterrupt):
+        finetune(model("bag"), TEXTS, "text", QUICK, progress=_interrupted)
+
+
+def _interrupted(*told: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_the_same_seed_gives_the_same_classifier() -> None:
+    runs = [
+        classifier_of(finetune(model("recurrent"), TEXTS, "text", replace(QUICK, epochs=2, seed=s))) for s in (1, 1, 2)
+    ]
+    heads = [run.head.weight for run in runs]
+    assert torch.equal(heads[0], heads[1])
+    assert not torch.equal(heads[0], heads[2])
+
+
+def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
+    base = model("bag")
+    learnt = finetune(base, TEXTS, "text", replace(QUICK, epochs=1))
+    unseen = (
+        r"line 9: the label 'tool' was not seen in training, nor was any other .*; the 2 known are 'animal', 'food'"
+    )
+    with pytest.raises(TextError, match=unseen):
+        assessed(learnt, [Labelled("a saw", ("tool",), "line 9")])
+    with pytest.raises(TextError, match="all labels are 'animal'"):
+        finetune(base, TEXTS[:6], "text", QUICK)
+    for wrong in (("masked/", TEXTS), (base, TEXTS, "text", {"epochs": 1}), (base, "labelled.tsv")):
+        with pytest.raises(TypeError, match=r"as chainrule.load gives|a FineTuningConfig|takes labelled texts"):
+            finetune(*wrong)
+    with pytest.raises(TextError, match="no labelled texts"):
+        learnt.assess([])
+    with pytest.raises(SettingError, match="this takes one that labels texts"):
+        base.classify(["a"])
+    with pytest.raises(SettingError, match="has no encoder"):
+        finetune(chainrule.train(chainrule.Lines(["a b"])), TEXTS)
+    with pytest.raises(SettingError, match="choose one of them"):
+        FineTuningConfig(frozen=True, fresh=True)
+    with pytest.raises(SettingError, match="device is 0; expected a string"):
+        FineTuningConfig(device=0)
+    broken = model("bag")
+    broken.engine.network.embedding.weight.data[:] = float("nan")
+    with pytest.raises(EstimationError, match="try a lower learning rate"):
+        finetune(broken, TEXTS, "text", QUICK)
+    for verb in ("next", "generate", "score", "embed"):
+        with pytest.raises(SettingError, match="family 'classifier'"):
+            getattr(learnt, verb)(["a"] if verb in ("score", "embed") else "a")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"labels": ["a"]}, "expected two strings at least"),
+        ({"labels": 5}, "expected two strings at least"),
+        ({"unit": "letter"}, "expected text or word"),
+        ({"base": "ngram"}, "no family of networks"),
+        ({"labels": ["a", "b", "c"]}, "head.weight"),
+        ({"network": None}, "expected an object"),
+    ],
+)
+def test_a_damaged_classifier_is_refused(changes: dict[str, object], message: str) -> None:
+    learnt = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=1))
+    settings, arrays = FAMILIES["classifier"].take_apart(learnt.engine)
+    with pytest.raises(ModelFormatError, match=message):
+        FAMILIES["classifier"].put_together({**settings, **changes}, arrays, learnt.vocabulary_size)
+    for name, array in (("mix", np.zeros(3, np.float32)), ("head.weight", np.zeros(4, np.float32))):
+        with pytest.raises(ModelFormatError, match=r"head|mix"):
+            FAMILIES["classifier"].put_together(settings, {**arrays, name: array}, learnt.vocabulary_size)
+
+
+@pytest.mark.parametrize(
+    ("texts", "batch", "epochs"), [(100, 8, 30), (2700, 8, 13), (6400, 16, 10), (12_800, 32, 10), (10**6, 32, 10)]
+)
+def test_few_texts_are_gone_through_in_more_steps_of_fewer(texts: int, batch: int, epochs: int) -> None:
+    fitted = FineTuningConfig().fitted_to(texts)
+    assert (fitted.batch, fitted.epochs) == (batch, epochs)
+    said = FineTuningConfig(batch=3, epochs=2).fitted_to(texts)
+    assert (said.batch, said.epochs) == (3, 2)

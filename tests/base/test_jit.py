@@ -1,0 +1,432 @@
+"""How kernels are run, and where their compiled code is kept."""
+
+import ast
+import gc
+import itertools
+import math
+import os
+import pwd
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numba
+import pytest
+
+from chainrule.base import jit
+from chainrule.base.jit import in_order, is_first_run, kernel, run, run_all, set_threads, started, threads_in_use
+from chainrule.errors import SettingError
+
+WAIT = 30  # seconds, for what happens at once unless something is wrong
+
+
+def finish(before: list[threading.Thread]) -> None:
+    """Waits for the threads that were started since."""
+    for thread in threading.enumerate():
+        if thread not in before:
+            thread.join(WAIT)
+            assert not thread.is_alive()
+
+
+@pytest.fixture
+def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int | None:
+    monkeypatch.setattr(jit, "_threads", request.param)
+    return request.param
+
+
+@pytest.mark.parametrize("threads", [None, 1, 2, 3, 100], indirect=True)
+@pytest.mark.parametrize("number", [0, 1, 7, 50])
+def test_results_come_in_the_order_of_the_calls(threads: int | None, number: int) -> None:
+    done: list[int] = []
+    calls = [(i, 10) for i in range(number)]
+    assert run_all(divmod, calls, on_done=done.append) == [divmod(i, 10) for i in range(number)]
+    assert done == list(range(1, number + 1))
+
+
+@pytest.mark.parametrize("threads", [1, 3], indirect=True)
+@pytest.mark.parametrize("ahead", [None, 1, 2, 5])
+def test_items_are_taken_no_further_ahead_than_said(threads: int, ahead: int | None) -> None:
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for i in range(20):
+            taken.append(i)
+            yield i
+
+    for i, square in enumerate(in_order(lambda item: item * item, items(), ahead=ahead)):
+        assert square == i * i
+        assert len(taken) <= i + (ahead or 2 * threads)
+    assert taken == list(range(20))
+
+
+def test_threads_that_wait_for_a_consumer_end_when_it_goes_away() -> None:
+    before = threading.enumerate()
+    results = in_order(abs, itertools.count())
+    assert next(results) == 0
+    results.close()
+    finish(before)
+
+
+def test_the_number_of_threads_is_set_or_in_the_environment_or_that_of_the_processors(monkeypatch) -> None:
+    monkeypatch.setattr(jit, "_threads", None)
+    monkeypatch.delenv("CHAINRULE_THREADS", raising=False)
+    assert 1 <= threads_in_use() <= (os.cpu_count() or 1)
+    monkeypatch.setenv("CHAINRULE_THREADS", "3")
+    assert threads_in_use() == 3
+    set_threads(5)
+    assert threads_in_use() == 5
+    set_threads(None)
+    for wrong in ("0", "two", "-1"):
+        monkeypatch.setenv("CHAINRULE_THREADS", wrong)
+        with pytest.raises(SettingError, match=r"CHAINRULE_THREADS is .*; expected a whole number from 1 on"):
+            threads_in_use()
+    with pytest.raises(SettingError, match="threads is 0; expected 1 or more"):
+        set_threads(0)
+
+
+@pytest.mark.parametrize("threads", [2], indirect=True)
+def test_calls_that_end_out_of_order_give_results_in_order(threads: int) -> None:
+    second_ended = threading.Event()
+
+    def compiled(i: int) -> int:
+        if i == 0:
+            assert second_ended.wait(WAIT)
+        else:
+            second_ended.set()
+        return i
+
+    assert run_all(compiled, [(0,), (1,)]) == [0, 1]
+
+
+@pytest.mark.parametrize("threads", [1, 4], indirect=True)
+def test_an_error_in_a_call_is_raised_and_no_further_call_starts(threads: int) -> None:
+    started: list[int] = []
+    go_on = threading.Event()
+
+    def compiled(i: int) -> None:
+        started.append(i)
+        if i == 0:
+            raise ZeroDivisionError("call 0")
+        assert go_on.wait(WAIT)
+
+    before = threading.enumerate()
+    with pytest.raises(ZeroDivisionError, match="call 0"):
+        run_all(compiled, [(i,) for i in range(100)])
+    go_on.set()
+    finish(before)
+    assert len(started) <= threads + 1  # one for each thread, and one for that which failed
+
+
+@pytest.mark.parametrize("threads", [2], indirect=True)
+def test_an_error_on_the_calling_thread_stops_the_others(threads: int) -> None:
+    started: list[int] = []
+    go_on = threading.Event()
+
+    def compiled(i: int) -> None:
+        started.append(i)
+        assert i == 0 or go_on.wait(WAIT)
+
+    def on_done(i: int) -> None:
+        raise OSError("the terminal is gone")
+
+    before = threading.enumerate()
+    with pytest.raises(OSError, match="the terminal is gone"):
+        run_all(compiled, [(i,) for i in range(100)], on_done=on_done)
+    go_on.set()
+    finish(before)
+    assert len(started) <= 3
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals to a thread")
+@pytest.mark.parametrize("threads", [1], indirect=True)
+def test_ctrl_c_is_heard_while_a_call_runs_and_no_further_call_starts(threads: int) -> None:
+    started: list[int] = []
+    go_on = threading.Event()
+
+    def compiled(i: int) -> None:
+        started.append(i)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        assert go_on.wait(WAIT)
+
+    before = threading.enumerate()
+    with pytest.raises(KeyboardInterrupt):
+        run_all(compiled, [(i,) for i in range(10)])
+    assert started == [0]  # and it is running still
+    go_on.set()
+    finish(before)
+    assert started == [0]
+
+
+def test_a_single_call_runs_on_a_thread_of_its_own() -> None:
+    assert run(lambda: threading.current_thread() is threading.main_thread()) is False
+    with pytest.raises(ValueError, match="invalid literal"):
+        run(int, "x")
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home and a folder for temporary files, and nothing said about the cache."""
+    for name in ("CHAINRULE_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("home", "temporary"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    return tmp_path
+
+
+def chosen_folder() -> Path | None:
+    return jit.cache_folder.__wrapped__()
+
+
+def make_useless(folder: Path) -> None:
+    """A file instead of a folder, since nothing is read-only to root."""
+    folder.rmdir()
+    folder.write_bytes(b"")
+
+
+def test_compiled_code_is_kept_in_the_users_cache(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit.sys, "platform", "linux")
+    folder = chosen_folder()
+    assert folder is not None
+    assert folder.parent == places / "home" / ".cache" / "chainrule"
+    assert folder.is_dir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert chosen_folder() == folder
+
+
+def test_the_place_of_compiled_code_can_be_said(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(places / "xdg"))
+    folder = chosen_folder()
+    assert folder is not None
+    assert folder.parent == places / "xdg" / "chainrule"
+    monkeypatch.setenv("CHAINRULE_CACHE", str(places / "said" / "so"))
+    folder = chosen_folder()
+    assert folder is not None
+    assert folder.parent == places / "said" / "so"
+
+
+def test_temporary_files_are_the_fallback_where_the_home_cannot_be_written(places: Path) -> None:
+    make_useless(places / "home")
+    folder = chosen_folder()
+    assert folder is not None
+    assert folder.parent == places / "temporary" / f"chainrule-{os.getuid()}"
+
+
+def test_temporary_files_are_the_fallback_where_the_user_has_no_home(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody(uid: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    folder = chosen_folder()
+    assert folder is not None
+    assert folder.parent.parent == places / "temporary"
+
+
+def test_the_home_serves_where_there_is_no_folder_for_temporary_files(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "gettempdir", no_temporary_folder)
+    folder = chosen_folder()
+    assert folder is not None
+    assert places / "home" in folder.parents
+
+
+def no_temporary_folder() -> str:
+    raise FileNotFoundError(2, "No usable temporary directory found")
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_nothing_is_kept_where_nothing_can_be_written(
+    places: Path, monkeypatch: pytest.MonkeyPatch, exists: bool
+) -> None:
+    make_useless(places / "home")
+    if exists:
+        make_useless(places / "temporary")
+    else:
+        monkeypatch.setattr(tempfile, "gettempdir", no_temporary_folder)
+    assert chosen_folder() is None
+
+
+def test_a_place_that_was_said_and_is_useless_is_not_replaced_by_another(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (places / "file").write_bytes(b"")
+    monkeypatch.setenv("CHAINRULE_CACHE", str(places / "file"))
+    assert chosen_folder() is None
+
+
+def test_a_read_only_place_is_passed_over(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: places / "home" not in Path(path).parents)
+    folder = chosen_folder()
+    assert folder is not None
+    assert places / "temporary" in folder.parents
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
+def test_code_is_not_loaded_from_the_folder_of_another_user(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert chosen_folder() is not None
+    us = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: us + 1)
+    assert chosen_folder() is None
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give files away")
+def test_a_folder_that_another_user_made_beforehand_is_not_trusted(places: Path) -> None:
+    make_useless(places / "home")
+    prepared = places / "temporary" / "chainrule-0"
+    prepared.mkdir(mode=0o777)
+    os.chown(prepared, 12345, 12345)
+    assert chosen_folder() is None
+
+
+def test_it_is_the_first_run_until_something_was_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "cache_folder", lambda: tmp_path)
+    assert is_first_run()
+    (tmp_path / "counting").mkdir()
+    assert is_first_run()
+    (tmp_path / "counting" / "gather.nbi").write_bytes(b"")
+    assert not is_first_run()
+    monkeypatch.setattr(jit, "cache_folder", lambda: None)
+    assert is_first_run()
+
+
+def a_kernel_of(folder: Path | None, monkeypatch: pytest.MonkeyPatch) -> Callable[[float, float], float]:
+    monkeypatch.setattr(jit, "cache_folder", lambda: folder)
+
+    def divided(a: float, b: float) -> float:
+        return a / b
+
+    return kernel(divided)
+
+
+def test_a_kernel_is_kept_in_the_cache_folder_and_divides_as_numpy_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said_before = numba.config.CACHE_DIR
+    divided = a_kernel_of(tmp_path, monkeypatch)
+    assert divided(1.0, 4.0) == 0.25
+    assert divided(1.0, 0.0) == math.inf
+    assert math.isnan(divided(0.0, 0.0))
+    assert list(tmp_path.rglob("*.nbi"))
+    assert said_before == numba.config.CACHE_DIR
+
+
+def test_kernels_made_on_several_threads_are_all_kept_in_the_cache_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numba reads its setting several times; changed between, it keeps compiled code in the working folder."""
+    monkeypatch.setattr(jit, "cache_folder", lambda: tmp_path)
+    seen: list[str] = []
+
+    def slow_njit(**settings: object) -> Callable[[Callable[[], None]], Callable[[], None]]:
+        for _ in range(20):
+            seen.append(numba.config.CACHE_DIR)
+            time.sleep(0.001)
+        return lambda function: function
+
+    monkeypatch.setattr(numba, "njit", slow_njit)
+    said_before = numba.config.CACHE_DIR
+    makers = [threading.Thread(target=kernel, args=(lambda: None,)) for _ in range(4)]
+    for maker in makers:
+        maker.start()
+        time.sleep(0.005)
+    for maker in makers:
+        maker.join(WAIT)
+    assert set(seen) == {str(tmp_path)}
+    assert said_before == numba.config.CACHE_DIR
+
+
+def test_a_kernel_works_where_nothing_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    divided = a_kernel_of(None, monkeypatch)
+    assert divided(1.0, 4.0) == 0.25
+    assert not list(Path(__file__).parent.rglob("test_jit*.nbi"))
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    copy = tmp_path / "chainrule"
+    shutil.copytree(jit.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(jit, "PACKAGE", copy)
+    return copy
+
+
+def digest() -> str:
+    return jit._sources_digest.__wrapped__()
+
+
+def test_compiled_code_is_kept_apart_for_every_state_of_the_kernels(package: Path) -> None:
+    seen = {digest()}
+    kernels = sorted(package.rglob("*_kernels.py"))
+    assert {path.parent.name for path in kernels} >= {"text", "ngram"}
+    for path in [*kernels, package / "protocol.py"]:
+        path.write_text(path.read_text() + "\n# changed\n")
+        seen.add(digest())
+    (package / "text" / "new_kernels.py").write_text("")
+    seen.add(digest())
+    assert len(seen) == len(kernels) + 3
+
+
+def test_compiled_code_outlives_changes_elsewhere(package: Path) -> None:
+    before = digest()
+    (package / "store.py").write_text("")
+    (package / "ngram" / "model.py").write_text("")
+    assert digest() == before
+
+
+@pytest.mark.parametrize("threads", [2], indirect=True)
+def test_calls_inside_of_calls_start_no_more_threads(threads: int) -> None:
+    def inner(i: int) -> str:
+        return threading.current_thread().name
+
+    def outer(i: int) -> list[str]:
+        return [threading.current_thread().name, *in_order(inner, range(3))]
+
+    for name, *others in in_order(outer, range(5)):
+        assert others == [name] * 3
+
+
+def test_work_goes_on_beside_the_caller_and_its_result_or_error_comes_when_asked_for() -> None:
+    go_on = threading.Event()
+    result = started(lambda: go_on.wait(WAIT))
+    go_on.set()
+    assert result() is True
+    with pytest.raises(ZeroDivisionError):
+        started(lambda: 1 // 0)()
+
+
+def test_a_kernel_is_compiled_once_for_all_numbers_that_others_write_out() -> None:
+    @kernel
+    def scaled(x: float, factor: int) -> float:
+        return x * factor
+
+    @kernel
+    def both(x: float, factor: int) -> float:
+        return scaled(x, 2) + scaled(x, 3) + scaled(x, factor)
+
+    assert both(1.0, 4) == 9.0
+    assert len(scaled.signatures) == 1
+    assert gc.isenabled()
+
+
+def test_no_kernel_assigns_one_slice_to_another() -> None:
+    """Numba takes two seconds to compile that: it brings all of its strings in, for the message of an error."""
+    found = []
+    for path in sorted(jit.PACKAGE.rglob("*_kernels.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Assign) and any(map(is_slice, node.targets)):
+                value = node.value
+                if isinstance(value, ast.Subscript) or (isinstance(value, ast.Name) and not value.id.isupper()):
+                    found.append(f"{path.name}:{node.lineno}")
+    assert found == []
+
+
+def is_slice(target: ast.expr) -> bool:
+    return isinstance(target, ast.Subscript) and any(isinstance(part, ast.Slice) for part in ast.walk(target.slice))

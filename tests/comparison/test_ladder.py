@@ -1,0 +1,135 @@
+"""The ladder: all models on one text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import chainrule
+from chainrule.comparison.ladder import LARGE_VOCABULARY, Networks, climb, networks_for
+from chainrule.errors import SettingError, TextError
+from chainrule.neural.config import NETWORKS
+from chainrule.text.corpus import Corpus, Lines
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chainrule.evaluation.comparison import Comparison
+
+
+@pytest.fixture
+def texts(fixtures: Path) -> tuple[Corpus, Corpus]:
+    return Corpus.of(fixtures / "train.txt"), Corpus.of(fixtures / "heldout.txt")
+
+
+def test_every_rung_is_the_model_that_training_alone_gives(texts: tuple[Corpus, Corpus]) -> None:
+    train, heldout = texts
+    comparison = climb(train, heldout, order=4)
+    assert [contender.name for contender in comparison.contenders] == [
+        "uniform",
+        "unigram",
+        "bigram",
+        "trigram",
+        "4-gram",
+    ]
+    configs = [chainrule.UniformConfig(), *(chainrule.NGramConfig(order=n) for n in range(1, 5))]
+    for contender, config in zip(comparison.contenders, configs, strict=True):
+        model = chainrule.train(train, config)
+        found, expected = contender.measurement, model.evaluate(heldout)
+        assert found.log_prob == pytest.approx(expected.log_prob, rel=1e-12)
+        assert (found.tokens, found.oov, found.bytes) == (expected.tokens, expected.oov, expected.bytes)
+        assert found.signature == expected.signature
+        assert contender.parameters == sum(model.record.get("ngrams", []))
+        assert contender.train_seconds >= 0
+
+
+def test_the_best_of_a_markov_chain_of_first_order_is_the_bigram_model(texts: tuple[Corpus, Corpus]) -> None:
+    assert climb(*texts, order=3).best.name == "bigram"
+
+
+def test_the_uniform_model_may_be_the_best() -> None:
+    heldout = Lines([f"{word} {word}" for word in "edcba"])
+    assert climb(Lines(["a"] * 90 + ["b c d e"]), heldout, order=2).best.name == "uniform"
+
+
+def test_the_tokenizer_and_the_rule_for_markers_are_the_ones_asked_for() -> None:
+    lines = Lines(["a <s> b", "b a"] * 10)
+    with pytest.raises(TextError, match="<s> stands in the text"):
+        climb(lines, lines, order=1)
+    best = climb(lines, lines, order=1, tokenizer="whitespace", markers="skip").best.measurement
+    assert best.tokens == 3 * 20
+    assert "tok:whitespace" in best.signature
+
+
+@pytest.mark.parametrize("order", [-1, 0, 25])
+def test_an_order_that_is_not_possible_is_refused_before_the_text_is_read(order: int) -> None:
+    with pytest.raises(SettingError, match=f"order {order} is not possible"):
+        climb(Lines([]), Lines([]), order=order)
+
+
+def test_a_held_out_text_that_cannot_be_read_is_told_before_any_n_gram_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "bad").write_bytes(b"\xff\n")
+    told: list[str] = []
+    with pytest.raises(TextError, match="not UTF-8"):
+        climb(
+            Lines(["a b"] * 10),
+            Corpus.of(tmp_path / "bad"),
+            progress=lambda task, done, total: told.append(task),
+        )
+    assert set(told) <= {"reading"}
+
+
+@pytest.fixture(scope="module")
+def whole() -> Comparison:
+    """Of all families, on a text of few words."""
+    words = ["ka", "vi", "nin", "or", "tu", "ash"]
+    lines = [f"{word} {words[(3 * number) % 6]} {word} {word}" for number in range(40) for word in words]
+    train, validation, heldout = Lines(lines), Lines(lines[::7]), Lines(lines[::5])
+    return climb(train, heldout, order=2, networks=Networks(1e-3, validation))
+
+
+def test_every_family_of_networks_stands_in_the_table_and_the_mixture_last(whole: Comparison) -> None:
+    names = [contender.name for contender in whole.contenders]
+    assert names[:3] == ["uniform", "unigram", "bigram"]
+    assert names[-1] == "mixture"
+    families = [contender.record["family"] for contender in whole.contenders[3:-1]]
+    assert set(families) == set(NETWORKS)
+    assert {"RNN", "LSTM"} <= set(names)
+
+
+def test_all_learn_from_the_same_tokens_and_the_mixture_is_of_the_best_n_grams_and_networks(whole) -> None:
+    signatures = {contender.measurement.token_signature for contender in whole.contenders}
+    assert len(signatures) == 1
+    mixture = whole.contenders[-1]
+    names = [model["name"] for model in mixture.record["models"]]
+    mixable = whole.contenders[2:-1]
+    assert len(names) >= 2
+    assert set(names) <= {contender.name for contender in mixable}
+    assert mixture.parameters == sum(each.parameters for each in mixable if each.name in names)
+    assert mixture.train_seconds > sum(each.train_seconds for each in mixable)
+
+
+def test_learning_curves_end_where_training_does_and_counted_models_have_a_level(whole: Comparison) -> None:
+    assert [contender.level is not None for contender in whole.contenders[:4]] == [False, True, True, False]
+    for contender in whole.contenders[3:-1]:
+        assert contender.curve[-1][0] == pytest.approx(contender.train_seconds)
+        assert list(contender.curve) == sorted(contender.curve)
+        assert contender.size == 4 * contender.parameters
+
+
+def test_samples_are_the_same_again_and_again(whole: Comparison) -> None:
+    assert all(len(contender.samples) == 3 for contender in whole.contenders)
+    again = climb(Lines(["ka vi"] * 20), Lines(["ka vi"]), order=1).contenders[1].samples
+    assert again == climb(Lines(["ka vi"] * 20), Lines(["ka vi"]), order=1).contenders[1].samples
+
+
+@pytest.mark.parametrize("minutes", [0.0, -1.0, float("nan")])
+def test_no_time_is_refused(minutes: float) -> None:
+    with pytest.raises(SettingError, match="expected more than 0"):
+        Networks(minutes, Lines(["a"]))
+
+
+def test_a_large_vocabulary_gets_an_adaptive_softmax() -> None:
+    assert {config.output for _, config in networks_for(LARGE_VOCABULARY)} == {"full"}
+    assert {config.output for _, config in networks_for(LARGE_VOCABULARY + 1)} == {"adaptive"}
