@@ -14,11 +14,11 @@ from random_networks import DOCUMENT_NETWORKS, PAIRS, STREAM_NETWORKS, given_a_s
 
 import chainrule
 from chainrule import CacheConfig, NGramConfig, UniformConfig
+from chainrule.base.distributions import unknown_log_probs_of
 from chainrule.decoding.beam import BeamConfig, search
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling import GREEDY, SamplingConfig, sample
 from chainrule.errors import SettingError
-from chainrule.protocol import unknown_log_probs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

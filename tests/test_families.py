@@ -11,7 +11,8 @@ from chainrule.errors import ModelFormatError
 from chainrule.families import FAMILIES, family_of
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.ngram.config import NGramConfig
-from chainrule.training.config import Run, TrainingConfig
+from chainrule.training.config import TrainingConfig
+from chainrule.training.job import Run
 from chainrule.uniform import UniformConfig
 
 STREAM = stream_of(random_documents(1, 9, 20, 7))

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chainrule.base.distributions import check_log_probs, top_of
+from chainrule.base.tokens import check_tokens
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.protocol import check_log_probs, check_tokens, top_of
 
 FEW_VALUES = st.sampled_from([-np.inf, -3.0, -1.0, -0.5])  # so that many are equal
 

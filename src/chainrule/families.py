@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from chainrule.ngram.models.compact_model import CompactNGramModel
     from chainrule.ngram.variants import AnyNGram
     from chainrule.protocol import LanguageModel
-    from chainrule.training.config import Run
+    from chainrule.training.job import Run
 
     Arrays = dict[str, ndarray]
     Json = dict[str, Any]
@@ -210,7 +210,7 @@ def _train_network(
     run: Run | None = None,
 ) -> tuple[NeuralModel, Json]:
     from chainrule.neural.language_model import NeuralModel
-    from chainrule.training.config import Run
+    from chainrule.training.job import Run
     from chainrule.training.run import train_network
 
     network, record = train_network(stream, vocabulary_size, config, run or Run())
@@ -246,7 +246,7 @@ def _train_two_sided(
     run: Run | None = None,
 ) -> tuple[TwoSidedModel, Json]:
     from chainrule.neural.two_sided_model import TwoSidedModel
-    from chainrule.training.config import Run
+    from chainrule.training.job import Run
     from chainrule.training.run import train_network
 
     network, record = train_network(stream, vocabulary_size, config, run or Run())

@@ -253,8 +253,8 @@ def _opened(path: str) -> tuple[Scorer, Vocabulary, Record]:
     """Raises ChainruleError, OSError."""
     from chainrule.api.load_model import load
     from chainrule.ngram.arpa import read_arpa
+    from chainrule.ngram.kenlm.hashed_model import HashedModel
     from chainrule.ngram.kenlm.header import is_binary
-    from chainrule.ngram.kenlm.probing import HashedModel
     from chainrule.ngram.kenlm.read import read_binary
     from chainrule.ngram.kenlm.word_queries import record_of_table
     from chainrule.ngram.models.compact_model import CompactNGramModel

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.base.distributions import ByDistributions
+from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import SettingError
-from chainrule.protocol import BEGIN, END, ByDistributions, as_tokens, check_prefixes, check_tokens
+from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,8 +12,9 @@ import torch.nn.functional as F  # noqa: N812
 from random_networks import random_network
 
 import chainrule
-from chainrule.api.finetune import _labelled_units, assessed, classifier_of, finetune
+from chainrule.api.finetune import finetune
 from chainrule.api.model import Model
+from chainrule.applications.labelling import _labelled_units, assessed, classifier_of
 from chainrule.errors import EstimationError, ModelFormatError, SettingError, TextError
 from chainrule.families import FAMILIES
 from chainrule.neural.classifier import Classifier, Units, layer_widths

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule import CacheConfig, Lines, MixtureConfig, NGramConfig, UniformConfig
-from chainrule.api.train import learnt_speller
+from chainrule.api.speller import learnt_speller
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
 from chainrule.evaluation.pricing import priced
 from chainrule.families import FAMILIES

@@ -8,10 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from chainrule.base.distributions import draw_of, top_of
+from chainrule.base.tokens import as_tokens
 from chainrule.decoding.beam import BeamConfig, search
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling import GREEDY, sample
-from chainrule.protocol import BEGIN, END, as_tokens, draw_of, top_of
+from chainrule.protocol import BEGIN, END
 
 NOTHING = np.empty(0, np.int32)
 SIZE = 9

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import BEGIN, END, UNKNOWN, random_backoff_grams, table_of, wild_table
 
+from chainrule.base.distributions import top_of
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.ngram.models.ngram_model import NGramModel
-from chainrule.protocol import top_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,9 +10,13 @@ from oracles import BEGIN, END, naive_counts, random_documents, stream_of
 
 from chainrule.base import jit
 from chainrule.ngram.counting import count as counting
-from chainrule.ngram.counting.count import Counts, count_ngrams
-from chainrule.ngram.counting.counting_kernels import PLACE_BITS, number, sort_keys
+from chainrule.ngram.counting.count import count_ngrams
+from chainrule.ngram.counting.counting_kernels import number
+from chainrule.ngram.trie.sorting_kernels import PLACE_BITS, sort_keys
 from chainrule.text.tokenizer import documents_of
+
+if TYPE_CHECKING:
+    from chainrule.ngram.counting.counts import Counts
 
 
 def spelled(counts: Counts) -> list[tuple[int, ...]]:

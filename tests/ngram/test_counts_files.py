@@ -22,7 +22,7 @@ from chainrule.text.corpus import Lines
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.ngram.counting.count import Counts
+    from chainrule.ngram.counting.counts import Counts
     from chainrule.text.vocabulary import Vocabulary
 
 

@@ -18,9 +18,9 @@ from chainrule.errors import EstimationError, SettingError
 from chainrule.ngram.config import BACKING_OFF, DISCOUNTING, SMOOTHINGS, TUNABLE, NGramConfig
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.ngram.estimation import passes as smoothing
+from chainrule.ngram.estimation.discounts import one_discount
 from chainrule.ngram.estimation.estimators import ESTIMATORS, TUNED
 from chainrule.ngram.estimation.good_turing import katz_discounts
-from chainrule.ngram.estimation.kneser_ney import one_discount
 from chainrule.ngram.models.stupid_backoff import StupidBackoff
 from chainrule.ngram.training import counted, train_ngram
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import chainrule
+from chainrule.base.memory import memory_at_hand
 from chainrule.errors import EstimationError, SettingError
 from chainrule.ngram.counting import memory_estimate as memory
 from chainrule.ngram.counting.count import count_ngrams
-from chainrule.ngram.counting.memory_estimate import check_memory, memory_at_hand
+from chainrule.ngram.counting.memory_estimate import check_memory
 from chainrule.text import plain
 
 

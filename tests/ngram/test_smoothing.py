@@ -14,7 +14,8 @@ from chainrule.errors import EstimationError
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.ngram.estimation import passes as smoothing
-from chainrule.ngram.estimation.kneser_ney import FALLBACK, estimated_discounts, modified_kneser_ney
+from chainrule.ngram.estimation.discounts import FALLBACK, estimated_discounts
+from chainrule.ngram.estimation.kneser_ney import modified_kneser_ney
 from chainrule.ngram.training import train_ngram
 from chainrule.ngram.trie.query_kernels import distributions
 

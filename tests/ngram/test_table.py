@@ -11,7 +11,9 @@ from chainrule.errors import ModelFormatError
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.ngram.estimation.kneser_ney import modified_kneser_ney
-from chainrule.ngram.trie.table import ROOT, Table, packed, table_of
+from chainrule.ngram.estimation.to_table import table_of
+from chainrule.ngram.trie.records import ROOT
+from chainrule.ngram.trie.table import Table, packed
 
 DOCUMENTS = random_documents(1, 20, 80, 9)
 

@@ -7,9 +7,9 @@ import pytest
 from oracles import BEGIN, END
 
 from chainrule.ngram.counting.count import count_ngrams
+from chainrule.ngram.estimation.to_table import table_of
 from chainrule.ngram.estimation.witten_bell import witten_bell
 from chainrule.ngram.models.ngram_model import NGramModel
-from chainrule.ngram.trie.table import table_of
 
 DOCUMENTS = [[3, 4, 3], [3], [4, 4, 4, 3], [], [3, 4, 3, 4, 3, 4]]
 VOCABULARY = range(6)  # 0 and 5 are never seen

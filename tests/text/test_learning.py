@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chainrule
-from chainrule.api.train import learnt_speller, tokenized
+from chainrule.api.speller import learnt_speller
+from chainrule.api.tokenizers import tokenized
 from chainrule.errors import SettingError, TextError
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus import Lines

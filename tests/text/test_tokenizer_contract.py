@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from subword_files import FILES, LINES, file_bytes
 
 import chainrule
-from chainrule.api.train import tokenized
+from chainrule.api.tokenizers import tokenized
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus import Lines
 from chainrule.text.tokenizer import Tokenizer, documents_of

@@ -13,7 +13,7 @@ from training_runs import QUICK, VOCABULARY, numbers, trained
 from chainrule.errors import SettingError
 from chainrule.neural.config import FeedforwardConfig, MaskedConfig, NetworkConfig, TransformerConfig
 from chainrule.text.vectors import Vectors
-from chainrule.training.config import Beginning
+from chainrule.training.job import Beginning
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,7 +21,8 @@ from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.scoring import rounded_up
 from chainrule.protocol import END
 from chainrule.text.pairs import Pairs
-from chainrule.training.config import Run, TrainingConfig
+from chainrule.training.config import TrainingConfig
+from chainrule.training.job import Run
 from chainrule.training.pairs import Buckets, TokenPairs, given_source
 from chainrule.training.run import trained
 

@@ -11,7 +11,8 @@ import numpy as np
 
 import chainrule
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
-from chainrule.training.config import Run, TrainingConfig
+from chainrule.training.config import TrainingConfig
+from chainrule.training.job import Run
 from chainrule.training.run import train_network
 from chainrule.training.validation import Validation
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.api.load_model import as_config
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.train import circumstances, speller_of_counts, tokenized
+from chainrule.api.record import circumstances
+from chainrule.api.speller import speller_of_counts
+from chainrule.api.tokenizers import tokenized
 from chainrule.errors import SettingError, TextError
 from chainrule.ngram.config import NGramConfig, check_tunable
 from chainrule.protocol import END, UNKNOWN
@@ -21,6 +22,7 @@ from chainrule.text.learning import splitter_of
 from chainrule.text.normalising import Normaliser
 from chainrule.text.splitters import never_written, splitter_marked_in
 from chainrule.text.tokenizer import Tokenizer, encoded_stream
+from chainrule.text.tokenizer_config import as_config
 from chainrule.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -2,52 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import time
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.train import circumstances
-from chainrule.base.progress import Progress, silent
-from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.classification import Classification, classification
+from chainrule.api.record import circumstances
+from chainrule.applications.labelling import _labelled_units
+from chainrule.errors import SettingError
 from chainrule.families import FAMILIES
-from chainrule.protocol import check_log_probs
 from chainrule.text.labelled import Labelled, LabelledUnit, checked, classes_of
-from chainrule.text.tokenizer import documents_of
-from chainrule.text.units import TextUnits, given_words, units_of, words_in
-from chainrule.text.vocabulary import MarkerError
 from chainrule.training.finetuning_config import FineTuningConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from jaxtyping import Float32
-    from numpy import ndarray
-
-    from chainrule.neural.classifier import Classifier, Units
-    from chainrule.text.vocabulary import Encoded
-
-
-_LABELS_SHOWN = 20
-
-
-class Predicted(NamedTuple):
-    """Of a text: itself, as normalised, or its words, as written, and the log-probability of each label of each."""
-
-    units: list[str]
-    labels: tuple[str, ...]
-    log_probs: Float32[ndarray, "units labels"]
-
-    @property
-    def best(self) -> list[tuple[str, float]]:
-        """Each unit's likeliest label, with its probability."""
-        rows = zip(self.log_probs.argmax(1).tolist(), self.log_probs.tolist(), strict=True)
-        return [(self.labels[label], math.exp(row[label])) for label, row in rows]
+    from collections.abc import Callable, Iterable
 
 
 @shows_progress
@@ -97,118 +67,3 @@ def finetune(
         "parameters": parameters,
     }
     return Model("classifier", classifier, model.tokenizer, record, model.speller)
-
-
-def predicted_of(model: Model, encoded: Encoded, texts: Sequence[str]) -> list[Predicted]:
-    """The labels of documents, or of their words, from how they are encoded and written.
-
-    Raises SettingError where the model is no classifier.
-    """
-    classifier = classifier_of(model)
-    units = units_of(model.tokenizer, encoded, classifier.unit)
-    found, shown = _by_text(encoded, units), [document.shown for document in units.by_document()]
-    if classifier.unit == "word":
-        given = [given_words(text) for text in texts]
-        for i, own in enumerate(_of_given_words(model, found, given)):
-            if own is not None:  # otherwise the words of the normalised text are labelled
-                found[i], shown[i] = own, given[i]
-    rows = _log_probs(classifier, found)
-    return [Predicted(own, classifier.labels, row) for own, row in zip(shown, rows, strict=True)]
-
-
-def classifier_of(model: Model) -> Classifier:
-    """Raises SettingError where the model is none."""
-    classifier: Classifier = model.engine_that("classify")
-    return classifier
-
-
-def assessed(model: Model, examples: Iterable[Labelled], progress: Progress = silent) -> Classification:
-    """How well a classifier does on labelled texts; one whose label was not seen in training counts as wrong.
-
-    Raises SettingError; TextError where no label was seen in training.
-    """
-    classifier = classifier_of(model)
-    examples = checked(examples, classifier.unit)
-    units = _labelled_units(model, examples, classifier.unit)
-    check_labels(examples, classifier.labels)
-    own = {label for example in examples for label in example.labels}
-    labels = [*classifier.labels, *sorted(own.difference(classifier.labels))]
-    numbers = {label: number for number, label in enumerate(labels)}
-    log_probs = np.concatenate(_log_probs(classifier, units, progress)).astype(np.float64)
-    true = np.array([numbers[label] for example in examples for label in example.labels])
-    return classification(labels, log_probs, true)
-
-
-def check_labels(examples: Sequence[Labelled], known: Sequence[str]) -> None:
-    """Raises TextError where there are examples, and none of their labels is known: they are of something else."""
-    labels = [(label, example.place) for example in examples for label in example.labels]
-    if labels and not {label for label, _ in labels}.intersection(known):
-        label, place = labels[0]
-        shown = ", ".join(map(repr, known[:_LABELS_SHOWN])) + ", ..." * (len(known) > _LABELS_SHOWN)
-        raise TextError(
-            f"{place}: the label {label!r} was not seen in training, nor was any other of these texts; the "
-            f"{len(known):,} known are {shown}"
-        )
-
-
-def _log_probs(
-    classifier: Classifier, units: Sequence[Units], progress: Progress = silent
-) -> list[Float32[ndarray, "units labels"]]:
-    """Raises ModelFormatError where a damaged model gives something else."""
-    found = classifier.log_probs(units, progress)
-    for own in found:
-        check_log_probs(own)
-    return found
-
-
-def _labelled_units(model: Model, examples: Sequence[Labelled], unit: LabelledUnit) -> list[Units]:
-    """Raises TextError where there are more or fewer words than labels; MarkerError. Each is told with its place."""
-    try:
-        encoded = model.tokenizer.encode_texts([example.text for example in examples])
-    except MarkerError as error:
-        raise error.at(examples[error.document - 1].place) from None
-    found = _by_text(encoded, units_of(model.tokenizer, encoded, unit))
-    if unit == "text":
-        return found
-    given = [given_words(example.text) for example in examples]
-    units = []
-    for own, words, example in zip(_of_given_words(model, found, given), given, examples, strict=True):
-        if len(words) != len(example.labels):
-            raise TextError(
-                f"{example.place}: the text has {len(words)} words, and there are {len(example.labels)} labels; give "
-                "one to each"
-            )
-        if own is None:
-            raise TextError(
-                f"{example.place}: the {model.tokenizer.name} tokenizer reads words otherwise in this text than by "
-                "themselves, so its labels belong to no words; leave the text out, or take another tokenizer"
-            )
-        units.append(own)
-    return units
-
-
-def _of_given_words(model: Model, texts: Sequence[Units], given: Sequence[Sequence[str]]) -> list[Units | None]:
-    """Units of the normalised texts' words, as units of the words that were given: a tokenizer of pieces may make
-    several of one, `don ' t` of don't, and a normaliser none. None where these cannot be told apart in a text.
-    """
-    distinct = sorted({word for words in given for word in words})
-    parts = dict(zip(distinct, words_in(model.tokenizer, distinct), strict=True))
-    found: list[Units | None] = []
-    for text, words in zip(texts, given, strict=True):
-        owners = np.repeat(np.arange(len(words)), [parts[word] for word in words])
-        of_tokens = np.append(owners, -1)[text.of_tokens] if len(owners) == text.number else None
-        found.append(None if of_tokens is None else text._replace(of_tokens=of_tokens, number=len(words)))
-    return found
-
-
-def _by_text(encoded: Encoded, units: TextUnits) -> list[Units]:
-    """What a classifier is given of each document: its tokens, and which of its units each belongs to."""
-    from chainrule.neural.classifier import Units
-
-    found = []
-    token = 0
-    for tokens, (first, behind) in zip(documents_of(encoded.ids), pairwise(units.documents.tolist()), strict=True):
-        owners = units.of_tokens[token : token + len(tokens)]
-        found.append(Units(tokens, np.where(owners < 0, -1, owners - first), behind - first))
-        token += len(tokens)
-    return found

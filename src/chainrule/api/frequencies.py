@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.api.train import tokenized
+from chainrule.api.tokenizers import tokenized
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN, END, UNKNOWN

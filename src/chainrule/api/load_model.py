@@ -8,25 +8,22 @@ from typing import TYPE_CHECKING
 
 from chainrule import __version__
 from chainrule.api.model import Model
-from chainrule.api.save import ARPA_SUFFIXES, SPELLER_ARRAYS, VOCABULARY_ARRAYS
+from chainrule.api.tokenizers import saved_tokenizer, tokenizer_from
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.families import FAMILIES
-from chainrule.storage.model_folder import TOKENIZER, open_model
+from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
+from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, open_model
 from chainrule.text.learning import splitter_of
 from chainrule.text.normalising import Normaliser
 from chainrule.text.pieces import looks_like_pieces
-from chainrule.text.splitters import splitter_marked_in, splitter_named
+from chainrule.text.splitters import splitter_marked_in
 from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.tokenizer_config import BUILT_IN, LEARNT, TokenizerConfig
-from chainrule.text.vocabulary import Markers, Vocabulary
+from chainrule.text.tokenizer_config import TokenizerConfig, as_config
 
 if TYPE_CHECKING:
-    from numpy import ndarray
-
-    from chainrule.ngram.kenlm.probing import HashedModel
-    from chainrule.storage.config_json import TokenizerEntry
-    from chainrule.text.splitters import Splitter
+    from chainrule.ngram.kenlm.hashed_model import HashedModel
+    from chainrule.text.vocabulary import Markers
 
 
 def load(
@@ -86,40 +83,6 @@ def _load_folder(path: Path, *, copy: bool) -> Model:
     except (ModelFormatError, SettingError) as error:
         raise ModelFormatError(f"{path}: {error}") from error
     return Model(entry.family, language_model, learner, entry.record, speller, mapped=None if copy else mapped)
-
-
-def tokenizer_from(
-    entry: TokenizerEntry, arrays: dict[str, ndarray], prefix: str, definition: bytes | None
-) -> Tokenizer:
-    """A tokenizer of a model folder. prefix: of the names of its arrays. definition: what its tokenizer.json holds.
-
-    Raises KeyError where an array is missing, ModelFormatError, SettingError.
-    """
-    vocabulary = Vocabulary.from_arrays(*(arrays[prefix + name] for name in ("text", "offsets", "slots")))
-    splitter: Splitter
-    if definition is not None:
-        from chainrule.text.subword import Subword
-
-        splitter = Subword(definition, TOKENIZER)
-    elif entry.kind not in BUILT_IN:
-        raise ModelFormatError(f"its {entry.kind} tokenizer needs a {TOKENIZER}, but none is named")
-    else:
-        splitter = splitter_named(entry.kind)
-    return Tokenizer(splitter, vocabulary, entry.markers, Normaliser(entry.normalise))
-
-
-def saved_tokenizer(config: TokenizerConfig, progress: Progress) -> Tokenizer | None:
-    """That of the model folder that a configuration names, if it names one."""
-    folder = Path(config.kind)
-    if config.kind in (*BUILT_IN, *LEARNT) or not folder.is_dir():
-        return None
-    if config.normalise:
-        raise SettingError(f"{folder}: this model's tokenizer normalises in its own way; say nothing about it")
-    return load(folder, progress=progress).tokenizer
-
-
-def as_config(tokenizer: TokenizerConfig | str) -> TokenizerConfig:
-    return tokenizer if isinstance(tokenizer, TokenizerConfig) else TokenizerConfig(kind=tokenizer)
 
 
 def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -> Model:

@@ -16,7 +16,7 @@ from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.tuning import linear_weights
 from chainrule.ngram.config import COMPACT
 from chainrule.ngram.editing.merge import merged, renumbered, with_fewer_unseen
-from chainrule.ngram.kenlm.probing import HashedModel
+from chainrule.ngram.kenlm.hashed_model import HashedModel
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.models.stupid_backoff import StupidBackoff
 from chainrule.ngram.spelling.mixed_speller import mixed_speller

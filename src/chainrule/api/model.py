@@ -21,10 +21,11 @@ import numpy as np
 
 from chainrule.api.model_info import info_of_model, size_of
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.save import ARPA_SUFFIXES, save_arpa, save_folder
+from chainrule.api.save import save_arpa, save_folder
 from chainrule.applications.completion import Completer, Completion
 from chainrule.applications.embedding import Embedded, embedded
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, VectorPrecision
+from chainrule.base.distributions import top_of
 from chainrule.base.jit import in_order
 from chainrule.decoding.texts import Text, TextDecoder
 from chainrule.errors import SettingError
@@ -34,7 +35,8 @@ from chainrule.evaluation.pricing import priced_documents
 from chainrule.evaluation.pseudo_pricing import Pseudo, pseudo_priced
 from chainrule.evaluation.sentences import SentenceScores, sentence_scores
 from chainrule.families import FAMILIES, Job
-from chainrule.protocol import UNKNOWN, top_of
+from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
+from chainrule.protocol import UNKNOWN
 from chainrule.text.corpus import source_of
 from chainrule.text.masks import MASK, masked_tokens
 from chainrule.text.reading import document_in
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int32, Int64
     from numpy import ndarray
 
-    from chainrule.api.finetune import Predicted
+    from chainrule.applications.labelling import Predicted
     from chainrule.decoding.beam import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
@@ -261,7 +263,7 @@ class Model:
 
         good:  [found] = classifier.classify(["a text"]); found.best
         """
-        from chainrule.api.finetune import predicted_of
+        from chainrule.applications.labelling import predicted_of
 
         texts = _several(texts)
         return predicted_of(self, self.tokenizer.encode_texts(texts), texts)
@@ -275,7 +277,7 @@ class Model:
         good:  classifier.assess(chainrule.read_labelled("heldout.tsv")).accuracy
         """
         progress = callback(progress)
-        from chainrule.api.finetune import assessed
+        from chainrule.applications.labelling import assessed
 
         return assessed(self, examples, progress)
 

@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.api.load_model import tokenizer_from
 from chainrule.api.model import Model
 from chainrule.api.model_info import info_of_pairs, size_of
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.save import VOCABULARY_ARRAYS
+from chainrule.api.tokenizers import tokenizer_from
 from chainrule.decoding.beam import BeamConfig, search
 from chainrule.decoding.constraints import Constraints
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.protocol import UNKNOWN
 from chainrule.report.card import model_card
 from chainrule.storage.config_json import TokenizerEntry
-from chainrule.storage.model_folder import SOURCE_TOKENIZER, TOKENIZER, open_model, save_model
+from chainrule.storage.model_folder import SOURCE_TOKENIZER, TOKENIZER, VOCABULARY_ARRAYS, open_model, save_model
 from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:

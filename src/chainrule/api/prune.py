@@ -16,7 +16,7 @@ from chainrule.ngram.editing.entropy import check_ngrams, check_threshold, judge
 from chainrule.ngram.editing.history_weights import by_chain_rule, by_discounts, by_frequency
 from chainrule.ngram.editing.to_text import to_text
 from chainrule.ngram.editing.to_vocabulary import to_words
-from chainrule.ngram.kenlm.probing import HashedModel
+from chainrule.ngram.kenlm.hashed_model import HashedModel
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.models.padded_model import PaddedModel
 from chainrule.ngram.spelling.speller import ENOUGH, Speller

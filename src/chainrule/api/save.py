@@ -10,16 +10,13 @@ from chainrule.errors import OutputError, SettingError
 from chainrule.families import FAMILIES
 from chainrule.report.card import model_card
 from chainrule.storage.config_json import TokenizerEntry
-from chainrule.storage.model_folder import TOKENIZER, save_model
+from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, save_model
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.api.model import Model
     from chainrule.base.progress import Progress
-
-ARPA_SUFFIXES = (".arpa", ".arpa.gz", ".arpa.zst", ".arpa.xz", ".arpa.bz2")
-VOCABULARY_ARRAYS, SPELLER_ARRAYS = "vocabulary.", "speller."  # what the names of their arrays begin with in a folder
 
 
 def save_folder(model: Model, path: Path, *, overwrite: bool, progress: Progress) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
 import os
-import platform
-import sys
 import time
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -15,44 +12,39 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule import __version__
-from chainrule.api.load_model import as_config, load, saved_tokenizer
+from chainrule.api.load_model import load
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress, told_by
+from chainrule.api.record import circumstances
+from chainrule.api.speller import _COUNTED_AT_ONCE, learnt_speller
+from chainrule.api.tokenizers import tokenized
 from chainrule.api.validation_text import ids_file, kept_for_validation, validated_on
 from chainrule.base.jit import started
-from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.families import FAMILIES, family_of
 from chainrule.ngram.config import NGramConfig, check_tunable
-from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus import Source, source_of
-from chainrule.text.learning import Tokenized, limited, limited_to, prepared
 from chainrule.text.reading import document_in
-from chainrule.text.splitters import SEPARATORS
 from chainrule.text.tokenizer import encoded_stream
-from chainrule.text.tokenizer_config import TokenizerConfig
+from chainrule.text.tokenizer_config import TokenizerConfig, as_config
 from chainrule.text.vectors import read_vectors
-from chainrule.text.vocabulary import Vocabulary
 from chainrule.text.words import begins_word
-from chainrule.training.config import Beginning, Run, TrainingConfig
+from chainrule.training.config import TrainingConfig
+from chainrule.training.job import Beginning, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import BinaryIO
-
     from _typeshed import DataclassInstance
-    from jaxtyping import Int32, Int64
+    from jaxtyping import Int32
     from numpy import ndarray
 
-    from chainrule.ngram.spelling.speller import Speller
+    from chainrule.base.progress import Progress
     from chainrule.protocol import LanguageModel
     from chainrule.text.corpus import Paths
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Markers
     from chainrule.training.reports import Told
 
-_COUNTED_AT_ONCE = 1 << 20  # tokens
 _DEFAULT = TokenizerConfig()
 
 
@@ -210,86 +202,6 @@ def _tuned(
     heldout = encoded_stream(tokenizer, tune, progress)
     model, learnt = train_ngram(stream, tokenizer.vocabulary_size, config, progress, heldout)
     return model, {**learnt, "tuned_on": tune.record["data"]}
-
-
-def learnt_speller(
-    tokenizer: Tokenizer,
-    stream: Int32[ndarray, " tokens"],
-    config: DataclassInstance,
-    left_out: Sequence[bytes] = (),
-) -> Speller:
-    """As `speller_of_counts`, for the tokens of a stream."""
-    counts = np.zeros(tokenizer.vocabulary_size, np.int64)
-    for start in range(0, stream.size, _COUNTED_AT_ONCE):  # np.bincount copies what it counts
-        counts += np.bincount(stream[start : start + _COUNTED_AT_ONCE], minlength=counts.size)
-    return speller_of_counts(tokenizer, counts, config, left_out)
-
-
-def speller_of_counts(
-    tokenizer: Tokenizer, counts: Int64[ndarray, " vocab"], config: DataclassInstance, left_out: Sequence[bytes] = ()
-) -> Speller:
-    """Learns from the types that a limited vocabulary left out, and where there are few, from the rarest by `counts`.
-
-    How many unseen types to expect: none of a tokenizer that spells everything; one, so that P(<unk>) stays as it is,
-    where the model gives <unk> the mass of all of them: where it has seen <unk> as a token, or its unigrams are not
-    interpolated; else as `unseen_types` says, since <unk> has the price of a single one.
-    """
-    from chainrule.ngram.spelling.speller import ENOUGH, Speller, rare_spellings, unseen_types
-
-    has_whole_mass = counts[UNKNOWN] > 0 or (isinstance(config, NGramConfig) and config.unknown_has_whole_mass)
-    counts = counts.astype(np.int64)  # a copy
-    counts[[UNKNOWN, BEGIN, END]] = 0
-    spellings = left_out[:: max(1, len(left_out) // (2 * ENOUGH))]
-    if len(spellings) < ENOUGH:
-        spellings = [*spellings, *rare_spellings(tokenizer.vocabulary.tokens(), counts)]
-    unseen = 0 if tokenizer.spells_everything else 1 if has_whole_mass else unseen_types(counts)
-    return Speller.trained(spellings, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)
-
-
-def tokenized(
-    source: Source,
-    tokenizer: TokenizerConfig | str,
-    markers: Markers = "error",
-    progress: Progress = silent,
-    expecting: Callable[[int], None] | None = None,
-    file: BinaryIO | None = None,
-) -> Tokenized:
-    """A tokenizer, learnt from a source where it has to be, and the source as one stream of ids.
-
-    One that a saved model has learns nothing more; which words of the source it does not know is what a speller is
-    learnt from, as in the training of that model.
-
-    expecting, file: as `encoded_stream` has them.
-
-    Raises TextError, EstimationError, SettingError, ModelFormatError.
-    """
-    config = as_config(tokenizer)
-    saved = saved_tokenizer(config, progress)
-    learner = (saved or prepared(config, markers, source, progress)).with_markers(markers)
-    if saved is None or not TokenizerConfig(kind=saved.name).learns_words:
-        stream = encoded_stream(learner, source, progress, grow=config.learns_words, expecting=expecting, file=file)
-        return limited(learner, stream, config)
-    known = saved.vocabulary.tokens()[END + 1 :]
-    growing = learner.with_vocabulary(Vocabulary(known))  # to find what is left out
-    stream = encoded_stream(growing, source, progress, grow=True, expecting=expecting, file=file)
-    return limited_to(known, growing, stream)
-
-
-def peak_memory() -> int | None:
-    """The most memory, in bytes, that this process has held; None where the system does not tell."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
-def circumstances(family: str, config: DataclassInstance) -> dict[str, Any]:
-    """What a record begins with."""
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    versions = {"chainrule": __version__, "python": platform.python_version(), "numpy": np.__version__}
-    return {"family": family, "settings": asdict(config), "trained": now, "versions": versions, "command": sys.argv}
 
 
 def _data_record(source: Source, stream: Int32[ndarray, " tokens"]) -> dict[str, Any]:

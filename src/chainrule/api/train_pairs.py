@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.api.load_model import as_config
 from chainrule.api.pair_model import FAMILY, TextPairModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress, told_by
-from chainrule.api.train import circumstances, tokenized
+from chainrule.api.record import circumstances
+from chainrule.api.tokenizers import tokenized
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.protocol import UNKNOWN
 from chainrule.text.pairs import BothSides, Pairs
 from chainrule.text.tokenizer import documents_of
-from chainrule.training.config import Run, TrainingConfig
+from chainrule.text.tokenizer_config import as_config
+from chainrule.training.config import TrainingConfig
+from chainrule.training.job import Run
 
 if TYPE_CHECKING:
     import os

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.base.distributions import top_of
 from chainrule.decoding.growing import GrowingText
 from chainrule.errors import SettingError
-from chainrule.protocol import BEGIN, END, UNKNOWN, top_of
+from chainrule.protocol import BEGIN, END, UNKNOWN
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int32

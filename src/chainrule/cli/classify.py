@@ -18,7 +18,7 @@ from chainrule.cli.screen import note, on_one_line, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
 
 if TYPE_CHECKING:
-    from chainrule.api.finetune import Predicted
+    from chainrule.applications.labelling import Predicted
 
 _PART_BYTES = 1 << 16  # of texts that are classified at a time
 
@@ -42,7 +42,7 @@ def classify(
     are labelled: a line for each, as written, and an empty one after each text. With
     --json: an object for each text, with the probabilities of all labels.
     """
-    from chainrule.api.finetune import assessed, classifier_of, predicted_of
+    from chainrule.applications.labelling import assessed, classifier_of, predicted_of
     from chainrule.text.labelled import read_labelled
 
     if data is not None and (text != "-" or reading != AS_USUAL):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.errors import SettingError
-from chainrule.training.config import differences
+from chainrule.training.resume_check import differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable

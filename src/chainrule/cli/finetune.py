@@ -67,8 +67,8 @@ def finetune(
     folder for chainrule classify. With --test: accuracy with its 95 %
     interval, precision, recall, F1, confusion, calibration.
     """
-    from chainrule.api.finetune import assessed, check_labels
     from chainrule.api.finetune import finetune as finetuned
+    from chainrule.applications.labelling import assessed, check_labels
     from chainrule.evaluation.classification import word_baseline
     from chainrule.text.labelled import classes_of, read_labelled
 

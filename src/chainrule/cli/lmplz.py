@@ -83,7 +83,7 @@ def lmplz(
     terminal only. Otherwise than KenLM's: the last line ends with </s> without
     its newline, too; an empty text is refused.
     """
-    from chainrule.api.train import tokenized
+    from chainrule.api.tokenizers import tokenized
     from chainrule.base.files import replaced
     from chainrule.ngram.arpa.write import arpa_parts
     from chainrule.ngram.lmplz import lmplz_table

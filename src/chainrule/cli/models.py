@@ -29,7 +29,7 @@ def opened(path: Path, tokenizer: TokenizerConfig | str | None, markers: Markers
 
 def is_arpa(path: Path) -> bool:
     """Whether a name is that of an ARPA file."""
-    from chainrule.api.save import ARPA_SUFFIXES
+    from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 
     return path.name.endswith(ARPA_SUFFIXES)
 

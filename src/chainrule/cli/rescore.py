@@ -205,7 +205,7 @@ def _scorers(
 ) -> dict[str, TextScorer]:
     """The models by their names. Raises ModelFormatError, SettingError."""
     from chainrule.api.rescore import scorer_of
-    from chainrule.api.save import ARPA_SUFFIXES
+    from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 
     found: dict[str, TextScorer] = {}
     for given in models:

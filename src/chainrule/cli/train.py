@@ -171,7 +171,7 @@ def _train_counts(
 
 
 def _tell(model: Model, output: Path, began: float, *, json: bool) -> None:
-    from chainrule.api.train import peak_memory
+    from chainrule.base.memory import peak_memory
 
     summary = {
         "model": str(output),

@@ -42,7 +42,9 @@ from chainrule.cli.training_screen import TrainingScreen, note_untrained, valida
 from chainrule.errors import SettingError
 from chainrule.neural.config import NETWORKS, TWO_SIDED, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
-from chainrule.training.config import TrainingConfig, beginning_name, differences
+from chainrule.training.config import TrainingConfig
+from chainrule.training.job import beginning_name
+from chainrule.training.resume_check import differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -214,7 +216,8 @@ def _train(
     *,
     start: Path | None = None,
 ) -> None:
-    from chainrule.api.train import peak_memory, train
+    from chainrule.api.train import train
+    from chainrule.base.memory import peak_memory
     from chainrule.families import family_of
     from chainrule.training.folder import is_first_process, is_unfinished, remove_checkpoints
 

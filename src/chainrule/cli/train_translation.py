@@ -84,8 +84,8 @@ def translation(
     in the folder while it is trained; Ctrl-C keeps all, and --resume goes on.
     """
     from chainrule.api.pair_model import FAMILY
-    from chainrule.api.train import peak_memory
     from chainrule.api.train_pairs import train_pairs
+    from chainrule.base.memory import peak_memory
     from chainrule.training.folder import is_first_process, is_unfinished, remove_checkpoints
 
     if resume and overwrite:

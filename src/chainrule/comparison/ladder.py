@@ -10,7 +10,9 @@ import numpy as np
 
 from chainrule.api.mix import mix
 from chainrule.api.model import Model
-from chainrule.api.train import circumstances, learnt_speller, tokenized
+from chainrule.api.record import circumstances
+from chainrule.api.speller import learnt_speller
+from chainrule.api.tokenizers import tokenized
 from chainrule.api.validation_text import validated_on
 from chainrule.base.progress import Progress, silent
 from chainrule.comparison.saved_models import parameters_of, size_of
@@ -21,7 +23,8 @@ from chainrule.families import FAMILIES, family_of
 from chainrule.neural.config import NETWORKS, RecurrentConfig
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import END
-from chainrule.training.config import Run, TrainingConfig
+from chainrule.training.config import TrainingConfig
+from chainrule.training.job import Run
 from chainrule.uniform import UniformConfig, UniformModel
 
 if TYPE_CHECKING:

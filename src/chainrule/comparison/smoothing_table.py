@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.train import learnt_speller, tokenized
+from chainrule.api.speller import learnt_speller
+from chainrule.api.tokenizers import tokenized
 from chainrule.base.plain_tables import html_table, text_table
 from chainrule.comparison.ladder import check_overlap
 from chainrule.errors import SettingError

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
+from chainrule.base.tokens import as_tokens
 from chainrule.decoding.candidates import Candidates, Rules, best
 from chainrule.decoding.constraints import Constraints
 from chainrule.errors import SettingError
-from chainrule.protocol import as_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.base.tokens import check_tokens
 from chainrule.errors import SettingError
-from chainrule.protocol import BEGIN, check_tokens
+from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from chainrule.base.distributions import NOTHING_TO_DRAW, inverted
 from chainrule.base.progress import Progress, silent
+from chainrule.base.tokens import as_tokens
 from chainrule.decoding.candidates import Candidates, Rules, best, whole
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.warpers import min_p, nucleus, tempered, typical
 from chainrule.errors import SettingError
-from chainrule.protocol import NOTHING_TO_DRAW, as_tokens, inverted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -25,7 +25,8 @@ from chainrule.neural.config import (
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import END
 from chainrule.report.plots import Axis, Line
-from chainrule.training.config import Run, TrainingConfig
+from chainrule.training.config import TrainingConfig
+from chainrule.training.job import Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

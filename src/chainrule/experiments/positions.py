@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 import torch
 
-from chainrule.api.train import tokenized
+from chainrule.api.tokenizers import tokenized
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.experiments.findings import Findings
@@ -21,7 +21,8 @@ from chainrule.neural.config.transformer import Positions
 from chainrule.report.plots import Axis, Line
 from chainrule.text.corpus import Lines
 from chainrule.text.sample import sample_lines
-from chainrule.training.config import Run, TrainingConfig
+from chainrule.training.config import TrainingConfig
+from chainrule.training.job import Run
 from chainrule.training.run import train_network
 
 if TYPE_CHECKING:

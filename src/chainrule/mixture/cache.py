@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.base.distributions import ByDistributions
+from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import SettingError
 from chainrule.mixture.config import MAX_CACHE
-from chainrule.protocol import BEGIN, END, UNKNOWN, ByDistributions, as_tokens, check_prefixes, check_tokens
+from chainrule.protocol import BEGIN, END, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.base.distributions import ByDistributions
 from chainrule.errors import ModelFormatError
 from chainrule.mixture.components import joined, previous_tokens, split_as, stream_with_unknown
-from chainrule.protocol import BEGIN, END, ByDistributions
+from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

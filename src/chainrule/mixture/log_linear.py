@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.base.distributions import ByDistributions
+from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.protocol import END, UNKNOWN, ByDistributions, as_tokens, check_prefixes, check_tokens
+from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

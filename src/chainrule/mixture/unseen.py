@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.base.distributions import ByDistributions
+from chainrule.base.tokens import as_tokens
 from chainrule.errors import ModelFormatError
 from chainrule.mixture.components import stream_with_unknown
-from chainrule.protocol import END, UNKNOWN, ByDistributions, as_tokens
+from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,10 +14,11 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.base.progress import Progress, silent
+from chainrule.base.tokens import check_tokens
 from chainrule.neural.dropout import dropped
 from chainrule.neural.framing import framed, padding
 from chainrule.neural.scoring import batched, padded, rounded_up
-from chainrule.protocol import END, check_tokens
+from chainrule.protocol import END
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

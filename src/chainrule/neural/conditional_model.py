@@ -8,11 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from chainrule.base.distributions import check_log_probs
+from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import SettingError
 from chainrule.neural.language_model import NeuralModel, Reading
 from chainrule.neural.scoring import padded
 from chainrule.neural.source import Looked
-from chainrule.protocol import END, UNKNOWN, as_tokens, check_log_probs, check_prefixes, check_tokens
+from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

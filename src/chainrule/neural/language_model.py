@@ -13,22 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from chainrule.base.distributions import NAN_FOUND, NOTHING_TO_DRAW, check_draw, check_log_probs, top_of
+from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural import states
 from chainrule.neural.scoring import WARM_UP, batches_of, padded, pieces_of, stride, window_start
 from chainrule.neural.vectors import static_vectors, token_vectors
-from chainrule.protocol import (
-    END,
-    NAN_FOUND,
-    NOTHING_TO_DRAW,
-    UNKNOWN,
-    as_tokens,
-    check_draw,
-    check_log_probs,
-    check_prefixes,
-    check_tokens,
-    top_of,
-)
+from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

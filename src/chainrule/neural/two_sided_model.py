@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
+from chainrule.base.distributions import check_log_probs
+from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import SettingError
 from chainrule.neural.encoders.directions import Apart
 from chainrule.neural.framing import framed, padding
 from chainrule.neural.scoring import batched, padded
 from chainrule.neural.vectors import static_vectors, token_vectors
-from chainrule.protocol import BEGIN, END, as_tokens, check_log_probs, check_prefixes, check_tokens
+from chainrule.protocol import BEGIN, END
 from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from chainrule.base.tokens import check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.framing import framed, padding
 from chainrule.neural.scoring import batches_of, padded, pieces_of
-from chainrule.protocol import END, check_tokens
+from chainrule.protocol import END
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

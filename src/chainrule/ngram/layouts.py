@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.errors import SettingError
 from chainrule.ngram.compact.building import compacted, unpacked
 from chainrule.ngram.config import COMPACT, FAST
-from chainrule.ngram.kenlm.probing import HashedModel
+from chainrule.ngram.kenlm.hashed_model import HashedModel
 from chainrule.ngram.models.compact_model import CompactNGramModel
 from chainrule.ngram.models.ngram_model import NGramModel
 

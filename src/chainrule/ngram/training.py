@@ -11,11 +11,11 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.ngram.config import check_tunable
 from chainrule.ngram.counting.count import count_ngrams
+from chainrule.ngram.counting.counts import begin_nodes
 from chainrule.ngram.counting.memory_estimate import check_memory
 from chainrule.ngram.counting.padding import padded
 from chainrule.ngram.estimation.estimators import estimated
-from chainrule.ngram.estimation.passes import begin_nodes
-from chainrule.ngram.trie.table import table_of
+from chainrule.ngram.estimation.to_table import table_of
 from chainrule.ngram.variants import model_of
 from chainrule.protocol import BEGIN
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
-    from chainrule.ngram.counting.count import Counts
-    from chainrule.ngram.estimation.passes import Discounts
+    from chainrule.ngram.counting.counts import Counts
+    from chainrule.ngram.estimation.estimates import Discounts
     from chainrule.ngram.variants import AnyNGram
 
 

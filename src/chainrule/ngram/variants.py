@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import ModelFormatError
-from chainrule.ngram.kenlm.probing import HashedModel
+from chainrule.ngram.kenlm.hashed_model import HashedModel
 from chainrule.ngram.models.compact_model import CompactNGramModel
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.models.padded_model import PaddedModel

@@ -284,3 +284,6 @@ def _write_synced(path: Path, data: bytes) -> str:
         file.flush()
         os.fsync(file.fileno())
     return hashlib.sha256(data).hexdigest()
+
+
+VOCABULARY_ARRAYS, SPELLER_ARRAYS = "vocabulary.", "speller."  # what the names of their arrays begin with in a folder

@@ -54,3 +54,7 @@ class TokenizerConfig:
         """Whether a model shall know only some of the words that it finds."""
         limits = (self.min_count > 1, self.vocabulary_size is not None, self.vocabulary is not None)
         return self.learns_words and any(limits)
+
+
+def as_config(tokenizer: TokenizerConfig | str) -> TokenizerConfig:
+    return tokenizer if isinstance(tokenizer, TokenizerConfig) else TokenizerConfig(kind=tokenizer)

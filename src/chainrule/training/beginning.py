@@ -11,7 +11,7 @@ from chainrule.neural.config.network import LayersConfig
 
 if TYPE_CHECKING:
     from chainrule.neural.network import Network
-    from chainrule.training.config import Beginning
+    from chainrule.training.job import Beginning
 
 
 def begin_with(network: Network, beginning: Beginning) -> None:

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, fields
+from typing import Literal
 
 from chainrule.base.settings import check_settings, setting
 from chainrule.errors import SettingError
-from chainrule.training.reports import Told, nobody
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from jaxtyping import Bool
-    from numpy import ndarray
-
-    from chainrule.neural.network import Network
-    from chainrule.text.vectors import Vectors
-    from chainrule.training.validation import Validation
 
 Optimiser = Literal["muon", "adamw", "sgd", "asgd"]
 Schedule = Literal["cosine", "linear", "constant", "plateau"]
@@ -114,72 +103,6 @@ class TrainingConfig:
                 raise SettingError(f"{name} is 0; expected more")
         if self.batch is not None and self.batch % self.accumulate:
             raise SettingError(f"a batch of {self.batch} cannot be gone through in {self.accumulate} equal parts")
-
-
-@dataclass(frozen=True)
-class Beginning:
-    """Vectors of tokens from a file. fixed: they are not trained, nor those of the tokens that were not found."""
-
-    vectors: Vectors
-    fixed: bool
-
-    @property
-    def name(self) -> str:
-        return beginning_name(self.vectors.name, fixed=self.fixed)
-
-
-def beginning_name(file: str, *, fixed: bool) -> str:
-    """As records have it."""
-    return f"{file}, fixed" if fixed else file
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """What a run needs besides a text and a network's configuration.
-
-    folder: where checkpoints and log.jsonl go; without one there are none. resume: go on from the checkpoint there, or
-    begin where there is none. overwrite: begin anew where there is one. origin: what the ids came from, which must be
-    the same for a run to go on. beginning: what the vectors of tokens begin as. begins_word: whether a token begins a
-    word, for what masks words. start: a network of the same configuration, whose weights training begins with.
-    """
-
-    training: TrainingConfig = field(default_factory=TrainingConfig)
-    validation: Validation | None = None
-    folder: Path | None = None
-    resume: bool = False
-    overwrite: bool = False
-    origin: dict[str, Any] = field(default_factory=dict)
-    beginning: Beginning | None = None
-    told: Told = nobody
-    begins_word: Bool[ndarray, " vocab"] | None = None
-    start: Network | None = None
-
-
-# No number of the model depends on these, so that a run may go on with others.
-WITHOUT_EFFECT = frozenset({"save_every", "tensorboard"})
-
-
-def differences(before: dict[str, object], now: dict[str, object]) -> list[str]:
-    """What two runs' settings differ in, in words, but for what has no effect."""
-    names = [name for name in {**before, **now} if name not in WITHOUT_EFFECT]
-    return [
-        f"{name} was {before.get(name)} and is {now.get(name)}" for name in names if before.get(name) != now.get(name)
-    ]
-
-
-def text_differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """The same for what two runs know of their texts, whose ids and sizes say more than their digests do."""
-    digested = ("ids", "tokens", "vocabulary", "validation", "validation_tokens")
-    found = differences(
-        {name: value for name, value in before.items() if name not in digested},
-        {name: value for name, value in now.items() if name not in digested},
-    )
-    if not found and before.get("ids") != now["ids"]:
-        found.append(f"the text is another one ({before.get('tokens', 0):,} tokens, now {now['tokens']:,})")
-    if not found and before.get("validation") != now["validation"]:
-        was, becomes = (f"{each.get('validation_tokens') or 0:,}" for each in (before, now))
-        found.append(f"the text to validate on is another one ({was} tokens, now {becomes})")
-    return found
 
 
 def settings_of(config: TrainingConfig) -> dict[str, object]:

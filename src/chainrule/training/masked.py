@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.encoders.directions import Apart
     from chainrule.neural.network import Network
-    from chainrule.training.config import Run
+    from chainrule.training.job import Run
     from chainrule.training.objective import Problem, Task
 
 _SPAN_END, _LONGEST_SPAN = 0.2, 10  # words: lengths are geometric, as in Joshi 2020

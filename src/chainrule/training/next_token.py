@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
-    from chainrule.training.config import Run
+    from chainrule.training.job import Run
     from chainrule.training.objective import Problem, Task, Validated
     from chainrule.training.validation import Validation
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.neural.config.conditional import ConditionalConfig
-    from chainrule.training.config import Run
+    from chainrule.training.job import Run
     from chainrule.training.objective import Task
 
     Tokens = Int32[ndarray, " tokens"]

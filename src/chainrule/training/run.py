@@ -16,7 +16,6 @@ from chainrule.errors import EstimationError, OutputError, SettingError
 from chainrule.neural.config import TWO_SIDED
 from chainrule.storage.model_folder import check_target
 from chainrule.training.checkpoint import FOLDER, Checkpoints
-from chainrule.training.config import Run, differences, text_differences
 from chainrule.training.config import settings_of as training_settings
 from chainrule.training.fitting import rows_for
 from chainrule.training.machine import Machine, held_in_memory, machine_for, peak
@@ -27,6 +26,7 @@ from chainrule.training.pace import Pace
 from chainrule.training.plan import FINAL_SHARE, KEPT_PLAN, LEARNING_SHARE, Layout, layout
 from chainrule.training.processes import Processes, ended, started_here
 from chainrule.training.reports import Log, Report
+from chainrule.training.resume_check import differences, text_differences
 from chainrule.training.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
     from chainrule.training.checkpoint import Opened, Progressed
+    from chainrule.training.job import Run
     from chainrule.training.objective import Problem
 
 _SECONDS_BETWEEN_CHECKPOINTS, _SECONDS_BETWEEN_REPORTS = 60.0, 2.0

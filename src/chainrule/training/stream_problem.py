@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig
-    from chainrule.training.config import Run
+    from chainrule.training.job import Run
     from chainrule.training.objective import Objective, Task
 
 _AT_ONCE = 1 << 22  # tokens

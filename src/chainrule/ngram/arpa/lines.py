@@ -149,3 +149,6 @@ def opened(path: Path, progress: Progress) -> Iterator[ArpaSource]:
             yield ArpaSource(str(path), raw, told, status.st_size if is_regular else None)
         else:
             yield ArpaSource(str(path), stack.enter_context(opener(raw)), told, None)
+
+
+ARPA_SUFFIXES = (".arpa", ".arpa.gz", ".arpa.zst", ".arpa.xz", ".arpa.bz2")

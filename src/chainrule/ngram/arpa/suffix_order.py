@@ -22,10 +22,10 @@ from chainrule.ngram.arpa.suffix_order_kernels import (
     set_cursors,
     sum_children,
 )
-from chainrule.ngram.counting.count import narrowest
 from chainrule.ngram.trie.assembly import Trie
 from chainrule.ngram.trie.parts import parts_of
-from chainrule.ngram.trie.table import NODE, Records, Table, context_type, from_records
+from chainrule.ngram.trie.records import NODE, Records, context_type, narrowest
+from chainrule.ngram.trie.table import Table, from_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

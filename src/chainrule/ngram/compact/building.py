@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.jit import run, run_all
+from chainrule.base.memory import check_fits
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.compact.bits_kernels import write_ascending
@@ -33,10 +34,10 @@ from chainrule.ngram.compact.query_kernels import (
     SAMPLES,
 )
 from chainrule.ngram.compact.table import PADDING, VALUES, CompactTable, layout_of
-from chainrule.ngram.counting.memory_estimate import check_fits
 from chainrule.ngram.trie.parts import parts_of
+from chainrule.ngram.trie.records import ROOT
 from chainrule.ngram.trie.suffixes import check_trie, with_suffixes
-from chainrule.ngram.trie.table import ROOT, Table, indexed
+from chainrule.ngram.trie.table import Table, indexed
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Int32, Int64, UInt64

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chainrule.base.jit import allocating_kernel, kernel
-from chainrule.ngram.counting.counting_kernels import PLACE_BITS
+from chainrule.ngram.trie.sorting_kernels import PLACE_BITS
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
 Array = NDArray[Any]

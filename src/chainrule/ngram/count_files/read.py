@@ -17,7 +17,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.ngram.config import MAX_ORDER
 from chainrule.ngram.count_files import count_file_kernels as kernels
-from chainrule.ngram.counting.count import Counts, narrowest
+from chainrule.ngram.counting.counts import Counts
 from chainrule.ngram.trie.assembly_kernels import (
     count_children,
     find_nodes,
@@ -28,6 +28,7 @@ from chainrule.ngram.trie.assembly_kernels import (
 )
 from chainrule.ngram.trie.parts import parts_of
 from chainrule.ngram.trie.query_kernels import NO_NODE
+from chainrule.ngram.trie.records import narrowest
 from chainrule.ngram.trie.table import index_of
 from chainrule.protocol import BEGIN
 from chainrule.text.streams import STANDARD_INPUT, file_size, opened

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int, Int64
     from numpy import ndarray
 
-    from chainrule.ngram.counting.count import Counts
+    from chainrule.ngram.counting.counts import Counts
     from chainrule.text.vocabulary import Vocabulary
 
 TASK = "writing counts"

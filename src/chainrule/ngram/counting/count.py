@@ -25,8 +25,9 @@ from chainrule.ngram.counting.counting_kernels import (
     number,
     sort_following,
 )
+from chainrule.ngram.counting.counts import Counts
 from chainrule.ngram.counting.returnable import Returnable
-from chainrule.ngram.trie.table import NODE, Records, context_type, level_slice
+from chainrule.ngram.trie.records import NODE, Records, context_type, narrowest
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
@@ -37,33 +38,6 @@ if TYPE_CHECKING:
 
 SHARDS = 64  # what the work is cut into for threads and progress; the counts do not depend on it
 TASK = "counting n-grams"
-
-
-@dataclass(frozen=True)
-class Counts:
-    """Every n-gram of a text. <s> alone has a count of 0: it is context only."""
-
-    level_sizes: tuple[int, ...]  # distinct n-grams by order, from unigrams on
-    words: Int32[ndarray, " nodes"]
-    begin: Int[ndarray, " inner+1"]
-    suffixes: Int[ndarray, " nodes"]  # the node of the n-gram without its first word
-    counts: Int[ndarray, " nodes"]
-    records: Records | None = None  # where words and begin lie, with room beside them for the numbers of one model
-
-    @property
-    def order(self) -> int:
-        return len(self.level_sizes)
-
-    def level(self, order: int) -> slice:
-        """The nodes of one order; order 0 is the root."""
-        return level_slice(self.level_sizes, order)
-
-    def up_to(self, order: int) -> Counts:
-        """Those of the lower orders alone."""
-        sizes = self.level_sizes[:order]
-        nodes = 1 + sum(sizes)
-        inner = nodes - sizes[-1]
-        return Counts(sizes, self.words[:nodes], self.begin[: inner + 1], self.suffixes[:nodes], self.counts[:nodes])
 
 
 class Shard(NamedTuple):
@@ -132,11 +106,6 @@ def count_ngrams(
         _number(occurrences, trie, distinct, last=n == order, told=lambda share: told(0.5 + share / 2))
     progress(TASK, order, order)
     return trie.counts_of_all()
-
-
-def narrowest(limit: int) -> type[np.int32] | type[np.int64]:
-    """The smaller integer type that holds 0 .. limit."""
-    return np.int32 if limit < 2**31 else np.int64
 
 
 @dataclass

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chainrule.errors import EstimationError, SettingError
+from chainrule.base.memory import _SAY_MORE, _gigabytes, memory_at_hand
+from chainrule.errors import EstimationError
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.protocol import END
 
@@ -18,9 +16,6 @@ if TYPE_CHECKING:
 TOKEN_BYTES = 20  # of the stream and of the arrays of occurrences
 _NODE_BYTES = 32  # of the trie, counts, suffixes and probabilities
 _SAMPLE = 1 << 20  # tokens; the share of distinct n-grams falls with the length of a text, so that a sample's is enough
-_SAY_MORE = "if there is more than the system tells, say how much: CHAINRULE_MEMORY=64G"
-_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def check_memory(stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: int) -> None:
@@ -49,44 +44,6 @@ def check_text_fits(tokens: int, token_bytes: int) -> None:
         )
 
 
-def check_fits(size: int, work: str) -> None:
-    """Raises EstimationError where some work on a model needs more bytes than there are."""
-    at_hand = memory_at_hand()
-    if at_hand is not None and size > at_hand:
-        raise EstimationError(
-            f"{work} needs about {_gigabytes(size)} of memory, and {_gigabytes(at_hand)} are free; {_SAY_MORE}"
-        )
-
-
-def memory_at_hand() -> int | None:
-    """Bytes: what CHAINRULE_MEMORY says or the system can give; None where it does not tell. Raises SettingError."""
-    if said := os.environ.get("CHAINRULE_MEMORY"):
-        parsed = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)B?", said.strip().upper())
-        if parsed is None:
-            raise SettingError(f"CHAINRULE_MEMORY is {said!r}; expected a number of bytes, such as 8G")
-        return int(float(parsed[1]) * _UNITS[parsed[2]])
-    found = [bound for bound in (_free_memory(), *map(_limit, _CGROUP_LIMITS)) if bound is not None]
-    return min(found, default=None)
-
-
-def _free_memory() -> int | None:
-    try:
-        available = re.search(r"^MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
-        if available:
-            return int(available[1]) << 10
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, AttributeError):
-        return None
-
-
-def _limit(path: str) -> int | None:
-    """What a container may have; "max" or a huge number where it may have all."""
-    try:
-        return int(Path(path).read_text())
-    except (OSError, ValueError):
-        return None
-
-
 def _needed(tokens: int, ngrams: int) -> int:
     return TOKEN_BYTES * tokens + _NODE_BYTES * ngrams
 
@@ -98,7 +55,3 @@ def _expected_ngrams(stream: Int32[ndarray, " tokens"], vocabulary_size: int, or
     sample[-1] = END
     sizes = count_ngrams(sample, vocabulary_size, order).level_sizes
     return [vocabulary_size, *(size * stream.size // sample.size for size in sizes[1:])]
-
-
-def _gigabytes(size: int) -> str:
-    return f"{size / 1e9:,.1f} GB"

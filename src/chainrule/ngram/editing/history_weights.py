@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.jit import run, run_all
-from chainrule.ngram.counting.count import narrowest
+from chainrule.base.tokens import check_tokens
 from chainrule.ngram.editing.pruning_kernels import add_to_suffixes, chain, count_occurrences, undiscounted
 from chainrule.ngram.trie.parts import parts_of
-from chainrule.ngram.trie.table import ROOT
-from chainrule.protocol import BEGIN, END, check_tokens
+from chainrule.ngram.trie.records import ROOT, narrowest
+from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int, Int32

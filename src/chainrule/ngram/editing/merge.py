@@ -17,10 +17,10 @@ import numpy as np
 
 from chainrule.base.jit import run, run_all
 from chainrule.base.progress import Progress, silent
-from chainrule.ngram.counting.count import narrowest
 from chainrule.ngram.editing.merging_kernels import add_component, find_ascending, union
 from chainrule.ngram.trie.assembly import Trie
 from chainrule.ngram.trie.parts import parts_of
+from chainrule.ngram.trie.records import narrowest
 from chainrule.ngram.trie.suffixes import check_trie, with_suffixes
 from chainrule.ngram.trie.table import Table, indexed
 from chainrule.protocol import UNKNOWN

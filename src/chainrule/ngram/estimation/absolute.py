@@ -9,15 +9,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from chainrule.base.progress import Progress, silent
-from chainrule.ngram.estimation.kneser_ney import one_discount
-from chainrule.ngram.estimation.passes import Estimates, interpolated_by_discounts
+from chainrule.ngram.estimation.discounts import one_discount
+from chainrule.ngram.estimation.passes import interpolated_by_discounts
 
 if TYPE_CHECKING:
     from jaxtyping import Int
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
-    from chainrule.ngram.counting.count import Counts
+    from chainrule.ngram.counting.counts import Counts
+    from chainrule.ngram.estimation.estimates import Estimates
 
 
 def absolute_discounting(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:

@@ -12,20 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
-from chainrule.ngram.estimation.passes import (
-    Contexts,
-    Estimates,
-    interpolated_by_weights,
-    nodes_after_begin,
-    uniform_share,
-)
+from chainrule.ngram.counting.counts import nodes_after_begin
+from chainrule.ngram.estimation.passes import Contexts, interpolated_by_weights, uniform_share
 
 if TYPE_CHECKING:
     from jaxtyping import Float64
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
-    from chainrule.ngram.counting.count import Counts
+    from chainrule.ngram.counting.counts import Counts
+    from chainrule.ngram.estimation.estimates import Estimates
 
 
 def maximum_likelihood(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:

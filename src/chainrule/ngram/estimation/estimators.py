@@ -16,6 +16,7 @@ from chainrule.ngram.estimation.kneser_ney import (
     modified_kneser_ney,
     modified_kneser_ney_backoff,
 )
+from chainrule.ngram.estimation.stupid_backoff import stupid_backoff
 from chainrule.ngram.estimation.tuning import (
     tuned_absolute,
     tuned_kneser_ney,
@@ -23,7 +24,6 @@ from chainrule.ngram.estimation.tuning import (
     tuned_modified_kneser_ney,
 )
 from chainrule.ngram.estimation.witten_bell import witten_bell
-from chainrule.ngram.models.stupid_backoff import stupid_backoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
-    from chainrule.ngram.counting.count import Counts
-    from chainrule.ngram.estimation.passes import Estimates
+    from chainrule.ngram.counting.counts import Counts
+    from chainrule.ngram.estimation.estimates import Estimates
 
     Estimator = Callable[[Counts, NGramConfig, Progress], Estimates]
     TunedEstimator = Callable[[Counts, NGramConfig, Progress, Int32[ndarray, " tokens"]], Estimates]

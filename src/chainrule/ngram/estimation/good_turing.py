@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chainrule.base.progress import Progress, silent
-from chainrule.ngram.estimation.kneser_ney import count_of_counts
-from chainrule.ngram.estimation.passes import Discounts, Estimates, backed_off_by_discounts
+from chainrule.ngram.estimation.discounts import count_of_counts
+from chainrule.ngram.estimation.estimates import Discounts, Estimates
+from chainrule.ngram.estimation.passes import backed_off_by_discounts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
-    from chainrule.ngram.counting.count import Counts
+    from chainrule.ngram.counting.counts import Counts
 
 RELIABLE = 5  # Katz's k: larger counts are believed as they are
 

@@ -12,10 +12,11 @@ import numpy as np
 
 from chainrule.base.jit import run
 from chainrule.errors import EstimationError
+from chainrule.ngram.counting.counts import nodes_after_begin
 from chainrule.ngram.counting.padding import history_lengths
 from chainrule.ngram.estimation.heldout_kernels import match
 from chainrule.ngram.estimation.pass_kernels import sum_children
-from chainrule.ngram.estimation.passes import is_without_unknown, nodes_after_begin, uniform_share
+from chainrule.ngram.estimation.passes import is_without_unknown, uniform_share
 from chainrule.ngram.trie.query_kernels import NO_NODE
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
-    from chainrule.ngram.counting.count import Counts
+    from chainrule.ngram.counting.counts import Counts
 
 MOST = 1 << 19  # events; of more, every n-th is taken
 

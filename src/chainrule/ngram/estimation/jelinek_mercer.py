@@ -24,7 +24,7 @@ from chainrule.ngram.estimation.heldout_events import (
     training_events,
 )
 from chainrule.ngram.estimation.heldout_kernels import expect
-from chainrule.ngram.estimation.passes import Contexts, Estimates, interpolated_by_weights
+from chainrule.ngram.estimation.passes import Contexts, interpolated_by_weights
 from chainrule.ngram.trie.query_kernels import NO_NODE
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
-    from chainrule.ngram.counting.count import Counts
+    from chainrule.ngram.counting.counts import Counts
+    from chainrule.ngram.estimation.estimates import Estimates
 
 TASK = "finding weights"
 BUCKETS = 32  # by the binary logarithm of the context's count

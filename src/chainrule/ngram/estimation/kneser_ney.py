@@ -15,26 +15,24 @@ import numpy as np
 
 from chainrule.base.jit import run
 from chainrule.base.progress import Progress, silent
-from chainrule.ngram.estimation.interpolation_kernels import count_suffixes, counts_of_counts
-from chainrule.ngram.estimation.passes import (
-    Discounts,
-    Estimates,
-    backed_off_by_discounts,
-    interpolated_by_discounts,
-    nodes_after_begin,
+from chainrule.ngram.counting.counts import nodes_after_begin
+from chainrule.ngram.estimation.discounts import (
+    FALLBACK,
+    _counts_of_counts,
+    count_of_counts,
+    estimated_discounts,
+    one_discount,
 )
+from chainrule.ngram.estimation.interpolation_kernels import count_suffixes
+from chainrule.ngram.estimation.passes import backed_off_by_discounts, interpolated_by_discounts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from jaxtyping import Bool, Int
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
-    from chainrule.ngram.counting.count import Counts
-
-FALLBACK = (0.5, 1.0, 1.5)
-FALLBACK_OF_ONE = 0.75
+    from chainrule.ngram.counting.counts import Counts
+    from chainrule.ngram.estimation.estimates import Discounts, Estimates
 
 
 def modified_kneser_ney(
@@ -103,69 +101,6 @@ def adjusted_counts(counts: Counts, order: int) -> Int[ndarray, " ngrams"]:
     after_begin = nodes_after_begin(counts, order)
     adjusted[after_begin.start - level.start : after_begin.stop - level.start] = counts.counts[after_begin]
     return adjusted
-
-
-def estimated_discounts(order: int, n: Sequence[int], fallback: tuple[float, float, float] = FALLBACK) -> Discounts:
-    """D(j) = j - (j+1) y n(j+1) / n(j) with y = n1 / (n1 + 2 n2), or the fallback with the reason.
-
-    Chen and Goodman (1998), modified Kneser-Ney. n: how many n-grams have an adjusted count of 1, 2, 3, 4.
-    """
-    for count in (1, 2, 3):
-        if n[count - 1] == 0:
-            return Discounts(
-                order,
-                fallback,
-                f"order {order}: no {order}-gram has an adjusted count of {count}, so no discount can be estimated",
-                str(fallback),
-            )
-    y = n[0] / (n[0] + 2 * n[1])
-    values = tuple(j - (j + 1) * y * n[j] / n[j - 1] for j in (1, 2, 3))
-    for j, value in enumerate(values, start=1):
-        if not 0 <= value <= j:
-            return Discounts(
-                order,
-                fallback,
-                f"order {order}: the discount for a count of {j} would be {value:.4g}, outside 0 to {j}",
-                str(fallback),
-            )
-    return Discounts(order, (values[0], values[1], values[2]))
-
-
-def one_discount(config: NGramConfig, order: int, adjusted: Int[ndarray, " ngrams"]) -> Discounts:
-    """The constant that was given, or D = n1 / (n1 + 2 n2), or the fallback with the reason.
-
-    The leave-one-out estimate of Ney, Essen and Kneser (1994), an upper bound of the best.
-    """
-    given = config.given_discount(order)
-    if given is not None:
-        return Discounts(order, (given,))
-    once, twice = count_of_counts(adjusted, 2)
-    if once == 0 or twice == 0:
-        return Discounts(
-            order,
-            (FALLBACK_OF_ONE,),
-            f"order {order}: no {order}-gram has a count of {1 if once == 0 else 2}, so no discount can be estimated",
-            str(FALLBACK_OF_ONE),
-        )
-    return Discounts(order, (once / (once + 2 * twice),))
-
-
-def count_of_counts(adjusted: Int[ndarray, " ngrams"], largest: int) -> list[int]:
-    """How many n-grams have a count of 1, 2, ..., `largest`."""
-    return [int(value) for value in run(counts_of_counts, adjusted, largest)[1 : largest + 1]]
-
-
-def _counts_of_counts(adjusted: Int[ndarray, " ngrams"], first: int, last: tuple[int, int] | None) -> list[int]:
-    """How many n-grams have an adjusted count of 1, 2, 3, 4.
-
-    first: their first node. last: a node that is taken with another count, and that count.
-    """
-    n = run(counts_of_counts, adjusted, 4)
-    if last is not None:
-        node, count = last
-        n[min(adjusted[node - first], 5)] -= 1
-        n[min(count, 5)] += 1
-    return [int(value) for value in n[1:5]]
 
 
 def _raw_counts_of_last_suffixes(counts: Counts) -> dict[int, tuple[int, int]]:

@@ -11,59 +11,34 @@ sentence borders and of pruning.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chainrule.base.jit import in_order, run_all
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import EstimationError
+from chainrule.ngram.counting.counts import begin_nodes
+from chainrule.ngram.estimation.estimates import Discounts, Estimates
 from chainrule.ngram.estimation.interpolation_kernels import interpolate
 from chainrule.ngram.estimation.pass_kernels import back_off, relative, sum_children, weigh
-from chainrule.ngram.trie.table import ROOT
+from chainrule.ngram.trie.records import ROOT
 from chainrule.protocol import BEGIN, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from jaxtyping import Bool, Float32, Float64, Int, Int64
+    from jaxtyping import Bool, Float64, Int, Int64
     from numpy import ndarray
 
     from chainrule.ngram.config import NGramConfig
-    from chainrule.ngram.counting.count import Counts
-    from chainrule.ngram.trie.table import Records
+    from chainrule.ngram.counting.counts import Counts
 
     Adjusted = Callable[[int], Int[ndarray, " ngrams"]]  # by order, the counts of its n-grams
 
 CHUNKS = 64
 TASK = "smoothing"
-
-
-@dataclass(frozen=True)
-class Discounts:
-    """What is taken from counts of 1, 2, ..., at one order; the last value is for all that are larger, too."""
-
-    order: int
-    values: tuple[float, ...]
-    problem: str | None = None  # why they could not be estimated, where the fallback stands in
-    fallback: str = ""  # what stands in, in words
-
-    @property
-    def estimated(self) -> bool:
-        return self.problem is None
-
-
-@dataclass(frozen=True)
-class Estimates:
-    """The numbers of every n-gram that was counted, by node."""
-
-    log_probs: Float32[ndarray, " nodes"]
-    log_backoffs: Float32[ndarray, " inner"]  # log gamma; 0 where nothing follows
-    discounts: tuple[Discounts, ...] = ()  # by order
-    kept: Bool[ndarray, " nodes"] | None = None  # without it, all are
-    record: dict[str, Any] = field(default_factory=dict)  # what else was estimated: weights, constants
-    records: Records | None = None  # where the numbers lie beside the n-grams already
 
 
 @dataclass(frozen=True)
@@ -162,26 +137,6 @@ def relative_frequencies(counts: Counts, config: NGramConfig, progress: Progress
         for _ in in_order(divided, passes.pieces(order), ahead=CHUNKS):
             pass
     return passes.estimates()
-
-
-def begin_nodes(counts: Counts) -> list[int]:
-    """The nodes of <s>, <s> <s>, ..., as far as they were counted: contexts that are never predicted."""
-    nodes = [1 + BEGIN]
-    while nodes[-1] < counts.begin.size - 1:
-        low, high = int(counts.begin[nodes[-1]]), int(counts.begin[nodes[-1] + 1])
-        place = low + int(np.searchsorted(counts.words[low:high], np.int32(BEGIN)))
-        if place == high or counts.words[place] != BEGIN:
-            break
-        nodes.append(place)
-    return nodes
-
-
-def nodes_after_begin(counts: Counts, order: int) -> slice:
-    """The n-grams of an order that begin with <s>; they are neighbours, since their contexts are."""
-    first, last = 1 + BEGIN, 2 + BEGIN
-    for _ in range(order - 1):
-        first, last = int(counts.begin[first]), int(counts.begin[last])
-    return slice(first, last)
 
 
 def uniform_share(counts: Counts, config: NGramConfig) -> float:

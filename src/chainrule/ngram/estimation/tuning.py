@@ -11,10 +11,12 @@ import numpy as np
 
 from chainrule.base.jit import run
 from chainrule.ngram.estimation.additive import lidstone
+from chainrule.ngram.estimation.discounts import count_of_counts, estimated_discounts, one_discount
+from chainrule.ngram.estimation.estimates import Discounts, Estimates
 from chainrule.ngram.estimation.heldout_events import Events, bottom_shares, counts_of, heldout_events, of_contexts
-from chainrule.ngram.estimation.kneser_ney import adjusted_counts, count_of_counts, estimated_discounts, one_discount
+from chainrule.ngram.estimation.kneser_ney import adjusted_counts
 from chainrule.ngram.estimation.pass_kernels import sum_kinds
-from chainrule.ngram.estimation.passes import Discounts, Estimates, interpolated_by_discounts, uniform_share
+from chainrule.ngram.estimation.passes import interpolated_by_discounts, uniform_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.ngram.config import NGramConfig
-    from chainrule.ngram.counting.count import Counts
+    from chainrule.ngram.counting.counts import Counts
     from chainrule.ngram.estimation.passes import Adjusted
 
 TASK = "tuning"

@@ -13,10 +13,11 @@ import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.ngram.config import NGramConfig
-from chainrule.ngram.estimation.passes import Estimates, interpolated_by_weights
+from chainrule.ngram.estimation.passes import interpolated_by_weights
 
 if TYPE_CHECKING:
-    from chainrule.ngram.counting.count import Counts
+    from chainrule.ngram.counting.counts import Counts
+    from chainrule.ngram.estimation.estimates import Estimates
 
 _AS_USUAL = NGramConfig(smoothing="witten-bell")
 

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from chainrule.base.progress import Progress, silent
 from chainrule.ngram.kenlm.header import PROBING, REST_PROBING, open_binary
-from chainrule.ngram.kenlm.probing import HashedModel, read_probing
+from chainrule.ngram.kenlm.probing import read_probing
 from chainrule.ngram.kenlm.trie import read_trie
 from chainrule.ngram.models.ngram_model import NGramModel
 
 if TYPE_CHECKING:
     import os
 
+    from chainrule.ngram.kenlm.hashed_model import HashedModel
     from chainrule.text.vocabulary import Vocabulary
 
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.base.distributions import check_log_probs
 from chainrule.ngram.compact.building import unpacked
 from chainrule.ngram.compact.query_kernels import OPEN, SIZE, advance, open_rows, score_stream, spell_out
 from chainrule.ngram.models.stream_scorer import run_pieces
 from chainrule.ngram.models.trie_model import TrieModel
 from chainrule.ngram.trie.query_kernels import NO_NODE
-from chainrule.ngram.trie.table import NODE, context_type
-from chainrule.protocol import UNKNOWN, StreamScores, check_log_probs
+from chainrule.ngram.trie.records import NODE, context_type
+from chainrule.protocol import UNKNOWN, StreamScores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

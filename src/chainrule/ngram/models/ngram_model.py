@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.base.distributions import check_log_probs
 from chainrule.ngram.models.stream_scorer import run_pieces
 from chainrule.ngram.models.trie_model import TrieModel
 from chainrule.ngram.trie.query_kernels import advance, score_stream
 from chainrule.ngram.trie.walking_kernels import unknown_follows, walk_stream
-from chainrule.protocol import StreamScores, check_log_probs
+from chainrule.protocol import StreamScores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
 from chainrule.ngram.counting.padding import padded
-from chainrule.protocol import BEGIN, END, StreamScores, as_tokens, check_prefixes, check_tokens
+from chainrule.protocol import BEGIN, END, StreamScores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from chainrule.base.progress import Progress, silent
+from chainrule.base.tokens import as_tokens
 from chainrule.errors import SettingError
 from chainrule.ngram.counting.padding import history_lengths
-from chainrule.ngram.estimation.passes import Estimates, relative_frequencies
-from chainrule.protocol import BEGIN, END, UNKNOWN, StreamScores, as_tokens
+from chainrule.protocol import END, UNKNOWN, StreamScores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,28 +22,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int, Int32
     from numpy import ndarray
 
-    from chainrule.ngram.config import NGramConfig
-    from chainrule.ngram.counting.count import Counts
     from chainrule.ngram.models.ngram_model import NGramModel
     from chainrule.ngram.models.padded_model import PaddedModel
     from chainrule.ngram.trie.table import Table
-
-
-def stupid_backoff(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
-    """S(w|h) = c(hw) / c(h) if hw was seen, else 0.4 S(w|h'); c(w) / N without a context.
-
-    The factors are for `StupidBackoff` to add: the equation asks for them after contexts that no table has, too. A word
-    that the text has not gets one more factor and the uniform distribution, where the paper has no rule; in a closed
-    vocabulary, <unk> gets nothing.
-    """
-    estimates = relative_frequencies(counts, config, progress)
-    unigrams = counts.level(1)
-    unseen = counts.counts[unigrams] == 0
-    unseen[BEGIN] = False
-    if not config.open_vocabulary:
-        unseen[UNKNOWN] = False
-    estimates.log_probs[unigrams][unseen] = math.log(config.backoff_weight / (counts.level_sizes[0] - 1))
-    return estimates
 
 
 class StupidBackoff:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.base.distributions import NAN_FOUND, NOTHING_TO_DRAW, check_draw, check_log_probs
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.ngram.models.stream_scorer import StreamScorer
 from chainrule.ngram.trie.choosing_kernels import best_words, draw_words
 from chainrule.ngram.trie.query_kernels import NO_NODE, distributions
-from chainrule.protocol import BEGIN, NAN_FOUND, NOTHING_TO_DRAW, check_draw, check_log_probs
+from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

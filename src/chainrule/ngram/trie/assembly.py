@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.jit import run, run_all, threads_in_use
-from chainrule.ngram.counting.count import narrowest
-from chainrule.ngram.counting.counting_kernels import PLACE_BITS
 from chainrule.ngram.trie.assembly_kernels import (
     count_children,
     find_nodes,
@@ -25,6 +23,8 @@ from chainrule.ngram.trie.assembly_kernels import (
 )
 from chainrule.ngram.trie.parts import parts_of
 from chainrule.ngram.trie.query_kernels import NO_NODE
+from chainrule.ngram.trie.records import narrowest
+from chainrule.ngram.trie.sorting_kernels import PLACE_BITS
 from chainrule.ngram.trie.table import Table, index_of, no_suffixes, packed
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chainrule.base.jit import allocating_kernel, kernel, prefetch
-from chainrule.ngram.counting.counting_kernels import PLACE_BITS, sort_keys
 from chainrule.ngram.trie.query_kernels import NO_NODE, find_children
+from chainrule.ngram.trie.sorting_kernels import PLACE_BITS, sort_keys
 
 Array = NDArray[Any]
 

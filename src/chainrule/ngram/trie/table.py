@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chainrule.base.jit import run
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.trie.hash_index_kernels import count_in_long_runs, fill_slots
+from chainrule.ngram.trie.records import NODE, Records, context_type, level_slice
 from chainrule.protocol import check_savable
 
 if TYPE_CHECKING:
@@ -30,34 +31,9 @@ if TYPE_CHECKING:
 
     from jaxtyping import Float32, Int, Int32, Shaped
     from numpy import ndarray
-    from numpy.typing import DTypeLike
 
-    from chainrule.ngram.counting.count import Counts
-    from chainrule.ngram.estimation.passes import Estimates
 
-ROOT = 0
-NODE = np.dtype([("word", np.int32), ("log_prob", np.float32)])
 _INDEX_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
-
-
-def context_type(index: DTypeLike) -> np.dtype[Any]:
-    """The record of a context, which numbers its children with `index`."""
-    width = np.dtype(index).itemsize
-    return np.dtype(
-        {
-            "names": ["begin", "log_backoff"],
-            "formats": [index, np.float32],
-            "offsets": [0, width],
-            "itemsize": 2 * width,
-        }
-    )
-
-
-class Records(NamedTuple):
-    """The n-grams and their numbers, side by side."""
-
-    nodes: Shaped[ndarray, " nodes"]  # of type NODE
-    contexts: Shaped[ndarray, " inner+1"]  # of a `context_type`
 
 
 @dataclass(frozen=True)
@@ -147,23 +123,6 @@ class Table:
         return cls(tuple(level_sizes), *records, arrays["slots"], arrays["suffixes"])
 
 
-def table_of(counts: Counts, estimates: Estimates) -> Table:
-    """The table of estimated n-grams, without those that were pruned."""
-    if estimates.kept is None:
-        arrays = counts.words, estimates.log_probs, counts.begin, estimates.log_backoffs
-        return from_records(counts.level_sizes, estimates.records or packed(*arrays), counts.suffixes)
-    kept = estimates.kept
-    inner = counts.begin.size - 1
-    sizes = tuple(int(np.count_nonzero(kept[counts.level(order)])) for order in range(1, counts.order + 1))
-    renumbered = np.cumsum(kept, dtype=counts.begin.dtype) - kept  # a node's new number, or that of the next one kept
-    renumbered = np.append(renumbered, renumbered.dtype.type(1 + sum(sizes)))
-    inner_kept = kept[:inner]
-    begin = np.append(renumbered[counts.begin[:inner][inner_kept]], renumbered[-1:])
-    records = packed(counts.words[kept], estimates.log_probs[kept], begin, estimates.log_backoffs[inner_kept])
-    suffixes = counts.suffixes[kept]
-    return from_records(sizes, records, renumbered[suffixes] if kept[suffixes].all() else None)
-
-
 def indexed(
     level_sizes: tuple[int, ...],
     words: Int32[ndarray, " nodes"],
@@ -209,9 +168,3 @@ def index_of(words: Int32[ndarray, " nodes"], begin: Int[ndarray, " inner+1"]) -
             return slots
         size *= 2
     return np.zeros(0, begin.dtype)
-
-
-def level_slice(level_sizes: Sequence[int], order: int) -> slice:
-    """The nodes of one order; order 0 is the root."""
-    first = sum(level_sizes[: order - 1]) + 1
-    return slice(ROOT, ROOT + 1) if order == 0 else slice(first, first + level_sizes[order - 1])

@@ -1,0 +1,36 @@
+"""Checks of token ids and prefixes that all models make."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Int32
+    from numpy import ndarray
+
+
+def check_prefixes(sequences: int, prefixes: Sequence[Int32[ndarray, " prefix"]] | None) -> None:
+    """Raises SettingError where prefixes and sequences differ in number."""
+    if prefixes is not None and len(prefixes) != sequences:
+        raise SettingError(f"{len(prefixes)} prefixes for {sequences} sequences; give one to each")
+
+
+def check_tokens(tokens: Int32[ndarray, " tokens"], vocabulary_size: int) -> None:
+    """Raises SettingError where an id is no integer, or outside the vocabulary."""
+    if tokens.size and tokens.dtype.kind not in "iu":
+        raise SettingError(f"tokens are {tokens.dtype.name}; expected the integers that a tokenizer gives")
+    if tokens.size and not (tokens.min() >= 0 and tokens.max() < vocabulary_size):
+        worst = tokens.min() if tokens.min() < 0 else tokens.max()
+        raise SettingError(f"there is no token {worst}: ids run from 0 to {vocabulary_size - 1}")
+
+
+def as_tokens(sequence: Sequence[int] | Int32[ndarray, " tokens"]) -> Int32[ndarray, " tokens"]:
+    """A sequence of ids as an array; an empty one is of integers, too."""
+    array = np.asarray(sequence)
+    return array if array.size else array.astype(np.int32)

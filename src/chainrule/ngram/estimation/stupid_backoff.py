@@ -1,0 +1,32 @@
+"""Relative frequencies for stupid backoff (Brants et al. 2007)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from chainrule.base.progress import Progress, silent
+from chainrule.ngram.estimation.passes import relative_frequencies
+from chainrule.protocol import BEGIN, UNKNOWN
+
+if TYPE_CHECKING:
+    from chainrule.ngram.config import NGramConfig
+    from chainrule.ngram.counting.counts import Counts
+    from chainrule.ngram.estimation.estimates import Estimates
+
+
+def stupid_backoff(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
+    """S(w|h) = c(hw) / c(h) if hw was seen, else 0.4 S(w|h'); c(w) / N without a context.
+
+    The factors are for `StupidBackoff` to add: the equation asks for them after contexts that no table has, too. A word
+    that the text has not gets one more factor and the uniform distribution, where the paper has no rule; in a closed
+    vocabulary, <unk> gets nothing.
+    """
+    estimates = relative_frequencies(counts, config, progress)
+    unigrams = counts.level(1)
+    unseen = counts.counts[unigrams] == 0
+    unseen[BEGIN] = False
+    if not config.open_vocabulary:
+        unseen[UNKNOWN] = False
+    estimates.log_probs[unigrams][unseen] = math.log(config.backoff_weight / (counts.level_sizes[0] - 1))
+    return estimates
