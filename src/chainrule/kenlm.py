@@ -252,7 +252,7 @@ class LanguageModel(Model):
 def _opened(path: str) -> tuple[Scorer, Vocabulary, Record]:
     """Raises ChainruleError, OSError."""
     from chainrule.api.load_model import load
-    from chainrule.ngram.arpa import read_arpa
+    from chainrule.ngram.arpa.read import read_arpa
     from chainrule.ngram.kenlm.hashed_model import HashedModel
     from chainrule.ngram.kenlm.header import is_binary
     from chainrule.ngram.kenlm.read import read_binary

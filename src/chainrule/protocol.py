@@ -9,10 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-import numpy as np
-
-from chainrule.errors import EstimationError
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -122,12 +118,3 @@ class Embedder(Protocol):
 
     def static_vectors(self) -> Float32[ndarray, "vocab D"]:
         """What layer 0 has for each token of the vocabulary."""
-
-
-def check_savable(name: str, array: ndarray) -> None:
-    """Raises EstimationError where an array of a model that is to be saved has NaN: nobody could use that model."""
-    if array.dtype.kind == "f" and array.size and np.isnan(array.min()):  # of which a minimum is NaN, too
-        raise EstimationError(
-            f"the model has NaN, which is no number, in its {name}, so it is not saved: its settings do not suit its "
-            "text, or what it was made of is damaged; make it again with others"
-        )

@@ -14,16 +14,17 @@ from random_networks import random_network
 import chainrule
 from chainrule.api.finetune import finetune
 from chainrule.api.model import Model
-from chainrule.applications.labelling import _labelled_units, assessed, classifier_of
+from chainrule.applications.labelling import labelled_units
 from chainrule.errors import EstimationError, ModelFormatError, SettingError, TextError
 from chainrule.families import FAMILIES
-from chainrule.neural.classifier import Classifier, Units, layer_widths
+from chainrule.neural.classifier import Classifier, layer_widths
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.framing import framed
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.two_sided_model import TwoSidedModel
 from chainrule.text.labelled import Labelled
 from chainrule.text.tokenizer import Tokenizer
+from chainrule.text.units import UnitTokens
 from chainrule.training.finetuning import Example, validated
 from chainrule.training.finetuning_config import FineTuningConfig
 
@@ -61,7 +62,7 @@ def test_a_head_on_any_family_learns_labels_and_is_kept(family: str, tmp_path: P
     before = [each.clone() for each in base.engine.network.parameters()]
     learnt = finetune(base, TEXTS, "text", QUICK)
     assert all(torch.equal(a, b) for a, b in zip(before, base.engine.network.parameters(), strict=True))
-    assert assessed(learnt, TEXTS).accuracy.share > 0.9
+    assert learnt.assess(TEXTS).accuracy.share > 0.9
     learnt.save(tmp_path / "classifier")
     again = chainrule.load(tmp_path / "classifier")
     texts = ["I saw the soup again", "", "the unknown " * 20]
@@ -73,7 +74,7 @@ def test_a_head_on_any_family_learns_labels_and_is_kept(family: str, tmp_path: P
 @pytest.mark.parametrize(("family", "kind"), [("masked", "word"), ("convolution", "character"), ("two-sided", "word")])
 def test_words_are_labelled_each(family: str, kind: str, tmp_path: Path) -> None:
     learnt = finetune(model(family, kind), WORDS, "word", replace(QUICK, epochs=12))
-    assert assessed(learnt, WORDS).accuracy.share > 0.9
+    assert learnt.assess(WORDS).accuracy.share > 0.9
     learnt.save(tmp_path / "classifier")
     [found] = chainrule.load(tmp_path / "classifier").classify(["I saw  the soup"])
     assert found.units == ["I", "saw", "the", "soup"]
@@ -87,9 +88,9 @@ def test_a_unit_is_the_mean_of_its_tokens_and_companions_change_nothing() -> Non
     classifier = Classifier(network, ["a", "b", "c"], "word", width=16).eval()
     torch.nn.init.normal_(classifier.head.weight)
     texts = [
-        Units(np.array([5, 6, 7, 8], np.int32), np.array([0, 1, 1, 2]), 3),
-        Units(np.array([9], np.int32), np.array([0]), 1),
-        Units(np.empty(0, np.int32), np.empty(0, np.int64), 0),
+        UnitTokens(np.array([5, 6, 7, 8], np.int32), np.array([0, 1, 1, 2]), 3),
+        UnitTokens(np.array([9], np.int32), np.array([0]), 1),
+        UnitTokens(np.empty(0, np.int32), np.empty(0, np.int64), 0),
     ]
     found = classifier.log_probs(texts)
     vectors = torch.from_numpy(TwoSidedModel(network).vectors([texts[0].tokens])[0])
@@ -105,10 +106,12 @@ def test_a_word_without_a_token_of_its_own_has_the_labels_of_the_next() -> None:
     classifier = Classifier(network, ["a", "b"], "word", width=16).eval()
     torch.nn.init.normal_(classifier.head.weight)
     tokens = np.array([5, 6, 7], np.int32)
-    [read] = classifier.log_probs([Units(tokens, np.array([0, 1, 2]), 3)])
-    [found] = classifier.log_probs([Units(tokens, np.array([1, 3, 4]), 6)])  # "of the" as one token, and a lost end
+    [read] = classifier.log_probs([UnitTokens(tokens, np.array([0, 1, 2]), 3)])
+    [found] = classifier.log_probs(
+        [UnitTokens(tokens, np.array([1, 3, 4]), 6)]
+    )  # "of the" as one token, and a lost end
     np.testing.assert_allclose(found, read[[0, 0, 1, 1, 2, 2]], atol=1e-6)
-    [nothing] = classifier.log_probs([Units(tokens[:0], np.empty(0, np.int64), 2)])
+    [nothing] = classifier.log_probs([UnitTokens(tokens[:0], np.empty(0, np.int64), 2)])
     np.testing.assert_allclose(np.exp(nothing), 0.5)
 
 
@@ -123,7 +126,7 @@ def test_layers_are_mixed_by_the_weights_of_peters() -> None:
     weights = torch.tensor([0.3, -1.0]).softmax(0)
     mixed = weights[0] * first + weights[1] * second
     expected = classifier.head(F.layer_norm(mixed[0].mean(0), (16,))).log_softmax(0)
-    [found] = classifier.log_probs([Units(np.array([5, 6], np.int32), np.array([0, 0]), 1)])
+    [found] = classifier.log_probs([UnitTokens(np.array([5, 6], np.int32), np.array([0, 0]), 1)])
     np.testing.assert_allclose(found[0], expected.detach(), atol=1e-5)
 
 
@@ -134,14 +137,14 @@ def test_a_mix_of_layers_is_kept(family: str, tmp_path: Path) -> None:
     again = chainrule.load(tmp_path / "classifier")
     [mine], [theirs] = (each.classify(["I saw the soup again"]) for each in (learnt, again))
     np.testing.assert_array_equal(mine.log_probs, theirs.log_probs)
-    assert len(classifier_of(again).mix) == len(layer_widths(classifier_of(again).network))
+    assert len(again.classifier.mix) == len(layer_widths(again.classifier.network))
 
 
 def test_frozen_keeps_the_network_and_fresh_forgets_it() -> None:
     base = model("transformer")
     weights = [each.clone() for each in base.engine.network.encoder.parameters()]
     for settings, same in (({"frozen": True}, True), ({"fresh": True}, False)):
-        learnt = classifier_of(finetune(base, TEXTS, "text", replace(QUICK, epochs=1, **settings)))
+        learnt = finetune(base, TEXTS, "text", replace(QUICK, epochs=1, **settings)).classifier
         kept = [torch.equal(a, b) for a, b in zip(weights, learnt.network.encoder.parameters(), strict=True)]
         assert all(kept) == same
 
@@ -151,14 +154,14 @@ def test_vectors_that_are_tied_to_the_output_learn_too() -> None:
     network = random_network(NETWORKS["transformer"](width=16, context=12, tied=True), tokenizer.vocabulary_size)
     before = network.embedding.weight.clone()
     learnt = finetune(Model("transformer", NeuralModel(network), tokenizer), TEXTS, "text", replace(QUICK, epochs=1))
-    assert not torch.equal(classifier_of(learnt).network.embedding.weight, before)
+    assert not torch.equal(learnt.classifier.network.embedding.weight, before)
 
 
 def test_a_step_of_many_tokens_is_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     config = replace(QUICK, epochs=1, precision="float32")
-    whole = classifier_of(finetune(model("bag"), TEXTS, "text", config))
+    whole = finetune(model("bag"), TEXTS, "text", config).classifier
     monkeypatch.setattr("chainrule.training.finetuning._TOGETHER", 20)
-    parts = classifier_of(finetune(model("bag"), TEXTS, "text", config))
+    parts = finetune(model("bag"), TEXTS, "text", config).classifier
     torch.testing.assert_close(parts.head.weight, whole.head.weight, rtol=0, atol=1e-4)
 
 
@@ -173,7 +176,7 @@ def test_a_long_text_is_read_in_parts_that_all_count(family: str, monkeypatch: p
     torch.nn.init.normal_(classifier.head.weight)
     tokens = np.random.default_rng(0).integers(3, 29, 35).astype(np.int32)
     [found, _] = classifier.log_probs(
-        [Units(tokens, np.zeros(35, np.int64), 1), Units(tokens[:2], np.zeros(2, np.int64), 1)]
+        [UnitTokens(tokens, np.zeros(35, np.int64), 1), UnitTokens(tokens[:2], np.zeros(2, np.int64), 1)]
     )
     read = []
     for begin in range(0, 35, 10):
@@ -204,7 +207,7 @@ def test_each_token_belongs_to_the_word_that_was_given(kind: str) -> None:
     text = " ".join(GIVEN)
     for labels in (tuple(GIVEN), tuple(GIVEN[:-1])):
         examples = [Labelled(" ".join(labels), labels), Labelled("", ()), Labelled(GIVEN[1], (GIVEN[1],))]
-        for found, example in zip(_labelled_units(base, examples, "word"), examples, strict=True):
+        for found, example in zip(labelled_units(base.tokenizer, examples, "word"), examples, strict=True):
             assert found.number == len(example.labels)
             for number, word in enumerate(example.labels):
                 own = found.tokens[found.of_tokens == number].tolist()
@@ -223,12 +226,12 @@ def test_a_marker_in_a_labelled_text_is_told_with_its_place() -> None:
     with pytest.raises(TextError, match=r"^reviews\.tsv, line 7: <s> stands in the text"):
         finetune(base, examples, "text", QUICK)
     with pytest.raises(TextError, match=r"^reviews\.tsv, line 7: <s> stands in the text"):
-        assessed(finetune(base, TEXTS, "text", replace(QUICK, epochs=1)), examples)
+        finetune(base, TEXTS, "text", replace(QUICK, epochs=1)).assess(examples)
 
 
 def test_a_damaged_network_gives_no_labels() -> None:
     learnt = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=1))
-    classifier_of(learnt).head.bias.data[0] = float("nan")
+    learnt.classifier.head.bias.data[0] = float("nan")
     with pytest.raises(ModelFormatError, match="chainrule verify"):
         learnt.classify(["a saw"])
 
@@ -251,9 +254,11 @@ def test_training_ends_early_and_the_best_epoch_is_kept() -> None:
 
 def test_what_is_told_of_validation_is_what_an_assessment_finds() -> None:
     learnt = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=3))
-    classifier = classifier_of(learnt)
+    classifier = learnt.classifier
     examples = [
-        Example(Units(tokens, np.zeros(len(tokens), np.int64), 1), np.array([classifier.labels.index(text.labels[0])]))
+        Example(
+            UnitTokens(tokens, np.zeros(len(tokens), np.int64), 1), np.array([classifier.labels.index(text.labels[0])])
+        )
         for text in TEXTS
         for tokens in [learnt.tokenizer.encode_texts([text.text]).ids[:-1]]
     ]
@@ -287,9 +292,7 @@ def _interrupted(*told: object) -> None:
 
 
 def test_the_same_seed_gives_the_same_classifier() -> None:
-    runs = [
-        classifier_of(finetune(model("recurrent"), TEXTS, "text", replace(QUICK, epochs=2, seed=s))) for s in (1, 1, 2)
-    ]
+    runs = [finetune(model("recurrent"), TEXTS, "text", replace(QUICK, epochs=2, seed=s)).classifier for s in (1, 1, 2)]
     heads = [run.head.weight for run in runs]
     assert torch.equal(heads[0], heads[1])
     assert not torch.equal(heads[0], heads[2])
@@ -302,7 +305,7 @@ def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
         r"line 9: the label 'tool' was not seen in training, nor was any other .*; the 2 known are 'animal', 'food'"
     )
     with pytest.raises(TextError, match=unseen):
-        assessed(learnt, [Labelled("a saw", ("tool",), "line 9")])
+        learnt.assess([Labelled("a saw", ("tool",), "line 9")])
     with pytest.raises(TextError, match="all labels are 'animal'"):
         finetune(base, TEXTS[:6], "text", QUICK)
     for wrong in (("masked/", TEXTS), (base, TEXTS, "text", {"epochs": 1}), (base, "labelled.tsv")):

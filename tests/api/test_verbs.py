@@ -18,7 +18,7 @@ from chainrule.cli.main import app, run, train
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-GUIDE = (Path(__file__).parents[1] / "docs" / "python.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
 TABLE = dict(re.findall(r"^\| `([a-z ]+)` \| (.*) \|$", GUIDE.partition("|---|---|")[2], re.MULTILINE))
 FUNCTIONS = sorted({name for cell in TABLE.values() for name in re.findall(r"`([\w.]+)`", cell)} - {"NGramConfig"})
 NETWORK = chainrule.TransformerConfig(layers=1, width=16, heads=2, context=16)

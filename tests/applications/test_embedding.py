@@ -62,19 +62,22 @@ def test_the_tokens_of_a_network_are_those_of_its_tokenizer() -> None:
 def test_what_stands_around_a_word_changes_its_vector() -> None:
     model = network("word")
     alone, inside = (
-        vector_of_marked(model, text, EmbeddingConfig(unit="word")) for text in ("[bank]", "a [bank] of the river")
+        vector_of_marked(model.embed_units, text, EmbeddingConfig(unit="word"))
+        for text in ("[bank]", "a [bank] of the river")
     )
     assert not np.allclose(alone, inside)
     words = model.embed_units(["a bank of the river"])[0]
     np.testing.assert_array_equal(inside, words.vectors[1])
-    static = vector_of_marked(model, "a [bank] of the river", EmbeddingConfig(unit="word", layer=0))
-    np.testing.assert_array_equal(static, vector_of_marked(model, "[bank]", EmbeddingConfig(unit="word", layer=0)))
+    static = vector_of_marked(model.embed_units, "a [bank] of the river", EmbeddingConfig(unit="word", layer=0))
+    np.testing.assert_array_equal(
+        static, vector_of_marked(model.embed_units, "[bank]", EmbeddingConfig(unit="word", layer=0))
+    )
 
 
 @pytest.mark.parametrize("text", ["bank", "[bank] [river]", "[the bank]", "[]", "a [bank"])
 def test_one_word_must_be_marked(text: str) -> None:
     with pytest.raises(SettingError, match="put one of its words in brackets"):
-        vector_of_marked(network("word"), text, EmbeddingConfig(unit="word"))
+        vector_of_marked(network("word").embed_units, text, EmbeddingConfig(unit="word"))
 
 
 def test_the_nearest_are_those_of_the_largest_cosine() -> None:

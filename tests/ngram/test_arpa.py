@@ -20,7 +20,8 @@ import chainrule
 from chainrule.base.files import zstd
 from chainrule.errors import ModelFormatError, OutputError
 from chainrule.ngram.arpa import lines as arpa_source
-from chainrule.ngram.arpa import read_arpa, write_arpa
+from chainrule.ngram.arpa.read import read_arpa
+from chainrule.ngram.arpa.write import write_arpa
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.splitters import splitter_named

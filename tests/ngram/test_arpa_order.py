@@ -11,7 +11,7 @@ import pytest
 
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.arpa import lines as arpa_source
-from chainrule.ngram.arpa import read_arpa
+from chainrule.ngram.arpa.read import read_arpa
 from chainrule.ngram.arpa.suffix_order import SuffixOrder
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 import chainrule
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.ngram.arpa import read_arpa
+from chainrule.ngram.arpa.read import read_arpa
 from chainrule.ngram.kenlm.header import open_binary
 from chainrule.ngram.kenlm.read import read_binary
 from chainrule.ngram.models.ngram_model import NGramModel

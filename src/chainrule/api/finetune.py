@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.record import circumstances
-from chainrule.applications.labelling import _labelled_units
+from chainrule.applications.labelling import labelled_units
 from chainrule.errors import SettingError
 from chainrule.families import FAMILIES
 from chainrule.text.labelled import Labelled, LabelledUnit, checked, classes_of
@@ -49,7 +49,7 @@ def finetune(
     if not FAMILIES[model.family].embeds:
         raise SettingError(f"a model of family {model.family!r} has no encoder to put a head on; networks have")
     examples = checked(examples, unit)
-    units = _labelled_units(model, examples, unit)
+    units = labelled_units(model.tokenizer, examples, unit)
     labels = classes_of(examples)
     numbers = {label: number for number, label in enumerate(labels)}
     pairs = []

@@ -29,7 +29,9 @@ def info(model: Model | TextPairModel | str | os.PathLike[str], *, progress: Pro
         path = Path(model)
         model = load(path, progress=callback(progress))
         size = path.stat().st_size if path.is_file() else _bytes_of(path)
-    return info_of_pairs(model, size=size) if isinstance(model, TextPairModel) else info_of_model(model, size=size)
+    if isinstance(model, TextPairModel):
+        return info_of_pairs(model.target, model.source, model.record, size=size)
+    return info_of_model(model.parts, size=size)
 
 
 def _bytes_of(folder: Path) -> int:

@@ -97,7 +97,7 @@ def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -
         language_model, vocabulary = read_binary(path, progress)
         level_sizes = language_model.level_sizes
     elif path.name.endswith(ARPA_SUFFIXES):
-        from chainrule.ngram.arpa import read_arpa
+        from chainrule.ngram.arpa.read import read_arpa
 
         table, vocabulary = read_arpa(path, progress, warnings.append, warnings.append)
         language_model, level_sizes = NGramModel(table), table.level_sizes
@@ -114,7 +114,7 @@ def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -
         elif looks_like_pieces(vocabulary.tokens()):
             warnings.append(f"{path}: its tokens look like subword pieces; name their tokenizer.json with --tokenizer")
     else:
-        saved = saved_tokenizer(config, progress)
+        saved = saved_tokenizer(config)
         splitter = splitter_of(os.fspath(config.kind)) if saved is None else saved.splitter
         normaliser = Normaliser(config.normalise) if saved is None else saved.normaliser
         tokenizer = Tokenizer(splitter, vocabulary, normaliser=normaliser)

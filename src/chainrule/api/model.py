@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 
 from chainrule.api.model_info import info_of_model, size_of
+from chainrule.api.parts import ModelParts
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.save import save_arpa, save_folder
 from chainrule.applications.completion import Completer, Completion
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.sampling import SamplingConfig
     from chainrule.evaluation.acceptability import Judged
     from chainrule.evaluation.classification import Classification
+    from chainrule.neural.classifier import Classifier
     from chainrule.neural.two_sided_model import TwoSidedModel
     from chainrule.ngram.spelling.mixed_speller import MixedSpeller
     from chainrule.ngram.spelling.speller import Speller
@@ -99,13 +101,17 @@ class Model:
         return f"<Model: {self.family}, {self.tokenizer.name} tokenizer, {self.vocabulary_size:,} tokens{size}>"
 
     def _repr_html_(self) -> str:
-        return info_of_model(self)._repr_html_()
+        return info_of_model(self.parts)._repr_html_()
 
     @property
     def engine(self) -> Any:
         """What the family trains. Raises ModelFormatError where its file was written to since it was opened."""
         self._check_file()
         return self._engine
+
+    @property
+    def parts(self) -> ModelParts:
+        return ModelParts(self.family, self.engine, self.tokenizer, self.speller, self.record)
 
     @property
     def language_model(self) -> LanguageModel[Any]:
@@ -258,6 +264,11 @@ class Model:
         log_probs, tokens = top_of(model.fill(masked_tokens(self.tokenizer, text, mask)), top)
         return [self._with_probabilities(*row) for row in zip(tokens, log_probs, strict=True)]
 
+    @property
+    def classifier(self) -> Classifier:
+        """What labels texts or their words. Raises SettingError where the model is no classifier."""
+        return cast("Classifier", self.engine_that("classify"))
+
     def classify(self, texts: Iterable[str]) -> list[Predicted]:
         """The labels of texts, or of their words. Raises SettingError where the model is no classifier; MarkerError.
 
@@ -266,7 +277,7 @@ class Model:
         from chainrule.applications.labelling import predicted_of
 
         texts = _several(texts)
-        return predicted_of(self, self.tokenizer.encode_texts(texts), texts)
+        return predicted_of(self.classifier, self.tokenizer, self.tokenizer.encode_texts(texts), texts)
 
     @shows_progress
     def assess(self, examples: Iterable[Labelled], progress: ProgressOption = None) -> Classification:
@@ -279,7 +290,7 @@ class Model:
         progress = callback(progress)
         from chainrule.applications.labelling import assessed
 
-        return assessed(self, examples, progress)
+        return assessed(self.classifier, self.tokenizer, examples, progress)
 
     @property
     def sees_both_sides(self) -> bool:
@@ -484,7 +495,7 @@ class Model:
         progress = callback(progress)
         path = Path(path)
         save = save_arpa if path.name.endswith(ARPA_SUFFIXES) else save_folder
-        save(self, path, overwrite=overwrite, progress=progress)
+        save(self.parts, path, overwrite=overwrite, progress=progress)
 
     def _prompt(self, prompt: str) -> Int32[ndarray, " tokens"]:
         return self.tokenizer.encode_texts([prompt]).ids[:-1]

@@ -11,8 +11,8 @@ from chainrule.families import FAMILIES
 from chainrule.report.card import model_rows
 
 if TYPE_CHECKING:
-    from chainrule.api.model import Model
-    from chainrule.api.pair_model import TextPairModel
+    from chainrule.api.parts import ModelParts
+    from chainrule.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,34 +63,34 @@ class ModelInfo:
         }
 
 
-def info_of_model(model: Model, *, size: int | None = None) -> ModelInfo:
+def info_of_model(parts: ModelParts, *, size: int | None = None) -> ModelInfo:
     """size: bytes on disk, where they are known."""
-    tokenizer = model.tokenizer
+    tokenizer = parts.tokenizer
     return ModelInfo(
-        family=model.family,
+        family=parts.family,
         tokenizer=f"{tokenizer.name} (loses: {tokenizer.loses}; literal markers in a text: {tokenizer.markers})",
-        vocabulary_size=model.vocabulary_size,
-        parameters=_parameters(model.record),
-        ngrams=_ngrams(model.record),
+        vocabulary_size=tokenizer.vocabulary_size,
+        parameters=_parameters(parts.record),
+        ngrams=_ngrams(parts.record),
         bytes=size,
-        signature=_signature(model),
-        record=model.record,
+        signature=_signature(parts),
+        record=parts.record,
     )
 
 
-def info_of_pairs(model: TextPairModel, *, size: int | None = None) -> ModelInfo:
-    """size: bytes on disk, where they are known."""
-    is_joint = model.source is model.target
-    sides = model.target.name if is_joint else f"{model.target.name}, of sources {model.source.name}"
+def info_of_pairs(
+    target: Tokenizer, source: Tokenizer, record: dict[str, Any], *, size: int | None = None
+) -> ModelInfo:
+    """Of a model of one text given another. size: bytes on disk, where they are known."""
     return ModelInfo(
         family="conditional",
-        tokenizer=sides,
-        vocabulary_size=model.target.vocabulary_size,
-        parameters=_parameters(model.record),
+        tokenizer=target.name if source is target else f"{target.name}, of sources {source.name}",
+        vocabulary_size=target.vocabulary_size,
+        parameters=_parameters(record),
         ngrams=None,
         bytes=size,
         signature=None,
-        record=model.record,
+        record=record,
     )
 
 
@@ -114,12 +114,12 @@ def _ngrams(record: dict[str, Any]) -> list[int] | None:
     return ngrams if is_list else None
 
 
-def _signature(model: Model) -> str | None:
+def _signature(parts: ModelParts) -> str | None:
     from chainrule.ngram.variants import measured_as
 
-    if FAMILIES[model.family].job != "continue":
+    if FAMILIES[parts.family].job != "continue":
         return None
-    kind = measured_as(model.language_model)
+    kind = measured_as(parts.engine)
     seen = {name: kind[name] for name in ("context", "is_distribution") if name in kind}
-    running = FAMILIES[model.family].running(model.language_model)
-    return f"{token_signature(model.tokenizer)}|{model_signature(model.speller, running, **seen)}"
+    running = FAMILIES[parts.family].running(parts.engine)
+    return f"{token_signature(parts.tokenizer)}|{model_signature(parts.speller, running, **seen)}"

@@ -49,7 +49,7 @@ def nearest(
     if source is None and layer is not None:
         raise SettingError("a layer is for the words of a text; give a text, or leave the layer out")
     config = EmbeddingConfig(unit="word", layer=0 if source is None else layer, pooling=pooling)
-    wanted = vector_of_marked(model, sentence, config)
+    wanted = vector_of_marked(model.embed_units, sentence, config)
     if source is None:
         among = model.embed_vocabulary()
     else:

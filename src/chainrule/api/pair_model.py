@@ -79,7 +79,7 @@ class TextPairModel:
         return f"<TextPairModel: {target.name} tokenizer, {target.vocabulary_size:,} tokens{size}>"
 
     def _repr_html_(self) -> str:
-        return info_of_pairs(self)._repr_html_()
+        return info_of_pairs(self.target, self.source, self.record)._repr_html_()
 
     def given(self, source: str) -> Model:
         """The language model of what is written from one text: it scores, samples and is mixed as any other.
@@ -186,7 +186,7 @@ class TextPairModel:
             tokenizer=_entry(self.target),
             arrays=arrays,
             record=self.record,
-            card=model_card(info_of_pairs(self, size=size).rows()),
+            card=model_card(info_of_pairs(self.target, self.source, self.record, size=size).rows()),
             texts=texts,
             overwrite=overwrite,
             progress=progress,

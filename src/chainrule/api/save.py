@@ -15,22 +15,22 @@ from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.api.model import Model
+    from chainrule.api.parts import ModelParts
     from chainrule.base.progress import Progress
 
 
-def save_folder(model: Model, path: Path, *, overwrite: bool, progress: Progress) -> None:
+def save_folder(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
     """Raises OutputError."""
-    tokenizer = model.tokenizer
-    settings, arrays = FAMILIES[model.family].take_apart(model.engine)
+    tokenizer = parts.tokenizer
+    settings, arrays = FAMILIES[parts.family].take_apart(parts.engine)
     vocabulary = {VOCABULARY_ARRAYS + name: array for name, array in tokenizer.vocabulary.arrays().items()}
-    speller = {SPELLER_ARRAYS + name: array for name, array in model.speller.arrays().items()}
+    speller = {SPELLER_ARRAYS + name: array for name, array in parts.speller.arrays().items()}
     definition = tokenizer.splitter.definition
     arrays = {**arrays, **vocabulary, **speller}
     size = sum(array.nbytes for array in arrays.values()) + len(definition or b"")
     save_model(
         path,
-        family=model.family,
+        family=parts.family,
         settings=settings,
         tokenizer=TokenizerEntry(
             kind=tokenizer.name,
@@ -39,24 +39,24 @@ def save_folder(model: Model, path: Path, *, overwrite: bool, progress: Progress
             unicode=unicodedata.unidata_version,
         ),
         arrays=arrays,
-        record=model.record,
-        card=model_card(info_of_model(model, size=size).rows()),
+        record=parts.record,
+        card=model_card(info_of_model(parts, size=size).rows()),
         texts={} if definition is None else {TOKENIZER: definition},
         overwrite=overwrite,
         progress=progress,
     )
 
 
-def save_arpa(model: Model, path: Path, *, overwrite: bool, progress: Progress) -> None:
+def save_arpa(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
     """Raises OutputError; SettingError where the model has no ARPA form."""
-    from chainrule.ngram.arpa import write_arpa
+    from chainrule.ngram.arpa.write import write_arpa
     from chainrule.ngram.layouts import of_a_table
 
-    if model.family != "ngram":
+    if parts.family != "ngram":
         raise SettingError(
-            f"a model of family {model.family!r} cannot be written as ARPA, which holds n-grams; save it as a folder"
+            f"a model of family {parts.family!r} cannot be written as ARPA, which holds n-grams; save it as a folder"
         )
     if path.exists() and not overwrite:
         raise OutputError(f"{path}: exists already; say overwrite=True to replace it, or choose another")
     otherwise = "cannot be written as ARPA: other programs would take it for a distribution that begins with one"
-    write_arpa(path, of_a_table(model.engine, otherwise).table, model.tokenizer.vocabulary, progress)
+    write_arpa(path, of_a_table(parts.engine, otherwise).table, parts.tokenizer.vocabulary, progress)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chainrule.api.load_model import load
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.protocol import END
-from chainrule.storage.model_folder import TOKENIZER
+from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, open_model
 from chainrule.text.learning import Tokenized, limited, limited_to, prepared
 from chainrule.text.normalising import Normaliser
 from chainrule.text.splitters import splitter_named
@@ -49,14 +48,22 @@ def tokenizer_from(
     return Tokenizer(splitter, vocabulary, entry.markers, Normaliser(entry.normalise))
 
 
-def saved_tokenizer(config: TokenizerConfig, progress: Progress) -> Tokenizer | None:
+def saved_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
     """That of the model folder that a configuration names, if it names one."""
     folder = Path(config.kind)
     if config.kind in (*BUILT_IN, *LEARNT) or not folder.is_dir():
         return None
     if config.normalise:
         raise SettingError(f"{folder}: this model's tokenizer normalises in its own way; say nothing about it")
-    return load(folder, progress=progress).tokenizer
+    entry, arrays, texts, mapped = open_model(folder)
+    own = {name: array.copy() for name, array in arrays.items() if name.startswith(VOCABULARY_ARRAYS)}
+    mapped.check()
+    try:
+        return tokenizer_from(entry.tokenizer, own, VOCABULARY_ARRAYS, texts.get(TOKENIZER))
+    except KeyError as error:
+        raise ModelFormatError(f"{folder}: the array {error} is missing; the model is incomplete") from error
+    except (ModelFormatError, SettingError) as error:
+        raise ModelFormatError(f"{folder}: {error}") from error
 
 
 def tokenized(
@@ -77,7 +84,7 @@ def tokenized(
     Raises TextError, EstimationError, SettingError, ModelFormatError.
     """
     config = as_config(tokenizer)
-    saved = saved_tokenizer(config, progress)
+    saved = saved_tokenizer(config)
     learner = (saved or prepared(config, markers, source, progress)).with_markers(markers)
     if saved is None or not TokenizerConfig(kind=saved.name).learns_words:
         stream = encoded_stream(learner, source, progress, grow=config.learns_words, expecting=expecting, file=file)

@@ -13,12 +13,11 @@ from chainrule.text.tokenizer import documents_of
 from chainrule.text.units import TextUnits, units_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jaxtyping import Float32
     from numpy import ndarray
 
-    from chainrule.api.model import Model
     from chainrule.applications.embedding_config import EmbeddingConfig
     from chainrule.protocol import Embedder
     from chainrule.text.tokenizer import Tokenizer
@@ -53,17 +52,20 @@ def embedded(embedder: Embedder, tokenizer: Tokenizer, encoded: Encoded, config:
         yield Embedded(document.text, document.spans, pooled[document.numbers])
 
 
-def vector_of_marked(model: Model, text: str, config: EmbeddingConfig) -> Float32[ndarray, " D"]:
+def vector_of_marked(
+    embed_units: Callable[[Sequence[str], EmbeddingConfig], list[Embedded]], text: str, config: EmbeddingConfig
+) -> Float32[ndarray, " D"]:
     """Of the word or token of a text that stands in brackets: the [bank] of the river.
 
+    embed_units: a model's, which embeds the words or tokens of texts.
     Raises SettingError where not exactly one does, or the model has no vectors.
     """
     match = _MARKED.fullmatch(text)
     if match is None or "[" in match[3]:
         marks = "marks more than one word" if match is not None or _SEVERAL.search(text) else "marks no word"
         raise SettingError(f"{text!r} {marks}; put one of its words in brackets, as in: the [bank] of the river")
-    [before] = model.embed_units([match[1]], config)
-    [whole] = model.embed_units([match[1] + match[2] + match[3]], config)
+    [before] = embed_units([match[1]], config)
+    [whole] = embed_units([match[1] + match[2] + match[3]], config)
     place = next((i for i, (_, stop) in enumerate(whole.spans) if stop > len(before.text.rstrip())), None)
     if place is None:
         raise SettingError(f"nothing of [{match[2]}] is left after normalising, so that it has no vector")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from chainrule.errors import TextError
 from chainrule.evaluation.classification import Classification, classification
 from chainrule.text.labelled import Labelled, LabelledUnit, checked
 from chainrule.text.tokenizer import documents_of
-from chainrule.text.units import TextUnits, given_words, units_of, words_in
+from chainrule.text.units import TextUnits, UnitTokens, given_words, units_of, words_in
 from chainrule.text.vocabulary import MarkerError
 
 if TYPE_CHECKING:
@@ -23,12 +23,23 @@ if TYPE_CHECKING:
     from jaxtyping import Float32
     from numpy import ndarray
 
-    from chainrule.api.model import Model
-    from chainrule.neural.classifier import Classifier, Units
+    from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Encoded
 
 
 _LABELS_SHOWN = 20
+
+
+class Labeller(Protocol):
+    """What gives labels to texts, or to their words: a network with a head."""
+
+    labels: tuple[str, ...]
+    unit: LabelledUnit
+
+    def log_probs(
+        self, texts: Sequence[UnitTokens], progress: Progress = ...
+    ) -> list[Float32[ndarray, "units labels"]]:
+        """log P(label) of each unit of each text."""
 
 
 class Predicted(NamedTuple):
@@ -45,37 +56,28 @@ class Predicted(NamedTuple):
         return [(self.labels[label], math.exp(row[label])) for label, row in rows]
 
 
-def predicted_of(model: Model, encoded: Encoded, texts: Sequence[str]) -> list[Predicted]:
-    """The labels of documents, or of their words, from how they are encoded and written.
-
-    Raises SettingError where the model is no classifier.
-    """
-    classifier = classifier_of(model)
-    units = units_of(model.tokenizer, encoded, classifier.unit)
+def predicted_of(classifier: Labeller, tokenizer: Tokenizer, encoded: Encoded, texts: Sequence[str]) -> list[Predicted]:
+    """The labels of documents, or of their words, from how they are encoded and written."""
+    units = units_of(tokenizer, encoded, classifier.unit)
     found, shown = _by_text(encoded, units), [document.shown for document in units.by_document()]
     if classifier.unit == "word":
         given = [given_words(text) for text in texts]
-        for i, own in enumerate(_of_given_words(model, found, given)):
+        for i, own in enumerate(_of_given_words(tokenizer, found, given)):
             if own is not None:  # otherwise the words of the normalised text are labelled
                 found[i], shown[i] = own, given[i]
     rows = _log_probs(classifier, found)
     return [Predicted(own, classifier.labels, row) for own, row in zip(shown, rows, strict=True)]
 
 
-def classifier_of(model: Model) -> Classifier:
-    """Raises SettingError where the model is none."""
-    classifier: Classifier = model.engine_that("classify")
-    return classifier
-
-
-def assessed(model: Model, examples: Iterable[Labelled], progress: Progress = silent) -> Classification:
+def assessed(
+    classifier: Labeller, tokenizer: Tokenizer, examples: Iterable[Labelled], progress: Progress = silent
+) -> Classification:
     """How well a classifier does on labelled texts; one whose label was not seen in training counts as wrong.
 
     Raises SettingError; TextError where no label was seen in training.
     """
-    classifier = classifier_of(model)
     examples = checked(examples, classifier.unit)
-    units = _labelled_units(model, examples, classifier.unit)
+    units = labelled_units(tokenizer, examples, classifier.unit)
     check_labels(examples, classifier.labels)
     own = {label for example in examples for label in example.labels}
     labels = [*classifier.labels, *sorted(own.difference(classifier.labels))]
@@ -98,7 +100,7 @@ def check_labels(examples: Sequence[Labelled], known: Sequence[str]) -> None:
 
 
 def _log_probs(
-    classifier: Classifier, units: Sequence[Units], progress: Progress = silent
+    classifier: Labeller, units: Sequence[UnitTokens], progress: Progress = silent
 ) -> list[Float32[ndarray, "units labels"]]:
     """Raises ModelFormatError where a damaged model gives something else."""
     found = classifier.log_probs(units, progress)
@@ -107,18 +109,18 @@ def _log_probs(
     return found
 
 
-def _labelled_units(model: Model, examples: Sequence[Labelled], unit: LabelledUnit) -> list[Units]:
+def labelled_units(tokenizer: Tokenizer, examples: Sequence[Labelled], unit: LabelledUnit) -> list[UnitTokens]:
     """Raises TextError where there are more or fewer words than labels; MarkerError. Each is told with its place."""
     try:
-        encoded = model.tokenizer.encode_texts([example.text for example in examples])
+        encoded = tokenizer.encode_texts([example.text for example in examples])
     except MarkerError as error:
         raise error.at(examples[error.document - 1].place) from None
-    found = _by_text(encoded, units_of(model.tokenizer, encoded, unit))
+    found = _by_text(encoded, units_of(tokenizer, encoded, unit))
     if unit == "text":
         return found
     given = [given_words(example.text) for example in examples]
     units = []
-    for own, words, example in zip(_of_given_words(model, found, given), given, examples, strict=True):
+    for own, words, example in zip(_of_given_words(tokenizer, found, given), given, examples, strict=True):
         if len(words) != len(example.labels):
             raise TextError(
                 f"{example.place}: the text has {len(words)} words, and there are {len(example.labels)} labels; give "
@@ -126,20 +128,22 @@ def _labelled_units(model: Model, examples: Sequence[Labelled], unit: LabelledUn
             )
         if own is None:
             raise TextError(
-                f"{example.place}: the {model.tokenizer.name} tokenizer reads words otherwise in this text than by "
+                f"{example.place}: the {tokenizer.name} tokenizer reads words otherwise in this text than by "
                 "themselves, so its labels belong to no words; leave the text out, or take another tokenizer"
             )
         units.append(own)
     return units
 
 
-def _of_given_words(model: Model, texts: Sequence[Units], given: Sequence[Sequence[str]]) -> list[Units | None]:
-    """Units of the normalised texts' words, as units of the words that were given: a tokenizer of pieces may make
+def _of_given_words(
+    tokenizer: Tokenizer, texts: Sequence[UnitTokens], given: Sequence[Sequence[str]]
+) -> list[UnitTokens | None]:
+    """UnitTokens of the normalised texts' words, as units of the words that were given: a tokenizer of pieces may make
     several of one, `don ' t` of don't, and a normaliser none. None where these cannot be told apart in a text.
     """
     distinct = sorted({word for words in given for word in words})
-    parts = dict(zip(distinct, words_in(model.tokenizer, distinct), strict=True))
-    found: list[Units | None] = []
+    parts = dict(zip(distinct, words_in(tokenizer, distinct), strict=True))
+    found: list[UnitTokens | None] = []
     for text, words in zip(texts, given, strict=True):
         owners = np.repeat(np.arange(len(words)), [parts[word] for word in words])
         of_tokens = np.append(owners, -1)[text.of_tokens] if len(owners) == text.number else None
@@ -147,14 +151,12 @@ def _of_given_words(model: Model, texts: Sequence[Units], given: Sequence[Sequen
     return found
 
 
-def _by_text(encoded: Encoded, units: TextUnits) -> list[Units]:
+def _by_text(encoded: Encoded, units: TextUnits) -> list[UnitTokens]:
     """What a classifier is given of each document: its tokens, and which of its units each belongs to."""
-    from chainrule.neural.classifier import Units
-
     found = []
     token = 0
     for tokens, (first, behind) in zip(documents_of(encoded.ids), pairwise(units.documents.tolist()), strict=True):
         owners = units.of_tokens[token : token + len(tokens)]
-        found.append(Units(tokens, np.where(owners < 0, -1, owners - first), behind - first))
+        found.append(UnitTokens(tokens, np.where(owners < 0, -1, owners - first), behind - first))
         token += len(tokens)
     return found

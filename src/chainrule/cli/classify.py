@@ -42,7 +42,7 @@ def classify(
     are labelled: a line for each, as written, and an empty one after each text. With
     --json: an object for each text, with the probabilities of all labels.
     """
-    from chainrule.applications.labelling import assessed, classifier_of, predicted_of
+    from chainrule.applications.labelling import predicted_of
     from chainrule.text.labelled import read_labelled
 
     if data is not None and (text != "-" or reading != AS_USUAL):
@@ -50,12 +50,12 @@ def classify(
     if strict and data is None:
         raise CycloptsError(msg="--strict is for --data.")
     with progress() as told:
-        classifier = opened(model, None, markers, told)
-        unit = classifier_of(classifier).unit
+        labeller = opened(model, None, markers, told)
+        unit = labeller.classifier.unit
         if data is not None:
             with bad_records(strict=strict) as on_bad:
                 examples = read_labelled(data, unit, on_bad)
-            found = assessed(classifier, examples, told)
+            found = labeller.assess(examples, told)
             if json:
                 print_json(found.as_json())
             else:
@@ -67,7 +67,8 @@ def classify(
         shown = silent if sys.stdout.isatty() else told  # a bar among the answers would spoil both
         for block in source.blocks_as_they_come(shown, "classifying"):
             for piece in block.pieces(_PART_BYTES):
-                for one in predicted_of(classifier, classifier.tokenizer.encode_block(piece), piece.documents()):
+                encoded = labeller.tokenizer.encode_block(piece)
+                for one in predicted_of(labeller.classifier, labeller.tokenizer, encoded, piece.documents()):
                     _print(one, unit == "word", json=json)
                     empty += not any(one.units)
                 sys.stdout.flush()

@@ -68,7 +68,7 @@ def finetune(
     interval, precision, recall, F1, confusion, calibration.
     """
     from chainrule.api.finetune import finetune as finetuned
-    from chainrule.applications.labelling import assessed, check_labels
+    from chainrule.applications.labelling import check_labels
     from chainrule.evaluation.classification import word_baseline
     from chainrule.text.labelled import classes_of, read_labelled
 
@@ -88,7 +88,7 @@ def finetune(
     _note_oddities(examples, unit)
     with progress() as told:
         classifier = finetuned(opened(model, None, markers, told), examples, unit, config, told=_tell, progress=told)
-        found = None if tests is None else assessed(classifier, tests, told)
+        found = None if tests is None else classifier.assess(tests, told)
         if found is not None:
             if words:
                 found = replace(found, word_baseline=word_baseline(examples, tests or []))

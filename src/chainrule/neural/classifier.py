@@ -23,23 +23,16 @@ from chainrule.protocol import END
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Int32, Int64
+    from jaxtyping import Float32, Int64
     from numpy import ndarray
 
     from chainrule.neural.network import Network
     from chainrule.text.labelled import LabelledUnit
+    from chainrule.text.units import UnitTokens
 
 _TOGETHER = 1 << 12  # tokens in a batch
 _SORTED = 1 << 10  # texts among which those of about the same length are looked for
 _PART = 1 << 11  # tokens that are read at once by a network that would read any number
-
-
-class Units(NamedTuple):
-    """A text's tokens, and which of its units each belongs to; -1: none."""
-
-    tokens: Int32[ndarray, " tokens"]
-    of_tokens: Int64[ndarray, " tokens"]
-    number: int
 
 
 class _Part(NamedTuple):
@@ -72,13 +65,13 @@ class Classifier(nn.Module):
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, texts: Sequence[Units]) -> Tensor:
+    def forward(self, texts: Sequence[UnitTokens]) -> Tensor:
         """(units of all texts, C): what becomes log-probabilities by a softmax."""
         parts = self._parts(texts)
         return self._judged(self._summed(parts, self._nothing(texts)), parts)
 
     @torch.inference_mode()
-    def log_probs(self, texts: Sequence[Units], progress: Progress = silent) -> list[Float32[ndarray, "units C"]]:
+    def log_probs(self, texts: Sequence[UnitTokens], progress: Progress = silent) -> list[Float32[ndarray, "units C"]]:
         """Of each text's units, in nats. A unit without a token of its own has what the next one has, whose tokens span
         it. Raises SettingError where an id is outside the vocabulary.
         """
@@ -97,7 +90,7 @@ class Classifier(nn.Module):
             found += [_of_all_units(own.numpy(), text) for own, text in zip(own_rows, some, strict=True)]
         return found
 
-    def _nothing(self, texts: Sequence[Units]) -> Tensor:
+    def _nothing(self, texts: Sequence[UnitTokens]) -> Tensor:
         """(units of all texts, D)."""
         return torch.zeros(sum(text.number for text in texts), self.head.in_features, device=self.network.device)
 
@@ -129,7 +122,7 @@ class Classifier(nn.Module):
         weights = self.mix.softmax(0)
         return torch.stack([weight * layer for weight, layer in zip(weights, layers, strict=True)]).sum(0)
 
-    def _parts(self, texts: Sequence[Units]) -> list[_Part]:
+    def _parts(self, texts: Sequence[UnitTokens]) -> list[_Part]:
         """What is read. The </s> before a text is part of it where texts are labelled, so that an empty one has a
         vector, too.
         """
@@ -147,7 +140,7 @@ class Classifier(nn.Module):
         return parts
 
 
-def _of_all_units(rows: Float32[ndarray, "units C"], text: Units) -> Float32[ndarray, "units C"]:
+def _of_all_units(rows: Float32[ndarray, "units C"], text: UnitTokens) -> Float32[ndarray, "units C"]:
     read = np.unique(text.of_tokens[text.of_tokens >= 0])
     if len(read) in (0, text.number):
         return rows

@@ -20,10 +20,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from chainrule.base.distributions import check_savable
 from chainrule.base.files import check_writable, locked, sync_folder
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, OutputError
-from chainrule.protocol import check_savable
 from chainrule.storage.config_json import (
     CONFIG,
     FORMAT,

@@ -13,7 +13,7 @@ from chainrule.text.words import words_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from jaxtyping import Int64, UInt8
+    from jaxtyping import Int32, Int64, UInt8
     from numpy import ndarray
 
     from chainrule.text.tokenizer import Tokenizer
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 
 
 _BETWEEN = re.compile("[\t-\r ]+")
+
+
+class UnitTokens(NamedTuple):
+    """A document's tokens, and which of its units each belongs to; -1: none. number: of its units."""
+
+    tokens: Int32[ndarray, " tokens"]
+    of_tokens: Int64[ndarray, " tokens"]
+    number: int
 
 
 class DocumentUnits(NamedTuple):

@@ -13,7 +13,7 @@ import torch.nn.functional as F  # noqa: N812
 
 from chainrule.errors import EstimationError, SettingError
 from chainrule.neural.building import build
-from chainrule.neural.classifier import Classifier, Units, layer_widths
+from chainrule.neural.classifier import Classifier, layer_widths
 from chainrule.neural.scoring import batched
 from chainrule.training.eager import eager
 from chainrule.training.machine import held_in_memory, machine_on
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.neural.network import Network
     from chainrule.text.labelled import LabelledUnit
+    from chainrule.text.units import UnitTokens
     from chainrule.training.finetuning_config import FineTuningConfig
     from chainrule.training.machine import Machine
 
@@ -37,7 +38,7 @@ _TOGETHER = 1 << 14  # tokens that are read at once
 class Example(NamedTuple):
     """A text, and the number of the label of each of its units."""
 
-    units: Units
+    units: UnitTokens
     labels: Int64[ndarray, " units"]
 
 
