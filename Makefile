@@ -8,7 +8,7 @@ ON_OLD_PROCESSOR := tests/neural tests/training --ignore tests/training/test_sev
 	tests/test_contract.py::test_score_equals_stepping tests/test_contract.py::test_a_beam_of_one_equals_greedy \
 	tests/test_contract.py::test_rows_sum_to_one_and_the_begin_is_never_predicted
 
-.PHONY: demo test lint bench fuzz clean
+.PHONY: demo test lint docs bench fuzz clean
 .DELETE_ON_ERROR:
 
 demo: .venv/installed ## train every model on Python's own documentation, networks for 12 s each, and compare them
@@ -19,9 +19,13 @@ test: .venv/installed lint
 	$(PYTEST)
 
 lint: .venv/installed
-	$(BIN)/ruff check src tests bench
-	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench docs
+	$(BIN)/ruff format --check src tests bench docs
 	$(BIN)/mypy
+
+docs: .venv/docs-installed ## the guide as a website that opens offline: site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "open site/index.html"
 
 bench: .venv/installed ## needs a text: make bench TEXT=train.txt HELDOUT=test.txt
 	@test -n "$(TEXT)" -a -n "$(HELDOUT)" || { echo "say which texts: make bench TEXT=train.txt HELDOUT=test.txt"; exit 1; }
@@ -32,7 +36,11 @@ fuzz: .venv/installed ## breaks model files for SECONDS (findings are kept in fu
 	$(BIN)/python tests/fuzz/kills.py $(or $(KILLS),100) $(SEED)
 
 clean:
-	rm -rf .venv report .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv site report .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+.venv/docs-installed: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $@
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chainrule needs Python 3.11 or later; this is " + sys.version.split()[0] + ". Say which one to use: make PYTHON=python3.12 ...")'

@@ -1,0 +1,61 @@
+"""For MkDocs: generates the pages of commands and of Python names, and copies what pages link to outside docs/."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mkdocs.structure.files import File
+
+import chainrule
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[1]
+OUTSIDE = re.compile(r"\]\(\.\./([^)#]+)")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the generated pages, and the files of the project that pages link to."""
+    generated = {"commands.md": commands_page(), "names.md": names_page()}
+    for page in (ROOT / "docs").glob("*.md"):
+        for path in OUTSIDE.findall(page.read_text(encoding="utf-8")):
+            generated[path] = (ROOT / path).read_text(encoding="utf-8")
+    for uri, content in generated.items():
+        files.append(File.generated(config, uri, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Links to ../bench/results/x.md lead to the copy within the site."""
+    return OUTSIDE.sub(r"](\1", markdown) if "/" not in page.file.src_uri else markdown
+
+
+def commands_page() -> str:
+    """Every verb with its help, as the terminal shows it."""
+    from chainrule.cli.main import app
+
+    verbs = [name for name in app if not name.startswith("-") and name != "train"]
+    verbs += [f"train {name}" for name in app["train"] if not name.startswith("-")]
+    sections = [f"## chainrule {verb}\n\n```text\n{help_of(verb)}\n```\n" for verb in sorted(verbs)]
+    return "# Commands\n\n" + f"```text\n{help_of('')}\n```\n\n" + "\n".join(sections)
+
+
+def help_of(verb: str) -> str:
+    command = [sys.executable, "-m", "chainrule", *verb.split(), "--help"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def names_page() -> str:
+    """Every public name with its docstring."""
+    functions = [name for name in chainrule.__all__ if name[0].islower()]
+    classes = [name for name in chainrule.__all__ if name[0].isupper()]
+    parts = ["# Python names", "## Functions", *(f"::: chainrule.{name}" for name in functions)]
+    parts += ["## Classes", *(f"::: chainrule.{name}" for name in classes)]
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,169 @@
+"""The README and the guide do what they say: commands and Python run, links lead somewhere, no verb is left out."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chainrule.cli.main import app, run
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDE = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    if path.name != "decisions.md"
+}
+LINKED = [*GUIDE, "docs/decisions.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", GUIDE[page], re.DOTALL | re.MULTILINE)
+
+
+def commands_of(page: str) -> list[str]:
+    lines = [line for block in blocks(page, "console") for line in block.splitlines()]
+    assert all(line.startswith("$ ") for line in lines)
+    return [line.removeprefix("$ ") for line in lines]
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory, fixtures: Path) -> Path:
+    """What every page takes for granted: three texts, a minimal pair, and labelled texts."""
+    folder = tmp_path_factory.mktemp("texts")
+    heldout = (fixtures / "heldout.txt").read_bytes()
+    (folder / "corpus.txt").write_bytes((fixtures / "train.txt").read_bytes())
+    (folder / "heldout.txt").write_bytes(heldout)
+    (folder / "sentences.txt").write_bytes(b"".join(heldout.splitlines(keepends=True)[-5:]))
+    (folder / "labelled.tsv").write_text("ka vi\tfirst\nvi ka\tsecond\n" * 5)
+    (folder / "pairs.jsonl").write_text('{"sentence_good": "ka vi", "sentence_bad": "vi ka"}\n')
+    return folder
+
+
+@pytest.fixture
+def folder(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of a page's own, with the texts in it, in which its commands run."""
+    shutil.copytree(texts, tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
+
+
+@pytest.mark.parametrize("page", [page for page in GUIDE if commands_of(page)])
+def test_every_command_of_a_page_runs_in_order(folder: Path, page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those with a pipe run in a shell, and the others, which are many, in this process."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    printed = {}
+    for command in commands_of(page):
+        program, *arguments = shlex.split(command)
+        if program == "chainrule" and "|" not in arguments:
+            capsys.readouterr()
+            status = run(arguments)
+            printed[command], errors = capsys.readouterr()
+        else:
+            result = subprocess.run(
+                ["bash", "-o", "pipefail", "-c", command],
+                env={**os.environ, "PATH": path, "PYTHONWARNINGS": "error"},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            status, printed[command], errors = result.returncode, result.stdout, result.stderr
+        assert status == 0, f"{command}\n{errors}"
+    if page == "README.md":
+        assert len(printed['chainrule generate lm/ "I visited San" -n 3 --seed 1'].splitlines()) == 3
+        assert len(printed['chainrule next lm/ "I visited San" --top 5'].splitlines()) == 6
+    if page == "docs/ngrams.md":
+        assert json.loads(printed["chainrule evaluate lm/ heldout.txt --json"])["oov"] > 0
+
+
+def test_the_commands_are_many() -> None:
+    assert sum(len(commands_of(page)) for page in GUIDE) > 40
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.split()) <= 1000
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_python_of_the_readme_runs() -> None:
+    [code] = blocks("README.md", "python")
+    names: dict[str, Any] = {}
+    values = {}
+    for statement in code.strip().splitlines():
+        if match := re.search(r"\.(evaluate|generate|next)\(", statement):
+            values[match[1]] = eval(statement, names)
+        else:
+            exec(statement, names)
+    assert values["evaluate"] > 0
+    assert len(values["generate"]) == 3
+    assert all(text.startswith("I visited San") for text in values["generate"])
+    assert [type(part) for part in values["next"][0]] == [str, float]
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_python_for_those_who_come_from_kenlm_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kenlm", None)  # put back after the test
+    names: dict[str, Any] = {}
+    [code] = blocks("docs/kenlm.md", "python")
+    exec(code, names)
+    assert names["kenlm"].__name__ == "chainrule.kenlm"
+    assert names["after"] != names["state"]
+
+
+@pytest.mark.parametrize("page", LINKED)
+def test_every_link_leads_to_a_file_and_a_heading(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        linked = (ROOT / page).parent / path if path else ROOT / page
+        assert linked.exists(), target
+        if anchor:
+            assert anchor in anchors(linked), target
+
+
+def anchors(page: Path) -> set[str]:
+    """What GitHub calls the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_some_links_are_found() -> None:
+    assert len(re.findall(r"\]\((?!https?:)", README)) >= 4
+    assert "what-do-you-want-to-do" in anchors(ROOT / "README.md")
+
+
+def test_every_verb_is_in_the_guide() -> None:
+    verbs = {name for name in app if not name.startswith("-")}
+    assert len(verbs) >= 8
+    for verb in verbs:
+        assert re.search(rf"chainrule {verb}\b", "\n".join(GUIDE.values())), verb
+
+
+@pytest.mark.parametrize("page", GUIDE)
+def test_every_option_that_is_mentioned_exists(page: str) -> None:
+    ours = re.sub(r"`(lmplz|build_binary|query)[^`]*`", "", GUIDE[page])  # KenLM's own options
+    mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours))
+    script = app.generate_completion(shell="fish")
+    known = set(re.findall(r"-l '?([a-z-]+)", script)) | {"debug", "threads"}
+    known.add("nproc-per-node")  # torchrun's
+    assert {"order", "seed", "markers"} <= known
+    assert {option.removeprefix("--") for option in mentioned} <= known
+
+
+def test_every_target_of_make_that_is_mentioned_exists() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    text = README + (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    mentioned = set(re.findall(r"(?:^|`)make ([a-z]+)\b", text, re.MULTILINE))
+    assert {"demo", "test", "lint"} <= mentioned <= targets
