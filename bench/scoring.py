@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kenlm_standin import SENTENCES, WORDS, one_by_one
-from ngram import CHAINRULE, circumstances, process, timed
+from machine import circumstances
+from ngram import CHAINRULE, process, timed
 
 import chainrule
 from chainrule import kenlm as standin

@@ -75,11 +75,13 @@ class NaiveKneserNey:
         self.kept = [
             {g for g, count in raw[n].items() if n == 0 or count > prune[min(n, len(prune) - 1)]} for n in range(order)
         ]
-        last = max(raw[-1], key=lambda g: g[::-1], default=())
+        # lmplz fills what begins a document with <s> up to the highest order, and compares the last word first
+        whole = [g for level in raw for g in level if len(g) == order or g[0] == BEGIN]
+        last = max(whole, key=lambda g: g[::-1], default=())
         self.discounts = []
         for n in range(1, order + 1):
             counts = dict(self.adjusted[n - 1])
-            if kenlm_compatible and last and n < order:
+            if kenlm_compatible and n <= min(len(last), order - 1):
                 counts[last[-n:]] = raw[n - 1][last[-n:]]
             self.discounts.append(naive_discounts(list(counts.values())))
         self.followers: dict[Gram, list[Gram]] = {(): list(self.adjusted[0])}

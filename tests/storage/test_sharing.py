@@ -74,6 +74,9 @@ print(pages["Rss:"], pages["Private_Dirty:"], pages["Shared_Clean:"])
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_processes_share_the_pages_of_a_model(folder: Path) -> None:
+    [arrays] = folder.glob("arrays-*")
+    with arrays.open("rb+") as file:
+        os.fdatasync(file)  # pages that are not on the disk yet count as dirty
     command = [sys.executable, "-c", SCORES_AND_TELLS_ITS_PAGES, str(folder)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, **pipes) as one, subprocess.Popen(command, **pipes) as other:

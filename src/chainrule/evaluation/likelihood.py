@@ -301,7 +301,7 @@ def token_signature(tokenizer: Tokenizer) -> str:
 
 
 def model_signature(
-    speller: Speller, running: Running | None, *, context: str = "line", is_distribution: bool = True
+    speller: Speller, running: Running | None, *, context: str = "document", is_distribution: bool = True
 ) -> str:
     """What measures: how unknown words are spelled, and how much a model sees. The arguments are those of `measure`."""
     seen = f"context:{context}" if running is None else running.signature

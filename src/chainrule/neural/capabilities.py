@@ -43,7 +43,6 @@ def attends_in_bfloat16(device_type: str) -> bool:
     return device_type != "cpu"
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 @cache
 def runs_lstm_in_bfloat16(device_type: str) -> bool:
     """Whether an LSTM runs in bfloat16 at all; oneDNN has none for processors without AVX-512."""
@@ -58,6 +57,11 @@ def runs_lstm_in_bfloat16(device_type: str) -> bool:
             except RuntimeError:
                 return False
     return True
+
+
+# torch.compile takes what it gives for a constant; torch.compiler.assume_constant_result sets this, too, but imports the
+# compiler, which takes longer than importing torch.
+runs_lstm_in_bfloat16._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def layers_in_float32(network: nn.Module, device: torch.device) -> list[str]:
