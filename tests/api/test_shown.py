@@ -157,7 +157,7 @@ def test_info_of_models_of_other_kinds(model, network, tmp_path, fixtures) -> No
         "one",
         "other",
     ]
-    assert "context:line" in str(chainrule.info(mixture).signature)
+    assert "context:document" in str(chainrule.info(mixture).signature)
 
 
 def test_a_record_that_was_edited_by_hand_is_shown() -> None:

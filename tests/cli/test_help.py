@@ -170,8 +170,9 @@ def test_the_line_of_a_verb_in_the_list_is_the_first_paragraph_of_its_docstring(
 
 @pytest.fixture
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal so wide that no help text is folded."""
+    """A terminal so wide that no help text is folded; its width is read once a process, by whichever test is first."""
     monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setattr(app, "_fallback_console", None)
 
 
 @pytest.mark.usefixtures("wide")

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import chainrule as package
+from chainrule.api import attend
 from chainrule.mixture.components import Components
 from chainrule.mixture.linear import LinearMixture
 from chainrule.uniform import UniformModel
@@ -189,7 +190,7 @@ def test_a_row_of_a_target_is_the_token_that_is_written_there(
 ) -> None:
     """Labels and weights are those of translate --json, whose rows are the tokens written."""
     drawn: list[AttentionMap] = []
-    monkeypatch.setattr("chainrule.api.attend.attention_page", lambda heading, maps: str(drawn.extend(maps)))
+    monkeypatch.setitem(attend._DRAWN, ".html", lambda heading, maps: str(drawn.extend(maps)))
     (tmp_path / "in").write_text("zwei hunde\n")
     texts = chainrule("translate", mt, tmp_path / "in", "--json", "--nbest", 9, "--max-tokens", 4).json["texts"]
     written = max(texts, key=lambda text: len(text["tokens"]))  # the model has learnt little, and may write nothing
