@@ -59,8 +59,8 @@ def runs_lstm_in_bfloat16(device_type: str) -> bool:
     return True
 
 
-# A constant for torch.compile. torch.compiler.assume_constant_result sets this, too, but imports the compiler, which takes
-# longer than importing torch.
+# For torch.compile, a constant. torch.compiler.assume_constant_result does the same, but imports the compiler, which
+# takes longer than importing torch.
 runs_lstm_in_bfloat16._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
