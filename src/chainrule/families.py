@@ -55,6 +55,7 @@ class Family:
     put_together: Callable[[Json, Arrays, int], Any]
     in_steps: bool = False
     running: Callable[[Any], Running | None] = lambda model: None  # how a text is scored in one stream, if it is
+    measured_as: Callable[[Any], Json] = lambda model: {}  # what `measure` should know of a model, by its parameters
     embeds: bool = False  # whether its models are Embedders
     job: Job = "continue"  # whether they are LanguageModels, TwoSidedModels, or Classifiers
 
@@ -185,6 +186,12 @@ def _put_together_mixture(settings: Json, arrays: Arrays, vocabulary_size: int) 
     if kind == "log-linear":
         return LogLinearMixture(components, numbers)
     return LinearMixture(components, numbers, arrays.get("classes"))
+
+
+def _ngram_measured_as(model: Any) -> Json:
+    from chainrule.ngram.variants import measured_as
+
+    return measured_as(model)
 
 
 def _mixture_running(model: Any) -> Running | None:
@@ -324,9 +331,17 @@ FAMILIES: dict[str, Family] = {
     "uniform": Family(UniformConfig, 4, _train_uniform, lambda model: ({}, {}), _put_together_uniform),
     "cache": Family(CacheConfig, 4, _train_cache, lambda model: ({"words": model.words}, {}), _put_together_cache),
     "mixture": Family(
-        MixtureConfig, 4, _train_mixture, _take_apart_mixture, _put_together_mixture, running=_mixture_running
+        MixtureConfig,
+        4,
+        _train_mixture,
+        _take_apart_mixture,
+        _put_together_mixture,
+        running=_mixture_running,
+        measured_as=lambda model: {"with_rows": model},
     ),
-    "ngram": Family(NGramConfig, 20, _train_ngram, _take_apart_ngram, _put_together_ngram),
+    "ngram": Family(
+        NGramConfig, 20, _train_ngram, _take_apart_ngram, _put_together_ngram, measured_as=_ngram_measured_as
+    ),
     # A language model once it has its source: chainrule.api.pair_model trains, saves and opens it.
     "conditional": Family(
         ConditionalConfig, 0, _train_conditional, _take_apart_conditional, _put_together_conditional, True

@@ -18,7 +18,6 @@ from chainrule.ngram.config import COMPACT
 from chainrule.ngram.editing.merge import merged, renumbered, with_fewer_unseen
 from chainrule.ngram.kenlm.hashed_model import HashedModel
 from chainrule.ngram.models.ngram_model import NGramModel
-from chainrule.ngram.models.stupid_backoff import StupidBackoff
 from chainrule.ngram.spelling.mixed_speller import mixed_speller
 from chainrule.ngram.spelling.speller import Speller
 from chainrule.text.corpus import source_of
@@ -98,7 +97,7 @@ def merge(
 
 def _why_not(model: Model) -> str:
     """What a model without a table of its own is, and what can be done."""
-    if isinstance(model.language_model, StupidBackoff):
+    if not model.is_distribution:
         return "it is of stupid backoff, whose scores are no distribution; train one with another --smoothing"
     if model.family == "mixture":
         return "it is a mixture, which has no n-grams of its own; merge its models, or mix it without --static"

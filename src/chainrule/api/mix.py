@@ -19,7 +19,6 @@ from chainrule.mixture.linear import LinearMixture
 from chainrule.mixture.log_linear import LogLinearMixture
 from chainrule.mixture.tuning import AT_ONCE, classes_of_tokens, linear_weights, log_linear_weights
 from chainrule.mixture.unseen import FewerUnseen
-from chainrule.ngram.models.stupid_backoff import StupidBackoff
 from chainrule.ngram.spelling.mixed_speller import mixed_speller
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.corpus import source_of
@@ -103,8 +102,8 @@ def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfi
             raise SettingError(f"{names[0]} and {name} cannot be mixed: {difference}")
     for name, model in zip(names, models, strict=True):
         with naming(name):
-            language_model = model.language_model
-        if isinstance(language_model, StupidBackoff):
+            is_distribution = model.is_distribution
+        if not is_distribution:
             raise SettingError(f"{name} cannot be mixed: it is of stupid backoff, whose scores are no distribution")
     fewest = fewest_unseen(models)
     families, parts = [model.family for model in models], [_with_unseen_types(model, fewest) for model in models]

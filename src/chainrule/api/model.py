@@ -190,11 +190,8 @@ class Model:
         tell what the rare ones cost. Raises TextError.
         """
         progress = callback(progress)
-        from chainrule.ngram.variants import measured_as
-
         source = source_of(source, self.document)
         model = self.language_model
-        kind = {"with_rows": model} if self.family == "mixture" else measured_as(model)
         return measure(
             model,
             self.tokenizer,
@@ -204,8 +201,13 @@ class Model:
             running=FAMILIES[self.family].running(model),
             ends=ends,
             frequencies=frequencies,
-            **kind,
+            **FAMILIES[self.family].measured_as(model),
         )
+
+    @property
+    def is_distribution(self) -> bool:
+        """Whether its probabilities sum to one: those of stupid backoff are scores. Raises as `language_model` does."""
+        return bool(FAMILIES[self.family].measured_as(self.language_model).get("is_distribution", True))
 
     def perplexity(self, source: Source | Paths) -> float:
         """Per token, </s> predicted, unknown words as <unk>."""

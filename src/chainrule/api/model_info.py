@@ -115,11 +115,9 @@ def _ngrams(record: dict[str, Any]) -> list[int] | None:
 
 
 def _signature(parts: ModelParts) -> str | None:
-    from chainrule.ngram.variants import measured_as
-
     if FAMILIES[parts.family].job != "continue":
         return None
-    kind = measured_as(parts.engine)
+    kind = FAMILIES[parts.family].measured_as(parts.engine)
     seen = {name: kind[name] for name in ("context", "is_distribution") if name in kind}
     running = FAMILIES[parts.family].running(parts.engine)
     return f"{token_signature(parts.tokenizer)}|{model_signature(parts.speller, running, **seen)}"
