@@ -10,6 +10,7 @@ import sys
 from dataclasses import fields
 
 import pytest
+from rich.console import Console
 
 from chainrule.cli import verbs as cli_verbs
 from chainrule.cli.main import app, train
@@ -170,9 +171,8 @@ def test_the_line_of_a_verb_in_the_list_is_the_first_paragraph_of_its_docstring(
 
 @pytest.fixture
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal so wide that no help text is folded; its width is read once a process, by whichever test is first."""
-    monkeypatch.setenv("COLUMNS", "400")
-    monkeypatch.setattr(app, "_fallback_console", None)
+    """A terminal so wide that no help text is folded."""
+    monkeypatch.setattr(app, "_console", Console(width=400))
 
 
 @pytest.mark.usefixtures("wide")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import chainrule
+from chainrule.base import memory as system_memory
 from chainrule.base.memory import memory_at_hand
 from chainrule.errors import EstimationError, SettingError
 from chainrule.ngram.counting import memory_estimate as memory
@@ -68,7 +69,7 @@ def test_the_system_or_a_container_tells(monkeypatch, tmp_path) -> None:
     assert free is None or free > 1 << 20
     (tmp_path / "limit").write_text("4096\n")
     (tmp_path / "none").write_text("max\n")
-    monkeypatch.setattr(memory, "_CGROUP_LIMITS", (str(tmp_path / "limit"), str(tmp_path / "none"), "/no/such"))
+    monkeypatch.setattr(system_memory, "_CGROUP_LIMITS", (str(tmp_path / "limit"), str(tmp_path / "none"), "/no/such"))
     assert memory_at_hand() == 4096
 
 
