@@ -14,10 +14,10 @@ import os
 import sys
 from contextlib import suppress
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Group
 
 from chainrule import __version__
-from chainrule.cli.verbs import FAMILIES, VERBS
+from chainrule.cli.verbs import FAMILIES, GROUPS, INSTALL, VERBS
 from chainrule.errors import ChainruleError, ModelFormatError, TextError
 
 gc.freeze()
@@ -30,12 +30,21 @@ app = App(
     help_epilogue="With --threads N, any verb runs on N threads; with --debug, an error shows its traceback.",
     help_format="plaintext",  # <unk> is no markup
     suppress_keyboard_interrupt=False,
+    group_commands=Group("Options", sort_key=len(GROUPS)),
 )
 train = App(name="train", help="Train a model on text.")
-app.command(train)
-for commands, verbs in ((app, VERBS), (train, FAMILIES)):
-    for name, (function, summary) in verbs.items():
-        commands.command(f"chainrule.cli.{function}", name=name, help=summary)
+for place, (title, names) in enumerate(GROUPS.items()):
+    group = Group(title, sort_key=place)
+    for rank, name in enumerate(names):
+        if name == "train":
+            train.group, train.sort_key = group, rank
+            app.command(train)
+        else:
+            function, summary = VERBS[name]
+            app.command(f"chainrule.cli.{function}", name=name, help=summary, group=group, sort_key=rank)
+for name, (function, summary) in FAMILIES.items():
+    train.command(f"chainrule.cli.{function}", name=name, help=summary)
+app.command(f"chainrule.cli.{INSTALL[0]}", name="--install-completion", help=INSTALL[1])
 
 
 def main() -> None:

@@ -39,7 +39,16 @@ VERBS = {
     "mix": ("mix:mix", "Mix models of one tokenizer and vocabulary into one."),
     "info": ("info:info", "What is known of a model: size, settings, data, training, validation."),
     "verify": ("verify:verify", "Check the checksums of a model folder."),
-    "--install-completion": ("completion_script:install", "Install completion for your shell."),
+}
+INSTALL = ("completion_script:install", "Install completion for your shell.")
+
+# What one is about to do, and the verbs for it, the commonest first.
+GROUPS = {
+    "Train": ("train", "adapt", "finetune", "mix", "prune"),
+    "Measure": ("evaluate", "compare", "score", "experiment"),
+    "Use": ("next", "generate", "complete", "fill", "rescore", "noise", "translate", "classify", "embed", "nearest"),
+    "Look inside": ("info", "attend"),
+    "Files": ("split", "filter", "count", "convert", "verify", "lmplz"),
 }
 
 # The same, under `chainrule train`.
