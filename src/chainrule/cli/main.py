@@ -42,8 +42,10 @@ for place, (title, names) in enumerate(GROUPS.items()):
         else:
             function, summary = VERBS[name]
             app.command(f"chainrule.cli.{function}", name=name, help=summary, group=group, sort_key=rank)
-for name, (function, summary) in FAMILIES.items():
-    train.command(f"chainrule.cli.{function}", name=name, help=summary)
+for rank, (name, (function, summary)) in enumerate(FAMILIES.items()):
+    train.command(
+        f"chainrule.cli.{function}", name=name, help=summary, group=Group("Models", sort_key=0), sort_key=rank
+    )
 app.command(f"chainrule.cli.{INSTALL[0]}", name="--install-completion", help=INSTALL[1])
 
 
