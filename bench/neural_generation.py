@@ -30,6 +30,8 @@ from chainrule.neural.language_model import NeuralModel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from chainrule.neural.config import TransformerConfig
+
 ROWS, TOKENS, VOCABULARY, ROUNDS = 64, 256, 68, 3
 SHAPE = {"layers": 6, "width": 256, "heads": 8, "context": 512}
 
@@ -47,7 +49,7 @@ def seconds(generate: Callable[[int], None]) -> Seconds:
     return Seconds(time.perf_counter() - began, after.user + after.system - before.user - before.system)
 
 
-def ours(config) -> Callable[[int], None]:
+def ours(config: TransformerConfig) -> Callable[[int], None]:
     torch.manual_seed(0)
     model = NeuralModel(build(replace(config, **SHAPE), VOCABULARY))
     prompt = [np.array([5], np.int32)]
