@@ -1,17 +1,21 @@
 """Tokens a second of 64 texts that grow side by side: ours, and transformers.generate on the same shape.
 
-    python bench/neural_generation.py [--peer FOLDER]          # where transformers is, if not in this environment
+    python bench/neural_generation.py [--peer FOLDER] [--threads N]  # FOLDER: where transformers is, if elsewhere
 
-Width 256, 6 layers, 8 heads, 68 tokens, 256 tokens a text, float32, on the processor; medians of three.
+Width 256, 6 layers, 8 heads, 68 tokens, 256 tokens a text, float32, on the processor. All three take turns; medians of
+three rounds, by the clock and by processor time. THP_MEM_ALLOC_ENABLE=1 gives torch huge pages where Linux gives them
+only on request; transformers, which allocates its cache anew at every step, gains most from them.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 import time
 from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -23,22 +27,29 @@ from chainrule.neural.building import build
 from chainrule.neural.config import gpt2, modern
 from chainrule.neural.language_model import NeuralModel
 
-ROWS, TOKENS, VOCABULARY = 64, 256, 68
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chainrule.neural.config import TransformerConfig
+
+ROWS, TOKENS, VOCABULARY, ROUNDS = 64, 256, 68, 3
 SHAPE = {"layers": 6, "width": 256, "heads": 8, "context": 512}
 
 
-def rate(generate) -> float:
-    """Tokens a second, the median of three."""
-    generate(8)
-    seconds = []
-    for _ in range(3):
-        began = time.perf_counter()
-        generate(TOKENS)
-        seconds.append(time.perf_counter() - began)
-    return ROWS * TOKENS / statistics.median(seconds)
+class Seconds(NamedTuple):
+    clock: float
+    processor: float  # user and system, of all threads
 
 
-def ours(config) -> float:
+def seconds(generate: Callable[[int], None]) -> Seconds:
+    """What texts of 256 tokens take."""
+    began, before = time.perf_counter(), os.times()
+    generate(TOKENS)
+    after = os.times()
+    return Seconds(time.perf_counter() - began, after.user + after.system - before.user - before.system)
+
+
+def ours(config: TransformerConfig) -> Callable[[int], None]:
     torch.manual_seed(0)
     model = NeuralModel(build(replace(config, **SHAPE), VOCABULARY))
     prompt = [np.array([5], np.int32)]
@@ -48,10 +59,10 @@ def ours(config) -> float:
         texts = sample(model, prompt, None, constraints, seed=1, each=ROWS)
         assert all(len(text.tokens) == tokens for text in texts)
 
-    return rate(generate)
+    return generate
 
 
-def peer() -> float:
+def peer() -> Callable[[int], None]:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(
@@ -67,21 +78,33 @@ def peer() -> float:
             )
         assert found.shape == (ROWS, 2 + tokens)
 
-    return rate(generate)
+    return generate
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--peer", help="the folder where transformers is installed")
+    parser.add_argument("--threads", type=int, help="torch's threads (its own choice)")
     chosen = parser.parse_args()
     if chosen.peer:
         sys.path.append(chosen.peer)
-    print(circumstances(), flush=True)
-    theirs = peer()
-    print(f"transformers.generate, GPT-2: {theirs:,.0f} tokens/s", flush=True)
-    for name, config in (("gpt2", gpt2()), ("modern", modern())):
-        found = ours(config)
-        print(f"chainrule, {name}: {found:,.0f} tokens/s, {found / theirs:.2f} times")
+    if chosen.threads:
+        torch.set_num_threads(chosen.threads)
+    print(f"{circumstances()}\ntorch threads: {torch.get_num_threads()}", flush=True)
+    generators = {"transformers, GPT-2": peer(), "chainrule, gpt2": ours(gpt2()), "chainrule, modern": ours(modern())}
+    for generate in generators.values():
+        generate(8)
+    rounds = [{name: seconds(generate) for name, generate in generators.items()} for _ in range(ROUNDS)]
+    medians = {
+        name: Seconds(*(statistics.median(times) for times in zip(*(r[name] for r in rounds), strict=True)))
+        for name in generators
+    }
+    theirs = medians["transformers, GPT-2"]
+    for name, (clock, processor) in medians.items():
+        print(
+            f"{name}: {ROWS * TOKENS / clock:,.0f} tokens/s, {clock:.2f} s ({theirs.clock / clock:.2f} times as fast), "
+            f"{processor:.2f} s of processor time ({theirs.processor / processor:.2f})"
+        )
 
 
 if __name__ == "__main__":
