@@ -42,10 +42,9 @@ for place, (title, names) in enumerate(GROUPS.items()):
         else:
             function, summary = VERBS[name]
             app.command(f"chainrule.cli.{function}", name=name, help=summary, group=group, sort_key=rank)
+models = Group("Models", sort_key=0)
 for rank, (name, (function, summary)) in enumerate(FAMILIES.items()):
-    train.command(
-        f"chainrule.cli.{function}", name=name, help=summary, group=Group("Models", sort_key=0), sort_key=rank
-    )
+    train.command(f"chainrule.cli.{function}", name=name, help=summary, group=models, sort_key=rank)
 app.command(f"chainrule.cli.{INSTALL[0]}", name="--install-completion", help=INSTALL[1])
 
 
