@@ -291,3 +291,17 @@ def test_an_experiment_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert findings._repr_html_().startswith("<svg")
     with pytest.raises(chainrule.SettingError, match="there is no experiment 'smell'; expected one of memory, cost"):
         chainrule.experiment("smell")  # type: ignore[arg-type]
+
+
+def test_a_path_in_the_place_of_a_model_is_named(fixtures: Path) -> None:
+    text = fixtures / "heldout.txt"
+    for call in (
+        lambda: chainrule.filter(text, "lm/", keep=0.5),
+        lambda: chainrule.attend("lm/", "a"),
+        lambda: chainrule.rescore("nbest.jsonl", "lm/"),
+        lambda: chainrule.nearest("lm/", "a [b]"),
+        lambda: chainrule.noise(text, model="lm/"),
+        lambda: chainrule.finetune("lm/", []),
+    ):
+        with pytest.raises(TypeError, match=r"takes a model, as chainrule\.load gives one; found 'lm/'"):
+            call()

@@ -79,7 +79,18 @@ VERBS = {
     | READING,
     "nearest": {"MODEL", "SENTENCE", "TEXT", "--top", "--layer", "--pooling", "--markers", "--json"} | READING,
     "next": {"MODEL", "PROMPT", "--top", "--tokenizer", "--markers", "--json"},
-    "generate": {"MODEL", "PROMPT", "--number", "--seed", "--stream", "--tree", "--tokenizer", "--markers", "--json"}
+    "generate": {
+        "MODEL",
+        "PROMPT",
+        "--number",
+        "--seed",
+        "--stream",
+        "--tree",
+        "--overwrite",
+        "--tokenizer",
+        "--markers",
+        "--json",
+    }
     | {"--max-tokens", "--min-tokens", "--begin", "--stop", "--allow", "--ban", "--no-repeat", "--unknown"}
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
     | {"--beam", "--rank-by", "--alpha", "--groups", "--diversity", "--must-end"},

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chainrule.api.model import Model, check_model
 from chainrule.api.pair_model import TextPairModel
 from chainrule.base.files import check_writable, replaced
 from chainrule.errors import OutputError, SettingError
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from chainrule.api.model import Model
     from chainrule.neural.maps import Weights
 
 _DRAWN = {".html": attention_page, ".svg": attention_svg}
@@ -52,6 +52,7 @@ def attend(model: Model | TextPairModel, text: str, target: str | None = None) -
 
     good:  chainrule.attend(model, "the dog bit the man").save("maps.html")
     """
+    check_model(model, Model, TextPairModel)
     if isinstance(model, TextPairModel):
         return _of_pair(model, text, target)
     if target is not None:
@@ -66,9 +67,7 @@ def check_target(path: Path, *, overwrite: bool) -> None:
     if path.suffix.lower() not in _DRAWN:
         raise SettingError(f"{path}: the name of a page or a picture ends in {' or '.join(_DRAWN)}")
     if path.exists() and not overwrite:
-        raise OutputError(
-            f"{path}: exists already; say --overwrite (overwrite=True) to replace it, or choose another name"
-        )
+        raise OutputError(f"{path}: exists already; say overwrite=True to replace it, or choose another name")
     if not path.parent.is_dir():
         raise OutputError(f"{path}: there is no folder {path.parent} to write it in; make it first")
     check_writable(path.parent)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chainrule.api.document_scores import passing
+from chainrule.api.model import check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.evaluation.selection import ScoreFile
 from chainrule.text.corpus import source_of
@@ -63,6 +64,8 @@ def filter(
 
     good:  chainrule.filter("corpus.txt", chainrule.load("lm/"), keep=0.3, output="likely.txt").threshold
     """
+    for one in (model, *([] if difference is None else [difference])):
+        check_model(one)
     texts: list[str] = []
     with ScoreFile() as scores:
         blocks, threshold = passing(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.api.model import Model
+from chainrule.api.model import Model, check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.record import circumstances
 from chainrule.applications.labelling import labelled_units
@@ -42,8 +42,7 @@ def finetune(
     from chainrule.training.finetuning import Example, finetuned
 
     began = time.perf_counter()
-    if not isinstance(model, Model):
-        raise TypeError(f"this takes a model, as chainrule.load gives one; found {model!r}")
+    check_model(model)
     if not isinstance(config, FineTuningConfig | None):
         raise TypeError(f"config is {config!r}; expected a FineTuningConfig")
     if not FAMILIES[model.family].embeds:

@@ -503,6 +503,12 @@ class Model:
         return self.tokenizer.encode_texts([prompt]).ids[:-1]
 
 
+def check_model(model: object, *kinds: type) -> None:
+    """Raises TypeError where it is none of these kinds of models: a path, mostly."""
+    if not isinstance(model, kinds or Model):
+        raise TypeError(f"this takes a model, as chainrule.load gives one; found {model!r}")
+
+
 def _several(texts: Iterable[str]) -> Sequence[str]:
     if isinstance(texts, str):
         raise TypeError("this takes several texts; put a single one in a list")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from chainrule.api.model import check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.applications.embedding import nearest as nearest_units
 from chainrule.applications.embedding import vector_of_marked
@@ -44,6 +45,7 @@ def nearest(
 
     good:  chainrule.nearest(model, "the [bank] of the river", "corpus.txt", top=5)
     """
+    check_model(model)
     if top < 1:
         raise SettingError(f"top is {top}; expected 1 or more")
     if source is None and layer is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.api.model import check_model
 from chainrule.api.progress_line import ProgressOption, showing
 from chainrule.applications.channel.confusions import channel_named
 from chainrule.applications.channel.lexicon import Lexicon, prior_of
@@ -71,6 +72,8 @@ def noise(
 
     good:  [one] = chainrule.noise(chainrule.Lines(["so it goes"]), rate=0.2); one.observed
     """
+    if model is not None:
+        check_model(model)
     noisy = channel_named(channel, rate)
     proposer = None if model is None else proposer_of(noisy, model, best)
     return _spoilt_lines(source_of(source), noisy, seed, proposer, progress)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.api.model import Model
+from chainrule.api.model import Model, check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.applications.nbest.kaldi import ScoreFiles
 from chainrule.applications.nbest.reading import KEYED, format_of, holds_json, read_lists
@@ -23,7 +24,7 @@ from chainrule.evaluation.bleu import Bleu, has_bleu
 from chainrule.evaluation.error_rates import CharacterErrors, WordErrors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from chainrule.applications.nbest.lists import NBestList
     from chainrule.applications.nbest.reading import ListFormat
@@ -86,7 +87,9 @@ def rescore(
 
     good:  chainrule.rescore("nbest.jsonl", chainrule.load("lm/"), tune="dev.jsonl").best
     """
-    named = {"lm": models} if isinstance(models, Model) else dict(models)
+    named = dict(models) if isinstance(models, Mapping) else {"lm": models}
+    for model in named.values():
+        check_model(model)
     scorers = {name: scorer_of(model, spelling=spelling, share=share) for name, model in named.items()}
     files = ScoreFiles(scores or {}, costs or {})
     source = ListSource(lists, format or format_of(lists, files), files, references)

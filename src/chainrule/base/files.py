@@ -64,6 +64,8 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
     target = Path(os.path.realpath(path))  # a link stays a link
     if target.is_dir():
         raise OutputError(f"{path}: this is a folder; name a file")
+    if target.exists() and not target.is_file():
+        raise OutputError(f"{path}: this is a device or a pipe, which cannot be replaced; name a file")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         try:

@@ -177,15 +177,18 @@ def _ladder(
 
     with _trained_on(texts, heldout, reading) as (train, measured, told):
         train, networks = with_validation(train, minutes, told)
-        comparison = climb(
-            train,
-            measured,
-            order=order,
-            tokenizer=tokenizer.config(),
-            markers=markers,
-            networks=networks,
-            progress=told,
-        )
+        try:
+            comparison = climb(
+                train,
+                measured,
+                order=order,
+                tokenizer=tokenizer.config(),
+                markers=markers,
+                networks=networks,
+                progress=told,
+            )
+        except KeyboardInterrupt:  # a network would tell of its own folder, which it has none here
+            raise KeyboardInterrupt("interrupted before the table was whole; no report was written") from None
     if minutes is None:
         return comparison, _about(train, measured)
     return comparison, _about_networks(", ".join(texts) or SAMPLE_NAME, heldout, minutes)

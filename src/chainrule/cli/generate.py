@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, Seed, WholeNumber
+from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, Overwrite, Seed, WholeNumber
 from chainrule.cli.decoding_options import BeamOptions, LimitOptions, SamplingOptions, refuse_sampling
 from chainrule.cli.models import opened
 from chainrule.cli.screen import finite, note, print_json, progress
@@ -35,6 +35,7 @@ def generate(
     tree: Annotated[
         Path | None, Parameter(help="Write all that the beam looked at: JSON, or a picture if the name ends in .svg.")
     ] = None,
+    overwrite: Overwrite = False,
     limits: LimitOptions = LimitOptions(),  # noqa: B008
     sampling: SamplingOptions = SamplingOptions(),  # noqa: B008
     beam: BeamOptions = BeamOptions(),  # noqa: B008
@@ -56,6 +57,8 @@ def generate(
     for name, given in (("--seed", seed is not None), ("--stream", stream)):
         if given:
             raise CycloptsError(msg=f"{name} has no use with --beam, which does not sample.")
+    if tree is not None:
+        _check_tree(tree, overwrite=overwrite)
     _search(model, prompt, search, limits.limits(), tree, tokenizer, markers, json=json)
 
 
@@ -100,7 +103,7 @@ def _sample(
         for text in texts:
             _print(text, json=json)
         is_continued = any(text.tokens for text in texts)
-    if prompt and number and not is_continued:
+    if prompt and number and limits.max_tokens and not is_continued:
         note(_of_no_continuation(model))
     if seed is None:
         note(f"--seed {drawn} gives {'this text' if number == 1 else 'these texts'} again")
@@ -120,17 +123,13 @@ def _search(
     from chainrule.base.files import replaced
     from chainrule.report.beam_tree import tree_json, tree_svg
 
-    if tree is not None:
-        _check_file(tree)
-        if tree.suffix.lower() not in (".json", ".svg"):
-            raise CycloptsError(msg=f"--tree {tree}: its name must end in .json or .svg.")
     with progress() as told:
         model = opened(path, tokenizer, markers, told)
         _note_unknown_words(model, prompt)
         found = model.decoder.search(prompt, config, limits, keep_tree=tree is not None, progress=told)
     for text in found.texts:
         _print(text, json=json, scored=True)
-    if prompt and found.texts and not found.texts[0].tokens:
+    if prompt and limits.max_tokens and found.texts and not found.texts[0].tokens:
         note(_of_no_continuation(model))
     if len(found.texts) < config.best:
         note(f"the beam found {len(found.texts)} of {config.best} texts; widen it, or let it end earlier or later")
@@ -140,16 +139,20 @@ def _search(
             file.write(draw(prompt, found.tree, model.decoder.token).encode())
 
 
-def _check_file(target: Path) -> None:
-    """Asked before the work: whether a file may be written. Raises OutputError."""
+def _check_tree(tree: Path, *, overwrite: bool) -> None:
+    """Asked before the search: whether its tree may be written there. Raises CycloptsError, OutputError."""
     from chainrule.base.files import check_writable
     from chainrule.errors import OutputError
 
-    if target.is_dir():
-        raise OutputError(f"{target}: this is a folder; name a file")
-    if not target.parent.is_dir():
-        raise OutputError(f"{target}: there is no folder {target.parent} to write it in; make it first")
-    check_writable(target.parent)
+    if tree.is_dir():
+        raise OutputError(f"{tree}: this is a folder; name a file")
+    if tree.exists() and not overwrite:
+        raise OutputError(f"{tree}: exists already; say --overwrite to replace it, or choose another name")
+    if not tree.parent.is_dir():
+        raise OutputError(f"{tree}: there is no folder {tree.parent} to write it in; make it first")
+    check_writable(tree.parent)
+    if tree.suffix.lower() not in (".json", ".svg"):
+        raise CycloptsError(msg=f"--tree {tree}: its name must end in .json or .svg.")
 
 
 def _print(text: Text, *, json: bool, scored: bool = False) -> None:
