@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
+    from chainrule.base.owned import MaybeOwned
     from chainrule.base.progress import Progress
     from chainrule.evaluation.likelihood import Running
     from chainrule.neural.classifier import Classifier
@@ -42,8 +43,9 @@ Job = Literal["continue", "fill", "classify"]
 
 @dataclass(frozen=True)
 class Family:
-    """train: stream of ids, vocabulary size, configuration, progress -> model and training record. A family that trains
-    in steps takes a Run besides: its budget, a text to validate on, where its checkpoints are.
+    """train: stream of ids, vocabulary size, configuration, progress -> model and training record. An owned
+    stream may be freed early. A family that trains in steps takes a stream that is not, and a Run besides: its budget,
+    a text to validate on, where its checkpoints are.
     take_apart: model -> settings and arrays; put_together: settings, arrays, vocabulary size -> model, or
     ModelFormatError.
     """
@@ -61,7 +63,7 @@ class Family:
 
 
 def _train_uniform(
-    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: UniformConfig, progress: Progress
+    stream: MaybeOwned[Int32[ndarray, " tokens"]], vocabulary_size: int, config: UniformConfig, progress: Progress
 ) -> tuple[UniformModel, Json]:
     return UniformModel(vocabulary_size), {}
 
@@ -71,7 +73,7 @@ def _put_together_uniform(settings: Json, arrays: Arrays, vocabulary_size: int) 
 
 
 def _train_ngram(
-    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NGramConfig, progress: Progress
+    stream: MaybeOwned[Int32[ndarray, " tokens"]], vocabulary_size: int, config: NGramConfig, progress: Progress
 ) -> tuple[AnyNGram, Json]:
     from chainrule.ngram.training import train_ngram
 
@@ -119,7 +121,7 @@ def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) ->
 
 
 def _train_cache(
-    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: CacheConfig, progress: Progress
+    stream: MaybeOwned[Int32[ndarray, " tokens"]], vocabulary_size: int, config: CacheConfig, progress: Progress
 ) -> tuple[LanguageModel[Any], Json]:
     from chainrule.mixture.cache import UnigramCache
 
@@ -134,7 +136,7 @@ def _put_together_cache(settings: Json, arrays: Arrays, vocabulary_size: int) ->
 
 
 def _train_mixture(
-    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: MixtureConfig, progress: Progress
+    stream: MaybeOwned[Int32[ndarray, " tokens"]], vocabulary_size: int, config: MixtureConfig, progress: Progress
 ) -> tuple[LanguageModel[Any], Json]:
     raise SettingError("a mixture is made of models, not trained on a text: chainrule mix, or chainrule.mix(models)")
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from oracles import BEGIN, END, naive_counts, random_documents, stream_of
 
 from chainrule.base import jit
+from chainrule.base.owned import Owned
 from chainrule.ngram.counting import count as counting
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.ngram.counting.counting_kernels import number
@@ -158,3 +160,17 @@ def test_progress_begins_at_nothing_and_ends_at_all(encoded) -> None:
     assert told[-1] == ("counting n-grams", 4, 4)
     assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
     assert all(0 <= done <= 4 for _, done, _ in told)
+
+
+def test_an_owned_stream_is_freed_when_the_unigrams_are_counted() -> None:
+    stream = stream_of(random_documents(3, 50, 400, 30))
+    expected = bytes_of(count_ngrams(stream, 50, 3))
+    alive, is_alive = weakref.ref(stream), []
+    owned = Owned(stream)
+    del stream
+    counts = count_ngrams(owned, 50, 3, lambda task, done, total: is_alive.append(alive() is not None))
+    assert is_alive[0]  # before anything is counted
+    assert not any(is_alive[1:])
+    assert bytes_of(counts) == expected
+    with pytest.raises(ValueError, match="taken before"):
+        count_ngrams(owned, 50, 3)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import weakref
+from typing import Any
 
 import numpy as np
 import pytest
 
 import chainrule
+from chainrule.api import tokenizers
 from chainrule.base import memory as system_memory
 from chainrule.base.memory import memory_at_hand
 from chainrule.errors import EstimationError, SettingError
@@ -83,3 +86,35 @@ def test_a_text_that_cannot_fit_is_told_before_it_is_read(tmp_path, monkeypatch)
     assert max(read) < 20_000  # of 40,000 bytes
     monkeypatch.setenv("CHAINRULE_MEMORY", "1G")
     assert chainrule.train(tmp_path / "text").record["tokens"] == 20_000
+
+
+@pytest.mark.parametrize(
+    "train",
+    [
+        lambda text, folder, progress: chainrule.train(text, chainrule.NGramConfig(order=3), progress=progress),
+        lambda text, folder, progress: chainrule.train(
+            text, chainrule.NGramConfig(order=3, smoothing="kneser-ney"), tune=text, progress=progress
+        ),
+        lambda text, folder, progress: chainrule.count_text(text, folder / "counts", order=3, progress=progress),
+    ],
+    ids=["train", "tune", "count"],
+)
+def test_nobody_holds_the_text_once_its_unigrams_are_counted(train, tmp_path, monkeypatch) -> None:
+    streams: list[weakref.ref[Any]] = []
+    encoded = tokenizers.encoded_stream
+
+    def watched(*args: Any, **kwargs: Any) -> np.ndarray:
+        stream = encoded(*args, **kwargs)
+        streams.append(weakref.ref(stream))
+        return stream
+
+    held = []
+
+    def progress(task: str, done: float, total: float | None) -> None:
+        if task == "counting n-grams" and done >= 1:
+            held.append(streams[0]() is not None)
+
+    monkeypatch.setattr(tokenizers, "encoded_stream", watched)
+    train(chainrule.Lines(["a b c", "a b"]), tmp_path, progress)
+    assert len(held) > 2
+    assert not any(held)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -212,3 +213,14 @@ def test_types_that_the_text_lacks_share_with_unknown_what_no_unigram_is_given()
     model, _ = train_ngram(stream_of(TINY), 8, NGramConfig(order=2, interpolate_unigrams=False))
     probs = np.exp(model.table.log_probs[1:9].astype(float))
     assert probs == pytest.approx([1.5 / 7, 0, 0, 1.5 / 7, 0.5 / 7, 0.5 / 7, 1.5 / 7, 1.5 / 7])
+
+
+def test_adjusted_counts_take_no_memory_of_their_own() -> None:
+    counts = count_ngrams(stream_of(random_documents(5, 3000, 1000, 60)), 3000, 4)
+    tracemalloc.start()
+    estimates = modified_kneser_ney(counts, NGramConfig(order=4))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    probs = estimates.log_backoffs.nbytes  # of all contexts, which the next order is made of
+    assert counts.level_sizes[2] > 20_000  # 4 bytes each
+    assert most < probs + 40_000  # both numbers of a model lie where it was counted

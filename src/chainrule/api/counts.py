@@ -7,13 +7,12 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.record import circumstances
 from chainrule.api.speller import speller_of_counts
 from chainrule.api.tokenizers import tokenized
+from chainrule.base.owned import Owned
 from chainrule.errors import SettingError, TextError
 from chainrule.ngram.config import NGramConfig, check_tunable
 from chainrule.protocol import END, UNKNOWN
@@ -55,14 +54,16 @@ def count_text(
     source = source_of(source)
     config = NGramConfig(order=order)
     learner, stream, _ = tokenized(source, tokenizer, markers, progress)
-    counts = counted(stream, learner.vocabulary_size, config, progress)
+    owned = Owned(stream)
+    del stream
+    counts = counted(owned, learner.vocabulary_size, config, progress)
     lines = write_counts_file(path, counts, learner.vocabulary, progress)
-    documents = int(np.count_nonzero(stream == END))
+    unigrams = counts.counts[counts.level(1)]
     return {
         "ngrams": list(counts.level_sizes),
         "lines": lines,
-        "tokens": stream.size - documents,
-        "documents": documents,
+        "tokens": int(unigrams.sum() - unigrams[END]),
+        "documents": int(unigrams[END]),
         **source.record,
     }
 

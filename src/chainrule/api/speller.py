@@ -31,10 +31,15 @@ def learnt_speller(
     left_out: Sequence[bytes] = (),
 ) -> Speller:
     """As `speller_of_counts`, for the tokens of a stream."""
-    counts = np.zeros(tokenizer.vocabulary_size, np.int64)
+    return speller_of_counts(tokenizer, token_counts(stream, tokenizer.vocabulary_size), config, left_out)
+
+
+def token_counts(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> Int64[ndarray, " vocab"]:
+    """How often each token stands in a stream."""
+    counts = np.zeros(vocabulary_size, np.int64)
     for start in range(0, stream.size, _COUNTED_AT_ONCE):  # np.bincount copies what it counts
         counts += np.bincount(stream[start : start + _COUNTED_AT_ONCE], minlength=counts.size)
-    return speller_of_counts(tokenizer, counts, config, left_out)
+    return counts
 
 
 def speller_of_counts(

@@ -10,16 +10,15 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from chainrule.api.load_model import load
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress, told_by
 from chainrule.api.record import circumstances
-from chainrule.api.speller import _COUNTED_AT_ONCE, learnt_speller
+from chainrule.api.speller import speller_of_counts, token_counts
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.validation_text import ids_file, kept_for_validation, validated_on
 from chainrule.base.jit import started
+from chainrule.base.owned import Owned
 from chainrule.errors import SettingError
 from chainrule.families import FAMILIES, family_of
 from chainrule.ngram.config import NGramConfig, check_tunable
@@ -35,7 +34,7 @@ from chainrule.training.job import Beginning, Run
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-    from jaxtyping import Int32
+    from jaxtyping import Int32, Int64
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
@@ -123,12 +122,13 @@ def train(
         learner, stream, left_out = tokenized(
             source, tokenizer, markers, progress, lambda n: check_text_fits(n, FAMILIES[family].token_bytes), file
         )
-    speller_learnt = cache(started(lambda: learnt_speller(learner, stream, config, left_out)))
-    learnt_from, kept, beginning = stream, None, None
+    tokens = token_counts(stream, learner.vocabulary_size)
+    speller_learnt = cache(started(lambda: speller_of_counts(learner, tokens, config, left_out)))
+    kept, beginning = None, None
     if in_steps:
         training = training or TrainingConfig()
         if validation is None:
-            learnt_from, kept = kept_for_validation(learner, stream, training, left_out, speller_learnt)
+            stream, kept = kept_for_validation(learner, stream, training, left_out, speller_learnt)
         else:
             validation = source_of(validation, document)
             kept = validated_on(validation, learner, training, speller_learnt, progress)
@@ -158,17 +158,19 @@ def train(
         )
     else:
         learn = partial(FAMILIES[family].train)
-    if tune is None:
-        language_model, learnt = learn(learnt_from, learner.vocabulary_size, config, progress)
-    else:
+    owned = Owned(stream)
+    del stream
+    if tune is not None:
         assert isinstance(config, NGramConfig)
-        language_model, learnt = _tuned(learner, stream, config, tune, progress)
+        language_model, learnt = _tuned(learner, owned, config, tune, progress)
+    else:
+        language_model, learnt = learn(owned.take() if in_steps else owned, learner.vocabulary_size, config, progress)
     speller = speller_learnt()
     record = {
         **circumstances(family, config),
         "seconds": time.perf_counter() - began,
         "tokenizer": {name: value for name, value in asdict(tokenizer).items() if value != getattr(_DEFAULT, name)},
-        **_data_record(source, stream),
+        **_data_record(source, tokens),
         **({} if beginning is None else {"vectors": beginning.name}),
         **({} if start is None else {"start": os.fspath(start)}),
         **({"validated_on": validation.record["data"]} if isinstance(validation, Source) else {}),
@@ -195,7 +197,11 @@ def _model_to_start_from(
 
 
 def _tuned(
-    tokenizer: Tokenizer, stream: Int32[ndarray, " tokens"], config: NGramConfig, tune: Source, progress: Progress
+    tokenizer: Tokenizer,
+    stream: Owned[Int32[ndarray, " tokens"]],
+    config: NGramConfig,
+    tune: Source,
+    progress: Progress,
 ) -> tuple[LanguageModel[Any], dict[str, Any]]:
     from chainrule.ngram.training import train_ngram
 
@@ -204,7 +210,6 @@ def _tuned(
     return model, {**learnt, "tuned_on": tune.record["data"]}
 
 
-def _data_record(source: Source, stream: Int32[ndarray, " tokens"]) -> dict[str, Any]:
-    parts = [stream[start : start + _COUNTED_AT_ONCE] for start in range(0, stream.size, _COUNTED_AT_ONCE)]
-    documents, unknown = (sum(int(np.count_nonzero(part == token)) for part in parts) for token in (END, UNKNOWN))
-    return {**source.record, "documents": documents, "tokens": stream.size - documents, "unknown_tokens": unknown}
+def _data_record(source: Source, tokens: Int64[ndarray, " vocab"]) -> dict[str, Any]:
+    documents, unknown = int(tokens[END]), int(tokens[UNKNOWN])
+    return {**source.record, "documents": documents, "tokens": int(tokens.sum()) - documents, "unknown_tokens": unknown}

@@ -354,9 +354,13 @@ def in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int | Non
         while (job := waiting.get()) is not None and not stopped.is_set():
             i, item = job
             try:
-                finished.put((i, function(item), None))
+                result = function(item)
             except BaseException as error:
                 finished.put((i, None, error))
+                continue
+            job = item = None  # type: ignore[assignment]  # whoever gets the result may rely on their being freed
+            finished.put((i, result, None))
+            result = None  # type: ignore[assignment]
 
     workers: list[threading.Thread] = []
     results: dict[int, R] = {}

@@ -85,8 +85,10 @@ def lmplz(
     """
     from chainrule.api.tokenizers import tokenized
     from chainrule.base.files import replaced
+    from chainrule.base.owned import Owned
     from chainrule.ngram.arpa.write import arpa_parts
     from chainrule.ngram.lmplz import lmplz_table
+    from chainrule.protocol import END, UNKNOWN
     from chainrule.text.corpus import Corpus
     from chainrule.text.streams import STANDARD_INPUT
 
@@ -99,8 +101,11 @@ def lmplz(
     source = Corpus.of(STANDARD_INPUT if text is None else text)
     with progress() as told:
         tokenizer, stream, _ = tokenized(source, "whitespace", "skip" if skip_symbols else "error", told)
+        tokens = int((stream > END).sum() + (stream == UNKNOWN).sum()) if verbose_header else 0
+        owned = Owned(stream)
+        del stream
         table, vocabulary = lmplz_table(
-            stream,
+            owned,
             tokenizer.vocabulary,
             config,
             told,
@@ -112,7 +117,6 @@ def lmplz(
         with ExitStack() as stack:
             file = sys.stdout.buffer if arpa is None else stack.enter_context(replaced(arpa))
             if verbose_header:
-                tokens = int((stream > 2).sum() + (stream == 0).sum())
                 name = "stdin" if text is None else str(text.absolute())
                 header = f"# Input file: {name}\n# Token count: {tokens}\n# Smoothing: Modified Kneser-Ney\n"
                 file.write(header.encode("utf-8", "surrogateescape"))

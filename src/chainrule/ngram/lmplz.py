@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Int32
     from numpy import ndarray
 
+    from chainrule.base.owned import MaybeOwned
     from chainrule.ngram.config import NGramConfig
     from chainrule.ngram.counting.counts import Counts
     from chainrule.ngram.trie.table import Table
 
 
 def lmplz_table(
-    stream: Int32[ndarray, " tokens"],
+    stream: MaybeOwned[Int32[ndarray, " tokens"]],
     vocabulary: Vocabulary,
     config: NGramConfig,
     progress: Progress = silent,
@@ -66,7 +67,7 @@ def lmplz_table(
         kept = ~dropped if estimates.kept is None else ~dropped & estimates.kept
         estimates = replace(estimates, kept=kept)
     table = table_of(counts, estimates)
-    nodes = table.nodes.copy()
+    nodes = table.nodes  # of this table alone
     nodes["log_prob"][1 + BEGIN] = 0
     if words_dropped is not None:
         numbers = np.cumsum(~words_dropped, dtype=np.int32) - 1

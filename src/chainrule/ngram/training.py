@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.base.owned import Owned, taken
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.ngram.config import check_tunable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
+    from chainrule.base.owned import MaybeOwned
     from chainrule.ngram.config import NGramConfig
     from chainrule.ngram.counting.counts import Counts
     from chainrule.ngram.estimation.estimates import Discounts
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def train_ngram(
-    stream: Int32[ndarray, " tokens"],
+    stream: MaybeOwned[Int32[ndarray, " tokens"]],
     vocabulary_size: int,
     config: NGramConfig,
     progress: Progress = silent,
@@ -38,8 +40,9 @@ def train_ngram(
 ) -> tuple[AnyNGram, dict[str, Any]]:
     """Counts and estimates. stream: documents, each ended by </s>. heldout: another such stream, to tune on.
 
-    Raises EstimationError where the memory will not do, where the held-out text has no word in common with the
-    vocabulary, and under config.strict_discounts; SettingError where there is nothing to tune.
+    An owned stream is freed as soon as counting can do without it. Raises EstimationError where the memory will not do,
+    where the held-out text has no word in common with the vocabulary, and under config.strict_discounts; SettingError
+    where there is nothing to tune.
     """
     if heldout is not None:
         check_tunable(config)
@@ -48,12 +51,20 @@ def train_ngram(
 
 
 def counted(
-    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NGramConfig, progress: Progress = silent
+    stream: MaybeOwned[Int32[ndarray, " tokens"]],
+    vocabulary_size: int,
+    config: NGramConfig,
+    progress: Progress = silent,
 ) -> Counts:
-    """The n-grams of a stream, documents padded as the configuration says. Raises EstimationError."""
-    stream, _ = padded(stream, _more_begins(config))
+    """The n-grams of a stream, documents padded as the configuration says; an owned one is freed early.
+
+    Raises EstimationError.
+    """
+    stream, _ = padded(taken(stream), _more_begins(config))
     check_memory(stream, vocabulary_size, config.order)
-    counts = count_ngrams(stream, vocabulary_size, config.order, progress)
+    owned = Owned(stream)
+    del stream
+    counts = count_ngrams(owned, vocabulary_size, config.order, progress)
     counts.counts[begin_nodes(counts)] = 0  # contexts, which are never predicted
     return counts
 

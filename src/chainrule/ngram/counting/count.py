@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.base.jit import run, run_all, threads_in_use
+from chainrule.base.owned import taken
 from chainrule.base.progress import Progress, silent
 from chainrule.ngram.counting.counting_kernels import (
     count_contexts,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
     from jaxtyping import Int, Int32
     from numpy import ndarray
+
+    from chainrule.base.owned import MaybeOwned
 
 SHARDS = 64  # what the work is cut into for threads and progress; the counts do not depend on it
 TASK = "counting n-grams"
@@ -84,17 +87,23 @@ class _Occurrences:
 
 
 def count_ngrams(
-    stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: int, progress: Progress = silent
+    stream: MaybeOwned[Int32[ndarray, " tokens"]],
+    vocabulary_size: int,
+    order: int,
+    progress: Progress = silent,
 ) -> Counts:
     """Counts the n-grams of orders 1 .. order of a stream of documents, each ended by </s>.
 
+    An owned stream is freed when the unigrams are counted: all that is needed of it then lies beside its places.
     Raises ValueError where the stream does not end with </s>: it would be cut inside a document.
     """
+    stream = taken(stream)
     if stream.size == 0 or stream[-1] != END:
         raise ValueError("the stream must end with </s>")
     progress(TASK, 0, order)
     trie = _Growing.unigrams(vocabulary_size, most=1 + vocabulary_size + (order - 1) * stream.size, tokens=stream.size)
     occurrences = _first_occurrences(stream, vocabulary_size, trie)
+    del stream
     for n in range(2, order + 1):
 
         def told(share: float, done: int = n - 1) -> None:

@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING
 
 from chainrule.base.progress import Progress, silent
 from chainrule.ngram.estimation.discounts import one_discount
-from chainrule.ngram.estimation.passes import interpolated_by_discounts
+from chainrule.ngram.estimation.passes import interpolated_by_discounts, raw_counts
 
 if TYPE_CHECKING:
-    from jaxtyping import Int
-    from numpy import ndarray
-
     from chainrule.ngram.config import NGramConfig
     from chainrule.ngram.counting.counts import Counts
     from chainrule.ngram.estimation.estimates import Estimates
@@ -27,8 +24,5 @@ def absolute_discounting(counts: Counts, config: NGramConfig, progress: Progress
     N1+(h.): how many kinds of words were seen after h. D: as given for an order, or its leave-one-out estimate,
     n1 / (n1 + 2 n2).
     """
-
-    def raw_counts(order: int) -> Int[ndarray, " ngrams"]:
-        return counts.counts[counts.level(order)]
-
-    return interpolated_by_discounts(counts, config, raw_counts, partial(one_discount, config), progress)
+    adjusted_at = partial(raw_counts, counts)
+    return interpolated_by_discounts(counts, config, adjusted_at, partial(one_discount, config), progress)

@@ -6,12 +6,13 @@ language model component of a speech recognizer (1987).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from chainrule.base.progress import Progress, silent
 from chainrule.ngram.estimation.discounts import count_of_counts
 from chainrule.ngram.estimation.estimates import Discounts, Estimates
-from chainrule.ngram.estimation.passes import backed_off_by_discounts
+from chainrule.ngram.estimation.passes import backed_off_by_discounts, raw_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,13 +32,10 @@ def good_turing(counts: Counts, config: NGramConfig, progress: Progress = silent
     Where no count after h is small enough to be discounted, one is set aside for the unseen: c(h) + 1 in place of c(h).
     """
 
-    def raw_counts(order: int) -> Int[ndarray, " ngrams"]:
-        return counts.counts[counts.level(order)]
-
     def discounts_at(order: int, raw: Int[ndarray, " ngrams"]) -> Discounts:
         return katz_discounts(order, count_of_counts(raw, RELIABLE + 1))
 
-    return backed_off_by_discounts(counts, config, raw_counts, discounts_at, progress)
+    return backed_off_by_discounts(counts, config, partial(raw_counts, counts), discounts_at, progress)
 
 
 def katz_discounts(order: int, n: Sequence[int]) -> Discounts:

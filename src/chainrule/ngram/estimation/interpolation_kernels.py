@@ -48,7 +48,7 @@ def interpolate(
 
     adjusted: counts a of the level's n-grams, from node `first` on. least: n-grams seen less often are pruned.
     discounts: D(0) = 0, D(1), D(2), D(3 and more). A context that nothing follows has gamma = 1. probs: by node,
-    written as far as there is room.
+    written as far as there is room; `adjusted` may lie there, since each count is read before it is written over.
     """
     for node in range(begin[start], begin[stop]):  # the random reads first, so that the processor overlaps them
         log_probs[node] = probs[suffixes[node]]

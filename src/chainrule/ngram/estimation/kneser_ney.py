@@ -91,12 +91,16 @@ def kneser_ney_backoff(counts: Counts, config: NGramConfig, progress: Progress =
     )
 
 
-def adjusted_counts(counts: Counts, order: int) -> Int[ndarray, " ngrams"]:
-    """Raw counts at the highest order and after <s>; the number of distinct left neighbours for all others."""
+def adjusted_counts(counts: Counts, order: int, room: Int[ndarray, " ngrams"] | None = None) -> Int[ndarray, " ngrams"]:
+    """Raw counts at the highest order and after <s>; the number of distinct left neighbours for all others.
+
+    room: where the latter are written.
+    """
     level = counts.level(order)
     if order == counts.order:
         return counts.counts[level]
-    adjusted = np.zeros(level.stop - level.start, counts.counts.dtype)
+    adjusted = np.empty(level.stop - level.start, counts.counts.dtype) if room is None else room
+    adjusted[:] = 0
     run(count_suffixes, counts.suffixes[counts.level(order + 1)], level.start, adjusted)
     after_begin = nodes_after_begin(counts, order)
     adjusted[after_begin.start - level.start : after_begin.stop - level.start] = counts.counts[after_begin]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -35,10 +35,20 @@ if TYPE_CHECKING:
     from chainrule.ngram.config import NGramConfig
     from chainrule.ngram.counting.counts import Counts
 
-    Adjusted = Callable[[int], Int[ndarray, " ngrams"]]  # by order, the counts of its n-grams
-
 CHUNKS = 64
 TASK = "smoothing"
+
+
+class Adjusted(Protocol):
+    """The counts of an order's n-grams that discounts are taken from."""
+
+    def __call__(self, order: int, room: Int[ndarray, " ngrams"] | None = None, /) -> Int[ndarray, " ngrams"]:
+        """room: where they may be written, if they do not lie anywhere yet."""
+
+
+def raw_counts(counts: Counts, order: int, room: Int[ndarray, " ngrams"] | None = None) -> Int[ndarray, " ngrams"]:
+    """The counts as they are."""
+    return counts.counts[counts.level(order)]
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,7 @@ def interpolated_by_discounts(
     if words is not None and config.interpolate_unigrams:
         passes.probs[ROOT] = 1 / words
     for order in passes.orders(progress):
-        adjusted = adjusted_at(order)
+        adjusted = adjusted_at(order, passes.room(order))
         values = passes.checked(discounts_at(order, adjusted)).values
         taken = np.array([0.0, *(values if len(values) == 3 else 3 * values)])
         fixed = counts.begin, counts.suffixes, adjusted, counts.level(order).start, counts.counts, config.least(order)
@@ -190,6 +200,12 @@ class _Passes:
         contexts = self.counts.level(order - 1)
         edges = np.linspace(contexts.start, contexts.stop, min(CHUNKS, contexts.stop - contexts.start) + 1)
         return list(itertools.pairwise(edges.astype(np.int64).tolist()))
+
+    def room(self, order: int) -> Int[ndarray, " ngrams"] | None:
+        """Where an order's counts may lie until `interpolate` writes their n-grams' probabilities over them."""
+        counts, level = self.counts.counts, self.counts.level(order)
+        is_fitting = counts.itemsize == self.probs.itemsize and level.stop <= self.probs.size
+        return self.probs[level].view(counts.dtype) if is_fitting else None
 
     def checked(self, discounts: Discounts) -> Discounts:
         """Raises EstimationError under config.strict_discounts."""

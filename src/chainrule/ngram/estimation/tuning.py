@@ -16,7 +16,7 @@ from chainrule.ngram.estimation.estimates import Discounts, Estimates
 from chainrule.ngram.estimation.heldout_events import Events, bottom_shares, counts_of, heldout_events, of_contexts
 from chainrule.ngram.estimation.kneser_ney import adjusted_counts
 from chainrule.ngram.estimation.pass_kernels import sum_kinds
-from chainrule.ngram.estimation.passes import interpolated_by_discounts, uniform_share
+from chainrule.ngram.estimation.passes import interpolated_by_discounts, raw_counts, uniform_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,11 +43,7 @@ def tuned_absolute(
     counts: Counts, config: NGramConfig, progress: Progress, heldout: Int32[ndarray, " tokens"]
 ) -> Estimates:
     """Absolute discounting with the constants that make a held-out stream likeliest. Raises EstimationError."""
-
-    def raw_counts(order: int) -> Int[ndarray, " ngrams"]:
-        return counts.counts[counts.level(order)]
-
-    return _tuned(counts, config, raw_counts, partial(one_discount, config), progress, heldout)
+    return _tuned(counts, config, partial(raw_counts, counts), partial(one_discount, config), progress, heldout)
 
 
 def tuned_kneser_ney(
