@@ -100,6 +100,7 @@ VERBS = {
         "TEXTS",
         "--text",
         "--output",
+        "--plot",
         "--heldout",
         "--order",
         "--minutes",
