@@ -36,7 +36,7 @@ import chainrule
 from chainrule import BeamConfig, ConditionalConfig, TokenizerConfig, TrainingConfig
 from chainrule.decoding.beam import search
 from chainrule.decoding.constraints import Constraints
-from chainrule.report.plots import Axis, Line, line_plot
+from chainrule.drawing.plots import Axis, Line, line_plot, write_plot
 from chainrule.text.pairs import Pairs, pairs_of
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def bottleneck(options: argparse.Namespace) -> None:
             print(f"  {title}, sources of {lengths[chosen].min()} to {lengths[chosen].max()} words: {score:.1f}")
         lines.append(Line(label=title, x=[x for x, _ in points], y=[y for _, y in points]))
     plot = line_plot("BLEU by length of the source", lines, Axis(label="words of the source"), Axis(label="BLEU"))
-    (options.work / "bottleneck.svg").write_text(plot)
+    write_plot(plot, options.work / "bottleneck.svg")
 
 
 def attention(options: argparse.Namespace) -> None:

@@ -42,7 +42,7 @@ def test_memory_of_a_window_is_as_long_as_the_window() -> None:
     assert line.y[0] == line.y[1] == 1.0
     assert line.y[2] < 0.7  # it sees a B in 3 of 39 places, and guesses for the others
     assert findings.says == ["4-gram: right to length 3"]
-    assert findings.plot().startswith("<svg")
+    assert findings._repr_html_().startswith("<svg")
 
 
 def test_memory_trains_networks_by_seed() -> None:

@@ -81,6 +81,30 @@ def test_a_report_is_written_and_replaced_only_when_asked(chainrule, corpus: Pat
     assert sorted(path.name for path in folder.iterdir()) == ["notes.svg", "table.json", "table.md"]
 
 
+def test_a_plot_for_a_paper(chainrule, corpus: Path, tmp_path: Path) -> None:
+    path = tmp_path / "bits.pdf"
+    result = chainrule("compare", corpus, "--order", 2, "--plot", path)
+    assert (result.status, result.err) == (0, f"{path}: the plot\n")
+    assert path.read_bytes().startswith(b"%PDF-")
+    assert "exists already; say --overwrite" in chainrule("compare", corpus, "--order", 2, "--plot", path).error
+    wrong = chainrule("compare", corpus, "--plot", tmp_path / "bits.gif")
+    assert (wrong.status, "its name must end in .pdf, .png or .svg." in wrong.error) == (2, True)
+    refused = chainrule("compare", corpus, "--smoothing", "laplace", "--plot", path)
+    assert (refused.status, "gives a table alone" in refused.error) == (2, True)
+
+
+def test_without_matplotlib_a_report_has_no_plots(
+    chainrule, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = chainrule("compare", corpus, "--order", 1, "-o", tmp_path / "report")
+    assert result.status == 0
+    assert "note: the page has tables in place of plots: these need pip install 'chainrule[report]'" in result.err
+    assert sorted(path.name for path in (tmp_path / "report").iterdir()) == ["index.html", "table.json", "table.md"]
+    refused = chainrule("compare", corpus, "--order", 1, "--plot", tmp_path / "bits.svg")
+    assert refused.error == "plots need matplotlib, which is not installed: pip install 'chainrule[report]'"
+
+
 def test_a_report_is_not_written_under_the_name_of_a_page(chainrule, corpus: Path, tmp_path: Path) -> None:
     result = chainrule("compare", corpus, "-o", tmp_path / "report.html")
     assert result.status == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,13 +32,36 @@ def test_an_experiment_shows_what_it_found_and_draws_it(chainrule, tmp_path: Pat
     assert {len(line["y"]) for line in found["lines"]} == {12}
 
 
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(("name", "start"), [("g.pdf", b"%PDF-"), ("g.PNG", b"\x89PNG")])
+def test_a_plot_is_of_the_kind_that_its_name_says(chainrule, tmp_path: Path, name: str, start: bytes) -> None:
+    assert chainrule("experiment", "gradients", "-o", tmp_path / name).status == 0
+    assert (tmp_path / name).read_bytes().startswith(start)
+
+
+@pytest.mark.usefixtures("small")
+def test_without_matplotlib_figures_are_shown_and_a_plot_that_is_asked_for_is_refused(
+    chainrule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.chdir(tmp_path)
+    result = chainrule("experiment", "gradients")
+    assert result.status == 0
+    assert result.err == "note: gradients.svg is not drawn: that needs pip install 'chainrule[report]'\n"
+    assert result.lines[1].startswith("norm of the gradient")
+    refused = chainrule("experiment", "gradients", "-o", "g.svg")
+    assert refused.status == 1
+    assert refused.error == "plots need matplotlib, which is not installed: pip install 'chainrule[report]'"
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
         (["weather"], 2, "weather"),
         (["memory", "-o", "none/plot.svg"], 1, "there is no folder none"),
         (["cost", "--seed", "x"], 2, "--seed"),
-        (["gradients", "-o", "g.png"], 2, "--output g.png: its name must end in .svg."),
+        (["gradients", "-o", "g.gif"], 2, "--output g.gif: its name must end in .pdf, .png or .svg."),
     ],
 )
 def test_what_cannot_be_is_told(arguments: list[str], status: int, message: str, chainrule) -> None:

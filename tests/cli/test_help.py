@@ -112,6 +112,7 @@ VERBS = {
         "TEXTS",
         "--text",
         "--output",
+        "--plot",
         "--heldout",
         "--order",
         "--minutes",

@@ -25,7 +25,7 @@ def a_map(tokens: list[str], heads: int = 2) -> AttentionMap:
 def test_all_tokens_are_there_as_text(size: int) -> None:
     tokens = [*NASTY, *(f"word{i}" for i in range(80))][:size]
     for text in (attention_page("a <b>", [a_map(tokens)]), attention_svg("a <b>", [a_map(tokens)])):
-        pictures = re.findall(r'<svg [^>]*aria-label="text, layer &lt;1&gt;, head \d".*?</svg>', text)
+        pictures = re.findall(r'<svg [^>]*aria-label="text, layer &lt;1&gt;, head \d".*?</svg>', text, re.DOTALL)
         assert len(pictures) == 2
         for picture in pictures:
             root = ElementTree.fromstring(picture)

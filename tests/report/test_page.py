@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 
 import chainrule
+from chainrule.drawing.plots import svg_of
 from chainrule.evaluation.breakdown import GROUPS, Breakdown
-from chainrule.evaluation.comparison import Comparison, Contender
-from chainrule.report.page import FIGURE_NAMES, figures_of, report_page
+from chainrule.evaluation.comparison import Comparison
+from chainrule.evaluation.contender import Contender
+from chainrule.evaluation.plots import PLOT_NAMES
+from chainrule.report.page import report_page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,8 +73,8 @@ def comparison(fixtures: Path) -> Comparison:
 
 
 def page_of(comparison: Comparison) -> str:
-    figures = figures_of(comparison)
-    return report_page(comparison, figures, about=HOSTILE, command=["chainrule", HOSTILE], notes=[HOSTILE])
+    drawn = {plot.name: svg_of(plot.figure()) for plot in comparison.plots()}
+    return report_page(comparison, drawn, about=HOSTILE, command=["chainrule", HOSTILE], notes=[HOSTILE])
 
 
 def test_the_table_has_every_figure(comparison: Comparison) -> None:
@@ -106,22 +109,51 @@ def test_headings_landmarks_and_tables_can_be_read_aloud(comparison: Comparison)
     assert tags.count("h1") == tags.count("main") == tags.count("nav") == 1
     assert dict(page.elements)["html"] == {"lang": "en"}
     assert all("scope" in attributes for tag, attributes in page.elements if tag == "th")
-    assert tags.count("table") == tags.count("caption") == 2 + len(FIGURE_NAMES)
+    assert tags.count("table") == tags.count("caption") == 2 + len(PLOT_NAMES)
     assert all("aria-label" in attributes for tag, attributes in page.elements if tag == "svg")
     links = {attributes["href"] for tag, attributes in page.elements if tag == "a"}
     assert links == {f"#{attributes['id']}" for tag, attributes in page.elements if tag == "h2"}
 
 
+def test_identifiers_are_unique_and_all_references_lead_somewhere(comparison: Comparison) -> None:
+    page = page_of(comparison)
+    names = [attributes["id"] for _, attributes in Page(page).elements if "id" in attributes]
+    assert len(names) == len(set(names))
+    assert set(re.findall(r'href="#([^"]+)|url\(#([^)]+)\)', page)) <= {(name, "") for name in names} | {
+        ("", name or "") for name in names
+    }
+
+
 def test_every_plot_has_its_numbers_beside_it(comparison: Comparison) -> None:
-    figures = figures_of(comparison)
-    assert tuple(figure.name for figure in figures) == FIGURE_NAMES
-    curves, position, frequency = figures
+    plots = comparison.plots()
+    assert tuple(plot.name for plot in plots) == PLOT_NAMES
+    curves, position, frequency = plots
     assert [line.label for line in curves.lines] == [HOSTILE]
     assert curves.levels == {"one": 2.75}
-    assert ">2.5000<" in curves.table()
-    for figure in (position, frequency):
-        for line in figure.lines:
-            assert all(f">{y:.4f}<" in figure.table() for y in line.y)
+    page = page_of(comparison)
+    assert ">2.5000<" in page
+    for plot in (position, frequency):
+        for line in plot.lines:
+            assert all(f">{y:.4f}<" in page for y in line.y)
+
+
+def test_without_matplotlib_a_page_has_the_tables_open(comparison: Comparison) -> None:
+    with_plots, without = Page(page_of(comparison)), Page(report_page(comparison, {}, about="", command=[], notes=[]))
+    tags, bare = [tag for tag, _ in with_plots.elements], [tag for tag, _ in without.elements]
+    assert tags.count("svg") == len(PLOT_NAMES)
+    assert "svg" not in bare
+    assert tags.count("table") == bare.count("table")
+    assert sum("open" in attributes for tag, attributes in without.elements if tag == "details") == len(PLOT_NAMES)
+
+
+def test_a_comparison_gives_a_figure_of_matplotlibs(comparison: Comparison) -> None:
+    [axes] = comparison.plot().axes
+    assert axes.get_title(loc="left") == "Bits per byte by seconds of training"
+    assert axes.lines[0].get_xydata().tolist() == [[1.0, 3.0], [2.0, 2.5]]
+    assert set(axes.lines[1].get_ydata()) == {2.75}
+    assert comparison.plot("by-frequency").axes[0].get_xlabel() == "times in the training text"
+    with pytest.raises(chainrule.SettingError, match="no numbers for the plot by-age; expected one of learning-curves"):
+        comparison.plot("by-age")
 
 
 def test_there_are_no_plots_without_numbers(comparison: Comparison) -> None:
@@ -132,10 +164,12 @@ def test_there_are_no_plots_without_numbers(comparison: Comparison) -> None:
         )
         for each in comparison.contenders
     ]
-    assert figures_of(Comparison(bare)) == []
+    assert Comparison(bare).plots() == []
+    with pytest.raises(chainrule.SettingError, match="there are no numbers for the plot of these models"):
+        Comparison(bare).plot()
 
 
 def test_models_that_would_dwarf_the_others_are_left_out_of_plots(comparison: Comparison) -> None:
     one, two = comparison.contenders
     far = replace(one, measurement=replace(one.measurement, text_log_prob=4 * one.measurement.text_log_prob))
-    assert [line.label for line in figures_of(Comparison([far, two]))[1].lines] == [HOSTILE]
+    assert [line.label for line in Comparison([far, two]).plots()[1].lines] == [HOSTILE]

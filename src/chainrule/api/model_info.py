@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chainrule.base.plain_tables import html_table, printable
+from chainrule.base.plain_tables import printable
+from chainrule.drawing.rendering import html_table
 from chainrule.evaluation.likelihood import model_signature, token_signature
 from chainrule.families import FAMILIES
 from chainrule.report.card import model_rows

@@ -1,9 +1,8 @@
-"""Tables as plain text and as HTML. Cells are strings already; numbers are aligned to the right."""
+"""Tables as plain text. Cells are strings already; numbers are aligned to the right."""
 
 from __future__ import annotations
 
 import re
-from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,13 +31,6 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def html_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """For a notebook: the first column to the left, the others to the right. Nothing in the cells is markup."""
-    head = _html_row("th", header) if header else ""
-    body = "".join(_html_row("td", row) for row in rows)
-    return f"<table><caption>{_html(title)}</caption>{head}{body}</table>"
-
-
 def printable(text: str) -> str:
     """The text in one line: what a terminal would obey and not show is written as an escape, \\n for a newline.
 
@@ -46,18 +38,3 @@ def printable(text: str) -> str:
     and typography are made of them.
     """
     return _OBEYED.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
-
-
-def _html_row(tag: str, cells: Sequence[str]) -> str:
-    sides = ("left", *["right"] * (len(cells) - 1))
-    return (
-        "<tr>"
-        + "".join(
-            f'<{tag} style="text-align: {side}">{_html(cell)}</{tag}>' for side, cell in zip(sides, cells, strict=True)
-        )
-        + "</tr>"
-    )
-
-
-def _html(text: str) -> str:
-    return escape(printable(text))

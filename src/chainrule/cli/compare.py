@@ -22,11 +22,14 @@ from chainrule.cli.arguments import (
     file_or_dash,
 )
 from chainrule.cli.models import opened
+from chainrule.cli.plot_option import check_plot_option
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.smoothing_table import page_of, smoothing_table_of
-from chainrule.cli.texts import AS_USUAL, TextOptions, check_read_once, note_repairs, text_for
+from chainrule.cli.texts import AS_USUAL, TextOptions, check_read_once, check_text_target, note_repairs, text_for
+from chainrule.drawing.plots import check_matplotlib, has_matplotlib, svg_of, write_plot
 from chainrule.errors import OutputError
-from chainrule.report.page import FIGURE_NAMES, figures_of, report_page
+from chainrule.evaluation.plots import PLOT_NAMES
+from chainrule.report.page import report_page
 from chainrule.report.tables import markdown_code, markdown_table
 
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 
 _SHORT = 2.0  # minutes, in which networks show little of what they can
 TABLE, FIGURES, PAGE = "table.md", "table.json", "index.html"
-PLOTS = tuple(f"{name}.svg" for name in FIGURE_NAMES)
+PLOTS = tuple(f"{name}.svg" for name in PLOT_NAMES)
 
 
 def compare(
@@ -53,6 +56,10 @@ def compare(
     ],
     text: Annotated[TextFile | None, Parameter(help="Compare models that are there already on this text.")] = None,
     output: Output | None = None,
+    plot: Annotated[
+        Path | None,
+        Parameter(help="Draw learning curves, or without networks bits by position: .pdf, .png or .svg."),
+    ] = None,
     heldout: Annotated[
         TextFile | None, Parameter(help="Measure on this text; by default on every tenth part of the others.")
     ] = None,
@@ -85,7 +92,7 @@ def compare(
     of every family, too, and the best mixture; the best weights of both are
     chosen on a twentieth of the training text, which no model learns from.
     With -o, a page that needs no network (index.html), its plots (.svg) and
-    the table (table.md, table.json) are written there. With --smoothing all,
+    the table (table.md, table.json) are written there. --plot draws for a paper. With --smoothing all,
     the table has a row for each smoothing of n-gram models and a column for
     each order.
 
@@ -94,6 +101,12 @@ def compare(
     """
     if output is not None:
         _check_report_folder(output, overwrite=overwrite)
+    if plot is not None:
+        if smoothing:
+            raise CycloptsError(msg="--plot is for learning curves and positions; --smoothing gives a table alone.")
+        check_plot_option("--plot", plot)
+        check_matplotlib()
+        check_text_target(plot, None, overwrite=overwrite)
     if text is not None:
         for name, given in (
             ("--heldout", heldout),
@@ -119,6 +132,9 @@ def compare(
         comparison, about = _ladder(
             texts, heldout, 5 if order is None else order, minutes, tokenizer, markers or "error", reading
         )
+    if plot is not None:
+        write_plot(comparison.plot(), plot)
+        print(f"{plot}: the plot", file=sys.stderr)
     files = {} if output is None else _files(comparison, about)
     _show(output, about, files, comparison.as_json(), str(comparison), json=json)
 
@@ -230,10 +246,12 @@ def _trained_on(
 
 def _files(comparison: Comparison, about: str) -> dict[str, str]:
     """What a report consists of, by the names of its files."""
-    figures = figures_of(comparison)
+    drawn = {plot.name: svg_of(plot.figure()) for plot in comparison.plots()} if has_matplotlib() else {}
+    if not has_matplotlib():
+        note("the page has tables in place of plots: these need pip install 'chainrule[report]'")
     command = ["chainrule", *sys.argv[1:]]
-    page = report_page(comparison, figures, about=about, command=command, notes=comparison.notes())
-    plots = {f"{figure.name}.svg": figure.svg for figure in figures}
+    page = report_page(comparison, drawn, about=about, command=command, notes=comparison.notes())
+    plots = {f"{name}.svg": svg for name, svg in drawn.items()}
     return {TABLE: _page(comparison, about), FIGURES: _json(comparison.as_json()), PAGE: page, **plots}
 
 

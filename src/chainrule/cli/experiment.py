@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import CycloptsError, Parameter
+from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json, Overwrite, WholeNumber
-from chainrule.cli.screen import print_json, progress
+from chainrule.cli.plot_option import check_plot_option
+from chainrule.cli.screen import note, print_json, progress
 
 if TYPE_CHECKING:
     from chainrule.experiments.findings import Findings
@@ -21,7 +22,7 @@ def experiment(
     /,
     *,
     output: Annotated[
-        Path | None, Parameter(name=("--output", "-o"), help="The plot, an SVG file; by default NAME.svg here.")
+        Path | None, Parameter(name=("--output", "-o"), help="The plot: .svg, .pdf or .png; by default NAME.svg here.")
     ] = None,
     seed: Annotated[int, WholeNumber, Parameter(help="Another seed, other random numbers.")] = 0,
     overwrite: Overwrite = False,
@@ -34,23 +35,28 @@ def experiment(
     gradients: how much of a gradient arrives from how far.
     positions: perplexity past the trained length, by position encoding.
     """
-    from chainrule.base.files import replaced
     from chainrule.cli.texts import check_text_target
+    from chainrule.drawing.plots import check_matplotlib, has_matplotlib, write_plot
     from chainrule.experiments.named import experiment as run
 
     target = output or Path(f"{name}.svg")
-    if target.suffix.lower() != ".svg":
-        raise CycloptsError(msg=f"--output {target}: its name must end in .svg.")
+    check_plot_option("--output", target)
+    if output is not None:
+        check_matplotlib()
     check_text_target(target, None, overwrite=overwrite)
     with progress() as told:
         findings = run(name, seed=seed, progress=told)
-    with replaced(target) as file:
-        file.write(findings.plot().encode())
+    is_drawn = has_matplotlib()
+    if is_drawn:
+        write_plot(findings.plot(), target)
+    else:
+        note(f"{target} is not drawn: that needs pip install 'chainrule[report]'")
     if json:
         print_json(_as_json(findings))
         return
     print(findings)
-    print(f"{target}: the plot")
+    if is_drawn:
+        print(f"{target}: the plot")
 
 
 def _as_json(findings: Findings) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, WholeNumber
 from chainrule.cli.models import opened
 from chainrule.cli.screen import print_json, progress
-from chainrule.report.glyphs import legible
+from chainrule.drawing.glyphs import legible
 from chainrule.report.tables import text_table
 
 

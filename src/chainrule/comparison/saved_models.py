@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, naming
-from chainrule.evaluation.comparison import Comparison, Contender
+from chainrule.evaluation.comparison import Comparison
+from chainrule.evaluation.contender import Contender
 from chainrule.families import FAMILIES
 
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ Source: Chen and Goodman, An empirical study of smoothing techniques for languag
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.speller import learnt_speller
 from chainrule.api.tokenizers import tokenized
-from chainrule.base.plain_tables import html_table, text_table
+from chainrule.base.plain_tables import text_table
 from chainrule.comparison.ladder import check_overlap
+from chainrule.drawing.rendering import html_tables
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import NO_DISTRIBUTION
 from chainrule.ngram.config import SMOOTHINGS, NGramConfig
@@ -57,8 +57,7 @@ class SmoothingTable:
         return "\n\n".join([*parts, "\n".join(self.notes())])
 
     def _repr_html_(self) -> str:
-        parts = [html_table(title, self.header(), rows) for title, rows in self.tables()]
-        return "".join([*parts, *(f"<div>{escape(note)}</div>" for note in self.notes())])
+        return html_tables(self.tables(), self.header(), self.notes())
 
     def tables(self) -> list[tuple[str, list[list[str]]]]:
         """A title and the rows of each."""

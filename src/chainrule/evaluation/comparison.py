@@ -9,38 +9,25 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING, Any
 
-from chainrule.base.plain_tables import html_table, text_table
+from chainrule.base.plain_tables import text_table
+from chainrule.drawing.rendering import html_table
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import NO_DISTRIBUTION
+from chainrule.evaluation.plots import plots_of
 from chainrule.evaluation.resampling import Difference, difference
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from matplotlib.figure import Figure
+
+    from chainrule.drawing.plots import Plot
     from chainrule.evaluation.breakdown import Breakdown
-    from chainrule.evaluation.likelihood import Measurement
-
-
-@dataclass(frozen=True, kw_only=True)
-class Contender:
-    """One row: a model's name, its figures on the held-out text, and what it cost."""
-
-    name: str
-    measurement: Measurement
-    train_seconds: float | None  # where it is known
-    parameters: int | None  # stored probabilities, weights: the numbers that training set
-    configuration: str | None = None  # models of the same one differ by chance alone: their seeds
-    seed: int | None = None  # of its training, where that depends on one
-    size: int | None = None  # bytes of all its numbers in a model folder
-    curve: tuple[tuple[float, float], ...] = ()  # seconds of training, and bits per byte of the text to validate on
-    level: float | None = None  # these bits of a model that is counted, and has no curve
-    samples: tuple[str, ...] = ()  # texts that it generated
-    record: dict[str, Any] = field(default_factory=dict)  # of how it came about
+    from chainrule.evaluation.contender import Contender
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +57,26 @@ class Comparison:
         return "\n".join([text_table(self.header(), self.rows()), "", *self.notes()])
 
     def _repr_html_(self) -> str:
-        notes = "".join(f"<br>{escape(note)}" for note in self.notes())
-        return f"{html_table('', self.header(), self.rows())}<small>{notes.removeprefix('<br>')}</small>"
+        return html_table("", self.header(), self.rows(), self.notes())
+
+    def plots(self) -> list[Plot]:
+        """Learning curves, and bits per byte by position and by frequency: those that there are numbers for."""
+        return plots_of(self.contenders, self.best)
+
+    def plot(self, name: str | None = None) -> Figure:
+        """A figure of matplotlib's. name: learning-curves, by-position or by-frequency; by default the first there is.
+
+        Raises SettingError where there is no such plot, or matplotlib is missing.
+
+        good:  chainrule.compare(["lm/", "net/"], "heldout.txt").plot().savefig("bits.pdf")
+        """
+        plots = {plot.name: plot for plot in self.plots()}
+        if not plots or (name is not None and name not in plots):
+            raise SettingError(
+                f"there are no numbers for the plot {name or 'of these models'}"
+                + (f"; expected one of {', '.join(plots)}" if plots else "")
+            )
+        return plots[name or next(iter(plots))].figure()
 
     @property
     def texts(self) -> list[str]:

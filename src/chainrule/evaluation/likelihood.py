@@ -19,8 +19,8 @@ import numpy as np
 
 from chainrule import __version__
 from chainrule.base.jit import in_order
-from chainrule.base.plain_tables import html_table
 from chainrule.base.progress import BlockProgress, Progress, silent
+from chainrule.drawing.rendering import html_table
 from chainrule.evaluation.breakdown import GROUPS, Breakdown
 from chainrule.evaluation.pricing import priced, priced_stream
 from chainrule.evaluation.resampling import Documents, interval

@@ -18,11 +18,11 @@ import numpy as np
 import torch
 
 from chainrule.base.progress import Progress, silent
+from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings
 from chainrule.neural.attention import attend, causal_sight
 from chainrule.neural.config import ConvolutionConfig
 from chainrule.neural.encoders.convolution import Layer
-from chainrule.report.plots import Axis, Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

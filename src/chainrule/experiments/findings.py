@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chainrule.base.plain_tables import text_table
-from chainrule.report.plots import Axis, Line, line_plot
+from chainrule.drawing.plots import Axis, Line, has_matplotlib, line_plot, svg_of
+from chainrule.drawing.rendering import html_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from matplotlib.figure import Figure
 
 
 _COLUMNS = 8  # places on the axis that the table shows
@@ -33,7 +36,11 @@ class Findings:
         return "\n".join([self.title, text_table(*self.table()), *self.says])
 
     def _repr_html_(self) -> str:
-        return self.plot()
+        """The plot; the table, where matplotlib is missing."""
+        if not has_matplotlib():
+            header, rows = self.table()
+            return html_table(self.title, header, rows, self.says)
+        return svg_of(self.plot())
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """The header, and a row for each line, at some of the places."""
@@ -45,6 +52,6 @@ class Findings:
             rows.append([line.label, *(f"{values[place]:.3g}" if place in values else "-" for place in chosen)])
         return [f"{self.y.label}, by {self.x.label}", *(f"{place:g}" for place in chosen)], rows
 
-    def plot(self) -> str:
-        """As SVG."""
+    def plot(self) -> Figure:
+        """A figure of matplotlib's. Raises SettingError where that is missing."""
         return line_plot(self.title, self.lines, self.x, self.y)

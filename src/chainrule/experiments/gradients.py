@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from chainrule.base.progress import Progress, silent
+from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings
 from chainrule.neural.building import build
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
-from chainrule.report.plots import Axis, Line
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
+from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings
 from chainrule.families import FAMILIES, family_of
 from chainrule.neural.config import (
@@ -24,7 +25,6 @@ from chainrule.neural.config import (
 )
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import END
-from chainrule.report.plots import Axis, Line
 from chainrule.training.config import TrainingConfig
 from chainrule.training.job import Run
 

@@ -14,11 +14,11 @@ import torch
 
 from chainrule.api.tokenizers import tokenized
 from chainrule.base.progress import Progress, silent
+from chainrule.drawing.plots import Axis, Line
 from chainrule.errors import TextError
 from chainrule.experiments.findings import Findings
 from chainrule.neural.config import TransformerConfig
 from chainrule.neural.config.transformer import Positions
-from chainrule.report.plots import Axis, Line
 from chainrule.text.corpus import Lines
 from chainrule.text.sample import sample_lines
 from chainrule.training.config import TrainingConfig

@@ -10,11 +10,11 @@ import base64
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.report.markup import markup_text
+from chainrule.drawing.rendering import render
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,114 +41,90 @@ class AttentionMap:
 
 def attention_page(heading: str, maps: Sequence[AttentionMap]) -> str:
     """HTML in one piece: no script, no other file."""
-    parts = []
-    for each in maps:
-        pictures = "".join(f"<figure>{_one(each, head)}</figure>" for head in range(len(each.weights)))
-        parts.append(f"<section><h2>{markup_text(each.title)}</h2><div>{pictures}</div></section>")
-    title = markup_text(heading)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{_STYLE}</style></head>\n"
-        f"<body><h1>{title}</h1><p>Rows look at columns; the darker, the more. A row sums to one.</p>\n"
-        + "\n".join(parts)
-        + "\n</body></html>\n"
-    )
+    layers = [{"title": one.title, "heads": _heads(one)} for one in maps]
+    return render("attention.html.j2", title=heading, layers=layers)
 
 
 def attention_svg(heading: str, maps: Sequence[AttentionMap]) -> str:
     """The same maps in one picture: a line of heads for each layer."""
-    parts, top, widest = [], 2.0 * _HEAD, 0.0
-    for each in maps:
-        width, height = _size(each)
-        parts.append(f'<text x="{_GAP}" y="{top + _HEAD - 8:g}" class="title">{markup_text(each.title)}</text>')
-        parts += [_one(each, head, at=(_GAP + head * (width + _GAP), top + _HEAD)) for head in range(len(each.weights))]
-        widest = max(widest, _GAP + len(each.weights) * (width + _GAP))
+    layers, top, widest = [], 2.0 * _HEAD, 0.0
+    for one in maps:
+        heads, (width, height) = _heads(one), _size(one)
+        placed = [(_GAP + number * (width + _GAP), head) for number, head in enumerate(heads)]
+        layers.append({"title": one.title, "top": top + _HEAD - 8, "maps_top": top + _HEAD, "placed": placed})
+        widest = max(widest, _GAP + len(heads) * (width + _GAP))
         top += _HEAD + height + _GAP
-    title = markup_text(heading)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {widest:g} {top:g}" width="{widest:g}" '
-        f'height="{top:g}" role="img"><title>{title}</title><style>{_TEXT}</style>'
-        f'<rect width="100%" height="100%" fill="#ffffff"/><text x="{_GAP}" y="{_HEAD:g}" class="heading">{title}'
-        f"</text>{''.join(parts)}</svg>\n"
-    )
+    return render("attention.svg.j2", title=heading, width=widest, height=top, layers=layers)
 
 
-_TEXT = (
-    "text{font-family:ui-sans-serif,system-ui,sans-serif;fill:#1b1b1f}.title{font-size:15px;font-weight:600}"
-    ".heading{font-size:18px;font-weight:600}"
-)
-_STYLE = (
-    "body{font-family:ui-sans-serif,system-ui,sans-serif;margin:24px;background:#fff;color:#1b1b1f}"
-    "h1{font-size:20px;overflow-wrap:anywhere}h2{font-size:16px;margin:20px 0 4px}"
-    "section div{display:flex;flex-wrap:wrap;gap:16px}figure{margin:0;max-width:100%;overflow-x:auto}"
-    "text{font-family:ui-sans-serif,system-ui,sans-serif;fill:#1b1b1f}"
-)
+def _heads(of_layer: AttentionMap) -> list[dict[str, Any]]:
+    return [_drawn(of_layer, head) for head in range(len(of_layer.weights))]
 
 
-def _cell(each: AttentionMap) -> float:
+def _cell(of_layer: AttentionMap) -> float:
     """Pixels."""
-    return float(min(_LARGEST, max(_SMALLEST, 480 // max(len(each.rows), len(each.columns), 1))))
+    return float(min(_LARGEST, max(_SMALLEST, 480 // max(len(of_layer.rows), len(of_layer.columns), 1))))
 
 
 def _font(cell: float) -> float:
     return min(13.0, max(10.0, cell - 2))
 
 
-def _margins(each: AttentionMap) -> tuple[float, float]:
+def _margins(of_layer: AttentionMap) -> tuple[float, float]:
     """At the left and above the cells, for the tokens."""
-    letter = 0.66 * _font(_cell(each))
-    left, above = (max((len(_short(token)) for token in side), default=1) for side in (each.rows, each.columns))
+    letter = 0.66 * _font(_cell(of_layer))
+    left, above = (max((len(_short(token)) for token in side), default=1) for side in (of_layer.rows, of_layer.columns))
     return left * letter + 10, above * letter + 10 + _HEAD
 
 
-def _size(each: AttentionMap) -> tuple[float, float]:
-    cell, (left, above) = _cell(each), _margins(each)
-    return left + cell * len(each.columns) + 8, above + cell * len(each.rows) + 8
+def _size(of_layer: AttentionMap) -> tuple[float, float]:
+    cell, (left, above) = _cell(of_layer), _margins(of_layer)
+    return left + cell * len(of_layer.columns) + 8, above + cell * len(of_layer.rows) + 8
 
 
-def _one(each: AttentionMap, head: int, at: tuple[float, float] = (0.0, 0.0)) -> str:
-    """One head's map, an SVG of its own."""
-    cell, (left, above), (width, height) = _cell(each), _margins(each), _size(each)
-    font, weights = _font(cell), np.nan_to_num(each.weights[head])
-    wide, high = cell * len(each.columns), cell * len(each.rows)
-    name = f"head {head + 1}" if len(each.weights) > 1 else "all"
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" x="{at[0]:g}" y="{at[1]:g}" width="{width:g}" height="{height:g}" '
-        f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{markup_text(each.title)}, {name}">',
-        f'<text x="2" y="14" font-size="13" font-weight="600">{name}</text>',
-        f'<image x="{left:g}" y="{above:g}" width="{wide:g}" height="{high:g}" preserveAspectRatio="none" '
-        f'style="image-rendering:pixelated" href="{_png(_colours(weights))}"/>',
-        f'<rect x="{left:g}" y="{above:g}" width="{wide:g}" height="{high:g}" fill="none" stroke="#c8c8d0"/>',
-    ]
-    for i, token in enumerate(each.rows):
-        y = above + (i + 0.5) * cell + font / 3
-        parts.append(f'<text x="{left - 5:g}" y="{y:g}" font-size="{font:g}" text-anchor="end">{_label(token)}</text>')
-    for j, token in enumerate(each.columns):
-        x, y = left + (j + 0.5) * cell + font / 3, above - 5
-        parts.append(
-            f'<text x="{x:g}" y="{y:g}" font-size="{font:g}" transform="rotate(-90 {x:g} {y:g})">{_label(token)}</text>'
-        )
-    if cell >= _WITH_NUMBERS:
-        for i, row in enumerate(weights.tolist()):
-            for j, weight in enumerate(row):
-                if weight >= 0.005:
-                    x, y = left + (j + 0.5) * cell, above + (i + 0.5) * cell + 4
-                    ink = "#ffffff" if weight > 0.5 else "#1b1b1f"
-                    shown = f"{weight:.2f}".removeprefix("0")
-                    middle = f'x="{x:g}" y="{y:g}" font-size="11" text-anchor="middle"'
-                    parts.append(f'<text {middle} style="fill:{ink}">{shown}</text>')
-    return "".join(parts) + "</svg>"
+def _drawn(of_layer: AttentionMap, head: int) -> dict[str, Any]:
+    """What the template needs of one head's map."""
+    cell, (left, top), (width, height) = _cell(of_layer), _margins(of_layer), _size(of_layer)
+    font, weights = _font(cell), np.nan_to_num(of_layer.weights[head])
+    middle = [(place + 0.5) * cell for place in range(max(weights.shape))]
+    return {
+        "title": of_layer.title,
+        "name": f"head {head + 1}" if len(of_layer.weights) > 1 else "all",
+        "width": width,
+        "height": height,
+        "left": left,
+        "top": top,
+        "cells_width": cell * len(of_layer.columns),
+        "cells_height": cell * len(of_layer.rows),
+        "font": font,
+        "image": _png(_colours(weights)),
+        "row_labels": [
+            _label(left - 5, top + y + font / 3, token) for y, token in zip(middle, of_layer.rows, strict=False)
+        ],
+        "column_labels": [
+            _label(left + x + font / 3, top - 5, token) for x, token in zip(middle, of_layer.columns, strict=False)
+        ],
+        "numbers": [
+            {
+                "x": left + middle[j],
+                "y": top + middle[i] + 4,
+                "text": f"{weight:.2f}".removeprefix("0"),
+                "on_dark": weight > 0.5,
+            }
+            for i, row in enumerate(weights.tolist())
+            for j, weight in enumerate(row)
+            if cell >= _WITH_NUMBERS and weight >= 0.005
+        ],
+    }
 
 
 def _short(token: str) -> str:
     return token if len(token) <= _LONGEST else token[: _LONGEST - 1] + "…"
 
 
-def _label(token: str) -> str:
-    """What is shown of a token, and all of it for who points there."""
-    shown = markup_text(_short(token))
-    return shown if len(token) <= _LONGEST else f"<title>{markup_text(token)}</title>{shown}"
+def _label(x: float, y: float, token: str) -> dict[str, Any]:
+    """What is shown of a token; where that is not all, the hint has it."""
+    return {"x": x, "y": y, "text": _short(token), "hint": token if len(token) > _LONGEST else ""}
 
 
 def _colours(weights: Float32[ndarray, "rows columns"]) -> UInt8[ndarray, "rows columns 3"]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
-from chainrule.report.glyphs import legible
-from chainrule.report.markup import markup_text
+from chainrule.drawing.glyphs import legible
+from chainrule.drawing.rendering import render
 from chainrule.text.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
@@ -24,13 +24,6 @@ LETTER = 7.3  # the width of a letter of 13 pixels
 CAPITAL = 0.25  # how much wider a capital is
 LONGEST, LONGEST_RUN = 24, 60  # letters of a token, and of several, that are shown
 
-# Fill, border and text by what became of a node; the way to the best text has colours of its own.
-COLOURS = {
-    "best": ("#1d4ed8", "#1d4ed8", "#ffffff"),
-    "finished": ("#d1fae5", "#059669", "#065f46"),
-    "kept": ("#e0e7ff", "#818cf8", "#312e81"),
-    "pruned": ("#ffffff", "#d4d4d8", "#71717a"),
-}
 LEGEND = (
     ("best", "the best text"),
     ("finished", "another finished text"),
@@ -82,24 +75,17 @@ def tree_svg(prompt: str, tree: Sequence[TreeNode], name: Callable[[int], str]) 
     width = max(lefts[-1] + widths[-1] + MARGIN, 640)
     height = HEAD + ROW * (max(box.row for box in visible) + 1) + MARGIN
     left_out = "" if all(shown) else f"; {shown.count(False):,} pruned hypotheses are left out"
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="system-ui, sans-serif" font-size="13">',
-        f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>',
-        _text(
-            MARGIN,
-            28,
-            f"Beam search after “{_short(prompt, 60) or '<s>'}”",
-            "#18181b",
-            'font-size="16" font-weight="600"',
-        ),
-        _text(MARGIN, 46, f"{len(tree):,} hypotheses looked at{left_out}", "#71717a", 'font-size="12"'),
-        *_legend(MARGIN, 62),
-        *(_line(box, child, lefts) for box in visible for child in reversed(box.children)),
-        *(_drawn(box, lefts) for box in visible),
-        "</svg>",
-    ]
-    return "\n".join(parts) + "\n"
+    return render(
+        "beam_tree.svg.j2",
+        width=width,
+        height=height,
+        margin=MARGIN,
+        title=f"Beam search after “{_short(prompt, 60) or '<s>'}”",
+        subtitle=f"{len(tree):,} hypotheses looked at{left_out}",
+        legend=list(_legend()),
+        lines=[_line(box, child, lefts) for box in visible for child in reversed(box.children)],
+        boxes=[_drawn(box, lefts) for box in visible],
+    )
 
 
 @dataclass(eq=False)
@@ -186,46 +172,35 @@ def _middle(box: _Box) -> float:
     return HEAD + ROW * (box.row + 0.5)
 
 
-def _line(parent: _Box, child: _Box, lefts: list[float]) -> str:
+def _line(parent: _Box, child: _Box, lefts: list[float]) -> dict[str, Any]:
     left, right = lefts[parent.column] + parent.width, lefts[child.column]
     edge = right - GAP  # of the parent's column: up to it the line stays in its row, where no other box is
     bend = (edge + right) / 2
-    _, colour, _ = COLOURS[child.kind]
-    thickness = 1 + 3 * math.exp(max(child.total, -50) / 6)
     above, below = _middle(parent), _middle(child)
-    return (
-        f'<path d="M{left:.1f} {above:.1f}H{edge:.1f}C{bend:.1f} {above:.1f} {bend:.1f} {below:.1f} '
-        f'{right:.1f} {below:.1f}" fill="none" stroke="{colour}" stroke-width="{thickness:.1f}"/>'
-    )
+    path = f"M{left:.1f} {above:.1f}H{edge:.1f}C{bend:.1f} {above:.1f} {bend:.1f} {below:.1f} {right:.1f} {below:.1f}"
+    return {"kind": child.kind, "path": path, "thickness": 1 + 3 * math.exp(max(child.total, -50) / 6)}
 
 
-def _drawn(box: _Box, lefts: list[float]) -> str:
-    fill, border, ink = COLOURS[box.kind]
-    left, middle = lefts[box.column], _middle(box)
-    label = _text(left + 9, middle + 4.5, box.shown, ink)
-    probability = _text(
-        left + box.width - 9, middle + 4, box.probability, ink, 'font-size="11" text-anchor="end" opacity="0.75"'
-    )
-    title = box.label
+def _drawn(box: _Box, lefts: list[float]) -> dict[str, Any]:
+    hint = box.label
     if box.log_prob is not None:
-        title += f": {box.probability} here ({box.log_prob:.3f} nats), {box.total:.3f} nats since the prompt"
-    return (
-        f"<g><title>{markup_text(title)}</title>"
-        f'<rect x="{left:.1f}" y="{middle - 10:.1f}" width="{box.width:.1f}" height="20" rx="6" fill="{fill}" '
-        f'stroke="{border}"/>{label}{probability}</g>'
-    )
+        hint += f": {box.probability} here ({box.log_prob:.3f} nats), {box.total:.3f} nats since the prompt"
+    return {
+        "kind": box.kind,
+        "hint": hint,
+        "text": box.shown,
+        "probability": box.probability,
+        "left": lefts[box.column],
+        "middle": _middle(box),
+        "width": box.width,
+    }
 
 
-def _legend(left: float, middle: float) -> Iterator[str]:
+def _legend() -> Iterator[dict[str, Any]]:
+    left = float(MARGIN)
     for kind, label in LEGEND:
-        fill, border, _ = COLOURS[kind]
-        yield f'<rect x="{left:.1f}" y="{middle - 5}" width="14" height="10" rx="3" fill="{fill}" stroke="{border}"/>'
-        yield _text(left + 20, middle + 4, label, "#52525b", 'font-size="12"')
+        yield {"kind": kind, "label": label, "left": left}
         left += 20 + 6.4 * len(label) + 22
-
-
-def _text(left: float, base: float, text: str, colour: str, more: str = "") -> str:
-    return f'<text x="{left:.1f}" y="{base:.1f}" fill="{colour}" {more}>{markup_text(text)}</text>'
 
 
 def _short(text: str, longest: int) -> str:

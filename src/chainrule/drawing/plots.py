@@ -1,0 +1,252 @@
+"""Lines over an axis as matplotlib's figures, and as files: SVG for pages, light and dark; PDF and PNG for papers.
+
+Matplotlib is imported when something is drawn, and its pyplot, which keeps state, never.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import warnings
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+
+from chainrule.base.files import replaced
+from chainrule.drawing.colours import GRID, INK, LINES, PAPER, QUIET
+from chainrule.drawing.markup import xml_text
+from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis as DrawnAxis
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".pdf", ".png", ".svg")
+WIDTH, HEIGHT, LEGEND_ROW = 6.8, 3.5, 0.21  # inches
+_LETTER = 0.078  # the width of a letter, in inches
+_LONGEST = 60  # columns of a name in the legend
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_DASHES = ("-", (0, (5, 2.5)), (0, (1, 1.5)))
+# Of a date or a version, files would differ that show the same.
+_METADATA: dict[str, dict[str, None]] = {
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "png": {"Software": None},
+    "svg": {"Date": None},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """categories: names for the positions 0, 1, ... of an axis that has no numbers."""
+
+    label: str
+    log: bool = False
+    categories: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """Points that are joined in their order; where a number is not finite, the line is broken.
+
+    look: the number of its colour, marker and dashes, for what is in several plots; by default its position among the
+    lines.
+    """
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    look: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """Lines, with their numbers for those who do not see them. name: of its file. explained: a sentence or two.
+
+    levels: horizontal lines, by their names.
+    """
+
+    name: str
+    title: str
+    explained: str
+    lines: Sequence[Line]
+    x: Axis
+    y: Axis
+    levels: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def full_title(self) -> str:
+        return f"{self.y.label[:1].upper()}{self.y.label[1:]} by {self.x.label}"
+
+    def figure(self) -> Figure:
+        return line_plot(self.full_title, self.lines, self.x, self.y, levels=self.levels)
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """The header, and a row for each line where all have the same categories, else for each point."""
+        if self.x.categories:
+            rows = [[line.label, *(_figure(y) for y in line.y)] for line in self.lines]
+            return ["model", *self.x.categories], rows
+        rows = [
+            [line.label, f"{x:.1f}", _figure(y)] for line in self.lines for x, y in zip(line.x, line.y, strict=True)
+        ]
+        rows += [[name, "", _figure(value)] for name, value in self.levels.items()]
+        return ["model", self.x.label, self.y.label], rows
+
+
+def has_matplotlib() -> bool:
+    return find_spec("matplotlib") is not None
+
+
+def check_matplotlib() -> None:
+    """Raises SettingError where matplotlib is not installed."""
+    if not has_matplotlib():
+        raise SettingError("plots need matplotlib, which is not installed: pip install 'chainrule[report]'")
+
+
+def line_plot(
+    title: str, lines: Sequence[Line], x: Axis, y: Axis, *, levels: Mapping[str, float] | None = None
+) -> Figure:
+    """levels: what is the same everywhere, by its name: a horizontal line for each.
+
+    Raises SettingError where there is nothing to draw, a logarithmic axis has a number that is not positive, or
+    matplotlib is missing.
+    """
+    levels = levels or {}
+    _check(x, [value for line in lines for value in line.x])
+    _check(y, [*(value for line in lines for value in line.y), *levels.values()])
+    check_matplotlib()
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    names = [_short(xml_text(name)) for name in (*(line.label for line in lines), *levels)]
+    columns = max(1, int((WIDTH - 0.2) / (_LETTER * max(map(cell_len, names)) + 0.6)))
+    rows = -(-len(names) // columns)
+    with rc_context({"text.parse_math": False, "axes.formatter.use_mathtext": False}):
+        figure = Figure(figsize=(WIDTH, HEIGHT + LEGEND_ROW * rows), layout="constrained", facecolor=PAPER.light)
+        axes = figure.add_subplot(facecolor=PAPER.light)
+        axes.set_title(xml_text(title), loc="left", fontsize=11, fontweight="bold", color=INK.light)
+        for number, line in enumerate(lines):
+            _draw(axes, number if line.look is None else line.look, line)
+        for number, (name, value) in enumerate(levels.items()):
+            dashes = _DASHES[number % len(_DASHES)]
+            axes.axhline(value, color=QUIET.light, linestyle=dashes, linewidth=1.5, label=xml_text(name))
+        _frame(axes, x, y)
+        figure.legend(
+            axes.lines,
+            names,
+            loc="outside lower left",
+            ncols=columns,
+            frameon=False,
+            fontsize=9,
+            labelcolor=QUIET.light,
+        )
+    return figure
+
+
+def write_plot(figure: Figure, path: Path) -> None:
+    """A file of the kind that the name ends in: .pdf, .png or .svg. Raises OutputError, SettingError."""
+    check_plot_name(path)
+    kind = path.suffix.lower().removeprefix(".")
+    data = svg_of(figure).encode() if kind == "svg" else _saved(figure, kind)
+    with replaced(path) as file:
+        file.write(data)
+
+
+def check_plot_name(path: Path) -> None:
+    """Raises SettingError where a name does not end as that of a plot."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise SettingError(f"{path}: the name of a plot ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
+
+
+def svg_of(figure: Figure) -> str:
+    """A picture for light and for dark surroundings, of which pages may hold several."""
+    from chainrule.drawing.plot_svg import restyled
+
+    return restyled(_saved(figure, "svg"), figure)
+
+
+def _saved(figure: Figure, kind: str) -> bytes:
+    from matplotlib import rc_context
+
+    file = io.BytesIO()
+    title = figure.axes[0].get_title(loc="left")
+    with (
+        rc_context({"svg.fonttype": "none", "svg.hashsalt": title, "pdf.fonttype": 42, "path.simplify": False}),
+        warnings.catch_warnings(),
+    ):
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # of names in other scripts
+        figure.savefig(file, format=kind, dpi=200, metadata=_METADATA[kind])
+    return file.getvalue()
+
+
+def _check(axis: Axis, values: Sequence[float]) -> None:
+    """Raises SettingError where the axis cannot show the values."""
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
+        raise SettingError(f"there is nothing to draw: {axis.label} has no finite number")
+    if axis.log and min(finite) <= 0:
+        raise SettingError(f"{axis.label}: a logarithmic axis has no place for {min(finite):g}; leave it out")
+
+
+def _draw(axes: Axes, look: int, line: Line) -> None:
+    axes.plot(
+        line.x,
+        [y if math.isfinite(y) else math.nan for y in line.y],
+        color=LINES[look % len(LINES)].light,
+        linestyle=_DASHES[look // len(LINES) % len(_DASHES)],
+        marker=_MARKERS[look % len(_MARKERS)],
+        markersize=6,
+        markeredgewidth=0,
+        linewidth=1.5,
+        clip_on=False,
+        gid=f"line-{len(axes.lines)}",
+        label=xml_text(line.label),
+    )
+
+
+def _frame(axes: Axes, x: Axis, y: Axis) -> None:
+    """Grid, ticks and labels."""
+    axes.fmt_xdata = "{:.4g}".format
+    axes.set(xscale="log" if x.log else "linear", yscale="log" if y.log else "linear")
+    axes.tick_params(which="both", color=QUIET.light, labelcolor=QUIET.light, labelsize=9)
+    for axis, drawn in ((x, axes.xaxis), (y, axes.yaxis)):
+        drawn.set_label_text(xml_text(axis.label), color=QUIET.light, fontsize=9)
+        _set_ticks(axes, axis, drawn)
+    axes.grid(axis="y", color=GRID.light, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color(QUIET.light)
+    axes.tick_params(axis="y", length=0)
+
+
+def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, ScalarFormatter
+
+    if axis.categories:
+        names = [xml_text(name) for name in axis.categories]
+        widest = _LETTER * max(map(cell_len, names)) + 0.1
+        every = max(1, math.ceil(len(names) * widest / (WIDTH - 0.8)))  # names must not overlap
+        drawn.set_ticks(range(0, len(names), every), names[::every])
+        axes.set_xlim(-0.5, len(names) - 0.5)
+        axes.fmt_xdata = lambda position: names[round(position)]
+    elif axis.log:
+        low, high = drawn.get_data_interval()
+        drawn.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 1000 * low else (1.0,)))
+        drawn.set_minor_locator(NullLocator())
+        drawn.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    else:
+        drawn.set_major_formatter(ScalarFormatter(useOffset=False))
+
+
+def _short(name: str) -> str:
+    """The end of a name says most: of a path, the folder."""
+    return name if cell_len(name) <= _LONGEST else f"…{name[-_LONGEST + 1 :]}"
+
+
+def _figure(value: float) -> str:
+    return f"{value:.4f}" if math.isfinite(value) else ""
