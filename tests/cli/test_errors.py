@@ -235,7 +235,7 @@ def test_a_number_out_of_its_range_is_refused(verb: str, options: str, message: 
 
 
 USAGE = {
-    "frobnicate": 'Unknown command "frobnicate". Available commands: train, evaluate, score, next, generate, ',
+    "frobnicate": 'Unknown command "frobnicate". Available commands: train, adapt, finetune, mix, prune, ',
     "train rnn": (
         'Unknown command "rnn". Available commands: ngram, bilinear, bag, feedforward, convolution, recurrent, '
     ),
