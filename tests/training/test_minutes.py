@@ -215,7 +215,7 @@ def test_to_try_a_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize(
     ("budget", "row", "beside", "rows"),
-    [(300, 0.01, 0.0, 32), (90, 0.01, 0.0, 16), (50, 0.01, 0.0, 8), (1, 0.01, 0.0, 4), (1, 0.01, 1.0, 32)],
+    [(120, 0.01, 0.0, 32), (36, 0.01, 0.0, 16), (20, 0.01, 0.0, 8), (1, 0.01, 0.0, 4), (1, 0.01, 1.0, 32)],
     ids=["enough steps", "half", "a quarter", "no fewer than 256 tokens", "the optimiser takes most of a step"],
 )
 def test_rows_fit_the_minutes(budget: float, row: float, beside: float, rows: int) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from chainrule.training.objective import N, Objective, Problem, Task
 
 _SHARE, _LONGEST = 0.01, 1.0  # of the minutes, and seconds, for the trial
+_UPDATE_SECONDS = 2e-9  # of a parameter, for the optimiser: some 20 bytes of memory are read and written
 
 
 def rows_for(
@@ -32,7 +33,9 @@ def rows_for(
     row_seconds = _row_seconds(problem, network, task, choices[-1], min(_LONGEST, _SHARE * budget))
     row_flops = objective.flops_per_token * objective.row_tokens
     is_muon = task.training.optimiser == "muon"
-    beside = orthogonalising_flops(matrices) / row_flops * row_seconds if is_muon else 0.0
+    beside = _UPDATE_SECONDS * sum(weight.numel() for weight in network.parameters())
+    if is_muon:
+        beside += orthogonalising_flops(matrices) / row_flops * row_seconds
     return int(processes.agreed(float(fitted_rows(choices, budget, row_seconds / processes.number, beside))))
 
 

@@ -16,9 +16,9 @@ _SMALL_SAMPLE, _SMALLEST_SAMPLE = 1024, 64  # tokens, in a run of minutes
 _STEPS_SAMPLE = 8192  # at least, where no clock runs
 FORWARD_SHARE = 1 / 3  # of a step's operations, which go back, too
 KEPT_PLAN = 0.02  # of the minutes may be missed before a plan is changed
-_WANTED_STEPS = 500  # fewer of them learn less than smaller ones would
+_WANTED_STEPS = 200  # fewer of them learn less than smaller ones would
 _LEAST_TOKENS = 256  # in a step
-_LEAST_GAIN = 1.4  # in steps, when a batch is halved: the optimiser's own work does not become less
+_LEAST_GAIN = 1.8  # in steps, when a batch is halved: the optimiser's own work does not become less
 
 
 class Layout(NamedTuple):
