@@ -54,7 +54,7 @@ def test_what_the_source_holds_is_read_once_and_never_copied_for_a_beam(monkeypa
     state = given.select(given.start([NOTHING] * 3), np.repeat(np.arange(3), 5))
     state = given.advance(state, np.arange(15, dtype=np.int32) + 3)
     source = given.bound.source
-    held = {id(source.memory), *(id(each) for kept in source.kept for each in kept)}
+    held = {id(source.memory), *(id(each) for layer in source.keys_and_values for each in layer)}
     again = source.at(torch.arange(3).repeat_interleave(5))
     assert {id(again.memory), *(id(each) for kept in again.kept for each in kept)} == held
     assert len(given.next_log_probs(state)) == 15
