@@ -56,7 +56,7 @@ def test_what_the_source_holds_is_read_once_and_never_copied_for_a_beam(monkeypa
     source = given.bound.source
     held = {id(source.memory), *(id(each) for layer in source.keys_and_values for each in layer)}
     again = source.at(torch.arange(3).repeat_interleave(5))
-    assert {id(again.memory), *(id(each) for kept in again.kept for each in kept)} == held
+    assert {id(again.memory), *(id(each) for layer in again.keys_and_values for each in layer)} == held
     assert len(given.next_log_probs(state)) == 15
 
 
@@ -112,7 +112,7 @@ def test_hard_attention_is_summed_over_all_ways_to_choose() -> None:
     source, decoder = given.bound.source, network.decoder
     cells, _ = decoder.cells(network.embedding(torch.tensor([[END, *target]])), decoder.start(source).layers)
     score = decoder.glance.score
-    weights = score(score.query(cells[:, None]), source.kept[0].keys).softmax(-1)[0, 0]  # (T, S)
+    weights = score(score.query(cells[:, None]), source.keys_and_values[0].keys).softmax(-1)[0, 0]  # (T, S)
     chances = []
     for choices in product(range(weights.shape[1]), repeat=3):  # a position for each of two tokens and </s>
         chance = 1.0

@@ -129,7 +129,7 @@ def test_cross_attention_is_that_of_torch() -> None:
     theirs.out_proj.load_state_dict(look.out.state_dict())
     x, memory = torch.randn(B, T, D), torch.randn(B, S, D)
     seen = torch.arange(S) < torch.tensor([[3], [5]])
-    source = Source.of(seen, memory, memory[:, 0], (look.kept(memory),))
+    source = Source.of(seen, memory, memory[:, 0], (look.keys_and_values(memory),))
     maps = WeightLists([], [])
     found = look(x, source.at(torch.arange(B), maps), 0)
     expected, weights = theirs(x, memory, memory, key_padding_mask=~seen, average_attn_weights=False)
@@ -143,7 +143,7 @@ def test_cross_attention_is_that_of_torch() -> None:
 def test_rows_of_one_source_find_what_each_would_by_itself(which: list[int], name: str) -> None:
     look = CrossAttention(D, 2, name, longest=9, biases=False, dropout=0.0)
     memory, seen = torch.randn(3, S, D), torch.arange(S) < torch.tensor([[3], [5], [1]])
-    source = Source.of(seen, memory, memory[:, 0], (look.kept(memory),))
+    source = Source.of(seen, memory, memory[:, 0], (look.keys_and_values(memory),))
     x = torch.randn(len(which), T, D)
     maps = WeightLists([], [])
     found = look(x, source.at(torch.tensor(which), maps), 0)
