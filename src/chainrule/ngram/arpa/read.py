@@ -21,7 +21,7 @@ from chainrule.ngram.arpa import reading_kernels as kernels
 from chainrule.ngram.arpa.lines import CUT_SHORT, DAMAGED, ArpaBlock, ArpaSource, opened
 from chainrule.ngram.arpa.suffix_order import Part, SuffixOrder
 from chainrule.ngram.config import MAX_ORDER
-from chainrule.ngram.trie.assembly import Extra, Trie, TwiceError, closed
+from chainrule.ngram.trie.assembly import DuplicateNgramError, Extra, Trie, complete_trie
 from chainrule.ngram.trie.query_kernels import NO_NODE
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.block import byte_array
@@ -78,7 +78,7 @@ def read_arpa(
             if trie is None:
                 return levels.table(), vocabulary
             given = sum(trie.level_sizes) + sum(len(extra.rows) for extra in orphans.values())
-            whole = closed(trie, orphans)
+            whole = complete_trie(trie, orphans)
             blanks = sum(whole.level_sizes) - given
             if blanks:
                 note(
@@ -86,7 +86,7 @@ def read_arpa(
                     "that are; they were added, with what backing off gives"
                 )
             return whole.table(), vocabulary
-        except TwiceError as error:
+        except DuplicateNgramError as error:
             order = len(error.ngram)
             ngram = b" ".join(vocabulary.token_bytes(word) for word in error.ngram).decode()
             source.fail(f"the {order}-gram {ngram!r} twice", "each once", _AGAIN, section_lines[order])
@@ -314,7 +314,7 @@ def _read_level_in_order(
 ) -> tuple[Trie | None, Extra]:
     """Adds the next order to the levels, where it is in suffix order as they are; else to a trie made of them.
 
-    Returns the trie, and the n-grams whose contexts are not in it. Raises TwiceError.
+    Returns the trie, and the n-grams whose contexts are not in it. Raises DuplicateNgramError.
     """
     order = levels.order + 1
     is_last = order == len(counts)
@@ -341,7 +341,7 @@ def _read_level_in_order(
 def _read_level(
     source: ArpaSource, counts: Sequence[int], known: _Words, trie: Trie, warn: Callable[[str], None]
 ) -> Extra:
-    """Adds the next order to the trie; returns the n-grams whose contexts are not in it. Raises TwiceError."""
+    """Adds the next order to the trie; returns the n-grams whose contexts are not in it. Raises DuplicateNgramError."""
     order = trie.order + 1
     left_out = 0
 
@@ -361,7 +361,7 @@ def _read_level(
 def _add_level(trie: Trie, ngrams: Iterable[tuple[_Lines | Part, Int[ndarray, " ngrams"]]], *, is_last: bool) -> Extra:
     """ngrams: some at a time, with the nodes of their contexts, or NO_NODE; those without are returned.
 
-    Raises TwiceError.
+    Raises DuplicateNgramError.
     """
     contexts, words = [np.empty(0, trie.index)], [np.empty(0, np.int32)]
     log_probs, log_backoffs = [np.empty(0, np.float32)], [np.empty(0, np.float32)]

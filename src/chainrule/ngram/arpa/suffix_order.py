@@ -25,7 +25,7 @@ from chainrule.ngram.arpa.suffix_order_kernels import (
 from chainrule.ngram.trie.assembly import Trie
 from chainrule.ngram.trie.parts import parts_of
 from chainrule.ngram.trie.records import NODE, Records, context_type, narrowest
-from chainrule.ngram.trie.table import Table, from_records
+from chainrule.ngram.trie.table import Table, table_from_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,7 +156,9 @@ class SuffixOrder:
             self._contexts[1:] = []
         del self._top
         nodes, contexts = _joined(self._nodes, NODE), _joined([*self._contexts, end], end.dtype)
-        return from_records(tuple(self.level_sizes), Records(nodes, contexts), _joined(self._suffixes, self._index))
+        return table_from_records(
+            tuple(self.level_sizes), Records(nodes, contexts), _joined(self._suffixes, self._index)
+        )
 
     def trie(self) -> Trie:
         """The same levels, to go on with n-grams in any order."""

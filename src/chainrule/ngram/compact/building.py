@@ -37,7 +37,7 @@ from chainrule.ngram.compact.table import PADDING, VALUES, CompactTable, layout_
 from chainrule.ngram.trie.parts import parts_of
 from chainrule.ngram.trie.records import ROOT
 from chainrule.ngram.trie.suffixes import check_trie, with_suffixes
-from chainrule.ngram.trie.table import Table, indexed
+from chainrule.ngram.trie.table import Table, build_table
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Int32, Int64, UInt64
@@ -157,7 +157,7 @@ def unpacked(compact: CompactTable, progress: Progress = silent) -> Table:
         suffixes, scales, first = links, own_scales, 1 + sum(sizes[: order - 2])
         done += sizes[order - 1]
     progress("unpacking", done, done)
-    return indexed(sizes, words, log_probs, begin, log_backoffs)
+    return build_table(sizes, words, log_probs, begin, log_backoffs)
 
 
 def _bytes_needed(table: Table) -> int:
