@@ -47,7 +47,7 @@ TASK = "compacting"
 _DAMAGED = "the n-gram table holds nodes or words in no order; the model is damaged: try chainrule verify"
 
 
-def compacted(table: Table, progress: Progress = silent) -> CompactTable:
+def compact_table(table: Table, progress: Progress = silent) -> CompactTable:
     """Quantises and packs a table, with the suffixes that it lacks.
 
     Raises ModelFormatError where the table is damaged, EstimationError where there is not enough memory.
@@ -71,7 +71,7 @@ def compacted(table: Table, progress: Progress = silent) -> CompactTable:
             for start, stop in parts_of(contexts)
         ]
         if any(run_all(link_suffixes, linked)):
-            return compacted(with_suffixes(table)[0], progress)
+            return compact_table(with_suffixes(table)[0], progress)
         values[order - 2], edges = values_for(table.log_probs[level], VALUES)
         own = codes[level.start - 1 - sizes[0] : level.stop - 1 - sizes[0]]
         run_all(
@@ -117,7 +117,7 @@ def _packed(
     return bits[:-PADDING]
 
 
-def unpacked(compact: CompactTable, progress: Progress = silent) -> Table:
+def unpack_table(compact: CompactTable, progress: Progress = silent) -> Table:
     """The fast layout of a compact table; its numbers stay quantised.
 
     Raises ModelFormatError where the table is damaged, EstimationError where there is not enough memory.
