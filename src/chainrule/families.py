@@ -63,7 +63,7 @@ class Family:
 
 
 def _train_uniform(
-    stream: MaybeOwned[Int32[ndarray, " tokens"]], vocabulary_size: int, config: UniformConfig, progress: Progress
+    stream: MaybeOwned[Int32[ndarray, " T"]], vocabulary_size: int, config: UniformConfig, progress: Progress
 ) -> tuple[UniformModel, Json]:
     return UniformModel(vocabulary_size), {}
 
@@ -73,7 +73,7 @@ def _put_together_uniform(settings: Json, arrays: Arrays, vocabulary_size: int) 
 
 
 def _train_ngram(
-    stream: MaybeOwned[Int32[ndarray, " tokens"]], vocabulary_size: int, config: NGramConfig, progress: Progress
+    stream: MaybeOwned[Int32[ndarray, " T"]], vocabulary_size: int, config: NGramConfig, progress: Progress
 ) -> tuple[AnyNGram, Json]:
     from chainrule.ngram.training import train_ngram
 
@@ -121,7 +121,7 @@ def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) ->
 
 
 def _train_cache(
-    stream: MaybeOwned[Int32[ndarray, " tokens"]], vocabulary_size: int, config: CacheConfig, progress: Progress
+    stream: MaybeOwned[Int32[ndarray, " T"]], vocabulary_size: int, config: CacheConfig, progress: Progress
 ) -> tuple[LanguageModel[Any], Json]:
     from chainrule.mixture.cache import UnigramCache
 
@@ -136,7 +136,7 @@ def _put_together_cache(settings: Json, arrays: Arrays, vocabulary_size: int) ->
 
 
 def _train_mixture(
-    stream: MaybeOwned[Int32[ndarray, " tokens"]], vocabulary_size: int, config: MixtureConfig, progress: Progress
+    stream: MaybeOwned[Int32[ndarray, " T"]], vocabulary_size: int, config: MixtureConfig, progress: Progress
 ) -> tuple[LanguageModel[Any], Json]:
     raise SettingError("a mixture is made of models, not trained on a text: chainrule mix, or chainrule.mix(models)")
 
@@ -212,7 +212,7 @@ def _mixture_running(model: Any) -> Running | None:
 
 
 def _train_network(
-    stream: Int32[ndarray, " tokens"],
+    stream: Int32[ndarray, " T"],
     vocabulary_size: int,
     config: NetworkConfig,
     progress: Progress,
@@ -248,7 +248,7 @@ def _network_running(model: NeuralModel) -> Running:
 
 
 def _train_two_sided(
-    stream: Int32[ndarray, " tokens"],
+    stream: Int32[ndarray, " T"],
     vocabulary_size: int,
     config: NetworkConfig,
     progress: Progress,
@@ -283,7 +283,7 @@ def _network_family(config: type[NetworkConfig]) -> Family:
 
 
 def _train_conditional(
-    stream: Int32[ndarray, " tokens"],
+    stream: Int32[ndarray, " T"],
     vocabulary_size: int,
     config: ConditionalConfig,
     progress: Progress,
@@ -301,7 +301,7 @@ def _put_together_conditional(settings: Json, arrays: Arrays, vocabulary_size: i
 
 
 def _train_classifier(
-    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: FineTuningConfig, progress: Progress
+    stream: Int32[ndarray, " T"], vocabulary_size: int, config: FineTuningConfig, progress: Progress
 ) -> tuple[Classifier, Json]:
     raise SettingError("a classifier is made of a network and labelled texts: chainrule finetune")
 

@@ -84,7 +84,7 @@ def lmplz(
     its newline, too; an empty text is refused.
     """
     from chainrule.api.tokenizers import tokenized
-    from chainrule.base.files import replaced
+    from chainrule.base.files import replace_file
     from chainrule.base.owned import Owned
     from chainrule.ngram.arpa.write import arpa_parts
     from chainrule.ngram.lmplz import lmplz_table
@@ -115,7 +115,7 @@ def lmplz(
             least_words=vocab_pad,
         )
         with ExitStack() as stack:
-            file = sys.stdout.buffer if arpa is None else stack.enter_context(replaced(arpa))
+            file = sys.stdout.buffer if arpa is None else stack.enter_context(replace_file(arpa))
             if verbose_header:
                 name = "stdin" if text is None else str(text.absolute())
                 header = f"# Input file: {name}\n# Token count: {tokens}\n# Smoothing: Modified Kneser-Ney\n"

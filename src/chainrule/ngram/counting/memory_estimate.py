@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chainrule.base.memory import _SAY_MORE, _gigabytes, memory_at_hand
+from chainrule.base.memory import MEMORY_HINT, _gigabytes, available_memory
 from chainrule.errors import EstimationError
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.protocol import END
@@ -20,7 +20,7 @@ _SAMPLE = 1 << 20  # tokens; the share of distinct n-grams falls with the length
 
 def check_memory(stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: int) -> None:
     """Raises EstimationError where counting and smoothing would need more memory than there is."""
-    at_hand = memory_at_hand()
+    at_hand = available_memory()
     if at_hand is None or _needed(stream.size, vocabulary_size + (order - 1) * stream.size) <= at_hand:
         return  # whatever the text
     ngrams = _expected_ngrams(stream, vocabulary_size, order)
@@ -30,17 +30,18 @@ def check_memory(stream: Int32[ndarray, " tokens"], vocabulary_size: int, order:
     lower = f"order {fitting[-1]} would do (order={fitting[-1]}), or " if fitting else ""
     raise EstimationError(
         f"counting {order}-grams of {stream.size:,} tokens needs about {_gigabytes(_needed(stream.size, sum(ngrams)))} "
-        f"of memory, and {_gigabytes(at_hand)} are free; {lower}a shorter text, or a smaller vocabulary; {_SAY_MORE}"
+        f"of memory, and {_gigabytes(at_hand)} are free; {lower}a shorter text, or a smaller vocabulary; {MEMORY_HINT}"
     )
 
 
 def check_text_fits(tokens: int, token_bytes: int) -> None:
     """Raises EstimationError where already a text of so many tokens, with so many bytes each, is too much."""
-    at_hand = memory_at_hand()
+    at_hand = available_memory()
     if at_hand is not None and tokens * token_bytes > at_hand:
         raise EstimationError(
             f"training on about {tokens:,} tokens needs at least {_gigabytes(tokens * token_bytes)} of memory, and "
-            f"{_gigabytes(at_hand)} are free; take a shorter text, such as a part of it (chainrule split); {_SAY_MORE}"
+            f"{_gigabytes(at_hand)} are free; use a shorter text, such as a part of it (chainrule split); "
+            f"{MEMORY_HINT}"
         )
 
 
