@@ -82,20 +82,20 @@ def _train_ngram(
 
 def _take_apart_ngram(model: AnyNGram | CompactNGramModel) -> tuple[Json, Arrays]:
     from chainrule.ngram.models.compact_model import CompactNGramModel
-    from chainrule.ngram.variants import kind_of
+    from chainrule.ngram.variants import settings_of_model
 
     if isinstance(model, CompactNGramModel):
         table = model.compact
         settings = {"ngrams": list(table.level_sizes), "layout": COMPACT, "run_bits": list(table.run_bits)}
         return settings, table.arrays()
-    return {"ngrams": list(model.table.level_sizes), **kind_of(model)}, model.table.arrays()
+    return {"ngrams": list(model.table.level_sizes), **settings_of_model(model)}, model.table.arrays()
 
 
 def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) -> AnyNGram | CompactNGramModel:
     from chainrule.ngram.compact.table import CompactTable
     from chainrule.ngram.models.compact_model import CompactNGramModel
     from chainrule.ngram.trie.table import Table
-    from chainrule.ngram.variants import model_from
+    from chainrule.ngram.variants import model_from_settings
 
     sizes = settings.get("ngrams")
     if (
@@ -117,7 +117,7 @@ def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) ->
         raise ModelFormatError(
             f"the n-gram settings hold layout = {layout!r}; this version knows {FAST!r} and {COMPACT!r}"
         )
-    return model_from(settings, Table.from_arrays(sizes, arrays))
+    return model_from_settings(settings, Table.from_arrays(sizes, arrays))
 
 
 def _train_cache(

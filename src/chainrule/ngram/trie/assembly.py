@@ -24,7 +24,7 @@ from chainrule.ngram.trie.assembly_kernels import (
 from chainrule.ngram.trie.parts import parts_of
 from chainrule.ngram.trie.query_kernels import NO_NODE
 from chainrule.ngram.trie.records import narrowest
-from chainrule.ngram.trie.sorting_kernels import PLACE_BITS
+from chainrule.ngram.trie.sorting_kernels import POSITION_BITS
 from chainrule.ngram.trie.table import Table, index_of, no_suffixes, packed
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Trie:
             contexts_cut = [(keys, begin, first_node, *part) for part in parts_of(slice(0, begin.size - 1))]
             twin = max(run_all(sort_groups, contexts_cut), default=-1)
             if twin >= 0:
-                place = keys[twin] & ((1 << PLACE_BITS) - 1)
+                place = keys[twin] & ((1 << POSITION_BITS) - 1)
                 raise TwiceError([*self.ngram(int(contexts[place])), int(words[place])])
             given = log_probs, log_backoffs
             words, log_probs, log_backoffs = (np.empty_like(array) for array in (words, log_probs, log_backoffs))
@@ -143,7 +143,7 @@ class Trie:
                 place_numbers, [(keys, start, stop, *given, *outputs) for start, stop in parts_of(slice(0, keys.size))]
             )
             places = keys
-            places &= (1 << PLACE_BITS) - 1
+            places &= (1 << POSITION_BITS) - 1
         self.level_sizes.append(words.size)
         self.words = np.concatenate([self.words, words])
         self.log_probs = np.concatenate([self.log_probs, log_probs])
