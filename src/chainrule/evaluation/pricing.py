@@ -70,6 +70,29 @@ def priced(model: Priced, speller: Speller, encoded: Encoded) -> Prices:
     return priced_stream(encoded, speller, _joined(model.score(sequences)), _joined(model.unknown_log_probs(sequences)))
 
 
+def priced_after(
+    model: Priced, speller: Speller, encoded: Encoded, given: Sequence[int], *, end: bool = True
+) -> Float64[ndarray, " documents"]:
+    """What each document costs after its first tokens, in nats (a log-probability).
+
+    given: how many tokens of each document are conditioned on, and cost nothing. end: whether </s> is predicted.
+    """
+    sequences = documents_of(encoded.ids)
+    starts = np.cumsum([0, *(len(sequence) + 1 for sequence in sequences)])
+    totals = np.zeros(len(sequences))
+    prefixes = [sequence[:first] for sequence, first in zip(sequences, given, strict=True)]
+    rest = [sequence[first:] for sequence, first in zip(sequences, given, strict=True)]
+    scores = model.score(rest, prefixes=prefixes, end=end)
+    shares = model.unknown_log_probs(rest, prefixes=prefixes, end=end)
+    for number, (score, share) in enumerate(zip(scores, shares, strict=True)):
+        ids = np.append(rest[number], END)[: len(score)]
+        places = starts[number] + given[number] + np.flatnonzero(ids == UNKNOWN)
+        spelled = _spelled(speller, [encoded.surface(place) for place in places.tolist()])
+        unseen = _unseen(share.astype(np.float64), ids == UNKNOWN, speller.unseen_types)
+        totals[number] = (score.astype(np.float64) + unseen).sum() + spelled.sum()
+    return totals
+
+
 def priced_stream(
     encoded: Encoded,
     speller: Speller,
