@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 
-from chainrule.api.harness import Answers, Request
+from chainrule.api.harness_answers import Answers, Request
 from chainrule.api.load import load
 from chainrule.applications.continuation import Pair
 from chainrule.errors import SettingError
@@ -47,13 +47,13 @@ class ChainruleLM(LM):  # type: ignore[misc]  # lm_eval has no types
         model = load(path, tokenizer=None if tokenizer is None else str(tokenizer), markers=settings.get("markers"))
         ends, seed = settings.get("ends", False), settings.get("seed", 0)
         if not isinstance(ends, bool) or not isinstance(seed, int):
-            raise SettingError(f"model_args have ends={ends} and seed={seed}; expected true or false, and a whole number")
+            raise SettingError(
+                f"model_args have ends={ends} and seed={seed}; expected true or false, and a whole number"
+            )
         return cls(model, ends=ends, seed=seed)
 
     @classmethod
-    def create_from_arg_string(
-        cls, arg_string: str, additional_config: dict[str, Any] | None = None
-    ) -> ChainruleLM:
+    def create_from_arg_string(cls, arg_string: str, additional_config: dict[str, Any] | None = None) -> ChainruleLM:
         """As `create_from_arg_obj`, from "pretrained=lm/,ends=true"."""
         from lm_eval.utils import simple_parse_args_string
 

@@ -7,13 +7,14 @@ belongs to the continuation.
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
-from chainrule.evaluation.pricing import priced, priced_after, priced_stream
+from chainrule.evaluation.pricing import priced, priced_documents, priced_stream
 from chainrule.evaluation.pseudo_pricing import pseudo_priced
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.tokenizer import documents_of
@@ -52,18 +53,22 @@ def continuation_log_probs(
     progress: Progress = silent,
     *,
     end: bool = False,
+    greedy: bool = True,
 ) -> tuple[Float64[ndarray, " pairs"], Bool[ndarray, " pairs"]]:
     """log P(continuation | context) in nats, unknown words spelled; and whether each token is the likeliest there.
 
-    end: whether </s> is predicted after the continuation. Raises MarkerError.
+    end: whether </s> is predicted after the continuation. greedy: without it, the model only scores, and no token is
+    taken for the likeliest. Raises MarkerError.
     """
-    log_probs, is_greedy = np.zeros(len(pairs)), np.ones(len(pairs), np.bool_)
+    log_probs, is_greedy = np.zeros(len(pairs)), np.zeros(len(pairs), np.bool_)
     encoded, given = _cut(pairs, tokenizer)
     sequences = documents_of(encoded.ids)
     for some in _batches([len(sequence) for sequence in sequences]):
         progress("scoring continuations", some.start, len(pairs))
         part = tokenizer.encode_texts([_text(pair) for pair in pairs[some]])
-        log_probs[some] = priced_after(model, speller, part, given[some], end=end)
+        log_probs[some], _ = priced_documents(model, speller, part, given=given[some], end=end)
+        if not greedy:
+            continue
         contexts = [sequence[:first] for sequence, first in zip(sequences[some], given[some], strict=True)]
         rest = [sequence[first:] for sequence, first in zip(sequences[some], given[some], strict=True)]
         is_greedy[some] = _greedy(model, contexts, [np.append(each, END) for each in rest] if end else rest)
@@ -132,10 +137,8 @@ def _texts(encoded: Encoded, aligned: Alignment) -> list[bytes]:
 
 
 def _shared(context: bytes, text: bytes) -> int:
-    """How much of a context a text begins with: all of it, unless the border is within what a normaliser joins."""
-    if text.startswith(context):
-        return len(context)
-    return next(place for place, (one, other) in enumerate(zip(context + b"\n", text + b"\0")) if one != other)
+    """How much of a context a text begins with: all, unless a normaliser joins what stands around the border."""
+    return len(os.path.commonprefix([context, text]))
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[slice]:

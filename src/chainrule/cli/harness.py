@@ -33,7 +33,9 @@ def harness(
     from chainrule.api.harness import check_lm_eval
 
     if not arguments:
-        raise CycloptsError(msg="The arguments of lm-eval are missing, such as --model_args pretrained=lm/ --tasks lambada.")
+        raise CycloptsError(
+            msg="The arguments of lm-eval are missing, such as --model_args pretrained=lm/ --tasks lambada."
+        )
     check_lm_eval()
     from lm_eval.__main__ import cli_evaluate
 

@@ -34,8 +34,9 @@ class Spelling(Protocol):
 
 
 class Text(NamedTuple):
-    """text: the prompt, as normalised, and what was generated, which is `continuation`. log_prob: nats, of the generated tokens, and of </s>
+    """text: the prompt, as normalised, and what was generated. log_prob: nats, of the generated tokens, and of </s>
     where it ended with it. score: what it was ranked by. tokens: the generated ones, with the marks of the tokenizer.
+    continuation: what was generated, as text.
     """
 
     text: str
