@@ -18,7 +18,7 @@ test: .venv/installed lint
 	$(OLD_PROCESSOR) $(PYTEST) $(ON_OLD_PROCESSOR)
 	$(PYTEST)
 
-test-harness: .venv/harness-installed ## the tests with lm-evaluation-harness itself, which is 300 MB of packages
+test-harness: .venv/harness-installed ## tests with lm-evaluation-harness itself, whose packages have 300 MB
 	$(PYTEST) -n 0 tests/interop/with_lm_eval.py
 
 lint: .venv/installed

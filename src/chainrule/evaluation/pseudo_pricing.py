@@ -29,11 +29,11 @@ class PseudoScorer(Scorer, Protocol):
 
     def score_left_to_right(
         self,
-        sequences: Sequence[Int32[ndarray, " tokens"]],
-        begins: Bool[ndarray, " vocab"],
+        sequences: Sequence[Int32[ndarray, " T"]],
+        begins: Bool[ndarray, " V"],
         *,
         prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
-    ) -> list[Float32[ndarray, " tokens"]]: ...
+    ) -> list[Float32[ndarray, " T"]]: ...
 
 
 def pseudo_priced(
