@@ -362,7 +362,7 @@ def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
         FineTuningConfig(device=0)
     broken = model("bag")
     broken.engine.network.embedding.weight.data[:] = float("nan")
-    with pytest.raises(EstimationError, match="step 1, after 0 tokens; try a lower learning_rate$"):
+    with pytest.raises(EstimationError, match=r"step 1, after 0 tokens; try a lower learning_rate$"):
         finetune(broken, TEXTS, "text", QUICK)
     for verb in ("next", "generate", "score", "embed"):
         with pytest.raises(SettingError, match="family 'classifier'"):
