@@ -135,9 +135,7 @@ class Trainer:
             value, self._norm = float(loss), float(norm)
             if not (math.isfinite(value) and math.isfinite(self._norm)):
                 what = f"loss is {value}" if not math.isfinite(value) else f"norm of the gradient is {self._norm}"
-                raise EstimationError(
-                    f"the {what} at step {step + 1:,}, after {self.objective.tokens(step):,} tokens"
-                )
+                raise EstimationError(f"the {what} at step {step + 1:,}, after {self.objective.tokens(step):,} tokens")
             self._losses.append(value)
 
     def validate(self, tokens: int) -> tuple[Validated, bool]:
