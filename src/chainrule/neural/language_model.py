@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from chainrule.base.distributions import NAN_FOUND, NOTHING_TO_DRAW, check_draw, check_log_probs, top_of
+from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs, top_of
 from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural import states
@@ -169,7 +169,7 @@ class NeuralModel:
         more, tokens = rows.topk(min(k + 1, self.vocabulary_size))
         log_probs, tokens = more[:, :k], tokens[:, :k]
         if not bool((log_probs[:, :1] <= 0).all()):  # NaN is not, either
-            raise ModelFormatError(NAN_FOUND)
+            raise ModelFormatError(NAN_MESSAGE)
         tokens, order = tokens.sort(1)  # equal ones by lower id: by id first, and then by what they have
         log_probs, order = log_probs.gather(1, order).sort(dim=1, descending=True, stable=True)
         best, ids = log_probs.cpu().numpy(), tokens.gather(1, order).to(torch.int32).cpu().numpy()
@@ -191,9 +191,9 @@ class NeuralModel:
         cumulative = probs.cumsum(1)
         totals = cumulative[:, -1:]
         if bool(totals.isnan().any()):
-            raise ModelFormatError(NAN_FOUND)
+            raise ModelFormatError(NAN_MESSAGE)
         if not bool((totals > 0).all()):
-            raise SettingError(NOTHING_TO_DRAW)
+            raise SettingError(NOTHING_TO_DRAW_MESSAGE)
         wanted = self._tensor(np.asarray(uniforms, np.float64))[:, None]
         rows = torch.arange(len(wanted), device=totals.device)
         if state.rows is not None:
