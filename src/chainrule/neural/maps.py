@@ -59,7 +59,7 @@ def maps_of_text(model: Scorer, tokens: Tokens) -> tuple[Int64[ndarray, " read"]
 
 @torch.inference_mode()
 def maps_of_pair(model: ConditionalModel, source: Tokens, target: Tokens) -> list[Weights]:
-    """The maps of a source, with its </s>, and of a target, after </s>. Raises SettingError if there is no attention."""
+    """The maps of a source, with its </s>, and of a target, after </s>. Raises SettingError without attention."""
     network = model.network
     if network.config.attention == "none":
         raise SettingError(
