@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.filter import Filtered as Filtered, filter as filter
     from chainrule.api.finetune import finetune as finetune
     from chainrule.api.frequencies import Frequencies as Frequencies
+    from chainrule.api.harness import harness as harness
     from chainrule.api.info import info as info
     from chainrule.api.load import load as load
     from chainrule.api.merge import merge as merge
@@ -152,6 +153,7 @@ _HOMES = {
     "experiment": "experiments.named",
     "filter": "api.filter",
     "finetune": "api.finetune",
+    "harness": "api.harness",
     "info": "api.info",
     "load": "api.load",
     "load_pairs": "api.pair_model",

@@ -67,10 +67,27 @@ class Prices:
         return self.closed + self.unseen + self.spelling
 
 
-def price(model: Measurable, speller: Speller, encoded: Encoded) -> Prices:
-    """The prices of encoded documents, each scored by itself."""
+def price(model: Measurable, speller: Speller, encoded: Encoded, given: Sequence[int] | None = None) -> Prices:
+    """The prices of encoded documents, each scored by itself.
+
+    given: for each document, how many of its first tokens are conditioned on, at no cost; by default none.
+    """
     sequences = documents_of(encoded.ids)
-    return price_stream(encoded, speller, _join(model.score(sequences)), _join(model.unknown_log_probs(sequences)))
+    if given is None:
+        closed, log_share = _join(model.score(sequences)), _join(model.unknown_log_probs(sequences))
+        return price_stream(encoded, speller, closed, log_share)
+    prefixes = [sequence[:first] for sequence, first in zip(sequences, given, strict=True)]
+    rest = [sequence[first:] for sequence, first in zip(sequences, given, strict=True)]
+    is_priced = np.repeat(
+        np.tile([False, True], len(rest)),
+        [size for prefix, own in zip(prefixes, rest, strict=True) for size in (prefix.size, own.size + 1)],
+    )
+    closed, log_share = np.zeros(is_priced.size), np.full(is_priced.size, -np.inf)
+    closed[is_priced] = _join(model.score(rest, prefixes=prefixes))
+    log_share[is_priced] = _join(model.unknown_log_probs(rest, prefixes=prefixes))
+    prices = price_stream(encoded, speller, closed, log_share)
+    unseen, spelling = (np.where(is_priced, column, 0.0) for column in (prices.unseen, prices.spelling))
+    return Prices(closed, unseen, spelling, prices.unknown)
 
 
 def price_stream(
@@ -93,14 +110,20 @@ def price_stream(
 
 
 def price_documents(
-    model: Measurable, speller: Speller, encoded: Encoded
+    model: Measurable, speller: Speller, encoded: Encoded, *, given: Sequence[int] | None = None, end: bool = True
 ) -> tuple[Float64[ndarray, " documents"], Int64[ndarray, " documents"]]:
-    """The log-probability of each document, in nats, and its number of tokens, </s> included."""
+    """The log-probability of each document, in nats, and its number of tokens.
+
+    given: as in `price`. end: whether </s> is included.
+    """
     ends = np.flatnonzero(encoded.ids == END)
     if not ends.size:
         return np.empty(0), np.empty(0, np.int64)
     starts = np.concatenate([[0], ends[:-1] + 1])
-    return np.add.reduceat(price(model, speller, encoded).total, starts), ends + 1 - starts
+    prices = price(model, speller, encoded, given).total
+    if not end:
+        prices[ends] = 0
+    return np.add.reduceat(prices, starts), ends + int(end) - starts
 
 
 def _join(rows: list[Any]) -> Float64[ndarray, " T"]:
