@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from chainrule.neural.cross_attention import CrossAttention
-from chainrule.neural.scores import Product, looked_softly, score_named, weights_of
-from chainrule.neural.source import Looked, Source
+from chainrule.neural.scores import Product, attend_by_score, score_named, weights_of
+from chainrule.neural.source import Source, WeightLists
 
 NAMES = ["dot", "scaled_dot", "general", "content", "additive", "location"]
 B, H, T, S, D = 2, 3, 4, 5, 8
@@ -74,7 +74,7 @@ def test_fused_and_plain_attention_agree(name: str, masked: str) -> None:
     torch.testing.assert_close(weights.sum(-1), torch.ones(B, H, S))
     if mask is not None:
         assert (weights[~mask.expand_as(weights)] == 0).all()
-    found = looked_softly(score, query, key, value, mask)
+    found = attend_by_score(score, query, key, value, mask)
     torch.testing.assert_close(found, weights @ value, atol=1e-5, rtol=0)
 
 
@@ -90,7 +90,7 @@ def test_worked_example_of_dot_product_attention_in_base_3() -> None:
     key = KEYS * math.log(3)  # e^(s . h log 3) is 3^(s . h)
     weights = weights_of(score, rows([0.0, 1]), key, None)
     torch.testing.assert_close(weights, rows([1 / 6, 1 / 6, 1 / 2, 1 / 6]))
-    found = looked_softly(score, rows([0.0, 1]), key, KEYS, None)
+    found = attend_by_score(score, rows([0.0, 1]), key, KEYS, None)
     torch.testing.assert_close(found, rows([0.5, 0.5]))
     torch.testing.assert_close(KEYS.mean(2), torch.tensor([[[0.75, 0.25]]]))  # what no attention would give
 
@@ -115,7 +115,7 @@ def test_worked_example_of_scaled_dot_products() -> None:
     mask = torch.ones(4, 4, dtype=torch.bool).tril()[None, None]
     score = Product("scaled_dot", 1, 8)
     scores = query @ key.mT / math.sqrt(8) + torch.where(mask, 0.0, -torch.inf)
-    found = looked_softly(score, score.query(query), score.key(key), value, mask)
+    found = attend_by_score(score, score.query(query), score.key(key), value, mask)
     torch.testing.assert_close(found, scores.softmax(-1) @ value)
     assert (weights_of(score, score.query(query), score.key(key), mask)[~mask] == 0).all()
 
@@ -129,8 +129,8 @@ def test_cross_attention_is_that_of_torch() -> None:
     theirs.out_proj.load_state_dict(look.out.state_dict())
     x, memory = torch.randn(B, T, D), torch.randn(B, S, D)
     seen = torch.arange(S) < torch.tensor([[3], [5]])
-    source = Source.of(seen, memory, memory[:, 0], (look.kept(memory),))
-    maps = Looked([], [])
+    source = Source.of(seen, memory, memory[:, 0], (look.keys_and_values(memory),))
+    maps = WeightLists([], [])
     found = look(x, source.at(torch.arange(B), maps), 0)
     expected, weights = theirs(x, memory, memory, key_padding_mask=~seen, average_attn_weights=False)
     torch.testing.assert_close(found, expected)
@@ -143,9 +143,9 @@ def test_cross_attention_is_that_of_torch() -> None:
 def test_rows_of_one_source_find_what_each_would_by_itself(which: list[int], name: str) -> None:
     look = CrossAttention(D, 2, name, longest=9, biases=False, dropout=0.0)
     memory, seen = torch.randn(3, S, D), torch.arange(S) < torch.tensor([[3], [5], [1]])
-    source = Source.of(seen, memory, memory[:, 0], (look.kept(memory),))
+    source = Source.of(seen, memory, memory[:, 0], (look.keys_and_values(memory),))
     x = torch.randn(len(which), T, D)
-    maps = Looked([], [])
+    maps = WeightLists([], [])
     found = look(x, source.at(torch.tensor(which), maps), 0)
     for row, number in enumerate(which):
         alone = source.at(torch.tensor([number]))

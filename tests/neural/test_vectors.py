@@ -21,9 +21,9 @@ def test_a_token_has_the_vector_of_the_state_after_it(name: str) -> None:
     model = random_model(NETWORKS[name])
     for text, vectors in zip(TEXTS, model.vectors(TEXTS), strict=True):
         assert vectors.shape == (len(text), model.network.causal.width)
-        for place in range(len(text)):
-            expected = model.start([text[: place + 1]]).next.hidden[0]
-            np.testing.assert_allclose(vectors[place], expected, rtol=0, atol=1e-4)
+        for position in range(len(text)):
+            expected = model.start([text[: position + 1]]).next.hidden[0]
+            np.testing.assert_allclose(vectors[position], expected, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -42,7 +42,7 @@ _ENCODERS: dict[type[NetworkConfig], Callable[[Any], nn.Module]] = {
     ConvolutionConfig: Convolution,
     RecurrentConfig: Recurrent,
     TransformerConfig: Transformer,
-    MaskedConfig: partial(Transformer, looks_right=True),
+    MaskedConfig: partial(Transformer, is_bidirectional=True),
     MaskedRecurrentConfig: Woven,
     TwoSidedConfig: Apart,
 }

@@ -101,12 +101,12 @@ class Classifier(nn.Module):
         if self.training:
             width = min(rounded_up(width), self.network.causal.context or 1 << 62)
         tokens = torch.from_numpy(padded([part.inputs for part in parts], END, length=width)).to(device)
-        starts = padding(lengths, device, width=width) if self.network.causal.looks_right else None
+        starts = padding(lengths, device, width=width) if self.network.causal.is_bidirectional else None
         hidden = self._hidden(tokens, starts).float()
         owners = padded([part.owners for part in parts], -1, length=width).ravel()
         chosen = np.flatnonzero(owners >= 0)
-        of_tokens, places = (torch.from_numpy(each).to(device) for each in (owners[chosen], chosen))
-        return sums.index_add_(0, of_tokens, hidden.flatten(0, 1)[places])
+        of_tokens, positions = (torch.from_numpy(each).to(device) for each in (owners[chosen], chosen))
+        return sums.index_add_(0, of_tokens, hidden.flatten(0, 1)[positions])
 
     def _judged(self, sums: Tensor, parts: Sequence[_Part]) -> Tensor:
         """(units, D) -> (units, C)."""

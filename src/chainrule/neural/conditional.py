@@ -1,6 +1,6 @@
 """One sequence given another: P(target | source). A reader, and a decoder that is a context encoder with a source.
 
-Legend: N sources, S their tokens, B rows of the decoder, T time, D width.
+Legend: M sources, S their tokens, B rows of the decoder, T time, D width.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from chainrule.neural.decoders.transformer import TransformerDecoder
 from chainrule.neural.layers import Embedding
 from chainrule.neural.output import FullSoftmax
 from chainrule.neural.output_of_choices import ChoiceSoftmax
-from chainrule.neural.readers import Memory, reader_of
+from chainrule.neural.readers import Encoding, reader_of
 from chainrule.neural.source import Source
 
 if TYPE_CHECKING:
     from chainrule.neural.config.conditional import ConditionalConfig
-    from chainrule.neural.source import Kept
+    from chainrule.neural.source import KeysAndValues
     from chainrule.neural.states import State
 
 
@@ -32,8 +32,8 @@ class Decoder(Protocol):
 
     width: int  # of what it gives
 
-    def kept(self, memory: Tensor) -> tuple[Kept, ...]:
-        """What its layers look at, made of a memory, (N, S, D), once."""
+    def keys_and_values(self, memory: Tensor) -> tuple[KeysAndValues, ...]:
+        """What its layers look at, made of a memory, (M, S, D), once."""
 
     def start(self, source: Source) -> State:
         """The state of the source's rows that have read nothing."""
@@ -61,15 +61,15 @@ class ConditionalNetwork(nn.Module):
         self.embedding, self.decoder = embedding, decoder
         self.vocabulary_size, self.source_vocabulary_size = len(embedding.weight), len(source_embedding.weight)
 
-    def read(self, tokens: Tensor, seen: Tensor, looked: list[Tensor] | None = None) -> Source:
-        """tokens: (N, S), int64, each source with its </s>. seen: (N, S), True where there is one. looked: as the
+    def read(self, tokens: Tensor, seen: Tensor, weights_out: list[Tensor] | None = None) -> Source:
+        """tokens: (M, S), int64, each source with its </s>. seen: (M, S), True where there is one. weights_out: as the
         reader's.
         """
-        memory: Memory = self.reader(self.source_embedding(tokens), seen, looked)
-        return Source.of(seen, *memory, self.writer.kept(memory.places))
+        encoding: Encoding = self.reader(self.source_embedding(tokens), seen, weights_out)
+        return Source.of(seen, *encoding, self.writer.keys_and_values(encoding.vectors))
 
     def forward(self, tokens: Tensor, seen: Tensor, inputs: Tensor) -> Tensor:
-        """Of sources, and what is read of their targets, (N, T), </s> first: hidden states for `output`."""
+        """Of sources, and what is read of their targets, (M, T), </s> first: hidden states for `output`."""
         return self.writer(self.embedding(inputs), None, None, self.read(tokens, seen))[0]
 
     @property

@@ -99,7 +99,7 @@ class NeuralModel:
     def score_stream_with_unknown(
         self, stream: Tokens, on_share: Callable[[float], None] | None = None, *, unknown: bool = True
     ) -> tuple[Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]:
-        """The log-probabilities of a stream's tokens, and of <unk> at their places: zeros, if it is not asked for.
+        """The log-probabilities of a stream's tokens, and of <unk> at their positions: zeros, if it is not asked for.
 
         on_share: called now and then with the share that is done.
         """
@@ -220,18 +220,18 @@ class NeuralModel:
     def _score(
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool, unknown: bool
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
-        """The log-probabilities of each sequence's tokens, and of <unk> at their places."""
+        """The log-probabilities of each sequence's tokens, and of <unk> at their positions."""
         check_prefixes(len(sequences), prefixes)
         rows: list[Tokens] = []
         spans: list[slice] = []
-        place = 0
+        total = 0
         for i, sequence in enumerate(sequences):
             before = as_tokens([] if prefixes is None else prefixes[i])
             text = np.concatenate([before, as_tokens(sequence), np.full(int(end), END, np.int32)])
             check_tokens(text, self.vocabulary_size)
             rows += [text] if self.network.memory == "stream" else _documents(text)
-            spans.append(slice(place + len(before), place + len(text)))
-            place += len(text)
+            spans.append(slice(total + len(before), total + len(text)))
+            total += len(text)
         scores, others = (
             np.concatenate([np.empty(0, np.float32), *found]) for found in self._score_rows(rows, unknown=unknown)
         )
@@ -246,7 +246,7 @@ class NeuralModel:
         warm_up: int | None = None,
         on_share: Callable[[float], None] | None = None,
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
-        """For each row, the log-probabilities of its tokens after </s>, and of <unk> at their places."""
+        """For each row, the log-probabilities of its tokens after </s>, and of <unk> at their positions."""
         inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
         scores, others = ([np.zeros(len(row), np.float32) for row in rows] for _ in range(2))
         lengths = [len(row) for row in rows]
@@ -267,7 +267,7 @@ class NeuralModel:
         return scores, others
 
     def _log_probs_of(self, tokens: Tensor, targets: Tensor, *, unknown: bool) -> list[Float32[ndarray, "rows most"]]:
-        """Of the targets, and of <unk>, after the tokens of each row up to the same place."""
+        """Of the targets, and of <unk>, after the tokens of each row up to the same position."""
         encoder, output = self.network.causal, self.network.output
         can_go_on = encoder.context is None and encoder.reach is None
         state: states.State = None

@@ -32,7 +32,7 @@ class Embedding(nn.Module):
         norm: nn.Module | None = None,
         token_dropout: float = 0.0,
     ) -> None:
-        """token_dropout: the share of tokens whose vectors are 0 in all places of a batch (Gal and Ghahramani 2016)."""
+        """token_dropout: the share of the vocabulary whose vectors are 0 in a batch (Gal and Ghahramani 2016)."""
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocabulary_size, width))
         self.scale, self.norm, self.token_dropout = scale, norm, token_dropout

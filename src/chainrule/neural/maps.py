@@ -13,7 +13,7 @@ from chainrule.errors import SettingError
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.framing import framed
 from chainrule.neural.language_model import NeuralModel
-from chainrule.neural.source import Looked
+from chainrule.neural.source import WeightLists
 from chainrule.neural.two_sided_model import TwoSidedModel
 from chainrule.protocol import END
 
@@ -67,13 +67,13 @@ def maps_of_pair(model: ConditionalModel, source: Tokens, target: Tokens) -> lis
     tokens, inputs = (torch.tensor([row], device=network.device) for row in (given, beginning))
     own: list[Tensor] = []
     read = network.read(tokens, torch.ones_like(tokens, dtype=torch.bool), own)
-    looked = Looked([], [])
-    network.writer(network.embedding(inputs), None, None, read.at(torch.zeros_like(inputs[:, 0]), looked))
-    across = [torch.cat(steps, 2) for steps in _by_layer(looked.source, len(read.kept))]
+    weights_out = WeightLists([], [])
+    network.writer(network.embedding(inputs), None, None, read.at(torch.zeros_like(inputs[:, 0]), weights_out))
+    across = [torch.cat(steps, 2) for steps in _by_layer(weights_out.source, len(read.keys_and_values))]
     return [
         *_numbered("target on source", across),
         *_numbered("source", own),
-        *_numbered("target", looked.target),
+        *_numbered("target", weights_out.target),
     ]
 
 

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 class Encoder(Protocol):
     """A context encoder, f: an nn.Module. Causality and the state that it goes on from are its own business.
 
-    looks_right: whether a place sees what comes after it; then there is no state to go on from.
+    is_bidirectional: whether a position sees what comes after it; then there is no state to go on from.
     context: the most tokens that a state holds; before one more is read, it keeps the last `context // 2` and reads
     them again by themselves. None: a state never fills.
     reach: where a state never fills, the last tokens that a prediction depends on; None: all.
     """
 
     width: int  # of what it gives
-    looks_right: bool
+    is_bidirectional: bool
     context: int | None
     reach: int | None
 
@@ -43,7 +43,7 @@ class Encoder(Protocol):
         """x: (B, T, D) -> (B, T, `width`), and the state to go on from, which may be None if none was given.
 
         state: what `start` or this gave; it is used up. starts: (B, T), True where a row forgets what it has read and
-        begins anew at that place; the borders of packed documents, and what is left of a row's beginning.
+        begins anew at that position; the borders of packed documents, and what is left of a row's beginning.
         """
 
     def hidden_layers(self, x: Tensor, starts: Tensor | None = None) -> Iterator[Tensor]:
@@ -106,5 +106,5 @@ class Network(nn.Module):
 
 
 def _is_table(name: str) -> bool:
-    """Whether a parameter of two dimensions holds a vector for each of some places, and is no map of vectors."""
+    """Whether a parameter of two dimensions holds a vector for each of some positions, and is no map of vectors."""
     return name.startswith(("places.", "bias."))

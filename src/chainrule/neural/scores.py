@@ -112,7 +112,7 @@ class Location(nn.Module):
         nn.init.uniform_(self.matrix, -(width**-0.5), width**-0.5)
 
     def query(self, query: Tensor) -> Tensor:
-        """As `Score.query`: the scores of all places that there can be."""
+        """As `Score.query`: the scores of all positions that there can be."""
         return _by_head(query, self.matrix)
 
     def key(self, key: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ def weights_of(score: Score, query: Tensor, key: Tensor, mask: Tensor | None) ->
     return scores.softmax(-1)
 
 
-def looked_softly(
+def attend_by_score(
     score: Score, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float = 0.0
 ) -> Tensor:
     """softmax(score) V, by the fused kernel where the score is a product. value: (B, H, S, v) -> (B, H, T, v)."""

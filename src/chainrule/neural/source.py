@@ -1,7 +1,7 @@
 """Sources that were read once, and the rows of a decoder that look at them.
 
 Many rows may look at one source: the hypotheses of a beam, or samples. What the source holds is never copied for them:
-rows of one source become further queries of its row. Legend: N sources, S their tokens, B rows of the decoder.
+rows of one source become further queries of its row. Legend: M sources, S their tokens, B rows of the decoder.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Looked(NamedTuple):
+class WeightLists(NamedTuple):
     """Where each layer puts its attention weights: on the source, (B, H, T, S), and on the target, (B, H, T, T)."""
 
     source: list[Tensor]
     target: list[Tensor]
 
 
-class Kept(NamedTuple):
-    """What a layer of the decoder looks at: made of the memory once. (N, H, S, d) each."""
+class KeysAndValues(NamedTuple):
+    """What a layer of the decoder looks at: made of the memory once. (M, H, S, d) each."""
 
     keys: Tensor
     values: Tensor
@@ -31,37 +31,37 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """seen: (N, S), True where there is a token. memory: (N, S, D), and its summary: (N, D).
+    """seen: (M, S), True where there is a token. memory: (M, S, D), and its summary: (M, D).
 
-    kept: of each layer of the decoder. rows: the source of each row of the decoder, (B,). groups: how these lie.
-    looked: where weights go, if they are asked for.
+    keys_and_values: for each layer of the decoder. rows: the source of each row of the decoder, (B,). groups: how these
+    rows are grouped by source. weights_out: where attention records its weights, if at all.
     """
 
     seen: Tensor
     memory: Tensor
     summary: Tensor
-    kept: tuple[Kept, ...]
+    keys_and_values: tuple[KeysAndValues, ...]
     rows: Tensor
     groups: _Groups
-    looked: Looked | None = None
+    weights_out: WeightLists | None = None
 
     @classmethod
-    def of(cls, seen: Tensor, memory: Tensor, summary: Tensor, kept: tuple[Kept, ...]) -> Source:
+    def of(cls, seen: Tensor, memory: Tensor, summary: Tensor, keys_and_values: tuple[KeysAndValues, ...]) -> Source:
         """Whose rows are the decoder's own."""
         rows = torch.arange(len(seen), device=seen.device)
-        return cls(seen, memory, summary, kept, rows, _Groups(1, None))
+        return cls(seen, memory, summary, keys_and_values, rows, _Groups(1, None))
 
-    def at(self, rows: Tensor, looked: Looked | None = None) -> Source:
-        """The same sources, looked at by other rows. rows: (B,), int64, each a source."""
-        return replace(self, rows=rows, groups=_groups_of(rows, len(self.seen)), looked=looked)
+    def at(self, rows: Tensor, weights_out: WeightLists | None = None) -> Source:
+        """The same sources, weights_out at by other rows. rows: (B,), int64, each a source."""
+        return replace(self, rows=rows, groups=_groups_of(rows, len(self.seen)), weights_out=weights_out)
 
     @property
     def mask(self) -> Tensor:
-        """(N, 1, 1, S)."""
+        """(M, 1, 1, S)."""
         return self.seen[:, None, None]
 
     def grouped(self, x: Tensor) -> Tensor:
-        """What the rows ask, by source: (B, H, T, d) -> (N, H, G T, d), where G is the most rows of one source."""
+        """What the rows ask, by source: (B, H, T, d) -> (M, H, G T, d), where G is the most rows of one source."""
         size, slots = self.groups
         heads, times, width = x.shape[1:]
         if slots is not None:
@@ -71,7 +71,7 @@ class Source:
         return x.view(-1, size, heads, times, width).transpose(1, 2).flatten(2, 3)
 
     def of_rows(self, x: Tensor, times: int) -> Tensor:
-        """What they found: (N, H, G T, d) -> (B, H, T, d)."""
+        """What they found: (M, H, G T, d) -> (B, H, T, d)."""
         size, slots = self.groups
         if size > 1:
             x = x.view(*x.shape[:2], size, times, -1).transpose(1, 2).flatten(0, 1)

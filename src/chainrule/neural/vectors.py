@@ -54,7 +54,7 @@ def token_vectors(
     for batch in batches_of(pieces, _TOGETHER_SHORT if bfloat16 else _TOGETHER):
         tokens = padded([rows[row][begin:end] for row, begin, _, end in batch], END)
         lengths = [end - begin for _, begin, _, end in batch]
-        starts = padding(lengths, network.device) if network.causal.looks_right else None
+        starts = padding(lengths, network.device) if network.causal.is_bidirectional else None
         with torch.autocast(network.device.type, torch.bfloat16, enabled=bfloat16):
             given = _hidden(network, torch.from_numpy(tokens).to(network.device), starts, layer)
         hidden = given.float().cpu().numpy()

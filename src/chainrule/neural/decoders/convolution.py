@@ -1,6 +1,6 @@
-"""A convolutional decoder: each layer joins a few places before its own, and looks at the source (Gehring 2017).
+"""A convolutional decoder: each layer joins a few positions before its own, and looks at the source (Gehring 2017).
 
-Legend: B rows, T time, D width, k places that a layer joins.
+Legend: B rows, T time, D width, k positions that a layer joins.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from chainrule.neural.positions import Sinusoidal
 
 if TYPE_CHECKING:
     from chainrule.neural.config.conditional import ConditionalConfig
-    from chainrule.neural.source import Kept, Source
+    from chainrule.neural.source import KeysAndValues, Source
     from chainrule.neural.states import State
 
 
 class ConvolutionDecoder(nn.Module):
-    """A Decoder whose state is the place of the next token, and the last k - 1 inputs of each layer, (B, k - 1, D)."""
+    """A Decoder. Its state: the next token's position, and the last k - 1 inputs of each layer, (B, k - 1, D)."""
 
     def __init__(self, config: ConditionalConfig) -> None:
         super().__init__()
@@ -43,9 +43,9 @@ class ConvolutionDecoder(nn.Module):
             for _ in range(config.decoder_layers)
         )
 
-    def kept(self, memory: Tensor) -> tuple[Kept, ...]:
-        """As `Decoder.kept`."""
-        return tuple(cast("CrossAttention", look).kept(memory) for look in self.looks)
+    def keys_and_values(self, memory: Tensor) -> tuple[KeysAndValues, ...]:
+        """As `Decoder.keys_and_values`."""
+        return tuple(cast("CrossAttention", look).keys_and_values(memory) for look in self.looks)
 
     def start(self, source: Source) -> tuple[Tensor, ...]:
         """As `Decoder.start`."""
@@ -54,11 +54,11 @@ class ConvolutionDecoder(nn.Module):
 
     def forward(self, x: Tensor, state: State, starts: Tensor | None, source: Source) -> tuple[Tensor, State]:
         """As `Decoder`."""
-        places, *inputs = cast("tuple[Tensor, ...]", self.start(source) if state is None else state)
+        positions, *inputs = cast("tuple[Tensor, ...]", self.start(source) if state is None else state)
         length, before = x.shape[1], self.kernel - 1
         times = torch.arange(length, device=x.device)
-        first = torch.full_like(times, -before)[None].expand(len(x), -1)  # the first time that each place may see
-        here = places[:, None] + times
+        first = torch.full_like(times, -before)[None].expand(len(x), -1)  # the first time that each position may see
+        here = positions[:, None] + times
         if starts is not None:
             begun = torch.where(starts, times, min(-before, -1)).cummax(1).values  # below 0: not in this call
             first, here = begun, torch.where(begun >= 0, times - begun, here)

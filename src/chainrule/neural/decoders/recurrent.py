@@ -11,36 +11,40 @@ import torch
 from torch import Tensor, nn
 
 from chainrule.neural.config.recurrent import RecurrentConfig
-from chainrule.neural.cross_attention import Found, Glance
+from chainrule.neural.cross_attention import ContextVectors, SingleHeadAttention
 from chainrule.neural.dropout import dropped
 from chainrule.neural.encoders.recurrent import Recurrent
 
 if TYPE_CHECKING:
     from chainrule.neural.config.conditional import ConditionalConfig
     from chainrule.neural.encoders.recurrent import LayerState
-    from chainrule.neural.source import Kept, Source
+    from chainrule.neural.source import KeysAndValues, Source
     from chainrule.neural.states import State
 
 
 class _State(NamedTuple):
-    """layers: of the cells. fed: what the last step gave, (B, D), or nothing, (B, 0). places: of next tokens, (B,)."""
+    """The state of a recurrent decoder.
+
+    layers: the states of the cells. fed: the last step's output, (B, D), or nothing, (B, 0). positions: of the next
+    tokens, (B,).
+    """
 
     layers: tuple[LayerState, ...]
     fed: Tensor
-    places: Tensor
+    positions: Tensor
 
 
 class RecurrentDecoder(nn.Module):
-    """A Decoder that begins with what the encoder's summary says.
+    """A Decoder whose first state is computed from the encoder's summary.
 
-    Where hard attention chooses among several places, hidden states are those of each choice, with the logarithm of its
-    probability as one number more: (B, T, C, D + 1).
+    Where hard attention chooses among C positions, there is a hidden state for each choice, with the log-probability of
+    the choice as its last element: (B, T, C, D + 1).
     """
 
     def __init__(self, config: ConditionalConfig) -> None:
         super().__init__()
         self.width, self.dropout = config.width, config.dropout
-        self.glance = None if config.attention == "none" else Glance(config)
+        self.glance = None if config.attention == "none" else SingleHeadAttention(config)
         self.looks_before, self.feeds = config.attends == "before", config.feeds
         self.hard = config.attention == "hard"
         fed = config.width if self.feeds else 0
@@ -59,9 +63,9 @@ class RecurrentDecoder(nn.Module):
         self.begin = nn.Linear(config.width, numbers * config.width)
         self.out = nn.Linear(config.width * (1 if self.glance is None else 2), config.width)
 
-    def kept(self, memory: Tensor) -> tuple[Kept, ...]:
-        """As `Decoder.kept`."""
-        return () if self.glance is None else (self.glance.kept(memory),)
+    def keys_and_values(self, memory: Tensor) -> tuple[KeysAndValues, ...]:
+        """As `Decoder.keys_and_values`."""
+        return () if self.glance is None else (self.glance.keys_and_values(memory),)
 
     def start(self, source: Source) -> _State:
         """As `Decoder.start`."""
@@ -89,28 +93,28 @@ class RecurrentDecoder(nn.Module):
     def _at_once(self, x: Tensor, state: _State, source: Source) -> tuple[Tensor, State]:
         """All times of rows whose steps do not depend on what was seen."""
         cells, layers = self.cells(x, state.layers)
-        places = state.places[:, None] + torch.arange(x.shape[1], device=x.device)
-        found = None if self.glance is None else self.glance(cells, places, source)
-        return self._hidden(cells, found), (layers, state.fed, state.places + x.shape[1])
+        positions = state.positions[:, None] + torch.arange(x.shape[1], device=x.device)
+        found = None if self.glance is None else self.glance(cells, positions, source)
+        return self._hidden(cells, found), (layers, state.fed, state.positions + x.shape[1])
 
     def _step(self, x: Tensor, state: _State, source: Source) -> tuple[Tensor, _State]:
         """x: (B, 1, D)."""
-        places = state.places[:, None]
+        positions = state.positions[:, None]
         if self.glance is None or not self.feeds:
             hidden, after = self._at_once(x, state, source)
             return hidden, _State(*cast("tuple", after))  # type: ignore[type-arg]
         if self.looks_before:
-            found = self.glance(state.layers[-1][0][:, None], places, source)
+            found = self.glance(state.layers[-1][0][:, None], positions, source)
             cells, layers = self.cells(torch.cat((x, found.values[:, :, 0]), 2), state.layers)
             hidden, fed = self._hidden(cells, found), state.fed
         else:
             cells, layers = self.cells(torch.cat((x, state.fed[:, None]), 2), state.layers)
-            found = self.glance(cells, places, source)
+            found = self.glance(cells, positions, source)
             hidden = self._hidden(cells, found)
             fed = hidden[:, 0, 0, :-1] if self.hard else hidden[:, 0]
-        return hidden, _State(cast("tuple[LayerState, ...]", layers), fed, state.places + 1)
+        return hidden, _State(cast("tuple[LayerState, ...]", layers), fed, state.positions + 1)
 
-    def _hidden(self, cells: Tensor, found: Found | None) -> Tensor:
+    def _hidden(self, cells: Tensor, found: ContextVectors | None) -> Tensor:
         """tanh(W [what was seen; state]): (B, T, D), or, of hard attention, (B, T, C, D + 1)."""
         if found is None:
             return dropped(torch.tanh(self.out(cells)), self.dropout, self.training)
@@ -128,4 +132,4 @@ def _begun_anew(state: _State, start: _State, which: Tensor) -> _State:
     layers = tuple(
         tuple(chosen(a, b) for a, b in zip(*pair, strict=True)) for pair in zip(start.layers, state.layers, strict=True)
     )
-    return _State(layers, chosen(start.fed, state.fed), chosen(start.places, state.places))
+    return _State(layers, chosen(start.fed, state.fed), chosen(start.positions, state.positions))

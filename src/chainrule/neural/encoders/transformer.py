@@ -13,17 +13,17 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.neural.attention import (
-    Sight,
+    AttentionMask,
     attend,
-    attend_plainly,
-    cached_sight,
-    causal_sight,
-    two_sided_sight,
+    attend_unfused,
+    bidirectional_mask,
+    cached_mask,
+    causal_mask,
 )
 from chainrule.neural.cache import Cache
 from chainrule.neural.dropout import dropped
 from chainrule.neural.layers import FeedForward, initialise, norm
-from chainrule.neural.positions import ALiBi, Learned, Relative, Rotary, Sinusoidal, Turn, turned
+from chainrule.neural.positions import ALiBi, Learned, Relative, Rotary, Rotation, Sinusoidal, rotate
 from chainrule.neural.scores import score_named
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ class Attention(nn.Module):
         is_usual = config.score == "scaled_dot"
         self.score = None if is_usual else score_named(config.score, self.heads, self.head_width, 0)
 
-    def forward(self, x: Tensor, sight: Sight, turn: Turn | None, cache: Cache | None, layer: int) -> Tensor:
+    def forward(
+        self, x: Tensor, mask: AttentionMask, rotation: Rotation | None, cache: Cache | None, layer: int
+    ) -> Tensor:
         """(B, T, D) -> (B, T, D). cache: where keys and values of this layer go, and those before them come from."""
         both = self.heads + self.key_heads
         query_key, value = self.query_key_value(x).unflatten(-1, (-1, self.head_width)).split([both, self.key_heads], 2)
@@ -60,8 +62,8 @@ class Attention(nn.Module):
                 query_key = query_key * torch.cat(
                     (query_gain.expand(self.heads, -1), key_gain.expand(self.key_heads, -1))
                 )
-        if turn is not None:
-            query_key = turned(query_key, turn)
+        if rotation is not None:
+            query_key = rotate(query_key, rotation)
         query, key = query_key.split([self.heads, self.key_heads], 2)
         query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
         if self.score is not None:
@@ -72,9 +74,9 @@ class Attention(nn.Module):
         if cache is not None:
             key, value = cache.appended(layer, key, value)
         if self.score is not None and not self.score.is_product:
-            found = attend_plainly(self.score, query, key, value, sight, dropout)
+            found = attend_unfused(self.score, query, key, value, mask, dropout)
         else:
-            found = attend(query, key, value, sight, dropout)
+            found = attend(query, key, value, mask, dropout)
         return cast("Tensor", self.out(found.transpose(1, 2).flatten(2)))
 
 
@@ -89,10 +91,12 @@ class Block(nn.Module):
         self.norms = nn.ModuleList(_norm(config) for _ in range(1 if config.parallel else 2))
         self.dropout = config.dropout
 
-    def forward(self, x: Tensor, sight: Sight, turn: Turn | None, cache: Cache | None, layer: int) -> Tensor:
+    def forward(
+        self, x: Tensor, mask: AttentionMask, rotation: Rotation | None, cache: Cache | None, layer: int
+    ) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
         given = x if self.post else self.norms[0](x)
-        found = self.attention(given, sight, turn, cache, layer)
+        found = self.attention(given, mask, rotation, cache, layer)
         if self.parallel:
             x = x + self._dropped(found + self.feed_forward(given))
             return self.norms[0](x) if self.post else x
@@ -115,10 +119,10 @@ class Transformer(nn.Module):
     a state never fills.
     """
 
-    def __init__(self, config: TransformerConfig, *, looks_right: bool = False) -> None:
-        """looks_right: each token sees those behind it, too; then there is no state."""
+    def __init__(self, config: TransformerConfig, *, is_bidirectional: bool = False) -> None:
+        """is_bidirectional: tokens also attend to later ones; no incremental state exists."""
         super().__init__()
-        self.looks_right = looks_right
+        self.is_bidirectional = is_bidirectional
         self.width, self.window, self.layers = config.width, config.window, config.layers
         self.context = None if config.window is not None and config.is_translation_invariant else config.context
         self.dropout = config.dropout
@@ -165,71 +169,80 @@ class Transformer(nn.Module):
 
     def hidden_layers(self, x: Tensor, starts: Tensor | None = None) -> Iterator[Tensor]:
         """As `Encoder.hidden_layers`; the last one is normalised, as `forward` gives it."""
-        x, sight, turn = self._prepared(x, *self._places_and_sight(x, starts))
+        x, mask, rotation = self._prepared(x, *self._positions_and_mask(x, starts))
         for layer, block in enumerate(self.blocks):
-            x = block(x, sight, turn, None, layer)
+            x = block(x, mask, rotation, None, layer)
             yield x if self.norm is None or layer + 1 < self.layers else self.norm(x)
 
     def attention_maps(self, x: Tensor) -> list[Tensor]:
-        """Where each place of rows that are read from their beginning looks, in each layer: (B, H, T, T)."""
+        """Where each position of rows that are read from their beginning looks, in each layer: (B, H, T, T)."""
         maps: list[Tensor] = []
-        places, sight = self._places_and_sight(x, None)
-        self._through(x, places, sight._replace(looked=maps), None)
+        positions, mask = self._positions_and_mask(x, None, in_blocks=False)
+        self._through(x, positions, mask._replace(weights_out=maps), None)
         return maps
 
     def _read(self, x: Tensor, starts: Tensor | None) -> Tensor:
-        return self._through(x, *self._places_and_sight(x, starts), None)
+        return self._through(x, *self._positions_and_mask(x, starts), None)
 
-    def _places_and_sight(self, x: Tensor, starts: Tensor | None) -> tuple[Tensor, Sight]:
-        """Of rows that are read from their beginning."""
-        length = x.shape[1]
-        columns = torch.arange(length, device=x.device)
-        documents = None if starts is None else starts.cumsum(1)
-        places = columns[None]
+    def _positions_and_mask(
+        self, x: Tensor, starts: Tensor | None, *, in_blocks: bool = True
+    ) -> tuple[Tensor, AttentionMask]:
+        """For rows that are read from their beginning. in_blocks: as for `causal_mask`."""
+        length, device = x.shape[1], x.device
+        columns = torch.arange(length, device=device)
+        positions, documents = columns[None], None
         if starts is not None:
-            places = columns - torch.where(starts, columns, 0).cummax(1).values
-        sight = two_sided_sight if self.looks_right else causal_sight
-        return places, sight(length, x.device, window=self.window, bias=self.bias, documents=documents)
+            documents = starts.cumsum(1)
+            positions = columns - torch.where(starts, columns, 0).cummax(1).values
+        if self.is_bidirectional:
+            mask = bidirectional_mask(length, device, window=self.window, bias=self.bias, documents=documents)
+        else:
+            mask = causal_mask(
+                length, device, window=self.window, bias=self.bias, documents=documents, in_blocks=in_blocks
+            )
+        return positions, mask
 
     def _read_on(self, x: Tensor, cache: Cache, starts: Tensor | None) -> tuple[Tensor, Cache]:
         length = x.shape[1]
         if self.context is not None and length > 1 and cache.longest + length > self.context:
             parts = []
-            for place in range(length):
+            for position in range(length):
                 part, cache = self._read_on(
-                    x[:, place : place + 1], cache, None if starts is None else starts[:, place : place + 1]
+                    x[:, position : position + 1], cache, None if starts is None else starts[:, position : position + 1]
                 )
                 parts.append(part)
             return torch.cat(parts, 1), cache
         if self.context is not None and cache.longest + length > self.context:
             cache = self._halved(cache)
         cache, columns, first = cache.grown(x, starts, self.window, keep_inputs=self.context is not None)
-        places = columns[None] - (cache.first[:1, None] if first is None else first)
+        positions = columns[None] - (cache.first[:1, None] if first is None else first)
         even = first is None
         if even and cache.begin == cache.columns - length and self.window is None and self.bias is None:
-            sight = Sight(causal=length > 1)  # nothing was read before
+            mask = AttentionMask(causal=length > 1)  # nothing was read before
         elif even and length == 1 and self.bias is None:
-            sight = Sight()  # the cache shows nothing but what is seen
+            mask = AttentionMask()  # the cache shows nothing but what is seen
         else:
             keys = torch.arange(cache.begin, cache.columns, device=x.device)
-            sight = cached_sight(columns, keys, first, self.window, self.bias)
-        return self._through(x, places, sight, cache), cache
+            mask = cached_mask(columns, keys, first, self.window, self.bias)
+        return self._through(x, positions, mask, cache), cache
 
-    def _through(self, x: Tensor, places: Tensor, sight: Sight, cache: Cache | None) -> Tensor:
-        x, sight, turn = self._prepared(x, places, sight)
+    def _through(self, x: Tensor, positions: Tensor, mask: AttentionMask, cache: Cache | None) -> Tensor:
+        x, mask, rotation = self._prepared(x, positions, mask)
         for layer, block in enumerate(self.blocks):
-            x = block(x, sight, turn, cache, layer)
+            x = block(x, mask, rotation, cache, layer)
         return x if self.norm is None else self.norm(x)
 
-    def _prepared(self, x: Tensor, places: Tensor, sight: Sight) -> tuple[Tensor, Sight, Turn | None]:
+    def _prepared(
+        self, x: Tensor, positions: Tensor, mask: AttentionMask
+    ) -> tuple[Tensor, AttentionMask, Rotation | None]:
         """What the first block is given."""
         if self.places is not None:
-            x = x + self.places(places).to(x.dtype)
+            x = x + self.places(positions).to(x.dtype)
         if self.dropout:
             x = dropped(x, self.dropout, self.training)
-        if sight.mask is not None and sight.mask.is_floating_point():
-            sight = sight._replace(mask=sight.mask.to(x.dtype))
-        return x, sight, None if self.rotary is None else self.rotary(places, x)
+        if mask.tensor is not None and mask.tensor.is_floating_point():
+            mask = mask._replace(tensor=mask.tensor.to(x.dtype))
+        return x, mask, None if self.rotary is None else self.rotary(positions, x)
 
     def _halved(self, cache: Cache) -> Cache:
         """Rows that are full keep the younger half of what they have read, which they read again by itself."""
