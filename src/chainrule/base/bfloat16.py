@@ -18,7 +18,7 @@ BFLOAT16 = np.dtype([("bfloat16", "<u2")])
 _SIGN, _INFINITE = 0x8000, 0x7F80
 
 
-def widened(array: ndarray) -> Float32[ndarray, "..."]:
+def widened(array: ndarray) -> Float32[ndarray, " numbers"]:
     """The same numbers in float32, exactly; of float16, too. A float32 array is given back as it is."""
     if array.dtype == BFLOAT16:
         return (array.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Generic
 
 import numpy as np
 
+from chainrule.base.bfloat16 import has_nan
 from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
 from chainrule.protocol import UNKNOWN, LanguageModel, State
@@ -144,7 +145,7 @@ def check_log_probs(log_probs: Float32[ndarray, " tokens"] | Float32[ndarray, "r
 
 def check_savable(name: str, array: ndarray) -> None:
     """Raises EstimationError where an array of a model that is to be saved has NaN: nobody could use that model."""
-    if array.dtype.kind == "f" and array.size and np.isnan(array.min()):  # of which a minimum is NaN, too
+    if has_nan(array):
         raise EstimationError(
             f"the model has NaN, which is no number, in its {name}, so it is not saved: its settings do not suit its "
             "text, or what it was made of is damaged; make it again with others"

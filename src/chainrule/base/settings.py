@@ -13,9 +13,19 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-def setting(default: Any, text: str, *, least: float | None = None, below: float = math.inf) -> Any:
-    """A field: its default, what it says in a help page, and the numbers that it may be: least <= number < below."""
-    return field(default=default, metadata={"help": text, "least": least, "below": below})
+def setting(
+    default: Any, text: str, *, least: float | None = None, below: float = math.inf, is_rare: bool = False
+) -> Any:
+    """A field: its default, what it says in a help page, and the numbers that it may be: least <= number < below.
+
+    is_rare: only models trained elsewhere set it: it is no flag, and files leave it out at its default.
+    """
+    return field(default=default, metadata={"help": text, "least": least, "below": below, "is_rare": is_rare})
+
+
+def is_rare(each: Field[Any]) -> bool:
+    """Whether a field is one that only models trained elsewhere set."""
+    return bool(each.metadata.get("is_rare"))
 
 
 def own_first(config: type[DataclassInstance]) -> list[Field[Any]]:
@@ -52,9 +62,10 @@ def config_from_json(kind: type[DataclassInstance], found: object) -> Any:
     if not isinstance(found, dict):
         raise ModelFormatError(f"the settings of the network are {found!r}; expected an object")
     names = {each.name for each in fields(kind)}
+    needed = {each.name for each in fields(kind) if not is_rare(each)}
     if unknown := sorted(map(str, found.keys() - names)):
         raise ModelFormatError(f"the network has a setting {unknown[0]!r}, which this version does not know")
-    if missing := sorted(names - found.keys()):
+    if missing := sorted(needed - found.keys()):
         raise ModelFormatError(f"the network's setting {missing[0]!r} is missing")
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
     try:
@@ -89,7 +100,8 @@ def _in_words(hint: Any) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join(_in_words(each) for each in get_args(hint))
     if origin is tuple:
-        return "a tuple of whole numbers"
+        inner = get_args(hint)[0]
+        return "a tuple of whole numbers" if inner is int else f"a tuple of {_in_words(inner)}"
     return {int: "a whole number", float: "a number", bool: "True or False", str: "a string", type(None): "nothing"}[
         hint
     ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from chainrule.protocol import END
+from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,16 @@ class Network(nn.Module):
         if self.memory == "document":
             borders = tokens == END
             starts = borders if starts is None else starts | borders
-        return cast("tuple[Tensor, State]", self.encoder(self.embedding(tokens), state, starts))
+        return cast("tuple[Tensor, State]", self.encoder(self.embedded(tokens), state, starts))
+
+    def embedded(self, tokens: Tensor) -> Tensor:
+        """The vectors of what is read, (B, T) -> (B, T, D); the </s> before a text is <s> where texts begin with that.
+
+        A network that has a document's memory reads </s> only as what a text begins with.
+        """
+        if self.config.begins_with == "<s>" and not self.causal.is_bidirectional:
+            tokens = torch.where(tokens == END, BEGIN, tokens)
+        return cast("Tensor", self.embedding(tokens))
 
     def start(self, rows: int) -> State:
         """The state of rows that have read nothing."""

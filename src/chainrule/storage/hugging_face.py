@@ -1,10 +1,10 @@
-"""Hugging Face folders: config.json, safetensors in one file or in shards, tokenizer.json. Read as data, never executed.
+"""Hugging Face folders: config.json, safetensors in one file or in shards, tokenizer.json. Data, never executed.
 
-    config.json                        the architecture and its settings
-    generation_config.json             optional; which tokens end a text
-    model.safetensors                  the tensors; or
-    model.safetensors.index.json       which of several files, all in the folder, holds which tensor
-    tokenizer.json                     how text is cut; tokenizer_config.json beside it
+config.json                        the architecture and its settings
+generation_config.json             optional; which tokens end a text
+model.safetensors                  the tensors; or
+model.safetensors.index.json       which of several files, all in the folder, holds which tensor
+tokenizer.json                     how text is cut; tokenizer_config.json beside it
 """
 
 from __future__ import annotations
@@ -148,5 +148,7 @@ def _sharded(folder: Path) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
                 )
             tensors[name], files[name] = tensor, str(folder / shard)
     if missing := sorted(places.keys() - tensors.keys()):
-        raise ModelFormatError(f"{folder / places[missing[0]]}: lacks the tensor {missing[0]!r}, which {path.name} names")
+        raise ModelFormatError(
+            f"{folder / places[missing[0]]}: lacks the tensor {missing[0]!r}, which {path.name} names"
+        )
     return tensors, files

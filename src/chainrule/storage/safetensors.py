@@ -123,9 +123,7 @@ def open_tensors(path: Path) -> dict[str, ndarray]:
     except (ValueError, TypeError, RecursionError) as error:
         raise ModelFormatError(f"{path}: the header is no JSON object; the file is damaged") from error
     base = 8 + length
-    places = {
-        name: _place_of(path, name, entry, size - base) for name, entry in entries.items() if name != _METADATA
-    }
+    places = {name: _place_of(path, name, entry, size - base) for name, entry in entries.items() if name != _METADATA}
     spans = sorted((place.start, place.stop) for place in places.values())
     if [0, *(stop for _, stop in spans)] != [*(start for start, _ in spans), size - base]:
         raise ModelFormatError(
