@@ -122,7 +122,7 @@ def test_layers_are_mixed_by_the_weights_of_peters() -> None:
     torch.nn.init.normal_(classifier.head.weight)
     classifier.mix.data = torch.tensor([0.3, -1.0])
     tokens = torch.tensor([[2, 5, 6]])
-    first, second = network.causal.hidden_layers(network.embedding(tokens))
+    first, second = network.encoder.hidden_layers(network.embedding(tokens))
     weights = torch.tensor([0.3, -1.0]).softmax(0)
     mixed = weights[0] * first + weights[1] * second
     expected = classifier.head(F.layer_norm(mixed[0].mean(0), (16,))).log_softmax(0)
@@ -181,7 +181,7 @@ def test_a_long_text_is_read_in_parts_that_all_count(family: str, monkeypatch: p
     read = []
     for begin in range(0, 35, 10):
         inputs = torch.from_numpy(framed(tokens[begin : begin + 10], network))
-        *_, last = network.causal.hidden_layers(network.embedding(inputs[None]))
+        *_, last = network.encoder.hidden_layers(network.embedding(inputs[None]))
         read.append(last[0, : 1 + len(tokens[begin : begin + 10])])
     expected = classifier.head(F.layer_norm(torch.cat(read).mean(0), (width,))).log_softmax(0)
     np.testing.assert_allclose(found[0], expected.detach(), atol=1e-5)

@@ -27,7 +27,7 @@ from chainrule.applications.completion import Completer, Completion
 from chainrule.applications.embedding import Embedded, embedded
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, VectorPrecision
 from chainrule.base.distributions import top_of
-from chainrule.base.jit import in_order
+from chainrule.base.jit import map_in_order
 from chainrule.decoding.texts import Text, TextDecoder
 from chainrule.errors import SettingError
 from chainrule.evaluation.acceptability import judged, read_pairs
@@ -168,7 +168,7 @@ class Model:
         """
         texts = _several(texts)
         parts = (texts[first : first + _SCORED_TOGETHER] for first in range(0, len(texts), _SCORED_TOGETHER))
-        scores = in_order(lambda part: sentence_scores(self.scorer, self.tokenizer.encode_texts(part).ids), parts)
+        scores = map_in_order(lambda part: sentence_scores(self.scorer, self.tokenizer.encode_texts(part).ids), parts)
         return np.concatenate([np.empty(0), *(part.log_probs for part in scores)])
 
     def sentence_scores(self, block: Block) -> SentenceScores:

@@ -169,9 +169,7 @@ class TextDecoder:
             return self.speller().sample(np.random.default_rng([seed, number, position]))
         return self.tokenizer.vocabulary.token_bytes(int(token))
 
-    def _surfaces(
-        self, tokens: Sequence[int] | Int32[ndarray, " tokens"], seed: int = 0, number: int = 0
-    ) -> list[bytes]:
+    def _surfaces(self, tokens: Sequence[int] | Int32[ndarray, " T"], seed: int = 0, number: int = 0) -> list[bytes]:
         return [self._surface(int(token), seed, number, position) for position, token in enumerate(tokens)]
 
     def _growing(self, begun: _Prompt, limits: Limits, surfaces: list[bytes]) -> GrowingText:
@@ -195,7 +193,7 @@ class TextDecoder:
 
 
 class _Prompt(NamedTuple):
-    tokens: Int32[ndarray, " tokens"]
+    tokens: Int32[ndarray, " T"]
     surfaces: list[bytes]  # as they stand in it, unknown ones too
     text: str  # as normalised
 

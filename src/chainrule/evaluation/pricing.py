@@ -33,11 +33,11 @@ class Priced(Scorer, Protocol):
 
     def unknown_log_probs(
         self,
-        sequences: Sequence[Int32[ndarray, " tokens"]],
+        sequences: Sequence[Int32[ndarray, " T"]],
         *,
         prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
         end: bool = True,
-    ) -> list[Float32[ndarray, " tokens"]]: ...
+    ) -> list[Float32[ndarray, " T"]]: ...
 
 
 class Speller(Protocol):
@@ -46,20 +46,20 @@ class Speller(Protocol):
     @property
     def unseen_types(self) -> int: ...
 
-    def log_probs(self, tokens: Sequence[bytes]) -> Float64[ndarray, " tokens"]: ...
+    def log_probs(self, tokens: Sequence[bytes]) -> Float64[ndarray, " T"]: ...
 
 
 @dataclass(frozen=True)
 class Prices:
     """Of the tokens of a stream, </s> included, in nats."""
 
-    closed: Float64[ndarray, " tokens"]  # log P(token | context), <unk> for an unknown one
-    unseen: Float64[ndarray, " tokens"]  # what counting all unseen types changes: -log Z, and log U for an unknown one
-    spelling: Float64[ndarray, " tokens"]  # log P(spelling | unknown); 0 for a known one
-    unknown: Bool[ndarray, " tokens"]
+    closed: Float64[ndarray, " T"]  # log P(token | context), <unk> for an unknown one
+    unseen: Float64[ndarray, " T"]  # what counting all unseen types changes: -log Z, and log U for an unknown one
+    spelling: Float64[ndarray, " T"]  # log P(spelling | unknown); 0 for a known one
+    unknown: Bool[ndarray, " T"]
 
     @property
-    def total(self) -> Float64[ndarray, " tokens"]:
+    def total(self) -> Float64[ndarray, " T"]:
         """What the token costs as a piece of the text."""
         return self.closed + self.unseen + self.spelling
 
@@ -73,8 +73,8 @@ def priced(model: Priced, speller: Speller, encoded: Encoded) -> Prices:
 def priced_stream(
     encoded: Encoded,
     speller: Speller,
-    closed: Float64[ndarray, " tokens"] | Float32[ndarray, " tokens"],
-    log_share: Float64[ndarray, " tokens"] | Float32[ndarray, " tokens"],
+    closed: Float64[ndarray, " T"] | Float32[ndarray, " T"],
+    log_share: Float64[ndarray, " T"] | Float32[ndarray, " T"],
 ) -> Prices:
     """The prices of a stream, from the log-probabilities of its tokens, and of <unk> at their places."""
     closed, log_share = closed.astype(np.float64), log_share.astype(np.float64)
@@ -97,13 +97,11 @@ def priced_documents(
     return np.add.reduceat(priced(model, speller, encoded).total, starts), ends + 1 - starts
 
 
-def _joined(rows: list[Any]) -> Float64[ndarray, " tokens"]:
+def _joined(rows: list[Any]) -> Float64[ndarray, " T"]:
     return np.concatenate(rows, dtype=np.float64) if rows else np.empty(0)
 
 
-def _unseen(
-    log_share: Float64[ndarray, " tokens"], unknown: Bool[ndarray, " tokens"], types: int
-) -> Float64[ndarray, " tokens"]:
+def _unseen(log_share: Float64[ndarray, " T"], unknown: Bool[ndarray, " T"], types: int) -> Float64[ndarray, " T"]:
     """log_share: log P(<unk> | context) at every place."""
     if types == 1:
         return np.zeros(log_share.size)
@@ -111,7 +109,7 @@ def _unseen(
         return np.where(unknown, np.log(types), 0.0) - np.log1p((types - 1) * np.exp(log_share))
 
 
-def _spelled(speller: Speller, tokens: list[bytes]) -> Float64[ndarray, " tokens"]:
+def _spelled(speller: Speller, tokens: list[bytes]) -> Float64[ndarray, " T"]:
     """Each kind of token is spelled once."""
     kinds = list(dict.fromkeys(tokens))
     prices = dict(zip(kinds, speller.log_probs(kinds).tolist(), strict=True))

@@ -28,8 +28,8 @@ class PseudoScorer(Scorer, Protocol):
     masks: bool
 
     def score_left_to_right(
-        self, sequences: Sequence[Int32[ndarray, " tokens"]], begins: Bool[ndarray, " vocab"]
-    ) -> list[Float32[ndarray, " tokens"]]: ...
+        self, sequences: Sequence[Int32[ndarray, " T"]], begins: Bool[ndarray, " V"]
+    ) -> list[Float32[ndarray, " T"]]: ...
 
 
 def pseudo_priced(

@@ -99,9 +99,9 @@ class Classifier(nn.Module):
         lengths = [len(part.inputs) for part in parts]
         device, width = self.network.device, max(lengths)
         if self.training:
-            width = min(rounded_up(width), self.network.causal.context or 1 << 62)
+            width = min(rounded_up(width), self.network.encoder.context or 1 << 62)
         tokens = torch.from_numpy(padded([part.inputs for part in parts], END, length=width)).to(device)
-        starts = padding(lengths, device, width=width) if self.network.causal.is_bidirectional else None
+        starts = padding(lengths, device, width=width) if self.network.encoder.is_bidirectional else None
         hidden = self._hidden(tokens, starts).float()
         owners = padded([part.owners for part in parts], -1, length=width).ravel()
         chosen = np.flatnonzero(owners >= 0)
@@ -116,7 +116,7 @@ class Classifier(nn.Module):
         return cast("Tensor", self.head(dropped(vectors, self.dropout, self.training)))
 
     def _hidden(self, tokens: Tensor, starts: Tensor | None) -> Tensor:
-        layers = list(self.network.causal.hidden_layers(self.network.embedded(tokens), starts))
+        layers = list(self.network.encoder.hidden_layers(self.network.embed(tokens), starts))
         if not len(self.mix):
             return layers[-1]
         weights = self.mix.softmax(0)
@@ -127,7 +127,7 @@ class Classifier(nn.Module):
         vector, too.
         """
         parts, first = [], 0
-        context = self.network.causal.context or _PART
+        context = self.network.encoder.context or _PART
         size = max(1, context - 2)
         for text in texts:
             for begin in range(0, max(1, len(text.tokens)), size):
@@ -152,4 +152,4 @@ def _of_all_units(rows: Float32[ndarray, "units C"], text: UnitTokens) -> Float3
 def layer_widths(network: Network) -> list[int]:
     """What each layer of a network's encoder gives."""
     tokens = torch.full((1, 1), END, device=network.device)
-    return [layer.shape[-1] for layer in network.causal.hidden_layers(network.embedded(tokens))]
+    return [layer.shape[-1] for layer in network.encoder.hidden_layers(network.embed(tokens))]

@@ -69,7 +69,7 @@ class NextToken:
         training, batch, length = task.training, task.recipe.batch, network.config.context
         task.processes.check_batch(batch, training.accumulate)
         self.network, self.task, self.validation = network, task, validation
-        self.carries = network.causal.context is None  # training sees what evaluation will
+        self.carries = network.encoder.context is None  # training sees what evaluation will
         self.batches = Lanes(stream, batch, length) if self.carries else Windows(stream, batch, length, training.seed)
         self.states: list[Any] = [None] * training.accumulate  # of the rows of each part of a step
         self.epoch = stream.size

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from chainrule.base.progress import clock_of
+from chainrule.base.progress import format_duration
 from chainrule.errors import OutputError, SettingError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Report:
         if self.memory is not None:
             parts.append(f"{self.memory / 1e9:.2f} GB")
         if self.seconds_left is not None and self.step != self.steps:
-            parts.append(f"{clock_of(self.seconds_left)} left")
+            parts.append(f"{format_duration(self.seconds_left)} left")
         return "  ".join(parts)
 
 
