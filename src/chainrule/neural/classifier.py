@@ -65,10 +65,24 @@ class Classifier(nn.Module):
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, texts: Sequence[UnitTokens]) -> Tensor:
+    def forward(self, inputs: Sequence[UnitTokens]) -> Tensor:
         """(units of all texts, C): what becomes log-probabilities by a softmax."""
-        parts = self._parts(texts)
-        return self._judged(self._summed(parts, self._nothing(texts)), parts)
+        parts = self._parts(inputs)
+        return self._judged(self._summed(parts, self._nothing(inputs)), parts)
+
+    def train(self, mode: bool = True) -> Classifier:
+        """A network that does not learn is read as it will be: nothing in it is dropped."""
+        super().train(mode)
+        self.network.train(mode and any(weight.requires_grad for weight in self.network.parameters()))
+        return self
+
+    def size(self, item: UnitTokens) -> int:
+        """The tokens that are read of a text, with its markers."""
+        return len(item.tokens) + 2
+
+    def matrices(self) -> list[nn.Parameter]:
+        """The network's hidden matrices."""
+        return self.network.matrices()
 
     @torch.inference_mode()
     def log_probs(self, texts: Sequence[UnitTokens], progress: Progress = silent) -> list[Float32[ndarray, "units C"]]:
