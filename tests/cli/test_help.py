@@ -67,6 +67,7 @@ VERBS = {
     | TRAINING
     | {flag(each.name) for each in fields(ConditionalConfig)},
     "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
+    "harness": {"ARGUMENTS"},
     "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--strict", "--tokenizer", "--markers", "--ends"}
     | {"--json"}
     | READING,
