@@ -13,7 +13,7 @@ from chainrule.cli.arguments import Json, ModelMarkerRule, ModelTokenizerName, O
 from chainrule.cli.models import opened
 from chainrule.cli.screen import finite, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_lost_fields, note_repairs, text_for
-from chainrule.errors import naming
+from chainrule.errors import prefix_errors
 from chainrule.report.tables import bars
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def filter_texts(
 def _continuing(path: Path, tokenizer: str | None, markers: Markers | None, told: Progress) -> Model:
     """A language model. Raises ModelFormatError; SettingError where it is none."""
     model = opened(path, tokenizer, markers, told)
-    with naming(str(path)):
+    with prefix_errors(str(path)):
         model.engine_that("continue")
     return model
 

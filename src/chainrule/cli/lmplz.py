@@ -85,7 +85,7 @@ def lmplz(
     its newline, too; an empty text is refused.
     """
     from chainrule.api.tokenizers import tokenized
-    from chainrule.base.files import replaced
+    from chainrule.base.files import replace_file
     from chainrule.base.owned import Owned
     from chainrule.ngram.arpa.write import arpa_parts
     from chainrule.ngram.lmplz import NoDiscountsError, lmplz_table
@@ -121,7 +121,7 @@ def lmplz(
                 f"{error}; train on a text without repeated passages, or with --discount_fallback (0.5, 1 and 1.5)"
             ) from error
         with ExitStack() as stack:
-            file = sys.stdout.buffer if arpa is None else stack.enter_context(replaced(arpa))
+            file = sys.stdout.buffer if arpa is None else stack.enter_context(replace_file(arpa))
             if verbose_header:
                 name = "stdin" if text is None else str(text.absolute())
                 header = f"# Input file: {name}\n# Token count: {tokens}\n# Smoothing: Modified Kneser-Ney\n"

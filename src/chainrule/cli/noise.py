@@ -53,7 +53,7 @@ def noise(
     """
     from chainrule.api.noise import noise as noise_of
     from chainrule.applications.channel.confusions import channel_named
-    from chainrule.base.files import compressing, replaced
+    from chainrule.base.files import compressing, replace_file
     from chainrule.text.writing import check_format
 
     for name, given in (("--best", best), ("--tokenizer", tokenizer)):
@@ -77,7 +77,7 @@ def noise(
         )
         file: Any = sys.stdout.buffer
         if output is not None:
-            file = stack.enter_context(compressing(stack.enter_context(replaced(output)), output))
+            file = stack.enter_context(compressing(stack.enter_context(replace_file(output)), output))
         for number, one in enumerate(spoilt, 1):
             line = one.observed if model is None else json.dumps(one.as_json(str(number)), ensure_ascii=False)
             file.write(line.encode() + b"\n")

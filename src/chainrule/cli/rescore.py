@@ -12,7 +12,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, WholeNumber, file_or_dash
 from chainrule.cli.models import opened
 from chainrule.cli.screen import note, print_json, progress
-from chainrule.errors import OutputError, SettingError, naming
+from chainrule.errors import OutputError, SettingError, prefix_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -216,7 +216,7 @@ def _scorers(
             name = path.resolve().name.removesuffix(suffix)
         if name in found:
             raise SettingError(f"two models are called {name!r}; name one of them anew with --model NAME=PATH")
-        with naming(str(path)):
+        with prefix_errors(str(path)):
             found[name] = scorer_of(opened(path, tokenizer, markers, told), spelling=spelled, share=share)
     return found
 

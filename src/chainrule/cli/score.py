@@ -86,11 +86,11 @@ def _print_units(model: Model, block: Block, by: By, inside: BlockProgress, *, j
             else:
                 print(document.lines())
         done += piece.text.size
-        inside.tell(done)
+        inside.report(done)
 
 
 def _print_sentences(model: Model, block: Block, inside: BlockProgress, *, json: bool) -> None:
-    from chainrule.base.jit import in_order
+    from chainrule.base.jit import map_in_order
     from chainrule.report.sentence_lines import sentence_lines, sentences_as_json
 
     if json:
@@ -100,7 +100,7 @@ def _print_sentences(model: Model, block: Block, inside: BlockProgress, *, json:
     is_utf8 = writes_utf8()
     sys.stdout.flush()
     done = 0
-    for lines, size in in_order(
+    for lines, size in map_in_order(
         lambda part: (sentence_lines(model.sentence_scores(part), part), part.text.size), block.pieces(_PART_BYTES)
     ):
         if is_utf8:
@@ -108,5 +108,5 @@ def _print_sentences(model: Model, block: Block, inside: BlockProgress, *, json:
         else:
             sys.stdout.write(lines.tobytes().decode())  # what the encoding lacks is shown as escapes
         done += size
-        inside.tell(done)
+        inside.report(done)
     sys.stdout.flush()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.owned import Owned, taken
+from chainrule.base.owned import Owned, unwrap
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.ngram.config import check_tunable
@@ -60,7 +60,7 @@ def count_stream(
 
     Raises EstimationError where memory does not suffice.
     """
-    stream, _ = padded(taken(stream), _extra_begins(config))
+    stream, _ = padded(unwrap(stream), _extra_begins(config))
     check_memory(stream, vocabulary_size, config.order)
     owned = Owned(stream)
     del stream

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import numpy as np
 
-from chainrule.base.jit import in_order
+from chainrule.base.jit import map_in_order
 from chainrule.base.progress import Progress, silent
 from chainrule.ngram.arpa import reading_kernels as kernels
 from chainrule.ngram.arpa.lines import CUT_SHORT, DAMAGED, ArpaBlock, ArpaSource, open_arpa
@@ -193,7 +193,7 @@ def _parse_section(
         return lines, process(lines)
 
     seen = 0
-    for lines, processed in in_order(parse_block, source.blocks_before_section()):
+    for lines, processed in map_in_order(parse_block, source.blocks_before_section()):
         if lines.status != kernels.OK:
             _fail_at(source, lines, order)
         seen += len(lines.rows) + lines.dropped
@@ -337,7 +337,7 @@ def _read_level_in_order(
     def find_contexts(part: Part) -> tuple[Part, Int[ndarray, " ngrams"]]:
         return part, trie.nodes_of(part.rows, order - 1) if part.ranks is None else levels.context_nodes(part.ranks)
 
-    return trie, _add_level(trie, in_order(find_contexts, parts), is_last=is_last)
+    return trie, _add_level(trie, map_in_order(find_contexts, parts), is_last=is_last)
 
 
 def _read_level(

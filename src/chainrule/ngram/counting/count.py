@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.base.jit import run, run_all, threads_in_use
-from chainrule.base.owned import taken
+from chainrule.base.jit import run, run_all, thread_count
+from chainrule.base.owned import unwrap
 from chainrule.base.progress import Progress, silent
 from chainrule.ngram.counting.counting_kernels import (
     count_contexts,
@@ -96,7 +96,7 @@ def count_ngrams(
     An owned stream is freed after the unigrams are counted: `_Occurrences` then holds all that is still needed of it.
     Raises ValueError where the stream does not end with </s>, that is, inside a document.
     """
-    stream = taken(stream)
+    stream = unwrap(stream)
     if stream.size == 0 or stream[-1] != END:
         raise ValueError("the stream must end with </s>")
     progress(TASK, 0, order)
@@ -197,7 +197,7 @@ def _first_occurrences(stream: Int32[ndarray, " tokens"], vocabulary_size: int, 
     unigrams = slice(1, 1 + vocabulary_size)
     positions, following = Returnable(stream.size, narrowest(stream.size)), Returnable(stream.size, np.int32)
     occurrences = _Occurrences(positions, following, Returnable(2 * stream.size, trie.begin.dtype), trie.counts, [])
-    edges = np.linspace(0, stream.size, threads_in_use() + 1).astype(np.int64).tolist()
+    edges = np.linspace(0, stream.size, thread_count() + 1).astype(np.int64).tolist()
     parts = list(itertools.pairwise(edges))
     counts = run_all(count_contexts, [(stream, start, stop, vocabulary_size) for start, stop in parts])
     trie.counts[unigrams] = sum(counts)  # the </s> before the first position stands for the one at the end

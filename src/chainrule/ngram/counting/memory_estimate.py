@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chainrule.base.memory import _SAY_MORE, _gigabytes, memory_at_hand
+from chainrule.base.memory import MEMORY_HINT, _gigabytes, available_memory
 from chainrule.errors import EstimationError
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.protocol import END
@@ -20,7 +20,7 @@ _SAMPLE = 1 << 20  # tokens; a longer text has a smaller share of distinct n-gra
 
 def check_memory(stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: int) -> None:
     """Raises EstimationError where counting and smoothing would need more memory than there is."""
-    available = memory_at_hand()
+    available = available_memory()
     if available is None or _needed(stream.size, vocabulary_size + (order - 1) * stream.size) <= available:
         return  # even if all n-grams are distinct
     ngrams = _expected_ngrams(stream, vocabulary_size, order)
@@ -31,18 +31,18 @@ def check_memory(stream: Int32[ndarray, " tokens"], vocabulary_size: int, order:
     raise EstimationError(
         f"counting {order}-grams of {stream.size:,} tokens needs about {_gigabytes(_needed(stream.size, sum(ngrams)))} "
         f"of memory, and {_gigabytes(available)} are free; {advice}, or a smaller vocabulary; "
-        f"{_SAY_MORE}"
+        f"{MEMORY_HINT}"
     )
 
 
 def check_text_fits(tokens: int, token_bytes: int) -> None:
     """Raises EstimationError where a text of `tokens` tokens, at `token_bytes` bytes each, needs too much memory."""
-    available = memory_at_hand()
+    available = available_memory()
     if available is not None and tokens * token_bytes > available:
         raise EstimationError(
             f"training on about {tokens:,} tokens needs at least {_gigabytes(tokens * token_bytes)} of memory, and "
             f"{_gigabytes(available)} are free; take a shorter text, such as a part of it (chainrule split); "
-            f"{_SAY_MORE}"
+            f"{MEMORY_HINT}"
         )
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from chainrule.base.jit import in_order, run_all
+from chainrule.base.jit import map_in_order, run_all
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import EstimationError
 from chainrule.ngram.counting.counts import begin_nodes
@@ -145,7 +145,7 @@ def interpolate_by_weights(
             fixed = counts.begin, counts.suffixes, counts.counts, min_count
             weigh(piece[0], piece[1], *fixed, contexts.totals, weights, *passes.outputs)
 
-        for _ in in_order(weigh_piece, passes.pieces(order), ahead=CHUNKS):
+        for _ in map_in_order(weigh_piece, passes.pieces(order), ahead=CHUNKS):
             pass
     return passes.estimates()
 
@@ -160,7 +160,7 @@ def relative_frequencies(counts: Counts, config: NGramConfig, progress: Progress
             totals = _contexts(counts, order, level, *piece).totals
             divide(piece[0], piece[1], counts.begin, counts.counts, totals, *passes.outputs)
 
-        for _ in in_order(divide_piece, passes.pieces(order), ahead=CHUNKS):
+        for _ in map_in_order(divide_piece, passes.pieces(order), ahead=CHUNKS):
             pass
     return passes.estimates()
 

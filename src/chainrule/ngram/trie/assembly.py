@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import run, run_all, threads_in_use
+from chainrule.base.jit import run, run_all, thread_count
 from chainrule.ngram.trie.assembly_kernels import (
     count_children,
     find_nodes,
@@ -118,7 +118,7 @@ class Trie:
         """
         first_node = self.words.size
         first_context = first_node - self.level_sizes[-1]
-        parts = parts_of(slice(0, words.size), threads_in_use())
+        parts = parts_of(slice(0, words.size), thread_count())
         counts = run_all(count_children, [(contexts, *part, first_context, self.level_sizes[-1]) for part in parts])
         begin = np.full(self.level_sizes[-1] + 1, first_node, self.index)
         begin[1:] += np.cumsum(sum(counts, start=np.zeros(begin.size - 1, np.int64)), dtype=self.index)
