@@ -164,7 +164,7 @@ def test_a_report_that_cannot_be_written_leaves_nothing(
 def test_measuring_on_the_training_text_is_noted(chainrule, corpus: Path) -> None:
     result = chainrule("compare", corpus, "--heldout", corpus, "--order", 1)
     assert result.status == 0
-    assert result.err == f"note: {corpus}: measured on what was trained on, so the figures will be too good\n"
+    assert result.err == f"note: {corpus}: is also trained on, so the figures will be too good\n"
 
 
 def test_pythons_own_documentation_is_there_without_any_file(chainrule) -> None:
@@ -306,7 +306,7 @@ def test_a_tokenizer_is_for_arpa_files_alone(chainrule, saved: Path, heldout: Pa
         (["two", "chars", "--text", "-"], "can be read only once"),
         (["two", "--text", "text", "--order", "2"], "--order is for training models"),
         (["two", "--text", "text", "--minutes", "1"], "--minutes is for training models"),
-        (["text", "--smoothing", "all", "--minutes", "1"], "--minutes is for networks"),
+        (["text", "--smoothing", "all", "--minutes", "1"], "--minutes trains networks"),
         (["two", "--text", "text", "--heldout", "text"], "--heldout is for training models"),
         (["two"], "two is a model; say --text"),
         (["two", "chars", "two", "--text", "text"], "MODELS name two twice; a model is compared with others."),
@@ -332,7 +332,7 @@ def test_what_is_not_utf8_is_noted_once(chainrule, tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes(b"caf\xe9 noir\n" * 20)
     result = chainrule("compare", path, "--order", 2, "--encoding-errors", "replace")
-    assert result.err == f"note: {path}: not UTF-8 in 20 places, replaced or left out as you said\n"
+    assert result.err == f"note: {path}: not UTF-8 in 20 places, replaced or skipped as you asked\n"
 
 
 @pytest.mark.parametrize("smoothing", [[], ["--smoothing", "kneser-ney"]])

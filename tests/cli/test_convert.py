@@ -73,8 +73,8 @@ def test_a_target_is_replaced_only_when_asked(
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("folder.arpa", "a folder is in the way"),
-        ("missing/new.arpa", "make it first"),
+        ("folder.arpa", "is a folder; an ARPA model is a file"),
+        ("missing/new.arpa", "create it first"),
         ("file.txt", "a file is in the way"),
         ("file.txt/new.arpa", "there is no folder"),
     ],

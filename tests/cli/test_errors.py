@@ -169,7 +169,7 @@ BAD_TARGETS = {
     "file": "a file is in the way; a model is a folder, so choose another name",
     "file/lm": "cannot be written, since {folder}/file is a file",
     "full": "this folder has other things in it and is no model; choose a new one",
-    "file/lm.arpa": "there is no folder {folder}/file to write it in; make it first",
+    "file/lm.arpa": "there is no folder {folder}/file to write it in; create it first",
     "taken.arpa": "exists already; say --overwrite to replace it, or choose another name",
 }
 
@@ -268,11 +268,11 @@ USAGE = {
     "Did you mean --decoder-layers or --encoder-layers? Try: chainrule train translation --help",
     "train transformer TEXT -o TARGET --layer 2": "There is no option --layer (a file: ./--layer). "
     "Did you mean --layers? Try: chainrule train transformer --help",
-    "evaluate TEXT MODEL": "{TEXT} is no model, and {MODEL} is one: are they swapped? Try: chainrule evaluate --help",
-    "score TEXT MODEL": "{TEXT} is no model, and {MODEL} is one: are they swapped? Try: chainrule score --help",
-    "generate ka MODEL": "ka is no model, and {MODEL} is one: are they swapped? Try: chainrule generate --help",
-    "filter MODEL --model TEXT --keep 0.5": "{TEXT} is no model, and {MODEL} is one: are they swapped?",
-    "compare TEXT --text MODEL": "{TEXT} is no model, and {MODEL} is one: are they swapped? Try: chainrule compare",
+    "evaluate TEXT MODEL": "{TEXT} is not a model, and {MODEL} is: are they swapped? Try: chainrule evaluate --help",
+    "score TEXT MODEL": "{TEXT} is not a model, and {MODEL} is: are they swapped? Try: chainrule score --help",
+    "generate ka MODEL": "ka is not a model, and {MODEL} is: are they swapped? Try: chainrule generate --help",
+    "filter MODEL --model TEXT --keep 0.5": "{TEXT} is not a model, and {MODEL} is: are they swapped?",
+    "compare TEXT --text MODEL": "{TEXT} is not a model, and {MODEL} is: are they swapped? Try: chainrule compare",
     "train ngram MODEL -o TARGET": "{MODEL} is a model, and stands where a text is read. Try: chainrule train ngram",
     "evaluate MODEL MODEL": "{MODEL} is a model, and stands where a text is read. Try: chainrule evaluate --help",
     "generate MODEL --seed": "--seed requires an argument. Try: chainrule generate --help",
@@ -363,7 +363,7 @@ def test_overwriting_on_a_full_disk_leaves_the_old_model(
 @pytest.mark.parametrize(
     ("error", "status", "message"),
     [
-        (KeyboardInterrupt(), 130, "interrupted; nothing half-written is left"),
+        (KeyboardInterrupt(), 130, "interrupted; no half-written file is left"),
         (MemoryError(), 1, "out of memory; ask for less at once: a shorter text, a lower order"),
         (MemoryError("Unable to allocate 9 TiB"), 1, "out of memory (Unable to allocate 9 TiB); ask for less at once"),
         (PermissionError(errno.EACCES, "Permission denied", "lm/x"), 1, "lm/x: cannot be read or written: Permission"),
