@@ -260,7 +260,7 @@ def test_convert_and_verify(folder: Path, tmp_path: Path, printed) -> None:
     assert compact.layout == "compact"
     assert chainrule.convert(tmp_path / "compact", tmp_path / "fast").layout == "fast"
     found = chainrule.verify(tmp_path / "fast")
-    assert f"{found.bytes:,} bytes of data are as they were written" in printed("verify", tmp_path / "fast")
+    assert f"{found.bytes:,} bytes of data match their checksums" in printed("verify", tmp_path / "fast")
     assert found.has_card
     with pytest.raises(chainrule.ModelFormatError, match="this is a file; only model folders have checksums"):
         chainrule.verify(tmp_path / "lm.arpa")

@@ -84,13 +84,13 @@ def test_a_report_is_written_and_replaced_only_when_asked(chainrule, corpus: Pat
 def test_a_plot_for_a_paper(chainrule, corpus: Path, tmp_path: Path) -> None:
     path = tmp_path / "bits.pdf"
     result = chainrule("compare", corpus, "--order", 2, "--plot", path)
-    assert (result.status, result.err) == (0, f"{path}: the plot\n")
+    assert (result.status, result.err) == (0, f"wrote {path}\n")
     assert path.read_bytes().startswith(b"%PDF-")
     assert "exists already; say --overwrite" in chainrule("compare", corpus, "--order", 2, "--plot", path).error
     wrong = chainrule("compare", corpus, "--plot", tmp_path / "bits.gif")
     assert (wrong.status, "its name must end in .pdf, .png or .svg." in wrong.error) == (2, True)
     refused = chainrule("compare", corpus, "--smoothing", "laplace", "--plot", path)
-    assert (refused.status, "gives a table alone" in refused.error) == (2, True)
+    assert (refused.status, "there is only a table" in refused.error) == (2, True)
 
 
 def test_without_matplotlib_a_report_has_no_plots(
@@ -185,8 +185,7 @@ def test_networks_of_every_family_are_compared_within_their_minutes(chainrule, t
     assert result.status == 0
     assert result.lines[0] == (
         f"trained on 85.5 % of {tmp_path / 'text'}; 4.5 % of it chose the networks' best weights and the mixture; "
-        "measured on the other 10 %; 0.001 minutes for each network, which is short for a network: --minutes 10 shows "
-        "more of what they can"
+        "measured on the other 10 %; 0.001 minutes for each network, which is short for a network: try --minutes 10"
     )
     assert any(line.endswith("no better than the frequencies of the tokens") for line in result.lines)
     rows = strict_json((report / "table.json").read_text())

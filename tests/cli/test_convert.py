@@ -108,7 +108,7 @@ def test_a_folder_becomes_a_compact_one_and_a_fast_one_again(
     assert chainrule("verify", small).status == 0
     back = chainrule("convert", small, fast)
     assert (back.status, back.out) == (0, "")
-    assert back.err == f"note: {small}: its probabilities were quantised when it was made compact, and stay so\n"
+    assert back.err == f"note: {small}: its probabilities were quantised when it was compacted, and stay so\n"
     layouts = [library.load(path).layout for path in (model, small, fast)]
     assert layouts == ["fast", "compact", "fast"]
     exact, quantised, unpacked = (chainrule("evaluate", path, heldout, "--json").json for path in (model, small, fast))

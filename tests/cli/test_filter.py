@@ -116,5 +116,5 @@ def test_that_other_fields_of_records_are_left_out_is_noted(chainrule, model: Pa
     (tmp_path / "a.jsonl").write_text('{"text": "ka vi", "source": "web"}\n' * 3)
     arguments = ["--model", model, "--keep", 1, "-o", tmp_path / "kept.jsonl"]
     result = chainrule("filter", tmp_path / "a.jsonl", *arguments)
-    assert result.err == "note: of the records only text is written; other fields that they have are left out\n"
+    assert result.err == "note: only the field text of the records was written; other fields were left out\n"
     assert (tmp_path / "kept.jsonl").read_text() == '{"text": "ka vi"}\n' * 3

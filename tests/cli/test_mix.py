@@ -44,7 +44,7 @@ def test_a_mixture_is_a_model(options, chainrule, model, bigram, heldout, tmp_pa
 
 def test_json_tells_the_weights_and_equal_ones_are_noted(chainrule, model, bigram, tmp_path) -> None:
     result = chainrule("mix", model, bigram, "-o", tmp_path / "mix", "--json")
-    assert result.err.startswith("note: all models weigh alike")
+    assert result.err.startswith("note: all models weigh the same")
     assert result.json["weights"] == [[0.5, 0.5]]
     assert [part["family"] for part in result.json["models"]] == ["ngram", "ngram"]
 

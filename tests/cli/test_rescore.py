@@ -208,7 +208,7 @@ def test_without_sacrebleu_it_is_left_out_with_a_note(
     monkeypatch.setattr(bleu, "find_spec", lambda name: None)
     result = chainrule("rescore", lists, "--model", model, "-o", tmp_path / "a")
     assert result.status == 0
-    assert result.err.startswith("note: BLEU is not measured: that needs pip install 'chainrule[bleu]'")
+    assert result.err.startswith("note: BLEU was not measured: it needs pip install 'chainrule[bleu]'")
     assert chainrule("rescore", lists, "--model", model, "-o", tmp_path / "b", "--no-bleu").err == ""
     tuned = ("rescore", lists, "--tune", lists, "--objective", "bleu", "--model", model, "-o", tmp_path / "c")
     assert "pip install 'chainrule[bleu]'" in chainrule(*tuned).error
@@ -291,7 +291,7 @@ def test_scores_that_lists_call_priors_have_no_weight_beside_a_model(chainrule, 
     lists.write_text(json.dumps({"hypotheses": [hypothesis], "priors": ["unigram"]}) + "\n")
     beside = chainrule("rescore", lists, "--model", model, "-o", tmp_path / "a")
     assert beside.lines[1] == "weights  channel 1, unigram 0, lm 1, words 0"
-    assert "note: unigram is a weaker language model's, as the lists say" in beside.err
+    assert "note: the lists mark unigram as the score of a weaker language model" in beside.err
     said = chainrule("rescore", lists, "--model", model, "--weight", "unigram=0.5", "-o", tmp_path / "b")
     assert (said.lines[1], said.err) == ("weights  channel 1, unigram 0.5, lm 1, words 0", "")
     alone = chainrule("rescore", lists, "-o", tmp_path / "c")

@@ -40,7 +40,7 @@ def test_records_keep_their_newlines_and_their_field(chainrule, tmp_path: Path) 
     found = [json.loads(line)["body"] for line in parts[0].read_text().splitlines()]
     assert set(found) < set(texts)
     assert result.json[0]["documents"] == len(found)
-    assert result.err == "note: of the records only body is written; other fields that they have are left out\n"
+    assert result.err == "note: only the field body of the records was written; other fields were left out\n"
 
 
 def test_a_part_named_by_two_spellings_or_by_a_link_is_refused(

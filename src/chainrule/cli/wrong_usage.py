@@ -171,9 +171,9 @@ def _before_dashes(arguments: list[str]) -> list[str]:
 def _paths(bound: BoundArguments) -> Iterator[tuple[str, str]]:
     """The arguments that may be paths, with the names of their parameters."""
     for name, value in bound.arguments.items():
-        for name in value if isinstance(value, tuple) else (value,):
-            if isinstance(name, str | Path):
-                yield name, str(name)
+        for path in value if isinstance(value, tuple) else (value,):
+            if isinstance(path, str | Path):
+                yield name, str(path)
 
 
 def _is_model(name: str) -> bool:
