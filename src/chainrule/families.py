@@ -63,7 +63,7 @@ class Family:
 
 
 def _train_uniform(
-    stream: MaybeOwned[Int32[ndarray, " tokens"]], vocabulary_size: int, config: UniformConfig, progress: Progress
+    stream: MaybeOwned[Int32[ndarray, " T"]], vocabulary_size: int, config: UniformConfig, progress: Progress
 ) -> tuple[UniformModel, Json]:
     return UniformModel(vocabulary_size), {}
 
@@ -73,7 +73,7 @@ def _put_together_uniform(settings: Json, arrays: Arrays, vocabulary_size: int) 
 
 
 def _train_ngram(
-    stream: MaybeOwned[Int32[ndarray, " tokens"]], vocabulary_size: int, config: NGramConfig, progress: Progress
+    stream: MaybeOwned[Int32[ndarray, " T"]], vocabulary_size: int, config: NGramConfig, progress: Progress
 ) -> tuple[AnyNGram, Json]:
     from chainrule.ngram.training import train_ngram
 
@@ -82,20 +82,20 @@ def _train_ngram(
 
 def _take_apart_ngram(model: AnyNGram | CompactNGramModel) -> tuple[Json, Arrays]:
     from chainrule.ngram.models.compact_model import CompactNGramModel
-    from chainrule.ngram.variants import kind_of
+    from chainrule.ngram.variants import settings_of_model
 
     if isinstance(model, CompactNGramModel):
         table = model.compact
         settings = {"ngrams": list(table.level_sizes), "layout": COMPACT, "run_bits": list(table.run_bits)}
         return settings, table.arrays()
-    return {"ngrams": list(model.table.level_sizes), **kind_of(model)}, model.table.arrays()
+    return {"ngrams": list(model.table.level_sizes), **settings_of_model(model)}, model.table.arrays()
 
 
 def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) -> AnyNGram | CompactNGramModel:
     from chainrule.ngram.compact.table import CompactTable
     from chainrule.ngram.models.compact_model import CompactNGramModel
     from chainrule.ngram.trie.table import Table
-    from chainrule.ngram.variants import model_from
+    from chainrule.ngram.variants import model_from_settings
 
     sizes = settings.get("ngrams")
     if (
@@ -117,11 +117,11 @@ def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) ->
         raise ModelFormatError(
             f"the n-gram settings hold layout = {layout!r}; this version knows {FAST!r} and {COMPACT!r}"
         )
-    return model_from(settings, Table.from_arrays(sizes, arrays))
+    return model_from_settings(settings, Table.from_arrays(sizes, arrays))
 
 
 def _train_cache(
-    stream: MaybeOwned[Int32[ndarray, " tokens"]], vocabulary_size: int, config: CacheConfig, progress: Progress
+    stream: MaybeOwned[Int32[ndarray, " T"]], vocabulary_size: int, config: CacheConfig, progress: Progress
 ) -> tuple[LanguageModel[Any], Json]:
     from chainrule.mixture.cache import UnigramCache
 
@@ -136,7 +136,7 @@ def _put_together_cache(settings: Json, arrays: Arrays, vocabulary_size: int) ->
 
 
 def _train_mixture(
-    stream: MaybeOwned[Int32[ndarray, " tokens"]], vocabulary_size: int, config: MixtureConfig, progress: Progress
+    stream: MaybeOwned[Int32[ndarray, " T"]], vocabulary_size: int, config: MixtureConfig, progress: Progress
 ) -> tuple[LanguageModel[Any], Json]:
     raise SettingError("a mixture is made of models, not trained on a text: chainrule mix, or chainrule.mix(models)")
 
@@ -212,7 +212,7 @@ def _mixture_running(model: Any) -> Running | None:
 
 
 def _train_network(
-    stream: Int32[ndarray, " tokens"],
+    stream: Int32[ndarray, " T"],
     vocabulary_size: int,
     config: NetworkConfig,
     progress: Progress,
@@ -248,7 +248,7 @@ def _network_running(model: NeuralModel) -> Running:
 
 
 def _train_two_sided(
-    stream: Int32[ndarray, " tokens"],
+    stream: Int32[ndarray, " T"],
     vocabulary_size: int,
     config: NetworkConfig,
     progress: Progress,
@@ -283,7 +283,7 @@ def _network_family(config: type[NetworkConfig]) -> Family:
 
 
 def _train_conditional(
-    stream: Int32[ndarray, " tokens"],
+    stream: Int32[ndarray, " T"],
     vocabulary_size: int,
     config: ConditionalConfig,
     progress: Progress,
@@ -301,7 +301,7 @@ def _put_together_conditional(settings: Json, arrays: Arrays, vocabulary_size: i
 
 
 def _train_classifier(
-    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: FineTuningConfig, progress: Progress
+    stream: Int32[ndarray, " T"], vocabulary_size: int, config: FineTuningConfig, progress: Progress
 ) -> tuple[Classifier, Json]:
     raise SettingError("a classifier is made of a network and labelled texts: chainrule finetune")
 

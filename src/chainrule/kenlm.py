@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.base.jit import in_order
+from chainrule.base.jit import map_in_order
 from chainrule.errors import ChainruleError, ModelFormatError
 from chainrule.ngram.kenlm.probing_kernels import STATE_SIZE
 from chainrule.ngram.kenlm.word_queries import Record, queries
@@ -200,7 +200,7 @@ class Model:
         """What `score` gives, for many sentences at once, on all processors. KenLM's module has nothing like it."""
         texts = [_as_bytes(sentence) for sentence in sentences]
         parts = (texts[first : first + _SCORED_TOGETHER] for first in range(0, len(texts), _SCORED_TOGETHER))
-        found = in_order(lambda part: self._scores_of(part, bool(bos), bool(eos)), parts)
+        found = map_in_order(lambda part: self._scores_of(part, bool(bos), bool(eos)), parts)
         return np.concatenate([np.empty(0), *found])
 
     def _scores_of(self, texts: Sequence[bytes], bos: bool, eos: bool) -> Float64[ndarray, " n"]:

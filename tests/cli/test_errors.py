@@ -167,8 +167,8 @@ BAD_TARGETS = {
     "lm": "there is a model already; say --overwrite to replace it, or choose another folder",
     "lm/": "there is a model already; say --overwrite to replace it, or choose another folder",
     "file": "a file is in the way; a model is a folder, so choose another name",
-    "file/lm": "cannot be written, since {folder}/file is a file",
-    "full": "this folder has other things in it and is no model; choose a new one",
+    "file/lm": "cannot be written, since {folder}/file is a file and not a folder",
+    "full": "this folder has other files in it and is no model; choose a new one",
     "file/lm.arpa": "there is no folder {folder}/file to write it in; create it first",
     "taken.arpa": "exists already; say --overwrite to replace it, or choose another name",
 }
@@ -200,7 +200,7 @@ def test_a_folder_that_may_not_be_written_to_is_told_before_the_work(
     access = os.access  # root may write everywhere, so the mode of the folder would not do
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "closed" and access(path, mode))
     for arguments in (["train", "ngram"], ["compare"]):
-        assert "does not allow it" in refused(1, [*arguments, corpus, "-o", tmp_path / "closed/new"])
+        assert "no permission to write to" in refused(1, [*arguments, corpus, "-o", tmp_path / "closed/new"])
 
 
 BAD_SETTINGS = {

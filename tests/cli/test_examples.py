@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,9 +48,24 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def lm_eval(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A stand-in for lm-evaluation-harness, which would fetch its tasks; it fills this list with its arguments."""
+    arguments: list[str] = []
+    stand_in = ModuleType("lm_eval.__main__")
+    stand_in.cli_evaluate = lambda: arguments.extend(sys.argv[1:])  # type: ignore[attr-defined]
+    for name in ("lm_eval", "lm_eval.__main__", "chainrule.api.lm_eval_model"):
+        monkeypatch.setitem(sys.modules, name, stand_in)
+    monkeypatch.setattr("chainrule.api.harness.check_lm_eval", lambda: None)
+    return arguments
+
+
 @pytest.mark.usefixtures("folder")
 def test_the_example_in_the_help_of_every_verb_runs(
-    chainrule: Callable[..., Result], stdin: Callable[[bytes], None], monkeypatch: pytest.MonkeyPatch
+    chainrule: Callable[..., Result],
+    stdin: Callable[[bytes], None],
+    lm_eval: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(app, "_console", Console(width=400))  # so wide that nothing is folded
     for verb in dict.fromkeys(IN_ORDER):
@@ -62,3 +79,4 @@ def test_the_example_in_the_help_of_every_verb_runs(
         example = examples[0].replace("--minutes 5", QUICKLY if verb == "adapt" else f"{QUICKLY} --width 8")
         result = chainrule(*shlex.split(example))
         assert result.status == 0, f"{examples[0]}\n{result.err}"
+    assert lm_eval[-2:] == ["--model", "chainrule"]

@@ -61,6 +61,7 @@ VERBS = {
     | TRAINING
     | {flag(each.name) for each in fields(ConditionalConfig)},
     "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
+    "harness": {"ARGUMENTS"},
     "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--strict", "--tokenizer", "--markers", "--ends"}
     | {"--json"}
     | READING,
@@ -69,7 +70,7 @@ VERBS = {
     | READING
     | MIXING
     | TRAINING,
-    "finetune": {"MODEL", "--data", "--output", "--test", "--strict", "--words", "--markers"}
+    "finetune": {"MODEL", "--data", "--output", "--test", "--strict", "--words", "--resume", "--markers"}
     | {"--overwrite", "--json"}
     | {flag(each.name) for each in fields(FineTuningConfig)},
     "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--json"} | READING,

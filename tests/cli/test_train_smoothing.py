@@ -49,7 +49,7 @@ def test_what_was_tuned_is_told_and_recorded(chainrule, corpus, heldout, tmp_pat
     ("options", "message"),
     [
         (["--smoothing", "witten-bell", "--tune", "HELDOUT"], "witten-bell has nothing to tune"),
-        (["--smoothing", "witten-bell", "--pseudocount", "2"], "witten-bell has no pseudocount; it is for lidstone"),
+        (["--smoothing", "witten-bell", "--pseudocount", "2"], "witten-bell has no pseudocount; only lidstone has it"),
         (["--smoothing", "laplace", "--prune", "0", "1"], "laplace cannot be pruned"),
         (["--smoothing", "absolute", "--discount", "2"], "discount is 2.0; expected numbers from 0 to 1"),
         (["--no-open-vocabulary", "--no-interpolate-unigrams"], "choose one of the two"),

@@ -167,7 +167,7 @@ def test_bad_input_is_told_in_one_line(chainrule, mt: Path, pairs: list[Path], s
     config["settings"]["network"]["decoder"] = "oracle"
     (broken / "config.json").write_text(json.dumps(config))
     stdin(b"x\n")
-    assert "a setting of the network cannot be" in chainrule("translate", broken).error
+    assert "a setting of the network is wrong" in chainrule("translate", broken).error
 
 
 def test_where_a_model_of_pairs_looks_is_a_page_and_a_picture(chainrule, mt: Path, tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_where_a_language_model_looks(chainrule, corpus: Path, model: Path, tmp_
     result = chainrule("attend", tmp_path / "lm", "a man", "-o", tmp_path / "a.html")
     assert result.out.endswith("8 maps\n"), result.err
     assert (
-        "looks at 7 at once; shorten it"
+        "reads at most 7 at once; shorten it"
         in chainrule("attend", tmp_path / "lm", "a long man", "-o", tmp_path / "b.svg").error
     )
     assert "leave out the target, 'x'" in chainrule("attend", tmp_path / "lm", "a", "x", "-o", tmp_path / "b.svg").error

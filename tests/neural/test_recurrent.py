@@ -97,6 +97,6 @@ def test_a_source_is_read_both_ways_as_by_torch(cell: str) -> None:
     found = reader(x, seen)
     packed, last = oracle(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))
     expected, _ = pad_packed_sequence(packed, batch_first=True)
-    torch.testing.assert_close(found.places[seen], expected[seen])
+    torch.testing.assert_close(found.vectors[seen], expected[seen])
     state = last[0] if cell == "lstm" else last
     torch.testing.assert_close(found.summary, torch.cat((state[-2], state[-1]), 1))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.api.model import Model, check_model
 from chainrule.api.pair_model import TextPairModel
-from chainrule.base.files import check_new_file, replaced
+from chainrule.base.files import check_new_file, replace_file
 from chainrule.errors import SettingError
 from chainrule.report.attention import AttentionMap, attention_page, attention_svg
 
@@ -39,7 +39,7 @@ class AttentionMaps:
         """Writes a page, .html, that needs no other file; or a picture, .svg. Raises OutputError, SettingError."""
         target = Path(path)
         check_target(target, overwrite=overwrite)
-        with replaced(target) as file:
+        with replace_file(target) as file:
             file.write(_DRAWN[target.suffix.lower()](self.heading, self.maps).encode())
 
 

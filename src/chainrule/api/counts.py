@@ -49,14 +49,14 @@ def count_text(
     """
     progress = callback(progress)
     from chainrule.ngram.count_files.write import write_counts_file
-    from chainrule.ngram.training import counted
+    from chainrule.ngram.training import count_stream
 
     source = source_of(source)
     config = NGramConfig(order=order)
     learner, stream, _ = tokenized(source, tokenizer, markers, progress)
     owned = Owned(stream)
     del stream
-    counts = counted(owned, learner.vocabulary_size, config, progress)
+    counts = count_stream(owned, learner.vocabulary_size, config, progress)
     lines = write_counts_file(path, counts, learner.vocabulary, progress)
     unigrams = counts.counts[counts.level(1)]
     return {

@@ -11,7 +11,7 @@ from chainrule import __version__
 from chainrule.api.mix import difference_of, fewest_unseen, heldout_stream, speller_of
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.errors import SettingError, naming
+from chainrule.errors import SettingError, prefix_errors
 from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.tuning import linear_weights
 from chainrule.ngram.config import COMPACT
@@ -112,7 +112,7 @@ def _over_one_vocabulary(models: Sequence[Model], names: Sequence[str]) -> tuple
         raise SettingError("merging needs two models or more")
     tables = []
     for name, model in zip(names, models, strict=True):
-        with naming(name):
+        with prefix_errors(name):
             language_model = model.language_model
         if not isinstance(language_model, NGramModel | HashedModel):
             raise SettingError(f"{name} cannot be merged into an n-gram model: {_why_not(model)}")

@@ -11,7 +11,7 @@ import numpy as np
 from chainrule import __version__
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.errors import EstimationError, SettingError, naming
+from chainrule.errors import EstimationError, SettingError, prefix_errors
 from chainrule.mixture.cache import UnigramCache
 from chainrule.mixture.components import Components
 from chainrule.mixture.config import MixtureConfig
@@ -101,7 +101,7 @@ def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfi
         if difference:
             raise SettingError(f"{names[0]} and {name} cannot be mixed: {difference}")
     for name, model in zip(names, models, strict=True):
-        with naming(name):
+        with prefix_errors(name):
             is_distribution = model.is_distribution
         if not is_distribution:
             raise SettingError(f"{name} cannot be mixed: it is of stupid backoff, whose scores are no distribution")

@@ -27,7 +27,7 @@ from chainrule.applications.completion import Completer, Completion
 from chainrule.applications.embedding import Embedded, embedded
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, VectorPrecision
 from chainrule.base.distributions import top_of
-from chainrule.base.jit import in_order
+from chainrule.base.jit import map_in_order
 from chainrule.decoding.texts import Text, TextDecoder
 from chainrule.errors import SettingError
 from chainrule.evaluation.acceptability import judged, read_pairs
@@ -168,7 +168,7 @@ class Model:
         """
         texts = _several(texts)
         parts = (texts[first : first + _SCORED_TOGETHER] for first in range(0, len(texts), _SCORED_TOGETHER))
-        scores = in_order(lambda part: sentence_scores(self.scorer, self.tokenizer.encode_texts(part).ids), parts)
+        scores = map_in_order(lambda part: sentence_scores(self.scorer, self.tokenizer.encode_texts(part).ids), parts)
         return np.concatenate([np.empty(0), *(part.log_probs for part in scores)])
 
     def sentence_scores(self, block: Block) -> SentenceScores:
@@ -219,13 +219,15 @@ class Model:
         files: Paths,
         progress: ProgressOption = None,
         *,
+        ends: bool = True,
         pseudo: Pseudo | None = None,
         strict: bool = False,
         warn: Callable[[str], None] = warnings.warn,
     ) -> list[Judged]:
         """Which sentence of each minimal pair, BLiMP's JSON lines, is likelier: by set, by field and in all.
 
-        pseudo: how a network that sees both sides scores, see `pseudo_priced`. warn: gets file and line of each pair
+        ends: whether </s> is predicted and counted; never of a network that sees both sides.
+        pseudo: how such a network scores, see `pseudo_priced`. warn: gets file and line of each pair
         that cannot be judged, which is left out, and of each whose sentences are equal, which is a tie; strict: these
         are errors.
         Raises TextError; SettingError where the model has no such way.
@@ -245,11 +247,12 @@ class Model:
         def price(texts: Sequence[str]) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
             if fills:
                 return pseudo_priced(self.engine, self.speller, self.tokenizer, texts, pseudo)
-            return priced_documents(self.language_model, self.speller, self.tokenizer.encode_texts(texts))
+            encoded = self.tokenizer.encode_texts(texts)
+            return priced_documents(self.language_model, self.speller, encoded, end=ends)
 
         on_bad = refuse if strict else lambda error: warn(str(error))
         pairs = read_pairs((os.fspath(name) for name in names), on_bad)
-        return judged(pairs, price, progress, ends=not fills, tokenizer=self.tokenizer)
+        return judged(pairs, price, progress, ends=ends and not fills, tokenizer=self.tokenizer)
 
     def fill(self, text: str, top: int = 5, *, mask: str = MASK) -> list[list[tuple[str, float]]]:
         """The likeliest tokens for each mask of a text, with their probabilities, best first, none of them zero.

@@ -20,7 +20,7 @@ from chainrule.ngram.kenlm.hashed_model import HashedModel
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.models.padded_model import PaddedModel
 from chainrule.ngram.spelling.speller import ENOUGH, Speller
-from chainrule.ngram.variants import kind_of, model_from
+from chainrule.ngram.variants import model_from_settings, settings_of_model
 from chainrule.text.corpus import source_of
 from chainrule.text.learning import listed_tokens
 from chainrule.text.splitters import SEPARATORS
@@ -155,8 +155,8 @@ def _weighed(model: Model, histories: Any, progress: Progress) -> Histories:
 def _of_kind(model: Model, table: Table) -> AnyNGram:
     """A table as a model that begins its documents as another does."""
     assert isinstance(model.language_model, NGramModel | PaddedModel | HashedModel)
-    kind = {} if isinstance(model.language_model, HashedModel) else kind_of(model.language_model)
-    return model_from(kind, table)
+    kind = {} if isinstance(model.language_model, HashedModel) else settings_of_model(model.language_model)
+    return model_from_settings(kind, table)
 
 
 def _padded(model: Model, stream: Int32[ndarray, " tokens"]) -> Int32[ndarray, " tokens"]:

@@ -161,14 +161,14 @@ def _compare_models(
     models: tuple[str, ...], text: str, tokenizer: TokenizerOptions, markers: Markers | None, reading: TextOptions
 ) -> tuple[Comparison, str]:
     """Compares saved models; also says what the table is about."""
-    from chainrule.base.files import named_twice
+    from chainrule.base.files import describe_duplicate
     from chainrule.comparison.saved_models import contest
 
     if not models:
         raise CycloptsError(msg="MODELS are missing: name the model folders or ARPA files to compare.")
     if text == "-" and len(models) > 1:
         raise CycloptsError(msg="Standard input, -, can be read only once, and each model reads the text.")
-    twice = named_twice(models)
+    twice = describe_duplicate(models)
     if twice is not None:
         raise CycloptsError(msg=f"MODELS name {twice}; a model is compared with others.")
     source = text_for([Path(name) for name in models], reading, text)
@@ -286,14 +286,14 @@ def _check_report_folder(folder: Path, *, overwrite: bool) -> None:
 
 def _write(folder: Path, files: dict[str, str]) -> None:
     """Writes the files of a report, and removes those of an earlier one. Raises OutputError."""
-    from chainrule.base.files import replaced
+    from chainrule.base.files import replace_file
 
     is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as opened_files:
             for name, text in files.items():
-                opened_files.enter_context(replaced(folder / name)).write(text.encode())
+                opened_files.enter_context(replace_file(folder / name)).write(text.encode())
         for name in {TABLE, FIGURES, PAGE, *PLOTS} - files.keys():  # of the report that this one replaces
             (folder / name).unlink(missing_ok=True)
     except BaseException as error:

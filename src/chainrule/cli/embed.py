@@ -122,13 +122,13 @@ def _write_vocabulary(model: Model, output: Path, progress: Progress) -> None:
 def _write(records: Iterable[Embedded], output: Path | None, unit: Unit) -> None:
     """Raises OutputError."""
     from chainrule.applications.embedding import write_rows
-    from chainrule.base.files import replaced
+    from chainrule.base.files import replace_file
 
     if output is None:
         for record in records:
             print_json(_as_json(record, unit))
         return
-    with replaced(output) as file:
+    with replace_file(output) as file:
         if output.suffix == ".jsonl":
             for record in records:
                 file.write(json_library.dumps(_as_json(record, unit), ensure_ascii=False).encode() + b"\n")

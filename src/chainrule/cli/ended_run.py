@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def report_ended_run(
     output: Path,
     family: str,
-    network: dict[str, Any],
+    network: dict[str, Any] | None,
     training: dict[str, Any],
     other_changes: Callable[[dict[str, Any]], list[str]],
     *,
@@ -29,9 +29,9 @@ def report_ended_run(
 ) -> None:
     """Prints that the run of the model in a folder has ended.
 
-    network: the settings of the network now. training: the training settings that were given. other_changes: says, in
-    words, what else differs from the model's record. Raises SettingError where the model was trained otherwise,
-    ModelFormatError where there is no model.
+    network: the settings of the network now; None: `other_changes` compares them. training: the training settings that
+    were given. other_changes: says, in words, what else differs from the model's record. Raises SettingError where the
+    model was trained otherwise, ModelFormatError where there is no model.
     """
     from chainrule.storage.config_json import read_config
     from chainrule.training.folder import is_first_process
@@ -42,7 +42,7 @@ def report_ended_run(
     else:
         before = entry.record.get("training", {})
         given = {name: value for name, value in training.items() if name != "device"}  # recorded as the device in use
-        changes = differences(entry.settings.get("network", {}), network)
+        changes = [] if network is None else differences(entry.settings.get("network", {}), network)
         changes += differences({name: before.get(name) for name in given}, given)
         changes += other_changes(entry.record)
     if changes:

@@ -52,7 +52,7 @@ def evaluate(
     strict: Strict = False,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
-    ends: Annotated[bool, Parameter(help="Predict and count the end of each line, as is usual.")] = True,
+    ends: Annotated[bool, Parameter(help="Predict and count the end of each line or sentence, as is usual.")] = True,
     reading: TextOptions = DEFAULT_READING,
     json: Json = False,
 ) -> None:
@@ -74,11 +74,9 @@ def evaluate(
             raise CycloptsError(msg="--minimal-pairs takes files; standard input is /dev/stdin there.")
         if texts:
             raise CycloptsError(msg="TEXTS and --minimal-pairs are both given; choose one.")
-        if not ends or reading != DEFAULT_READING:
-            raise CycloptsError(
-                msg="--no-ends, and the options that say how to read texts, are for TEXTS, not for --minimal-pairs."
-            )
-        _judge_pairs(model, minimal_pairs, pseudo, tokenizer, markers, strict=strict, json=json)
+        if reading != DEFAULT_READING:
+            raise CycloptsError(msg="The options that say how to read texts are for TEXTS, not for --minimal-pairs.")
+        _judge_pairs(model, minimal_pairs, pseudo, tokenizer, markers, ends=ends, strict=strict, json=json)
         return
     if strict:
         raise CycloptsError(msg="--strict is for --minimal-pairs.")
@@ -103,6 +101,7 @@ def _judge_pairs(
     tokenizer: str | None,
     markers: Markers | None,
     *,
+    ends: bool,
     strict: bool,
     json: bool,
 ) -> None:
@@ -114,7 +113,12 @@ def _judge_pairs(
         judge = open_model(model, tokenizer, markers, progress)
         with bad_records(strict=strict) as on_bad:
             rows = judge.judge_pairs(
-                files, progress, pseudo=pseudo, strict=strict, warn=lambda message: on_bad(TextError(message))
+                files,
+                progress,
+                ends=ends,
+                pseudo=pseudo,
+                strict=strict,
+                warn=lambda message: on_bad(TextError(message)),
             )
     if judge.sees_both_sides:
         note(f"by pseudo-log-likelihoods, {_PSEUDO[pseudo]}")

@@ -20,7 +20,7 @@ from chainrule.cli.texts import (
     note_repairs,
     text_for,
 )
-from chainrule.errors import naming
+from chainrule.errors import prefix_errors
 from chainrule.report.tables import bars
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def filter_texts(
 def _open_language_model(path: Path, tokenizer: str | None, markers: Markers | None, progress: Progress) -> Model:
     """Raises ModelFormatError; SettingError where it is not a language model."""
     model = open_model(path, tokenizer, markers, progress)
-    with naming(str(path)):
+    with prefix_errors(str(path)):
         model.engine_that("continue")
     return model
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, Output, Overwrite
 from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.embed import NetworkPath
+from chainrule.cli.ended_run import data_differences, report_ended_run
 from chainrule.cli.flags import flags_of, given_settings
-from chainrule.cli.models import check_model_target, open_model, save_or_keep
+from chainrule.cli.models import check_model_target, is_model, open_model, save_or_keep
 from chainrule.cli.screen import note, print_json, progress_bar
-from chainrule.errors import OutputError
+from chainrule.cli.train_neural import Resume
+from chainrule.cli.training_screen import TrainingScreen
+from chainrule.errors import OutputError, SettingError
 from chainrule.training.finetuning_config import FineTuningConfig
+from chainrule.training.resume_check import differences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from chainrule.evaluation.classification import Classification
     from chainrule.text.labelled import Labelled, LabelledUnit
@@ -53,6 +57,7 @@ def finetune(
     test: Annotated[str | None, FILE, Parameter(help="Labelled texts to test on, in the format of --data.")] = None,
     strict: Strict = False,
     words: Annotated[bool, Parameter(negative=(), help="Label each word, not each text.")] = False,
+    resume: Resume = False,
     training: FineTuningFlags = DEFAULT_TRAINING,
     markers: ModelMarkerRule = None,
     overwrite: Overwrite = False,
@@ -66,36 +71,62 @@ def finetune(
     held-out texts, also where Ctrl-C ends the training early. Writes a model
     folder for chainrule classify. With --test, reports accuracy with its 95 %
     interval, precision, recall, F1, confusions and calibration.
+
+    Checkpoints and log.jsonl are kept in the folder during training; --resume
+    continues after the process was killed.
     """
     from chainrule.api.finetune import finetune as train_classifier
     from chainrule.applications.labelling import check_labels
     from chainrule.evaluation.classification import word_baseline
     from chainrule.text.labelled import classes_of, read_labelled
+    from chainrule.training.folder import is_first_process, is_unfinished, remove_checkpoints
 
     if strict and test is None:
         raise CycloptsError(msg="--strict is for --test.")
-    check_model_target(output, overwrite=overwrite)
+    if resume and overwrite:
+        raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
     if output.resolve() == model.resolve():
         raise OutputError(f"{output}: is the network to start from, which would be lost; choose another folder")
     unit: LabelledUnit = "word" if words else "text"
-    config = FineTuningConfig(**given_settings(training))
+    settings = given_settings(training)
+    config = FineTuningConfig(**settings)
+    continues = resume and is_unfinished(output)
+    if resume and not continues and is_model(output):
+        _report_ended_run(output, settings, data, unit, json=json)
+        return
+    replaces = overwrite or continues
+    check_model_target(output, overwrite=replaces)
     examples = read_labelled(data, unit)
     tests = None
     if test is not None:
         with bad_records(strict=strict) as on_bad:
             tests = read_labelled(test, unit, on_bad)
     check_labels(tests or [], classes_of(examples))
-    _note_oddities(examples, unit)
+    if is_first_process():
+        _note_oddities(examples, unit)
     with progress_bar() as progress:
+        screen = TrainingScreen(progress.close)
         classifier = train_classifier(
-            open_model(model, None, markers, progress), examples, unit, config, told=_print_line, progress=progress
+            open_model(model, None, markers, progress),
+            examples,
+            unit,
+            config,
+            folder=output,
+            resume=resume,
+            overwrite=overwrite,
+            told=screen,
+            progress=progress,
         )
+        screen.close()
+        if not is_first_process():
+            return
         result = None if tests is None else classifier.assess(tests, progress)
         if result is not None:
             if words:
                 result = replace(result, word_baseline=word_baseline(examples, tests or []))
             classifier.record["test"] = result.as_json()
-        save_or_keep(classifier, output, overwrite=overwrite, progress=progress)
+        save_or_keep(classifier, output, overwrite=replaces, progress=progress)
+    remove_checkpoints(output)
     if result is not None:
         note_unseen(result)
     record = classifier.record
@@ -145,8 +176,15 @@ def _by_word(result: Classification) -> list[tuple[str, str, str]]:
     return [("by word", f"{result.word_baseline:.2%}", "if each word gets its most frequent label in --data")]
 
 
-def _print_line(line: str) -> None:
-    print(line, file=sys.stderr)
+def _report_ended_run(output: Path, settings: dict[str, Any], data: str, unit: LabelledUnit, *, json: bool) -> None:
+    from chainrule.text.labelled import digest_of, read_labelled
+
+    def other_changes(before: dict[str, Any]) -> list[str]:
+        recorded = before.get("settings", {})
+        now = {"data": {"labelled examples": digest_of(read_labelled(data, unit))}}
+        return differences({name: recorded.get(name) for name in settings}, settings) + data_differences(before, now)
+
+    report_ended_run(output, "classifier", None, {}, other_changes, json=json)
 
 
 def describe(result: Classification) -> str:

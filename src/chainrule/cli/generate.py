@@ -122,7 +122,7 @@ def _search(
     *,
     json: bool,
 ) -> None:
-    from chainrule.base.files import replaced
+    from chainrule.base.files import replace_file
     from chainrule.report.beam_tree import tree_json, tree_svg
 
     with progress_bar() as progress:
@@ -137,7 +137,7 @@ def _search(
         note(f"the beam found {len(result.texts)} of {config.best} texts; widen it, or let it end earlier or later")
     if tree is not None:
         draw = tree_svg if tree.suffix.lower() == ".svg" else tree_json
-        with replaced(tree) as file:
+        with replace_file(tree) as file:
             file.write(draw(prompt, result.tree, model.decoder.token).encode())
 
 

@@ -12,6 +12,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import WholeNumber
 from chainrule.cli.screen import note, progress_bar
+from chainrule.errors import EstimationError
 
 if TYPE_CHECKING:
     from chainrule.ngram.config import NGramConfig
@@ -92,10 +93,10 @@ def lmplz(
     counts the </s> of a last line without a newline, and refuses an empty text.
     """
     from chainrule.api.tokenizers import tokenized
-    from chainrule.base.files import replaced
+    from chainrule.base.files import replace_file
     from chainrule.base.owned import Owned
     from chainrule.ngram.arpa.write import arpa_parts
-    from chainrule.ngram.lmplz import lmplz_table
+    from chainrule.ngram.lmplz import NoDiscountsError, lmplz_table
     from chainrule.protocol import END, UNKNOWN
     from chainrule.text.corpus import Corpus
     from chainrule.text.streams import STANDARD_INPUT
@@ -112,18 +113,23 @@ def lmplz(
         tokens = int((stream > END).sum() + (stream == UNKNOWN).sum()) if verbose_header else 0
         owned = Owned(stream)
         del stream
-        table, vocabulary = lmplz_table(
-            owned,
-            tokenizer.vocabulary,
-            config,
-            progress,
-            unigram_threshold=prune[0] if prune else 0,
-            allowed=allowed,
-            fallback=fallback,
-            least_words=vocab_pad,
-        )
+        try:
+            table, vocabulary = lmplz_table(
+                owned,
+                tokenizer.vocabulary,
+                config,
+                progress,
+                unigram_threshold=prune[0] if prune else 0,
+                allowed=allowed,
+                fallback=fallback,
+                min_words=vocab_pad,
+            )
+        except NoDiscountsError as error:
+            raise EstimationError(
+                f"{error}; train on a text without repeated passages, or with --discount_fallback (0.5, 1 and 1.5)"
+            ) from error
         with ExitStack() as stack:
-            file = sys.stdout.buffer if arpa is None else stack.enter_context(replaced(arpa))
+            file = sys.stdout.buffer if arpa is None else stack.enter_context(replace_file(arpa))
             if verbose_header:
                 name = "stdin" if text is None else str(text.absolute())
                 header = f"# Input file: {name}\n# Token count: {tokens}\n# Smoothing: Modified Kneser-Ney\n"

@@ -55,7 +55,7 @@ def noise(
     """
     from chainrule.api.noise import noise as spoil
     from chainrule.applications.channel.confusions import channel_named
-    from chainrule.base.files import compressing, replaced
+    from chainrule.base.files import compressing, replace_file
     from chainrule.text.writing import check_format
 
     for name, given in (("--best", best), ("--tokenizer", tokenizer)):
@@ -79,7 +79,7 @@ def noise(
         )
         file: Any = sys.stdout.buffer
         if output is not None:
-            file = stack.enter_context(compressing(stack.enter_context(replaced(output)), output))
+            file = stack.enter_context(compressing(stack.enter_context(replace_file(output)), output))
         for number, line in enumerate(lines, 1):
             text = line.observed if model is None else json.dumps(line.as_json(str(number)), ensure_ascii=False)
             file.write(text.encode() + b"\n")

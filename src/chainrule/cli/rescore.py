@@ -12,7 +12,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, WholeNumber, file_or_dash
 from chainrule.cli.models import open_model
 from chainrule.cli.screen import note, print_json, progress_bar
-from chainrule.errors import OutputError, SettingError, naming
+from chainrule.errors import OutputError, SettingError, prefix_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -220,7 +220,7 @@ def _scorers(
             name = path.resolve().name.removesuffix(suffix)
         if name in scorers:
             raise SettingError(f"two models are called {name!r}; rename one with --model NAME=PATH")
-        with naming(str(path)):
+        with prefix_errors(str(path)):
             scorers[name] = scorer_of(open_model(path, tokenizer, markers, progress), spelling=spelled, share=share)
     return scorers
 

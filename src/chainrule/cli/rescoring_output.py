@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from chainrule.applications.nbest.reading import KEYED
 from chainrule.applications.nbest.writing import list_writer, write_best
 from chainrule.applications.rescoring.rescoring import Chooser
-from chainrule.base.files import compressing, replaced
+from chainrule.base.files import compressing, replace_file
 from chainrule.text.reading import FORMATS, text_suffix
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def open_outputs(
     with ExitStack() as stack:
         best: BinaryIO = sys.stdout.buffer
         if output is not None:
-            best = stack.enter_context(compressing(stack.enter_context(replaced(output)), output))
+            best = stack.enter_context(compressing(stack.enter_context(replace_file(output)), output))
         lists = None if nbest_out is None else stack.enter_context(list_writer(nbest_out, kind, models))
 
         def write(chooser: Chooser, block: Scored) -> None:

@@ -88,11 +88,11 @@ def _print_units(model: Model, block: Block, by: By, block_progress: BlockProgre
             else:
                 print(document.lines())
         done += piece.text.size
-        block_progress.tell(done)
+        block_progress.report(done)
 
 
 def _print_sentences(model: Model, block: Block, block_progress: BlockProgress, *, json: bool) -> None:
-    from chainrule.base.jit import in_order
+    from chainrule.base.jit import map_in_order
     from chainrule.report.sentence_lines import sentence_lines, sentences_as_json
 
     if json:
@@ -102,7 +102,7 @@ def _print_sentences(model: Model, block: Block, block_progress: BlockProgress, 
     is_utf8 = writes_utf8()
     sys.stdout.flush()
     done = 0
-    for lines, size in in_order(
+    for lines, size in map_in_order(
         lambda part: (sentence_lines(model.sentence_scores(part), part), part.text.size), block.pieces(_PART_BYTES)
     ):
         if is_utf8:
@@ -110,5 +110,5 @@ def _print_sentences(model: Model, block: Block, block_progress: BlockProgress, 
         else:
             sys.stdout.write(lines.tobytes().decode())  # characters that the encoding lacks become escapes
         done += size
-        block_progress.tell(done)
+        block_progress.report(done)
     sys.stdout.flush()

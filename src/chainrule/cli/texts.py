@@ -144,13 +144,13 @@ def note_repairs(*sources: Source) -> None:
 
 def with_shares(option: str, values: tuple[str, ...]) -> list[tuple[str, str]]:
     """Parses NAME=SHARE. Raises CycloptsError, also where a file is named twice."""
-    from chainrule.base.files import named_twice
+    from chainrule.base.files import describe_duplicate
 
     pairs = [(name, share) for name, _, share in (value.rpartition("=") for value in values)]
     for value, (name, share) in zip(values, pairs, strict=True):
         if not name or not share:
             raise CycloptsError(msg=f"{option} takes names with their shares, such as news.txt=0.3, not {value}.")
-    twice = named_twice([name for name, _ in pairs])
+    twice = describe_duplicate([name for name, _ in pairs])
     if twice is not None:
         raise CycloptsError(msg=f"{option} names {twice}.")
     return pairs

@@ -157,9 +157,9 @@ def _train_counts(
     compact: bool,
 ) -> None:
     from chainrule.api.counts import train_counts
-    from chainrule.base.files import named_twice
+    from chainrule.base.files import describe_duplicate
 
-    if twice := named_twice(counts):
+    if twice := describe_duplicate(counts):
         raise CycloptsError(msg=f"--counts names {twice}; its counts would be doubled.")
     check_model_target(output, overwrite=overwrite, compact=compact)
     began = time.perf_counter()

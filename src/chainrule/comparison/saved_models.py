@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from chainrule.base.progress import Progress, silent
-from chainrule.errors import SettingError, naming
+from chainrule.errors import SettingError, prefix_errors
 from chainrule.evaluation.comparison import Comparison
 from chainrule.evaluation.contender import Contender
 from chainrule.families import FAMILIES
@@ -40,7 +40,7 @@ def contest(models: Iterable[tuple[str, Model]], source: Source, progress: Progr
     """
     contenders = []
     for name, model in models:
-        with naming(name):
+        with prefix_errors(name):
             contenders.append(_contender(name, model, source, progress))
     return Comparison(contenders)
 

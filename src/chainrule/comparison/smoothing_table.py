@@ -123,7 +123,7 @@ def smoothing_table(
 
     Weights and constants are estimated from the training text alone. Raises TextError, SettingError, EstimationError.
     """
-    from chainrule.ngram.training import counted, model_of_counts
+    from chainrule.ngram.training import count_stream, model_of_counts
 
     progress = callback(progress)
     names = list(dict.fromkeys(smoothings))
@@ -131,7 +131,7 @@ def smoothing_table(
     if not configs:
         raise SettingError(f"order {order} of {len(names)} smoothings: there is nothing to compare")
     learner, stream, left_out = tokenized(train, tokenizer, markers, progress)
-    counts = counted(stream, learner.vocabulary_size, NGramConfig(order=order), progress)
+    counts = count_stream(stream, learner.vocabulary_size, NGramConfig(order=order), progress)
     # By whether <unk> has the mass of all unseen words.
     spellers = {
         rule: learnt_speller(learner, stream, config, left_out)

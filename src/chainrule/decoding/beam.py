@@ -92,7 +92,7 @@ class Hypothesis(NamedTuple):
     attention: where each predicted token looked in the source, if the model tells.
     """
 
-    tokens: Int32[ndarray, " tokens"]
+    tokens: Int32[ndarray, " T"]
     log_prob: float
     score: float
     ending: Ending
@@ -165,7 +165,7 @@ def search(
     constraints: Constraints | None = None,
     *,
     until: Callable[[Sequence[int]], bool] | None = None,
-    attention: Callable[[Any], Float32[ndarray, "rows source"]] | None = None,
+    attention: Callable[[Any], Float32[ndarray, "B source"]] | None = None,
     keep_tree: bool = False,
     progress: Progress = silent,
 ) -> list[Found]:
@@ -278,7 +278,7 @@ def _children(
     group: _Group,
     candidates: Candidates,
     rows: range,
-    looked: Float32[ndarray, "rows source"] | None,
+    looked: Float32[ndarray, "B source"] | None,
     diversity: float,
     taken: Counter[int],
     most: int | None,

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class Candidates(NamedTuple):
     """log_probs: the model's own, in nats. weights: those after the repetition penalty; -inf for what may not come."""
 
-    tokens: Int32[ndarray, "rows k"]
-    log_probs: Float32[ndarray, "rows k"]
-    weights: Float64[ndarray, "rows k"]
+    tokens: Int32[ndarray, "B k"]
+    log_probs: Float32[ndarray, "B k"]
+    weights: Float64[ndarray, "B k"]
 
 
 class Rules(NamedTuple):

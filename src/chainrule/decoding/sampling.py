@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from chainrule.base.distributions import NOTHING_TO_DRAW, inverted
+from chainrule.base.distributions import NOTHING_TO_DRAW_MESSAGE, sample_columns
 from chainrule.base.progress import Progress, silent
 from chainrule.base.tokens import as_tokens
 from chainrule.decoding.candidates import Candidates, Rules, best, whole
@@ -76,7 +76,7 @@ Ending = Literal["end", "length", "stop"]  # </s>; max_tokens; the caller's `unt
 class Sample(NamedTuple):
     """tokens: without </s>. log_probs: the model's own, of each token, and of </s> where the text ended with it."""
 
-    tokens: Int32[ndarray, " tokens"]
+    tokens: Int32[ndarray, " T"]
     log_probs: Float32[ndarray, " predicted"]
     ending: Ending
 
@@ -88,10 +88,10 @@ class Sample(NamedTuple):
 class Step(NamedTuple):
     """One token more for each text of `texts`; `is_open` tells which go on."""
 
-    texts: Int64[ndarray, " rows"]  # their numbers
-    tokens: Int32[ndarray, " rows"]
-    log_probs: Float32[ndarray, " rows"]
-    is_open: Bool[ndarray, " rows"]
+    texts: Int64[ndarray, " B"]  # their numbers
+    tokens: Int32[ndarray, " B"]
+    log_probs: Float32[ndarray, " B"]
+    is_open: Bool[ndarray, " B"]
 
 
 def sample(
@@ -171,7 +171,7 @@ def _grown(
     state: Any,
     config: SamplingConfig,
     constraints: Constraints,
-    numbers: Int64[ndarray, " rows"],
+    numbers: Int64[ndarray, " B"],
     texts: list[list[int]],
     generators: list[np.random.Generator],
     until: Callable[[int, Sequence[int]], bool] | None,
@@ -211,13 +211,13 @@ def _needs_rows(config: SamplingConfig, constraints: Constraints) -> bool:
 
 
 def _chosen(
-    model: LanguageModel[Any], state: Any, config: SamplingConfig, rules: Rules, uniforms: Float64[ndarray, " rows"]
-) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
+    model: LanguageModel[Any], state: Any, config: SamplingConfig, rules: Rules, uniforms: Float64[ndarray, " B"]
+) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
     """A token for each row with the model's own log-probability of it."""
     if config.temperature == 0:
         candidates = best(model, state, 1, rules)
         if not np.isfinite(candidates.weights).all():
-            raise SettingError(NOTHING_TO_DRAW)
+            raise SettingError(NOTHING_TO_DRAW_MESSAGE)
         return candidates.log_probs[:, 0], candidates.tokens[:, 0]
     if config.top_k is not None:
         return _drawn(_warped(best(model, state, config.top_k, rules), config), uniforms)
@@ -229,10 +229,10 @@ def _chosen(
 
 
 def _drawn(
-    candidates: Candidates, uniforms: Float64[ndarray, " rows"]
-) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
+    candidates: Candidates, uniforms: Float64[ndarray, " B"]
+) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
     weights = candidates.weights - candidates.weights.max(axis=1, keepdims=True)
-    columns = inverted(np.exp(weights, out=weights), uniforms)[:, None]
+    columns = sample_columns(np.exp(weights, out=weights), uniforms)[:, None]
     log_probs, tokens = (np.take_along_axis(of, columns, axis=1) for of in (candidates.log_probs, candidates.tokens))
     return log_probs[:, 0], tokens[:, 0]
 
@@ -240,7 +240,7 @@ def _drawn(
 def _warped(candidates: Candidates, config: SamplingConfig) -> Candidates:
     """Temperature and cuts. Raises SettingError where a row has no candidate."""
     if np.isneginf(candidates.weights.max(axis=1)).any():
-        raise SettingError(NOTHING_TO_DRAW)
+        raise SettingError(NOTHING_TO_DRAW_MESSAGE)
     weights = tempered(candidates.weights, config.temperature)
     if config.typical is not None:
         weights = typical(weights, config.typical)
@@ -252,8 +252,8 @@ def _warped(candidates: Candidates, config: SamplingConfig) -> Candidates:
 
 
 def _drawn_from_lists(
-    model: LanguageModel[Any], state: Any, config: SamplingConfig, rules: Rules, uniforms: Float64[ndarray, " rows"]
-) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
+    model: LanguageModel[Any], state: Any, config: SamplingConfig, rules: Rules, uniforms: Float64[ndarray, " B"]
+) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
     """Draws from what top-p and min-p leave of the model's own distribution: exactly, and mostly from short lists.
 
     A row whose list does not hold all that is left tries a longer one, and then its whole distribution.
@@ -275,7 +275,7 @@ def _drawn_from_lists(
 
 def _listed(
     model: LanguageModel[Any], state: Any, config: SamplingConfig, banned: list[int], k: int
-) -> tuple[Candidates, Bool[ndarray, " rows"]]:
+) -> tuple[Candidates, Bool[ndarray, " B"]]:
     """What top-p and min-p leave of the k likeliest tokens, and for which rows that is all that they leave.
 
     All tokens together have the mass 1, so it is known what is not in the list; of a banned token that is not in it,

@@ -36,6 +36,7 @@ class Spelling(Protocol):
 class Text(NamedTuple):
     """text: the prompt, as normalised, and what was generated. log_prob: nats, of the generated tokens, and of </s>
     where it ended with it. score: what it was ranked by. tokens: the generated ones, with the marks of the tokenizer.
+    continuation: what was generated, as text.
     """
 
     text: str
@@ -43,6 +44,7 @@ class Text(NamedTuple):
     score: float
     ending: Ending
     tokens: list[str]
+    continuation: str
 
 
 class Searched(NamedTuple):
@@ -69,20 +71,38 @@ class TextDecoder:
         progress: Progress = silent,
     ) -> list[Text]:
         """n texts; the same seed gives the same ones, and the first of them whatever n is. Raises SettingError."""
+        return self.sample_each([prompt], n, config, limits, seed=seed, progress=progress)
+
+    def sample_each(
+        self,
+        prompts: Sequence[str],
+        n: int = 1,
+        config: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int,
+        progress: Progress = silent,
+    ) -> list[Text]:
+        """n texts for each prompt, one prompt after the other. Raises as `sample`; SettingError where several prompts
+        are to go on with the same words, `begin`.
+        """
         limits = limits or Limits()
-        begun = _Prompt.of(prompt, self.tokenizer)
-        constraints = constraints_for(limits, self.tokenizer, prompt)
+        if limits.begin and len(prompts) > 1:
+            raise SettingError(f"begin is {limits.begin!r} for {len(prompts)} prompts; put it into the prompts")
+        begun = [_Prompt.of(prompt, self.tokenizer) for prompt in prompts]
+        constraints = constraints_for(limits, self.tokenizer, next(iter(prompts), ""))
         growing: dict[int, GrowingText] = {}
 
         def is_stopped(number: int, tokens: Sequence[int]) -> bool:
             if number not in growing:
-                growing[number] = self._growing(begun, limits, self._surfaces(tokens[:-1], seed, number))
+                surfaces = self._surfaces(tokens[:-1], seed, number)
+                growing[number] = self._growing(begun[number // n], limits, surfaces)
             growing[number].add(self._surface(tokens[-1], seed, number, len(tokens) - 1))
             return growing[number].is_stopped
 
         samples = sample(
             self.model,
-            [begun.tokens],
+            [prompt.tokens for prompt in begun],
             config,
             constraints,
             seed=seed,
@@ -90,7 +110,10 @@ class TextDecoder:
             until=is_stopped if limits.stop else None,
             progress=progress,
         )
-        return [self._text(begun, limits, made, self._surfaces(made.tokens, seed, i)) for i, made in enumerate(samples)]
+        return [
+            self._text(begun[number // n], limits, made, self._surfaces(made.tokens, seed, number))
+            for number, made in enumerate(samples)
+        ]
 
     def stream(
         self,
@@ -169,9 +192,7 @@ class TextDecoder:
             return self.speller().sample(np.random.default_rng([seed, number, position]))
         return self.tokenizer.vocabulary.token_bytes(int(token))
 
-    def _surfaces(
-        self, tokens: Sequence[int] | Int32[ndarray, " tokens"], seed: int = 0, number: int = 0
-    ) -> list[bytes]:
+    def _surfaces(self, tokens: Sequence[int] | Int32[ndarray, " T"], seed: int = 0, number: int = 0) -> list[bytes]:
         return [self._surface(int(token), seed, number, position) for position, token in enumerate(tokens)]
 
     def _growing(self, begun: _Prompt, limits: Limits, surfaces: list[bytes]) -> GrowingText:
@@ -191,11 +212,11 @@ class TextDecoder:
             after = after[: first_stop(after, limits.stop)]
         score = made.score if isinstance(made, Hypothesis) else made.log_prob
         tokens = [surface.decode("utf-8", "replace") for surface in surfaces]
-        return Text(begun.text + after, made.log_prob, score, made.ending, tokens)
+        return Text(begun.text + after, made.log_prob, score, made.ending, tokens, after)
 
 
 class _Prompt(NamedTuple):
-    tokens: Int32[ndarray, " tokens"]
+    tokens: Int32[ndarray, " T"]
     surfaces: list[bytes]  # as they stand in it, unknown ones too
     text: str  # as normalised
 

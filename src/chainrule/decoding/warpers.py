@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
     from numpy import ndarray
 
-    Weights = Float64[ndarray, "rows k"]
+    Weights = Float64[ndarray, "B k"]
 
 
 def normalised(weights: Weights) -> Weights:
@@ -33,7 +33,7 @@ def min_p(weights: Weights, share: float) -> Weights:
     return np.where(weights >= weights.max(axis=1, keepdims=True) + np.log(share), weights, -np.inf)
 
 
-def nucleus(weights: Weights, mass: float, totals: Float64[ndarray, " rows"] | None = None) -> Weights:
+def nucleus(weights: Weights, mass: float, totals: Float64[ndarray, " B"] | None = None) -> Weights:
     """Only the fewest tokens that have `mass` together, the likeliest first (top-p: Holtzman et al. 2020).
 
     totals: what all tokens weigh together (not as a logarithm), where some are not among these; by default, these.

@@ -26,9 +26,7 @@ class Breakdown:
     bytes: Int64[ndarray, " groups"]
 
     @classmethod
-    def of(
-        cls, numbers: Int64[ndarray, " tokens"], nats: Float64[ndarray, " tokens"], sizes: Int64[ndarray, " tokens"]
-    ) -> Breakdown:
+    def of(cls, numbers: Int64[ndarray, " T"], nats: Float64[ndarray, " T"], sizes: Int64[ndarray, " T"]) -> Breakdown:
         """numbers: of each token, from 0 on."""
         _, groups = np.frexp(numbers)  # 0 for 0, 1 for 1, 2 for 2 and 3, ...
         groups = np.minimum(groups, GROUPS - 1)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule import __version__
-from chainrule.base.jit import in_order
+from chainrule.base.jit import map_in_order
 from chainrule.base.progress import BlockProgress, Progress, silent
 from chainrule.drawing.rendering import html_table
 from chainrule.evaluation.breakdown import GROUPS, Breakdown
@@ -204,13 +204,13 @@ def measure(
     source: Source,
     progress: Progress = silent,
     *,
-    in_full: Callable[[Int32[ndarray, " tokens"]], StreamScores] | None = None,
+    in_full: Callable[[Int32[ndarray, " T"]], StreamScores] | None = None,
     running: Running | None = None,
     with_rows: LanguageModel[Any] | None = None,
     ends: bool = True,
     context: str = "document",
     is_distribution: bool = True,
-    frequencies: Int64[ndarray, " vocab"] | None = None,
+    frequencies: Int64[ndarray, " V"] | None = None,
 ) -> Measurement:
     """The likelihood of a source's documents.
 
@@ -237,7 +237,7 @@ def measure(
         encoded = tokenizer.encode_block(block)
         lengths = None
         if running is not None:
-            scored = running.score(encoded.ids, lambda share: inside.tell(share * block.text.size))
+            scored = running.score(encoded.ids, lambda share: inside.report(share * block.text.size))
             prices = priced_stream(encoded, speller, *scored)
         elif in_full is not None:
             scores, lengths, unknown = in_full(encoded.ids)
@@ -251,10 +251,10 @@ def measure(
     sums: list[_Sums] = []
     words = characters = tokens = oov = impossible = 0
     matched = np.zeros(0, np.int64)
-    first_ids: list[Int32[ndarray, " tokens"]] = []  # of the first block
+    first_ids: list[Int32[ndarray, " T"]] = []  # of the first block
     by_position, by_frequency = _NO_TOKENS, _NO_TOKENS
     # A network has threads of its own, and what it holds of a block is much.
-    for part in in_order(measured, parts()) if running is None else map(measured, parts()):
+    for part in map_in_order(measured, parts()) if running is None else map(measured, parts()):
         if part.ids is not None:
             first_ids.append(part.ids)
         sums.append(part.sums)
@@ -313,8 +313,8 @@ class Running(NamedTuple):
     """How a text is scored in one stream."""
 
     score: Callable[
-        [Int32[ndarray, " tokens"], Callable[[float], None]],
-        tuple[Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]],
+        [Int32[ndarray, " T"], Callable[[float], None]],
+        tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]],
     ]  # of a stream's tokens, and of <unk> at their places; calls what it is given with the share that is done
     signature: str  # how much context a token has
 
@@ -335,7 +335,7 @@ _Sums = tuple[
 class _Part:
     """What is added up of a part of the text, and its normalised text."""
 
-    ids: Int32[ndarray, " tokens"] | None
+    ids: Int32[ndarray, " T"] | None
     text: UInt8[ndarray, " bytes"]  # as the signature has it
     sums: _Sums
     by_position: Breakdown
@@ -349,13 +349,13 @@ class _Part:
 
 
 def _part(
-    ids: Int32[ndarray, " tokens"],
+    ids: Int32[ndarray, " T"],
     prices: Prices,
     aligned: Alignment,
-    lengths: Int[ndarray, " tokens"] | None,
+    lengths: Int[ndarray, " T"] | None,
     *,
     ends: bool,
-    frequencies: Int64[ndarray, " vocab"] | None,
+    frequencies: Int64[ndarray, " V"] | None,
 ) -> _Part:
     is_end = ids == END
     counted = np.ones(is_end.size, np.bool_) if ends else ~is_end
@@ -380,9 +380,7 @@ def _part(
     )
 
 
-def _sums(
-    prices: Prices, aligned: Alignment, is_end: Bool[ndarray, " tokens"], counted: Bool[ndarray, " tokens"]
-) -> _Sums:
+def _sums(prices: Prices, aligned: Alignment, is_end: Bool[ndarray, " T"], counted: Bool[ndarray, " T"]) -> _Sums:
     """By document. Of the same document always the same: the order of summation depends on nothing but its tokens."""
     ends = np.flatnonzero(is_end)
     starts = np.concatenate([[0], ends[:-1] + 1])
@@ -396,7 +394,7 @@ def _sums(
     return first, second, third, fourth, sizes
 
 
-def _positions(is_end: Bool[ndarray, " tokens"]) -> Int64[ndarray, " tokens"]:
+def _positions(is_end: Bool[ndarray, " T"]) -> Int64[ndarray, " T"]:
     """Of each token in its document, from 1 on."""
     starts = np.concatenate([[0], np.flatnonzero(is_end)[:-1] + 1])
     lengths = np.diff(starts, append=is_end.size)

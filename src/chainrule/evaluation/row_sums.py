@@ -27,7 +27,7 @@ class RowSums(NamedTuple):
     contexts: int
 
 
-def row_sums(model: LanguageModel[Any], stream: Int32[ndarray, " tokens"]) -> RowSums | None:
+def row_sums(model: LanguageModel[Any], stream: Int32[ndarray, " T"]) -> RowSums | None:
     """Of the distributions at evenly spaced places of some documents, </s> after each; None where there are none."""
     if not stream.size:
         return None

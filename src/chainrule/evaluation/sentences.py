@@ -23,7 +23,7 @@ class SentenceScores:
     unknown: Int64[ndarray, " documents"]
 
 
-def sentence_scores(model: Scorer, stream: Int32[ndarray, " tokens"]) -> SentenceScores:
+def sentence_scores(model: Scorer, stream: Int32[ndarray, " T"]) -> SentenceScores:
     """The documents of a stream, </s> after each."""
     stops = np.flatnonzero(stream == END) + 1
     if not stops.size:

@@ -41,22 +41,22 @@ class Units:
     documents: Int64[ndarray, " documents+1"]
 
 
-def units(ids: Int32[ndarray, " tokens"], prices: Prices, aligned: Alignment, by: By) -> Units:
+def units(ids: Int32[ndarray, " T"], prices: Prices, aligned: Alignment, by: By) -> Units:
     """The units of some documents. ids: of their tokens; aligned: the places of these."""
     if by == "tokens":
         return _tokens(ids, prices, aligned)
     return _words(ids, prices, aligned) if by == "words" else _characters(ids, prices, aligned)
 
 
-def _tokens(ids: Int32[ndarray, " tokens"], prices: Prices, aligned: Alignment) -> Units:
+def _tokens(ids: Int32[ndarray, " T"], prices: Prices, aligned: Alignment) -> Units:
     documents = np.concatenate([[0], np.flatnonzero(ids == END) + 1])
     return Units(aligned.starts, aligned.stops, prices.closed, prices.total, prices.unknown, documents)
 
 
-def _words(ids: Int32[ndarray, " tokens"], prices: Prices, aligned: Alignment) -> Units:
+def _words(ids: Int32[ndarray, " T"], prices: Prices, aligned: Alignment) -> Units:
     words = words_of(ids, aligned)
 
-    def summed(values: Float64[ndarray, " tokens"]) -> Float64[ndarray, " units"]:
+    def summed(values: Float64[ndarray, " T"]) -> Float64[ndarray, " units"]:
         return np.bincount(words.of_tokens, weights=values, minlength=words.starts.size)
 
     unknown = summed(prices.unknown.astype(np.float64)) > 0
@@ -64,13 +64,13 @@ def _words(ids: Int32[ndarray, " tokens"], prices: Prices, aligned: Alignment) -
     return Units(words.starts, words.stops, closed, total, unknown, words.documents)
 
 
-def _characters(ids: Int32[ndarray, " tokens"], prices: Prices, aligned: Alignment) -> Units:
+def _characters(ids: Int32[ndarray, " T"], prices: Prices, aligned: Alignment) -> Units:
     text = aligned.text
     first = np.concatenate([[0], aligned.stops[:-1]])  # with the white space before the token
     sizes = aligned.stops - first
     begins = np.flatnonzero((text & 0xC0) != 0x80)
 
-    def summed(values: Float64[ndarray, " tokens"]) -> Float64[ndarray, " units"]:
+    def summed(values: Float64[ndarray, " T"]) -> Float64[ndarray, " units"]:
         shares = np.repeat(values / np.maximum(sizes, 1), sizes)
         empty = np.flatnonzero(sizes == 0)
         np.add.at(shares, first[empty], values[empty])

@@ -20,7 +20,7 @@ import torch
 from chainrule.base.progress import Progress, silent
 from chainrule.drawing.plots import Axis, Line
 from chainrule.experiments.findings import Findings
-from chainrule.neural.attention import attend, causal_sight
+from chainrule.neural.attention import attend, causal_mask
 from chainrule.neural.config import ConvolutionConfig
 from chainrule.neural.encoders.convolution import Layer
 
@@ -99,8 +99,8 @@ def timed(run: Run, length: int, width: int, seconds: float) -> float:
 def _attention(window: int | None) -> Callable[[int], Run]:
     def run(x: Tensor) -> Tensor:
         heads = x[:, None]  # one
-        sight = causal_sight(x.shape[1], x.device, window=window, bias=None, documents=None)
-        return attend(heads, heads, heads, sight)
+        mask = causal_mask(x.shape[1], x.device, window=window, bias=None, documents=None)
+        return attend(heads, heads, heads, mask)
 
     return lambda width: run
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int32, Int64
     from numpy import ndarray
 
-    Sequences = Sequence[Int32[ndarray, " tokens"]]
+    Sequences = Sequence[Int32[ndarray, " T"]]
     Recent = Int32[ndarray, "rows words"]
 
 _NOTHING = -1
@@ -49,7 +49,7 @@ class UnigramCache(ByDistributions["Recent"]):
         scores = self.score_stream(stream)
         return [scores[span] for span in spans]
 
-    def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
+    def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
         """As `Scorer.score_stream`."""
         check_tokens(stream, self.vocabulary_size)
         first, kept = self._windows(stream)
@@ -80,7 +80,7 @@ class UnigramCache(ByDistributions["Recent"]):
             row[self.words - len(tokens[-self.words :]) :] = tokens[-self.words :]
         return recent
 
-    def next_log_probs(self, state: Recent) -> Float32[ndarray, "rows vocab"]:
+    def next_log_probs(self, state: Recent) -> Float32[ndarray, "B V"]:
         """As `LanguageModel.next_log_probs`."""
         times = np.zeros((len(state), self.vocabulary_size), np.int64)
         rows, columns = np.nonzero(_is_kept(state))
@@ -89,7 +89,7 @@ class UnigramCache(ByDistributions["Recent"]):
         log_probs[:, BEGIN] = -np.inf
         return log_probs
 
-    def advance(self, state: Recent, tokens: Int32[ndarray, " rows"]) -> Recent:
+    def advance(self, state: Recent, tokens: Int32[ndarray, " B"]) -> Recent:
         """As `LanguageModel.advance`."""
         if len(tokens) != len(state):
             raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one to each")
@@ -99,16 +99,14 @@ class UnigramCache(ByDistributions["Recent"]):
         recent[tokens == END] = _NOTHING
         return recent
 
-    def select(self, state: Recent, rows: Int32[ndarray, " new_rows"]) -> Recent:
+    def select(self, state: Recent, rows: Int32[ndarray, " new_B"]) -> Recent:
         """As `LanguageModel.select`."""
         return state[rows]
 
     def _log_prob(self, times: Int64[ndarray, " places"], kept: Int64[ndarray, " places"]) -> ndarray:
         return np.log((times + 1 / (self.vocabulary_size - 1)) / (kept + 1)).astype(np.float32)
 
-    def _windows(
-        self, stream: Int32[ndarray, " tokens"]
-    ) -> tuple[Int64[ndarray, " tokens"], Int64[ndarray, " tokens"]]:
+    def _windows(self, stream: Int32[ndarray, " T"]) -> tuple[Int64[ndarray, " T"], Int64[ndarray, " T"]]:
         """Where the cache of each place begins in the stream, and how many words are in it."""
         places = np.arange(len(stream))
         begins = np.zeros(len(stream), np.int64)  # of documents

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from chainrule.mixture.components import Components, MixtureState
 
-    Sequences = Sequence[Int32[ndarray, " tokens"]]
+    Sequences = Sequence[Int32[ndarray, " T"]]
 
 
 class LinearMixture(ByDistributions["MixtureState"]):
@@ -36,7 +36,7 @@ class LinearMixture(ByDistributions["MixtureState"]):
         self,
         components: Components,
         weights: Float64[ndarray, "classes models"],
-        classes: UInt8[ndarray, " vocab"] | None = None,
+        classes: UInt8[ndarray, " V"] | None = None,
     ) -> None:
         """classes: the row of the weights that counts after each token; without it, there is only one.
 
@@ -60,14 +60,14 @@ class LinearMixture(ByDistributions["MixtureState"]):
         scores = [model.score(sequences, prefixes=prefixes, end=end) for model in self.components.models]
         return self._interpolated(scores, sequences, prefixes, end=end)
 
-    def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
+    def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
         """As `Scorer.score_stream`."""
         scores = [model.score_stream(stream) for model in self.components.models]
         return self._mixed(scores, np.concatenate([np.array([BEGIN], np.int32), stream[:-1]])[: len(stream)])
 
     def score_stream_with_unknown(
-        self, stream: Int32[ndarray, " tokens"], on_share: Callable[[float], None] | None = None
-    ) -> tuple[Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]:
+        self, stream: Int32[ndarray, " T"], on_share: Callable[[float], None] | None = None
+    ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
         """The log-probabilities of a stream's tokens, and of <unk> at their places.
 
         on_share: called after each component with the share that is done.
@@ -93,7 +93,7 @@ class LinearMixture(ByDistributions["MixtureState"]):
         """As `LanguageModel.start`."""
         return self.components.start(prefixes)
 
-    def next_log_probs(self, state: MixtureState) -> Float32[ndarray, "rows vocab"]:
+    def next_log_probs(self, state: MixtureState) -> Float32[ndarray, "B V"]:
         """As `LanguageModel.next_log_probs`."""
         rows = self.components.rows(state)
         weights = self._weights_after(state.previous)[:, :, None]  # (models, rows, 1)
@@ -102,11 +102,11 @@ class LinearMixture(ByDistributions["MixtureState"]):
             np.logaddexp(mixed, others + weight, out=mixed)
         return mixed
 
-    def advance(self, state: MixtureState, tokens: Int32[ndarray, " rows"]) -> MixtureState:
+    def advance(self, state: MixtureState, tokens: Int32[ndarray, " B"]) -> MixtureState:
         """As `LanguageModel.advance`."""
         return self.components.advance(state, tokens)
 
-    def select(self, state: MixtureState, rows: Int32[ndarray, " new_rows"]) -> MixtureState:
+    def select(self, state: MixtureState, rows: Int32[ndarray, " new_B"]) -> MixtureState:
         """As `LanguageModel.select`."""
         return self.components.select(state, rows)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from chainrule.mixture.components import Components, MixtureState
 
-    Sequences = Sequence[Int32[ndarray, " tokens"]]
+    Sequences = Sequence[Int32[ndarray, " T"]]
 
 AT_ONCE = 1 << 22  # probabilities held, of each component
 
@@ -45,13 +45,13 @@ class LogLinearMixture(ByDistributions["MixtureState"]):
         """As `Scorer.score`."""
         return self._stepped(sequences, prefixes, end=end, token=None)
 
-    def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
+    def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
         """As `Scorer.score_stream`."""
         return self.score([stream], end=False)[0]  # after </s>, each component does as it does
 
     def score_stream_with_unknown(
-        self, stream: Int32[ndarray, " tokens"], on_share: Callable[[float], None] | None = None
-    ) -> tuple[Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]:
+        self, stream: Int32[ndarray, " T"], on_share: Callable[[float], None] | None = None
+    ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
         """The log-probabilities of a stream's tokens, and of <unk> at their places.
 
         on_share: called after the one and after the other with the share that is done.
@@ -71,7 +71,7 @@ class LogLinearMixture(ByDistributions["MixtureState"]):
         """As `LanguageModel.start`."""
         return self.components.start(prefixes)
 
-    def next_log_probs(self, state: MixtureState) -> Float32[ndarray, "rows vocab"]:
+    def next_log_probs(self, state: MixtureState) -> Float32[ndarray, "B V"]:
         """As `LanguageModel.next_log_probs`. Raises SettingError where no token has a probability in all components."""
         rows = self.components.rows(state)
         pairs = [(row, weight) for row, weight in zip(rows, self.weights.tolist(), strict=True) if weight > 0]
@@ -87,11 +87,11 @@ class LogLinearMixture(ByDistributions["MixtureState"]):
         product -= np.log(np.exp(product).sum(axis=1, keepdims=True, dtype=np.float64)).astype(np.float32)
         return product
 
-    def advance(self, state: MixtureState, tokens: Int32[ndarray, " rows"]) -> MixtureState:
+    def advance(self, state: MixtureState, tokens: Int32[ndarray, " B"]) -> MixtureState:
         """As `LanguageModel.advance`."""
         return self.components.advance(state, tokens)
 
-    def select(self, state: MixtureState, rows: Int32[ndarray, " new_rows"]) -> MixtureState:
+    def select(self, state: MixtureState, rows: Int32[ndarray, " new_B"]) -> MixtureState:
         """As `LanguageModel.select`."""
         return self.components.select(state, rows)
 

@@ -33,7 +33,7 @@ _LARGEST = 10.0  # weight of a log-linear mixture
 
 def linear_weights(
     scores: Float32[ndarray, "models tokens"],
-    classes: UInt8[ndarray, " tokens"] | None = None,
+    classes: UInt8[ndarray, " T"] | None = None,
     number: int = 1,
     progress: Progress = silent,
 ) -> Float64[ndarray, "classes models"]:
@@ -56,7 +56,7 @@ def linear_weights(
 
 def _climbed(
     probs: Float64[ndarray, "models tokens"],
-    classes: UInt8[ndarray, " tokens"],
+    classes: UInt8[ndarray, " T"],
     weights: Float64[ndarray, "classes models"],
     prior: float,
     progress: Progress,
@@ -78,7 +78,7 @@ def _climbed(
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def classes_of_tokens(stream: Int32[ndarray, " tokens"], vocabulary_size: int, number: int) -> UInt8[ndarray, " vocab"]:
+def classes_of_tokens(stream: Int32[ndarray, " T"], vocabulary_size: int, number: int) -> UInt8[ndarray, " V"]:
     """A class for every token: the frequent ones in the lower, each with about as many of the stream's tokens.
 
     Tokens that the stream lacks are in the class of the rarest; the beginning of a document has the last for itself.
@@ -95,7 +95,7 @@ def classes_of_tokens(stream: Int32[ndarray, " tokens"], vocabulary_size: int, n
 
 
 def log_linear_weights(
-    components: Components, documents: list[Int32[ndarray, " tokens"]], progress: Progress = silent
+    components: Components, documents: list[Int32[ndarray, " T"]], progress: Progress = silent
 ) -> Float64[ndarray, " models"]:
     """By Newton's method on the tokens of some documents. Raises EstimationError as `linear_weights` does."""
 
@@ -135,7 +135,7 @@ def _newton(
 
 
 def _likelihood(
-    components: Components, documents: list[Int32[ndarray, " tokens"]], weights: Float64[ndarray, " models"]
+    components: Components, documents: list[Int32[ndarray, " T"]], weights: Float64[ndarray, " models"]
 ) -> tuple[float, Float64[ndarray, " models"], Float64[ndarray, "models models"]]:
     """The log-likelihood of documents, its slope, and its curvature with the sign changed, by weight."""
     models = len(weights)

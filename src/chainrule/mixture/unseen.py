@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from chainrule.protocol import LanguageModel
 
-    Sequences = Sequence[Int32[ndarray, " tokens"]]
+    Sequences = Sequence[Int32[ndarray, " T"]]
 
 
 class FewerUnseen(ByDistributions[Any]):
@@ -50,13 +50,13 @@ class FewerUnseen(ByDistributions[Any]):
             for score, share, sequence in zip(scores, shares, sequences, strict=True)
         ]
 
-    def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
+    def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
         """As `Scorer.score_stream`."""
         return self.score_stream_with_unknown(stream)[0]
 
     def score_stream_with_unknown(
-        self, stream: Int32[ndarray, " tokens"]
-    ) -> tuple[Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]:
+        self, stream: Int32[ndarray, " T"]
+    ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
         """The log-probabilities of a stream's tokens, and of <unk> at their places."""
         scores, share = stream_with_unknown(self.model, stream)
         everywhere = np.ones(share.size, np.bool_)
@@ -73,16 +73,16 @@ class FewerUnseen(ByDistributions[Any]):
         """As `LanguageModel.start`."""
         return self.model.start(prefixes)
 
-    def next_log_probs(self, state: Any) -> Float32[ndarray, "rows vocab"]:
+    def next_log_probs(self, state: Any) -> Float32[ndarray, "B V"]:
         """As `LanguageModel.next_log_probs`."""
         rows = self.model.next_log_probs(state)
         return self._changed(rows, rows[:, [UNKNOWN]], np.arange(self.vocabulary_size) == UNKNOWN)
 
-    def advance(self, state: Any, tokens: Int32[ndarray, " rows"]) -> Any:
+    def advance(self, state: Any, tokens: Int32[ndarray, " B"]) -> Any:
         """As `LanguageModel.advance`."""
         return self.model.advance(state, tokens)
 
-    def select(self, state: Any, rows: Int32[ndarray, " new_rows"]) -> Any:
+    def select(self, state: Any, rows: Int32[ndarray, " new_B"]) -> Any:
         """As `LanguageModel.select`."""
         return self.model.select(state, rows)
 

@@ -13,7 +13,7 @@ from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import SettingError
 from chainrule.neural.language_model import NeuralModel, Reading
 from chainrule.neural.scoring import padded
-from chainrule.neural.source import Looked
+from chainrule.neural.source import WeightLists
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -66,25 +66,25 @@ class ConditionalModel:
 
 
 class Bound:
-    """A conditional network with its sources, in the place of a Network: the state knows the source of each row."""
+    """A conditional network with its sources, in place of a Network: the state knows the source of each row."""
 
     memory = "document"
-    looks_right = False
+    is_bidirectional = False
     context: int | None = None
     reach: int | None = None
 
     def __init__(self, network: ConditionalNetwork, source: Source, *, alignments: bool = False) -> None:
         self.network, self.source, self.alignments = network, source, alignments
         self.embedding, self.output = network.embedding, network.output
-        self.vocabulary_size, self.width, self.device = network.vocabulary_size, network.writer.width, network.device
+        self.vocabulary_size, self.width, self.device = network.vocabulary_size, network.decoder.width, network.device
 
     @property
     def config(self) -> ConditionalConfig:
         return self.network.config
 
     @property
-    def causal(self) -> Self:
-        """The context encoder: this itself."""
+    def encoder(self) -> Self:
+        """The context encoder: this object itself."""
         return self
 
     def eval(self) -> Self:
@@ -94,12 +94,12 @@ class Bound:
     def start(self, rows: int) -> State:
         """A row for each source, or any number of them for a single one. Raises SettingError."""
         sources = self.rows_of(rows)
-        looked = sources.new_zeros(rows, self.source.seen.shape[1], dtype=torch.float32)
-        return (sources, self.network.writer.start(self.source.at(sources)), looked if self.alignments else None)
+        attention = sources.new_zeros(rows, self.source.is_token.shape[1], dtype=torch.float32)
+        return (sources, self.network.decoder.start(self.source.at(sources)), attention if self.alignments else None)
 
     def rows_of(self, rows: int) -> Tensor:
         """The source of each row. Raises SettingError."""
-        number = len(self.source.seen)
+        number = len(self.source.is_token)
         if number == 1:
             return torch.zeros(rows, dtype=torch.int64, device=self.device)
         if rows not in (number, 0):
@@ -109,12 +109,12 @@ class Bound:
     def __call__(self, x: Tensor, state: State = None, starts: Tensor | None = None) -> tuple[Tensor, State]:
         """As `Encoder`."""
         begun = self.start(len(x)) if state is None else state
-        rows, inner, looked = cast("tuple[Tensor, State, Tensor | None]", begun)
-        maps = Looked([], []) if looked is not None else None
-        hidden, inner = self.network.writer(x, inner, starts, self.source.at(rows, maps))
+        rows, inner, attention = cast("tuple[Tensor, State, Tensor | None]", begun)
+        maps = WeightLists([], None) if attention is not None else None
+        hidden, inner = self.network.decoder(x, inner, starts, self.source.at(rows, maps))
         if maps is not None:
-            looked = maps.source[-1][:, :, -1].mean(1)  # of the last layer, over its heads, for the next token
-        return hidden, (rows, inner, looked)
+            attention = maps.source[-1][:, :, -1].mean(1)  # of the last layer, over its heads, for the next token
+        return hidden, (rows, inner, attention)
 
 
 class Given:
@@ -129,7 +129,7 @@ class Given:
 
     @property
     def is_exact(self) -> bool:
-        """False where hard attention goes on from the likeliest place, in place of a sum over all."""
+        """False where hard attention goes on from the likeliest position, instead of summing over all."""
         config = self.bound.config
         return config.attention != "hard" or not config.feeds
 
@@ -160,9 +160,9 @@ class Given:
         return self.stepping.select(state, rows)
 
     def attention(self, state: Reading) -> Float32[ndarray, "rows source"]:
-        """Where each row looked to predict its next token, NaN past the end of its source."""
-        sources, _, looked = cast("tuple[Tensor, State, Tensor]", state.memory)
-        found = looked.masked_fill(~self.bound.source.seen[sources], torch.nan).float().cpu().numpy()
+        """Where each row attention to predict its next token, NaN past the end of its source."""
+        sources, _, attention = cast("tuple[Tensor, State, Tensor]", state.memory)
+        found = attention.masked_fill(~self.bound.source.is_token[sources], torch.nan).float().cpu().numpy()
         return found if state.rows is None else found[state.rows]
 
     def score(
@@ -189,7 +189,7 @@ class Given:
     def _score(
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
-        """The log-probabilities of each sequence's tokens, and of <unk> at their places."""
+        """The log-probabilities of each sequence's tokens, and of <unk> at their positions."""
         check_prefixes(len(sequences), prefixes)
         before = [as_tokens([])] * len(sequences) if prefixes is None else [as_tokens(each) for each in prefixes]
         rows = [
@@ -210,17 +210,17 @@ class Given:
                 scores[i][:], others[i][:] = row[: len(rows[i])], other[: len(rows[i])]
         for each in (*scores, *others):
             check_log_probs(each)
-        places = [slice(len(prefix), None) for prefix in before]
-        return [[each[place] for each, place in zip(part, places, strict=True)] for part in (scores, others)]  # type: ignore[return-value]
+        own = [slice(len(prefix), None) for prefix in before]
+        return [[row[span] for row, span in zip(part, own, strict=True)] for part in (scores, others)]  # type: ignore[return-value]
 
     def _scored(self, rows: list[Tokens], sources: ndarray) -> list[Float32[ndarray, "rows most"]]:
-        """Of the tokens of rows from some sources, and of <unk> at their places."""
+        """Of the tokens of rows from some sources, and of <unk> at their positions."""
         bound, device = self.bound, self.bound.device
         inputs = torch.from_numpy(padded([np.concatenate([[END], row[:-1]]) for row in rows], END)).to(device)
         targets = torch.from_numpy(padded(rows, END)).to(device)
         source = bound.source.at(torch.from_numpy(sources).to(device))
         starts = inputs == END if bool((inputs[:, 1:] == END).any()) else None
-        hidden, _ = bound.network.writer(bound.embedding(inputs), None, starts, source)
+        hidden, _ = bound.network.decoder(bound.embedding(inputs), None, starts, source)
         return [
             bound.output.log_probs_of(hidden, each).cpu().numpy()
             for each in (targets, torch.full_like(targets, UNKNOWN))

@@ -1,7 +1,7 @@
-"""Cross-entropy of large vocabularies: the logits of all places are never held at once.
+"""Cross-entropy for large vocabularies, without ever holding the logits of all positions at once.
 
-Each block of places has its logits, its loss and, where gradients are taken, its gradients computed before the next one
-begins, so that nothing needs to be computed twice. Legend: N places, D width, V vocabulary.
+Logits, loss and, in training, gradients are computed for one block of positions before the next block begins, so
+nothing is computed twice. Legend: R positions, D width, V vocabulary.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 HELD = 1 << 22  # logits that are multiplied at once on a processor
 NEAR = 1 << 18  # and those that go through the softmax at once, so that they stay in its cache
 HELD_ON_DEVICE = 1 << 27  # both on an accelerator, which wants large pieces
-_EVEN = 64  # places are filled up to a multiple of it: each new shape of a product is prepared anew
+_EVEN = 64  # blocks are padded to a multiple of it: every new matrix shape has to be prepared first
 
 
 def cross_entropy(
@@ -30,11 +30,11 @@ def cross_entropy(
     smoothing: float = 0.0,
     weights: Tensor | None = None,
 ) -> Tensor:
-    """The sum over all places of -log softmax(W h + b)[target], in nats, float32.
+    """The sum over all positions of -log softmax(W h + b)[target], in nats, float32.
 
-    hidden: (N, D). weight: (V, D). bias: (V,); where it is -inf, a token has no probability. targets: (N,), int64.
+    hidden: (R, D). weight: (V, D). bias: (V,); where it is -inf, a token has no probability. targets: (R,), int64.
     smoothing: the share of each target that goes to all tokens that have a probability, alike (Szegedy 2016).
-    weights: (N,), what each place counts.
+    weights: (R,), what each position counts.
     """
     if smoothing:
         sharp = cross_entropy(hidden, weight, bias, targets, weights=weights)
@@ -51,16 +51,16 @@ def cross_entropy(
     return total
 
 
-def blocks(places: Tensor, vocabulary_size: int, *, near: bool = False) -> Iterator[slice]:
-    """Of places, (N, ...): those whose logits are held together, or go through the softmax together."""
-    held = HELD_ON_DEVICE if places.device.type != "cpu" else NEAR if near else HELD
+def blocks(positions: Tensor, vocabulary_size: int, *, near: bool = False) -> Iterator[slice]:
+    """Of positions, (R, ...): those whose logits are held together, or go through the softmax together."""
+    held = HELD_ON_DEVICE if positions.device.type != "cpu" else NEAR if near else HELD
     size = max(1, held // vocabulary_size)
-    for begin in range(0, len(places), size):
+    for begin in range(0, len(positions), size):
         yield slice(begin, begin + size)
 
 
 def _above_mean(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
-    """(N,): how much the target's logit is above the mean of all that have a probability; no logits are computed."""
+    """(R,): how much the target's logit is above the mean of all that have a probability; no logits are computed."""
     if bias is None:
         return (hidden * (F.embedding(targets, weight) - weight.mean(0))).sum(1)
     is_possible = torch.isfinite(bias)
@@ -79,7 +79,7 @@ class _InBlocks(torch.autograd.Function):
         by_weight = torch.zeros_like(weight, dtype=torch.float32)
         by_bias = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
         total = torch.zeros((), device=hidden.device)
-        kind = F.linear(hidden[:1], weight[:1]).dtype  # of products here; each matrix is turned into it once
+        kind = F.linear(hidden[:1], weight[:1]).dtype  # of products here; each matrix is converted once
         low_weight = weight.to(kind)
         low_hidden = F.pad(hidden.to(kind), (0, 0, 0, -len(hidden) % _EVEN))  # zeros, whose gradients are zeros
         by_hidden = torch.empty_like(low_hidden, dtype=hidden.dtype)
@@ -111,7 +111,7 @@ class _InBlocks(torch.autograd.Function):
 
 
 def _into_gradient(logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
-    """The sum of losses; logits, (N, V) in float32, become the gradient with respect to themselves."""
+    """The sum of losses; logits, (R, V) in float32, become the gradient with respect to themselves."""
     peaks = logits.amax(1, keepdim=True)
     found = logits.gather(1, targets[:, None]) - peaks
     sums = logits.sub_(peaks).exp_().sum(1, keepdim=True)

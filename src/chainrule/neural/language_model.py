@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from chainrule.base.distributions import NAN_FOUND, NOTHING_TO_DRAW, check_draw, check_log_probs, top_of
+from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs, top_of
 from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural import states
@@ -70,7 +70,7 @@ class NeuralModel:
     @property
     def stream_signature(self) -> str:
         """How much context a token has in `score_stream`."""
-        encoder = self.network.causal
+        encoder = self.network.encoder
         parts = [f"context:{self.network.memory}"]
         if encoder.context is not None:
             parts += [f"window:{encoder.context}", f"stride:{stride(encoder.context)}"]
@@ -99,7 +99,7 @@ class NeuralModel:
     def score_stream_with_unknown(
         self, stream: Tokens, on_share: Callable[[float], None] | None = None, *, unknown: bool = True
     ) -> tuple[Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]:
-        """The log-probabilities of a stream's tokens, and of <unk> at their places: zeros, if it is not asked for.
+        """The log-probabilities of a stream's tokens, and of <unk> at their positions: zeros, if it is not asked for.
 
         on_share: called now and then with the share that is done.
         """
@@ -116,7 +116,7 @@ class NeuralModel:
     def start(self, prefixes: Sequence[Tokens]) -> Reading:
         """As `LanguageModel.start`."""
         if not prefixes:
-            nothing = torch.zeros(0, self.network.causal.width, device=self.network.device)
+            nothing = torch.zeros(0, self.network.encoder.width, device=self.network.device)
             return Reading(self.network.start(0), _Next(nothing))
         rows = [self._seen_at_the_end(as_tokens(prefix)) for prefix in prefixes]
         tokens = padded(rows, END, left=True)
@@ -169,7 +169,7 @@ class NeuralModel:
         more, tokens = rows.topk(min(k + 1, self.vocabulary_size))
         log_probs, tokens = more[:, :k], tokens[:, :k]
         if not bool((log_probs[:, :1] <= 0).all()):  # NaN is not, either
-            raise ModelFormatError(NAN_FOUND)
+            raise ModelFormatError(NAN_MESSAGE)
         tokens, order = tokens.sort(1)  # equal ones by lower id: by id first, and then by what they have
         log_probs, order = log_probs.gather(1, order).sort(dim=1, descending=True, stable=True)
         best, ids = log_probs.cpu().numpy(), tokens.gather(1, order).to(torch.int32).cpu().numpy()
@@ -191,9 +191,9 @@ class NeuralModel:
         cumulative = probs.cumsum(1)
         totals = cumulative[:, -1:]
         if bool(totals.isnan().any()):
-            raise ModelFormatError(NAN_FOUND)
+            raise ModelFormatError(NAN_MESSAGE)
         if not bool((totals > 0).all()):
-            raise SettingError(NOTHING_TO_DRAW)
+            raise SettingError(NOTHING_TO_DRAW_MESSAGE)
         wanted = self._tensor(np.asarray(uniforms, np.float64))[:, None]
         rows = torch.arange(len(wanted), device=totals.device)
         if state.rows is not None:
@@ -220,18 +220,18 @@ class NeuralModel:
     def _score(
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool, unknown: bool
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
-        """The log-probabilities of each sequence's tokens, and of <unk> at their places."""
+        """The log-probabilities of each sequence's tokens, and of <unk> at their positions."""
         check_prefixes(len(sequences), prefixes)
         rows: list[Tokens] = []
         spans: list[slice] = []
-        place = 0
+        total = 0
         for i, sequence in enumerate(sequences):
             before = as_tokens([] if prefixes is None else prefixes[i])
             text = np.concatenate([before, as_tokens(sequence), np.full(int(end), END, np.int32)])
             check_tokens(text, self.vocabulary_size)
             rows += [text] if self.network.memory == "stream" else _documents(text)
-            spans.append(slice(place + len(before), place + len(text)))
-            place += len(text)
+            spans.append(slice(total + len(before), total + len(text)))
+            total += len(text)
         scores, others = (
             np.concatenate([np.empty(0, np.float32), *found]) for found in self._score_rows(rows, unknown=unknown)
         )
@@ -246,12 +246,12 @@ class NeuralModel:
         warm_up: int | None = None,
         on_share: Callable[[float], None] | None = None,
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
-        """For each row, the log-probabilities of its tokens after </s>, and of <unk> at their places."""
+        """For each row, the log-probabilities of its tokens after </s>, and of <unk> at their positions."""
         inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
         scores, others = ([np.zeros(len(row), np.float32) for row in rows] for _ in range(2))
         lengths = [len(row) for row in rows]
         done = 0
-        for batch in batches_of(pieces_of(lengths, self.network.causal, warm_up=warm_up)):
+        for batch in batches_of(pieces_of(lengths, self.network.encoder, warm_up=warm_up)):
             tokens = self._tensor(padded([inputs[row][begin:end] for row, begin, _, end in batch], END))
             targets = self._tensor(padded([rows[row][begin:end] for row, begin, _, end in batch], END))
             found = self._log_probs_of(tokens, targets, unknown=unknown)
@@ -267,8 +267,8 @@ class NeuralModel:
         return scores, others
 
     def _log_probs_of(self, tokens: Tensor, targets: Tensor, *, unknown: bool) -> list[Float32[ndarray, "rows most"]]:
-        """Of the targets, and of <unk>, after the tokens of each row up to the same place."""
-        encoder, output = self.network.causal, self.network.output
+        """Of the targets, and of <unk>, after the tokens of each row up to the same position."""
+        encoder, output = self.network.encoder, self.network.output
         can_go_on = encoder.context is None and encoder.reach is None
         state: states.State = None
         parts: list[list[Tensor]] = [[], []]
@@ -282,7 +282,7 @@ class NeuralModel:
 
     def _read(self, tokens: Tensor, state: states.State, starts: Tensor | None) -> tuple[Tensor, states.State]:
         """As `Network.forward`, but that it begins anew only where `starts` says so: rows hold no borders."""
-        return self.network.causal(self.network.embedding(tokens), state, starts)
+        return self.network.encoder(self.network.embedding(tokens), state, starts)
 
     @torch.inference_mode()
     def _log_probs(self, state: Reading) -> Tensor:
@@ -295,7 +295,7 @@ class NeuralModel:
         """</s> and a prefix, from where it is still seen when its last token is read."""
         check_tokens(prefix, self.vocabulary_size)
         inputs = np.concatenate([[END], prefix])
-        encoder = self.network.causal
+        encoder = self.network.encoder
         if self.network.memory == "document":
             inputs = inputs[np.flatnonzero(inputs == END)[-1] :]
         if encoder.context is not None:

@@ -1,6 +1,6 @@
 """From hidden states to tokens: softmax over all, or in clusters; and losses that sum over a few tokens in training.
 
-<s> has no probability anywhere. Legend: (...) any places, D width, V vocabulary.
+<s> has no probability anywhere. Legend: (...) any positions, D width, V vocabulary.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Output(Protocol):
     def loss(
         self, hidden: Tensor, targets: Tensor, *, label_smoothing: float = 0.0, weights: Tensor | None = None
     ) -> Tensor:
-        """What is minimised, summed over all places: of a softmax, -log P(target) in nats.
+        """What is minimised, summed over all positions: of a softmax, -log P(target) in nats.
 
-        hidden: (..., D). targets: (...), int64. weights: (...), what each place counts; all 1 if left out.
+        hidden: (..., D). targets: (...), int64. weights: (...), what each position counts; all 1 if left out.
         Raises SettingError where labels cannot be smoothed.
         """
 
@@ -110,8 +110,8 @@ class SampledSoftmax(nn.Module):
             drawn = drawn.bincount().nonzero()[:, 0]
             expected = (-torch.expm1(self.samples * torch.log1p(-self.noise))).log()
         shift, weight = self.full.shift, self.full.weight
-        right = (flat * F.embedding(ids, weight)).sum(1).float() + shift[ids] - expected[ids]  # (N,)
-        wrong = F.linear(flat, F.embedding(drawn, weight)).float() + shift[drawn] - expected[drawn]  # (N, samples)
+        right = (flat * F.embedding(ids, weight)).sum(1).float() + shift[ids] - expected[ids]  # (R,)
+        wrong = F.linear(flat, F.embedding(drawn, weight)).float() + shift[drawn] - expected[drawn]  # (R, samples)
         if self.kind == "sampled":
             wrong = wrong.masked_fill(drawn == ids[:, None], -torch.inf)
             losses = torch.cat((right[:, None], wrong), 1).logsumexp(1) - right
@@ -165,8 +165,8 @@ class AdaptiveSoftmax(nn.Module):
         total = cross_entropy(flat, self.head.weight, self._shift, heads, weights=counts)
         for i, inside in self._clusters(ranks):
             weight, chosen = self._tail(i), None if counts is None else counts[inside]
-            places = ranks[inside] - self.cutoffs[i]
-            total = total + cross_entropy(self.projections[i](flat[inside]), weight, None, places, weights=chosen)
+            ids = ranks[inside] - self.cutoffs[i]
+            total = total + cross_entropy(self.projections[i](flat[inside]), weight, None, ids, weights=chosen)
         return total
 
     def log_probs(self, hidden: Tensor) -> Tensor:
@@ -183,22 +183,22 @@ class AdaptiveSoftmax(nn.Module):
         flat, ranks, heads = self._heads(hidden, targets)
         found = _picked(flat, self.head.weight, self._shift, heads)
         for i, inside in self._clusters(ranks):
-            places = ranks[inside] - self.cutoffs[i]
-            found[inside] += _picked(self.projections[i](flat[inside]), self._tail(i), None, places)
+            ids = ranks[inside] - self.cutoffs[i]
+            found[inside] += _picked(self.projections[i](flat[inside]), self._tail(i), None, ids)
         return found.view(targets.shape)
 
     def _heads(self, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Places in a row, the ranks of their targets, and where these are in the head."""
+        """Positions in a row, the ranks of their targets, and where these are in the head."""
         ranks = self._ranks[targets.flatten()]
         cuts = torch.tensor(self.cutoffs[:-1], device=ranks.device)
         cluster = torch.bucketize(ranks, cuts, right=True)
         return hidden.flatten(0, -2), ranks, torch.where(cluster == 0, ranks, self.cutoffs[0] + cluster - 1)
 
     def _clusters(self, ranks: Tensor) -> list[tuple[int, Tensor]]:
-        """The clusters that are met, with the places of their tokens."""
+        """The clusters that are met, with the positions of their tokens."""
         bounds = zip(self.cutoffs, self.cutoffs[1:], strict=False)
-        places = [((ranks >= low) & (ranks < high)).nonzero()[:, 0] for low, high in bounds]
-        return [(i, inside) for i, inside in enumerate(places) if len(inside)]
+        positions = [((ranks >= low) & (ranks < high)).nonzero()[:, 0] for low, high in bounds]
+        return [(i, inside) for i, inside in enumerate(positions) if len(inside)]
 
     def _tail(self, cluster: int) -> Tensor:
         return cast("Tensor", self.tails[cluster].weight)
@@ -215,7 +215,7 @@ class AdaptiveSoftmax(nn.Module):
 
 
 def _picked(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
-    """log softmax(W h + b)[target] of each place, (N,)."""
+    """log softmax(W h + b)[target] of each position, (R,)."""
     found = torch.empty(len(hidden), device=hidden.device)
     for block in blocks(hidden, len(weight)):
         logits = F.linear(hidden[block], weight, bias).float()

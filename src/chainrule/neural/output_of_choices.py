@@ -1,6 +1,6 @@
 """A softmax behind hard attention: a token is predicted from one of several choices, each of which has a probability.
 
-Legend: (...) any places, C choices, D width, V vocabulary.
+Legend: (...) any positions, C choices, D width, V vocabulary.
 """
 
 from __future__ import annotations

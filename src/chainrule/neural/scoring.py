@@ -60,7 +60,7 @@ def pieces_of(lengths: Sequence[int], encoder: Encoder, *, warm_up: int | None =
 def _row_pieces(row: int, length: int, encoder: Encoder, warm_up: int | None) -> Iterator[Piece]:
     if not length:
         return
-    if encoder.looks_right:
+    if encoder.is_bidirectional:
         size = min(length, encoder.context or length)
         begins = [*range(0, length - size, max(1, size // 2)), length - size]
         yield from (Piece(row, begin, begin + size // 4 * (begin > 0), begin + size) for begin in begins)

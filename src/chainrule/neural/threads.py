@@ -6,7 +6,7 @@ import os
 
 import torch
 
-from chainrule.base.jit import on_threads_set, threads_in_use, threads_said
+from chainrule.base.jit import on_threads_set, requested_threads, thread_count
 
 _own: int | None = None  # torch's number before ours took its place
 
@@ -25,9 +25,9 @@ def use_threads() -> None:
 def _apply() -> None:
     global _own
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "0"))  # torchrun's, which says OMP_NUM_THREADS=1 by itself
-    if threads_said() is not None or processes:
+    if requested_threads() is not None or processes:
         _own = torch.get_num_threads() if _own is None else _own
-        torch.set_num_threads(max(1, threads_in_use() // max(1, processes)))
+        torch.set_num_threads(max(1, thread_count() // max(1, processes)))
     elif _own is not None:
         torch.set_num_threads(_own)
         _own = None

@@ -39,10 +39,10 @@ _TOGETHER = 1 << 13  # tokens in a batch
 
 
 class _Asked(NamedTuple):
-    """What a network reads to tell the tokens at some of its places."""
+    """What a network reads to tell the tokens at some of its positions."""
 
     inputs: Int64[ndarray, " inputs"]
-    places: Int64[ndarray, " asked"]
+    positions: Int64[ndarray, " asked"]
     targets: Int64[ndarray, " asked"]
     scored: Float32[ndarray, " asked"]  # where their log-probabilities go
 
@@ -74,7 +74,11 @@ class TwoSidedModel:
         return self._score(sequences, prefixes, end=end, begins=None)
 
     def score_left_to_right(
-        self, sequences: Sequence[Tokens], begins: Bool[ndarray, " vocab"]
+        self,
+        sequences: Sequence[Tokens],
+        begins: Bool[ndarray, " vocab"],
+        *,
+        prefixes: Sequence[Tokens] | None = None,
     ) -> list[Float32[ndarray, " tokens"]]:
         """As `score`, but that the later tokens of its own word are masked, too (Kauf and Ivanova 2023).
 
@@ -84,7 +88,7 @@ class TwoSidedModel:
             raise SettingError(
                 "directions that are apart mask nothing, so that no word can be masked; score it as it is"
             )
-        return self._score(sequences, None, end=False, begins=begins)
+        return self._score(sequences, prefixes, end=False, begins=begins)
 
     def score_stream(self, stream: Tokens) -> Float32[ndarray, " tokens"]:
         """As `Scorer.score_stream`: each document by itself."""
@@ -146,35 +150,35 @@ class TwoSidedModel:
     def _asked(self, text: _Text, begins: Bool[ndarray, " vocab"] | None) -> Iterator[_Asked]:
         """What is read for the tokens of a text from its first on."""
         inputs = framed(text.tokens, self.network)
-        places = np.arange(text.first + 1, len(text.tokens) + 1)
+        positions = np.arange(text.first + 1, len(text.tokens) + 1)
         targets = text.tokens[text.first :].astype(np.int64)
         if not self.masks:
-            if places.size:
-                yield _Asked(inputs, places, targets, text.scored)
+            if positions.size:
+                yield _Asked(inputs, positions, targets, text.scored)
             return
         behind = _word_ends(text.tokens, begins)
-        for number, place in enumerate(places.tolist()):
+        for number, position in enumerate(positions.tolist()):
             own = slice(number, number + 1)
-            around = self._around(len(inputs), place)
+            around = self._around(len(inputs), position)
             masked = inputs[around].copy()
-            masked[place - around.start : behind[place - 1] + 1 - around.start] = MASK
-            yield _Asked(masked, places[own] - around.start, targets[own], text.scored[own])
+            masked[position - around.start : behind[position - 1] + 1 - around.start] = MASK
+            yield _Asked(masked, positions[own] - around.start, targets[own], text.scored[own])
 
-    def _around(self, inputs: int, place: int) -> slice:
-        """As much around one place as was read at once in training."""
+    def _around(self, inputs: int, position: int) -> slice:
+        """As much around one position as was read at once in training."""
         context = self.network.config.context
-        begin = min(max(0, place - context // 2), max(0, inputs - context))
+        begin = min(max(0, position - context // 2), max(0, inputs - context))
         return slice(begin, min(begin + context, inputs))
 
     @torch.inference_mode()
     def _ask(self, rows: Sequence[_Asked]) -> None:
         """Fills in what is scored."""
         hidden = self._read([row.inputs for row in rows])
-        lines = np.repeat(np.arange(len(rows)), [row.places.size for row in rows])
-        chosen = hidden[lines, np.concatenate([row.places for row in rows])]  # (asked, D)
+        lines = np.repeat(np.arange(len(rows)), [row.positions.size for row in rows])
+        chosen = hidden[lines, np.concatenate([row.positions for row in rows])]  # (asked, D)
         targets = torch.from_numpy(np.concatenate([row.targets for row in rows]))
         log_probs = self.network.output.log_probs_of(chosen, targets.to(chosen.device)).cpu().numpy()
-        edges = pairwise(np.cumsum([0, *(row.places.size for row in rows)]).tolist())
+        edges = pairwise(np.cumsum([0, *(row.positions.size for row in rows)]).tolist())
         for row, (first, last) in zip(rows, edges, strict=True):
             row.scored[:] = log_probs[first:last]
 
@@ -194,7 +198,7 @@ def _without_end(log_probs: Float32[ndarray, " vocab"]) -> Float32[ndarray, " vo
 
 
 def _word_ends(text: Tokens, begins: Bool[ndarray, " vocab"] | None) -> Int64[ndarray, " tokens"]:
-    """The place behind the word of each token; without `begins`, every token is one."""
+    """The position behind the word of each token; without `begins`, every token is one."""
     if begins is None:
         return np.arange(1, len(text) + 1)
     edges = np.append(np.flatnonzero(begins[text]), len(text))

@@ -1,6 +1,6 @@
 """What a network has read last, side by side: for encoders that look so far back and no further.
 
-What is further back than a row's beginning is 0. Legend: B batch, T time, D width, P places that a state keeps.
+What is further back than a row's beginning is 0. Legend: B batch, T time, D width, P positions that a state keeps.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from torch import Tensor
 
 
 def begins_of(starts: Tensor, kept: int) -> Tensor:
-    """(B, T): the place of the last start, at or before each one; where there is none, `kept` places before the first.
+    """Where the text of each position begins: the last start at or before it; -kept where the text began earlier.
 
-    starts: (B, T), True where a row begins anew.
+    starts: (B, T), True where a row begins anew. Gives (B, T).
     """
-    places = torch.arange(starts.shape[1], device=starts.device)
-    return torch.where(starts, places, -kept).cummax(1).values
+    positions = torch.arange(starts.shape[1], device=starts.device)
+    return torch.where(starts, positions, -kept).cummax(1).values
 
 
 def side_by_side(x: Tensor, past: Tensor, starts: Tensor | None, size: int, dilation: int = 1) -> tuple[Tensor, Tensor]:
-    """x_t, x_t-d, .. of each place t, `size` of them, d = `dilation` apart: (B, T, size D), and the past to go on from.
+    """[x_t; x_t-d; ..], `size` vectors that are d = `dilation` apart, at each t: (B, T, size D); and the new past.
 
     x: (B, T, D). past: (B, P, D), what came before, with P = (size - 1) d.
     """
@@ -36,6 +36,6 @@ def side_by_side(x: Tensor, past: Tensor, starts: Tensor | None, size: int, dila
 
 
 def forgotten(after: Tensor, length: int, begins: Tensor) -> Tensor:
-    """The past after `length` places, without what came before the last beginning. after: (B, P, D)."""
-    places = torch.arange(length - after.shape[1], length, device=after.device)
-    return after.masked_fill((places < begins[:, -1:])[..., None], 0)
+    """The past after `length` positions, without what came before the last beginning. after: (B, P, D)."""
+    positions = torch.arange(length - after.shape[1], length, device=after.device)
+    return after.masked_fill((positions < begins[:, -1:])[..., None], 0)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.files import named_twice
+from chainrule.base.files import describe_duplicate
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.text.corpus import Corpus
@@ -99,7 +99,7 @@ class Mix:
         if seed < 0:
             raise SettingError(f"seed is {seed}; expected 0 or more")
         exact = exact_shares(shares.values())
-        twice = named_twice([os.fspath(source) for source in shares])
+        twice = describe_duplicate([os.fspath(source) for source in shares])
         if twice is not None:
             raise SettingError(f"the mix names {twice}; each text has one share")
         corpora = [Corpus.of(source, reading) for source in shares]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.base.files import compressing, replaced
+from chainrule.base.files import compressing, replace_file
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.text.splitters import JOINER
@@ -99,7 +99,7 @@ def write_vectors(
     path: Path, tokens: Sequence[bytes], rows: Float32[ndarray, "vocab numbers"], progress: Progress = silent
 ) -> None:
     """In word2vec's text format, compressed if the name ends so. Raises OutputError."""
-    with replaced(path) as raw, compressing(raw, path) as file:
+    with replace_file(path) as raw, compressing(raw, path) as file:
         file.write(b"%d %d\n" % rows.shape)
         for i, (token, row) in enumerate(zip(tokens, rows, strict=True)):
             if i % _TOLD_EVERY == 0:

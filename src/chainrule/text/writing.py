@@ -6,7 +6,7 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
-from chainrule.base.files import compressing, replaced
+from chainrule.base.files import compressing, replace_file
 from chainrule.errors import OutputError, TextError
 from chainrule.text.block import LINE_FEED
 from chainrule.text.reading import FORMATS, text_suffix
@@ -62,7 +62,7 @@ def document_file(path: Path, field: str = "text") -> Iterator[DocumentFile]:
     field: of the records, where these are JSON lines. Raises OutputError.
     """
     check_format(path)
-    with replaced(path) as raw, compressing(raw, path) as file:
+    with replace_file(path) as raw, compressing(raw, path) as file:
         yield DocumentFile(str(path), file, field)
 
 

@@ -28,7 +28,7 @@ class Bag(nn.Module):
     (B, n - 1, E + 1), or the sum of all, (B, 1, E + 1).
     """
 
-    looks_right = False
+    is_bidirectional = False
     context: int | None = None  # a state never fills
 
     def __init__(self, config: BagConfig) -> None:
@@ -53,16 +53,16 @@ class Bag(nn.Module):
         yield self(x, None, starts)[0]
 
     def _totals(self, x: Tensor, past: Tensor, starts: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Of each place's bag: (B, T, E + 1); and the past to go on from. x, past: with the ones."""
+        """Of each position's bag: (B, T, E + 1); and the past to go on from. x, past: with the ones."""
         rows, length, width = x.shape
         kept = past.shape[1]
         whole = torch.cat((past, x), 1)
-        sums = F.pad(whole.cumsum(1), (0, 0, 1, 0))  # of all before each place, from -kept to T
+        sums = F.pad(whole.cumsum(1), (0, 0, 1, 0))  # of all before each position, from -kept to T
         begins = torch.full((rows, length), -kept, device=x.device) if starts is None else begins_of(starts, kept)
         oldest = begins
         if self.reach is not None:
-            places = torch.arange(length, device=x.device)
-            oldest = begins.maximum(places - self.reach + 1)
+            positions = torch.arange(length, device=x.device)
+            oldest = begins.maximum(positions - self.reach + 1)
         before = sums.gather(1, (oldest + kept)[..., None].expand(-1, -1, width))
         totals = sums[:, kept + 1 :] - before
         after = totals[:, -1:] if self.reach is None else forgotten(whole[:, length:], length, begins)

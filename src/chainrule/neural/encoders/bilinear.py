@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Bilinear(nn.Module):
-    """The sum of the last n vectors, each weighted by its place. A state is the last n - 1 of them, (B, n - 1, D)."""
+    """The weighted sum of the last n vectors. A state holds the last n - 1 of them, (B, n - 1, D)."""
 
-    looks_right = False
+    is_bidirectional = False
     context: int | None = None  # a state never fills
 
     def __init__(self, config: BilinearConfig) -> None:

@@ -40,7 +40,7 @@ class Layer(nn.Module):
 class Convolution(nn.Module):
     """Layers, one on the other, and a norm at the end. A state is one for each layer."""
 
-    looks_right = False
+    is_bidirectional = False
     context: int | None = None  # a state never fills
 
     def __init__(self, config: ConvolutionConfig) -> None:

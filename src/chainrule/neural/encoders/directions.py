@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Woven(nn.Module):
     """Each layer is given what both directions of the one below have found (Graves and Schmidhuber 2005)."""
 
-    looks_right = True
+    is_bidirectional = True
     context: int | None = None
     reach: int | None = None
 
@@ -59,12 +59,12 @@ class Woven(nn.Module):
 
 
 class Apart(nn.Module):
-    """The two directions never meet (ELMo, Peters 2018): at each place, what is before it and what is behind it.
+    """The two directions never meet (ELMo, Peters 2018): at each position, what is before it and what is behind it.
 
-    So nothing that is given there has seen the place itself.
+    So nothing that is given there has seen the position itself.
     """
 
-    looks_right = True
+    is_bidirectional = True
     context: int | None = None
     reach: int | None = None
 
@@ -83,7 +83,7 @@ class Apart(nn.Module):
         return before + behind, None
 
     def sides(self, x: Tensor, starts: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """What has read all before each place, and all behind it: (B, T, D) each, zeros where there is nothing."""
+        """What has read all before each position, and all behind it: (B, T, D) each, zeros where there is nothing."""
         ahead, back = self.pair(x, starts)
         before, behind = F.pad(ahead[:, :-1], (0, 0, 1, 0)), F.pad(back[:, 1:], (0, 0, 0, 1))
         if starts is None:
@@ -91,7 +91,7 @@ class Apart(nn.Module):
         return before.masked_fill(starts[..., None], 0), behind.masked_fill(_ends(starts)[..., None], 0)
 
     def hidden_layers(self, x: Tensor, starts: Tensor | None = None) -> Iterator[Tensor]:
-        """As `Encoder.hidden_layers`, but that each place has been seen by both directions: (B, T, 2D)."""
+        """As `Encoder.hidden_layers`, but that each position has been seen by both directions: (B, T, 2D)."""
         ahead, back = self.pair.ahead, self.pair.back
         behind = back.hidden_layers(x.flip(1), None if starts is None else _ends(starts).flip(1))
         for one, other in zip(ahead.hidden_layers(x, starts), behind, strict=True):

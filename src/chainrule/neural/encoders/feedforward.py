@@ -26,7 +26,7 @@ class Feedforward(nn.Module):
     With direct connections it gives x behind h, so that the output's weight is Bengio's U beside his W.
     """
 
-    looks_right = False
+    is_bidirectional = False
     context: int | None = None  # a state never fills
 
     def __init__(self, config: FeedforwardConfig) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Recurrent(nn.Module):
     """RNN, GRU or LSTM. A state is one for each layer: (h,), or (h, c) of an LSTM, (B, D) each."""
 
-    looks_right = False
+    is_bidirectional = False
     context: int | None = None  # a state never fills
     reach: int | None = None  # and never forgets for sure
 
@@ -132,9 +132,9 @@ class _Piece(NamedTuple):
 class _Runs:
     """The runs between starts, of all rows, in pieces whose lengths are powers of two.
 
-    A run of 22 is read as 16, 4 and 2, each going on from the state after the one before. So pieces of a length, of all
-    runs, are read at once, and there is no place that is only filled up. torch's packed sequences take seven times as
-    long on processors: at each time of a batch, they copy all of it.
+    A run of 22 is read as 16, 4 and 2, each continuing from the state after the previous one. So pieces of equal length
+    are read as one batch, without padding. torch's packed sequences take seven times as long on processors, since they
+    copy the whole batch at every time step.
 
     rows, anew: of each run, and whether it has read nothing. last: the last run of each row.
     pieces: the longest first.
@@ -150,26 +150,26 @@ class _Runs:
         self.shape, self.rows = starts.shape, begins // times
         self.anew = starts.flatten()[begins]  # a row whose first token starts nothing goes on
         self.last = heads.sum(1).cumsum(0) - 1
-        self.pieces, places = [], []
+        self.pieces, positions = [], []
         for bit in reversed(range(times.bit_length())):
             runs = (lengths >> bit & 1).nonzero()[:, 0]
             if len(runs):
                 length = 1 << bit
                 read_before = lengths[runs] - lengths[runs] % (2 << bit)
                 first = begins[runs] + read_before
-                places.append((first[:, None] + torch.arange(length, device=starts.device)).flatten())
+                positions.append((first[:, None] + torch.arange(length, device=starts.device)).flatten())
                 self.pieces.append(_Piece(runs, length))
-        self.places = torch.cat(places)  # of the tokens, in the order of pieces
+        self.positions = torch.cat(positions)  # of the tokens, in the order of pieces
 
     def cut(self, x: Tensor) -> list[Tensor]:
         """(B, T, D) -> for each piece (runs, length, D)."""
-        parts = torch.split(x.flatten(0, 1)[self.places], [len(piece.runs) * piece.length for piece in self.pieces])
+        parts = torch.split(x.flatten(0, 1)[self.positions], [len(piece.runs) * piece.length for piece in self.pieces])
         return [part.view(-1, piece.length, x.shape[2]) for part, piece in zip(parts, self.pieces, strict=True)]
 
     def joined(self, parts: list[Tensor]) -> Tensor:
         """What `cut` gives, cut no more: (B, T, D)."""
-        back = torch.empty_like(self.places)
-        back[self.places] = torch.arange(len(back), device=back.device)
+        back = torch.empty_like(self.positions)
+        back[self.positions] = torch.arange(len(back), device=back.device)
         return torch.cat([part.flatten(0, 1) for part in parts])[back].view(*self.shape, parts[0].shape[2])
 
 

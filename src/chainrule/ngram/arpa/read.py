@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import numpy as np
 
-from chainrule.base.jit import in_order
+from chainrule.base.jit import map_in_order
 from chainrule.base.progress import Progress, silent
 from chainrule.ngram.arpa import reading_kernels as kernels
 from chainrule.ngram.arpa.lines import CUT_SHORT, DAMAGED, ArpaBlock, ArpaSource, opened
@@ -193,7 +193,7 @@ def _parsed(
         return lines, then(lines)
 
     seen = 0
-    for lines, made in in_order(parsed, source.blocks_before_section()):
+    for lines, made in map_in_order(parsed, source.blocks_before_section()):
         if lines.status != kernels.FINE:
             _fail_at(source, lines, order)
         seen += len(lines.rows) + lines.left_out
@@ -335,7 +335,7 @@ def _read_level_in_order(
     def found(part: Part) -> tuple[Part, Int[ndarray, " ngrams"]]:
         return part, trie.nodes_of(part.rows, order - 1) if part.ranks is None else levels.context_nodes(part.ranks)
 
-    return trie, _add_level(trie, in_order(found, parts), is_last=is_last)
+    return trie, _add_level(trie, map_in_order(found, parts), is_last=is_last)
 
 
 def _read_level(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.base.jit import run, run_all, threads_in_use
+from chainrule.base.jit import run, run_all, thread_count
 from chainrule.ngram.arpa.suffix_order_kernels import (
     count_children,
     join,
@@ -113,7 +113,7 @@ class SuffixOrder:
         ranks = [part.ranks for part in parts if part.ranks is not None]
         size = sum(len(part.rows) for part in parts)
         lower, lower_size = self._top, self.level_sizes[-1]
-        shares = _shares([len(part.rows) for part in parts], threads_in_use())
+        shares = _shares([len(part.rows) for part in parts], thread_count())
         cursors = np.zeros((len(shares), lower_size), self._index)
         run_all(_count, [(ranks[share], cursor) for share, cursor in zip(shares, cursors, strict=True)])
         begin = np.zeros(lower_size + 1, self._index)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.files import compressing, replaced
-from chainrule.base.jit import run_all, threads_in_use
+from chainrule.base.files import compressing, replace_file
+from chainrule.base.jit import run_all, thread_count
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.arpa.writing_kernels import DAMAGED, NUMBER_ROOM, write_lines
@@ -42,7 +42,7 @@ def write_arpa(path: str | os.PathLike[str], table: Table, vocabulary: Vocabular
     the table is damaged.
     """
     parts = arpa_parts(table, vocabulary, progress)
-    with replaced(Path(path)) as raw, compressing(raw, path) as file:
+    with replace_file(Path(path)) as raw, compressing(raw, path) as file:
         for part in parts:
             file.write(part)
 
@@ -78,7 +78,7 @@ def _formatted(table: Table, vocabulary: Vocabulary, order: int) -> Iterator[tup
     level = table.level(order)
     spelled = vocabulary.arrays()
     fixed = (table.words, table.log_probs, table.begin, table.log_backoffs, spelled["text"], spelled["offsets"], order)
-    threads = threads_in_use()
+    threads = thread_count()
     buffers = [np.empty(_BATCH * _LINE_ROOM, np.uint8) for _ in range(threads)]
     edges = [*range(level.start, level.stop, _BATCH), level.stop]
     batches = list(itertools.pairwise(edges))

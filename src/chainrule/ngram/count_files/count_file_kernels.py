@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chainrule.base.jit import allocating_kernel, kernel
-from chainrule.ngram.trie.sorting_kernels import PLACE_BITS
+from chainrule.ngram.trie.sorting_kernels import POSITION_BITS
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
 Array = NDArray[Any]
@@ -18,7 +18,7 @@ FINE, NO_COUNT, NEGATIVE, TOO_LARGE, NO_WORDS, TOO_MANY_WORDS, MISPLACED = range
 LARGEST_COUNT = 1 << 53  # up to here a float64 tells numbers apart
 COUNT_ROOM = 24  # bytes that a number and its neighbours take at most
 
-_PLACE = (1 << PLACE_BITS) - 1
+_PLACE = (1 << POSITION_BITS) - 1
 _TAB, _NEWLINE, _RETURN, _SPACE, _MINUS, _ZERO = 9, 10, 13, 32, 45, 48
 _ORDINARY = -1
 _MARKERS = (b"<unk>", b"<s>", b"</s>")
@@ -126,7 +126,7 @@ def _marker_at(text: Array, start: int, stop: int) -> int:
 def merge_equal(keys: Array, begin: Array, first_node: int, counts: Array, words: Array, sums: Array) -> int:
     """Writes the n-grams of sorted groups, equal ones as one with the sum of their counts; how many there are.
 
-    keys: words above PLACE_BITS and places among `counts` below. begin: where each group begins, counted from
+    keys: words above POSITION_BITS and places among `counts` below. begin: where each group begins, counted from
     first_node on; overwritten by where it begins without the repetitions.
     """
     ngrams = 0
@@ -135,8 +135,8 @@ def merge_equal(keys: Array, begin: Array, first_node: int, counts: Array, words
         stop = begin[group + 1] - first_node
         begin[group] = first_node + ngrams
         for i in range(start, stop):
-            word, count = keys[i] >> PLACE_BITS, counts[keys[i] & _PLACE]
-            if i > start and keys[i - 1] >> PLACE_BITS == word:
+            word, count = keys[i] >> POSITION_BITS, counts[keys[i] & _PLACE]
+            if i > start and keys[i - 1] >> POSITION_BITS == word:
                 sums[ngrams - 1] += count
             else:
                 words[ngrams], sums[ngrams] = word, count

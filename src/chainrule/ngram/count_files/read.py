@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from chainrule.base.jit import in_order, run, run_all
+from chainrule.base.jit import map_in_order, run, run_all
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.ngram.config import MAX_ORDER
@@ -94,7 +94,7 @@ def _read(
 ) -> CountFile:
     rows: list[list[ndarray]] = [[] for _ in range(order)]
     counts: list[list[ndarray]] = [[] for _ in range(order)]
-    for parsed in in_order(lambda block: _parsed(block, order), _blocks(names, digests, progress)):
+    for parsed in map_in_order(lambda block: _parsed(block, order), _blocks(names, digests, progress)):
         mapping = vocabulary.absorb(parsed.vocabulary)
         for n, (own_rows, own_counts) in enumerate(zip(parsed.file.rows, parsed.file.counts, strict=True)):
             if len(own_rows):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.files import compressing, replaced
-from chainrule.base.jit import in_order
+from chainrule.base.files import compressing, replace_file
+from chainrule.base.jit import map_in_order
 from chainrule.base.progress import Progress, silent
 from chainrule.ngram.count_files.count_file_kernels import COUNT_ROOM, write_counts
 from chainrule.protocol import BEGIN, END
@@ -43,12 +43,14 @@ def write_counts_file(
     longest = int(np.diff(spelled["offsets"]).max()) + 1
     total = counts.words.size - 1
     done = 0
-    with replaced(Path(path)) as raw, compressing(raw, path) as file:
+    with replace_file(Path(path)) as raw, compressing(raw, path) as file:
         for order in range(1, counts.order + 1):
             level = counts.level(order)
             room = max(_LEAST_ROOM, COUNT_ROOM + order * longest)
             written = partial(_lines, counts, numbers, spelled, order, room)
-            for parts in in_order(written, itertools.pairwise([*range(level.start, level.stop, _BATCH), level.stop])):
+            for parts in map_in_order(
+                written, itertools.pairwise([*range(level.start, level.stop, _BATCH), level.stop])
+            ):
                 progress(TASK, done, total)
                 file.writelines(parts)
                 done += _BATCH

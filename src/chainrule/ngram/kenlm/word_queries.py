@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import direct
+from chainrule.base.jit import specialise
 from chainrule.ngram.kenlm import word_query_kernels as kernels
 from chainrule.ngram.kenlm.probing_kernels import KIND, ORDER, RECORD_SIZE, STATE_SIZE, TRIE
 
@@ -63,9 +63,9 @@ class Queries:
 @cache
 def queries() -> Queries:
     return Queries(
-        direct(kernels.score_word, 0, 0, 0, 0),
-        direct(kernels.fully_score_word, 0, 0, 0, 0),
-        direct(kernels.score_text, 0, b"", True, True, 0),
+        specialise(kernels.score_word, 0, 0, 0, 0),
+        specialise(kernels.fully_score_word, 0, 0, 0, 0),
+        specialise(kernels.score_text, 0, b"", True, True, 0),
     )
 
 

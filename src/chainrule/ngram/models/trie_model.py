@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.distributions import NAN_FOUND, NOTHING_TO_DRAW, check_draw, check_log_probs
+from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.ngram.models.stream_scorer import StreamScorer
 from chainrule.ngram.trie.choosing_kernels import best_words, draw_words
@@ -60,7 +60,7 @@ class TrieModel(StreamScorer):
         log_probs, tokens = np.empty(shape, np.float32), np.empty(shape, np.int32)
         for part, trie, contexts in self._tries(state):
             if not best_words(*trie, self.vocabulary_size, self._ranked, contexts, log_probs[part], tokens[part]):
-                raise ModelFormatError(NAN_FOUND)
+                raise ModelFormatError(NAN_MESSAGE)
         check_log_probs(log_probs)
         return log_probs, tokens
 
@@ -73,7 +73,7 @@ class TrieModel(StreamScorer):
         for part, trie, contexts in self._tries(state):
             drawn = contexts, uniforms[part], forbidden, log_probs[part], tokens[part]
             if not draw_words(*trie, self.vocabulary_size, self._cumulative, *drawn):
-                raise SettingError(NOTHING_TO_DRAW)
+                raise SettingError(NOTHING_TO_DRAW_MESSAGE)
         check_log_probs(log_probs)
         return log_probs, tokens
 

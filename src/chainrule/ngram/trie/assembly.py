@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import run, run_all, threads_in_use
+from chainrule.base.jit import run, run_all, thread_count
 from chainrule.ngram.trie.assembly_kernels import (
     count_children,
     find_nodes,
@@ -24,7 +24,7 @@ from chainrule.ngram.trie.assembly_kernels import (
 from chainrule.ngram.trie.parts import parts_of
 from chainrule.ngram.trie.query_kernels import NO_NODE
 from chainrule.ngram.trie.records import narrowest
-from chainrule.ngram.trie.sorting_kernels import PLACE_BITS
+from chainrule.ngram.trie.sorting_kernels import POSITION_BITS
 from chainrule.ngram.trie.table import Table, index_of, no_suffixes, packed
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Trie:
         """
         first_node = self.words.size
         first_context = first_node - self.level_sizes[-1]
-        parts = parts_of(slice(0, words.size), threads_in_use())
+        parts = parts_of(slice(0, words.size), thread_count())
         counts = run_all(count_children, [(contexts, *part, first_context, self.level_sizes[-1]) for part in parts])
         begin = np.full(self.level_sizes[-1] + 1, first_node, self.index)
         begin[1:] += np.cumsum(sum(counts, start=np.zeros(begin.size - 1, np.int64)), dtype=self.index)
@@ -134,7 +134,7 @@ class Trie:
             contexts_cut = [(keys, begin, first_node, *part) for part in parts_of(slice(0, begin.size - 1))]
             twin = max(run_all(sort_groups, contexts_cut), default=-1)
             if twin >= 0:
-                place = keys[twin] & ((1 << PLACE_BITS) - 1)
+                place = keys[twin] & ((1 << POSITION_BITS) - 1)
                 raise TwiceError([*self.ngram(int(contexts[place])), int(words[place])])
             given = log_probs, log_backoffs
             words, log_probs, log_backoffs = (np.empty_like(array) for array in (words, log_probs, log_backoffs))
@@ -143,7 +143,7 @@ class Trie:
                 place_numbers, [(keys, start, stop, *given, *outputs) for start, stop in parts_of(slice(0, keys.size))]
             )
             places = keys
-            places &= (1 << PLACE_BITS) - 1
+            places &= (1 << POSITION_BITS) - 1
         self.level_sizes.append(words.size)
         self.words = np.concatenate([self.words, words])
         self.log_probs = np.concatenate([self.log_probs, log_probs])

@@ -1,4 +1,4 @@
-"""The compiled side of assembling a trie. A sort key holds a word above PLACE_BITS and a place in the level below."""
+"""The compiled assembly of a trie. A sort key holds a word above POSITION_BITS and the index of an n-gram below."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from chainrule.base.jit import allocating_kernel, kernel, prefetch
 from chainrule.ngram.trie.query_kernels import NO_NODE, find_children
-from chainrule.ngram.trie.sorting_kernels import PLACE_BITS, sort_keys
+from chainrule.ngram.trie.sorting_kernels import POSITION_BITS, sort_keys
 
 Array = NDArray[Any]
 
-_PLACE = (1 << PLACE_BITS) - 1
+_PLACE = (1 << POSITION_BITS) - 1
 _BLOCK = 512  # n-grams whose memory is asked for before the first one is read
 
 
@@ -83,7 +83,7 @@ def group(contexts: Array, words: Array, start: int, stop: int, first_context: i
             prefetch(keys, np.int64(cursor[contexts[place] - first_context]))
         for place in range(first, last):
             context = contexts[place] - first_context
-            keys[cursor[context]] = np.int64(words[place]) << PLACE_BITS | place
+            keys[cursor[context]] = np.int64(words[place]) << POSITION_BITS | place
             cursor[context] += 1
 
 
@@ -99,7 +99,7 @@ def sort_groups(keys: Array, begin: Array, first_node: int, start: int, stop: in
         low, high = begin[context] - first_node, begin[context + 1] - first_node
         sort_keys(keys[low:high], scratch)
         for i in range(low + 1, high):
-            if keys[i - 1] >> PLACE_BITS == keys[i] >> PLACE_BITS:
+            if keys[i - 1] >> POSITION_BITS == keys[i] >> POSITION_BITS:
                 twin = i
     return twin
 
@@ -118,7 +118,7 @@ def place_numbers(
     """Writes the word and the numbers of keys start .. stop; log_backoffs may be empty."""
     for i in range(start, stop):
         place = keys[i] & _PLACE
-        words[i] = keys[i] >> PLACE_BITS
+        words[i] = keys[i] >> POSITION_BITS
         sorted_log_probs[i] = log_probs[place]
         if log_backoffs.size > 0:
             sorted_log_backoffs[i] = log_backoffs[place]

@@ -12,7 +12,7 @@ from chainrule.base.jit import allocating_kernel
 Array = NDArray[Any]
 
 
-PLACE_BITS = 33  # room for 8.6 thousand million tokens, and for a thousand million words in the 30 bits above
+POSITION_BITS = 33  # room for 8.6 thousand million tokens, and for a thousand million words in the 30 bits above
 
 
 _INSERTION_LIMIT = 40  # below this, insertion sort beats radix sort
@@ -41,14 +41,14 @@ def sort_keys(keys: Array, scratch: Array) -> None:
         return
     top_word = 0
     for key in keys:
-        top_word = max(top_word, key >> PLACE_BITS)
+        top_word = max(top_word, key >> POSITION_BITS)
     digit = _SMALL_DIGIT if keys.size < _LARGE else _LARGE_DIGIT
     counts = np.zeros(1 << digit, np.int64)
     mask = (1 << digit) - 1
-    shift = PLACE_BITS
+    shift = POSITION_BITS
     source, target = keys, scratch[: keys.size]
     passes = 0
-    while top_word >> (shift - PLACE_BITS) > 0:
+    while top_word >> (shift - POSITION_BITS) > 0:
         counts[:] = 0
         for key in source:
             counts[(key >> shift) & mask] += 1
