@@ -207,8 +207,8 @@ BAD_SETTINGS = {
     "--order 0": "order 0 is not possible: an n-gram model has an order of 1 to 24",
     "--order 100": "order 100 is not possible: an n-gram model has an order of 1 to 24",
     "--prune 1": "prune 1 must begin with 0",
-    "--prune 0 2 1": "prune 0 2 1 must not fall from one order to the next",
-    "--prune 0 -1": "prune has -1; n-grams seen at most so often are dropped, so from 0 on",
+    "--prune 0 2 1": "prune 0 2 1 must not decrease from one order to the next",
+    "--prune 0 -1": "prune has a threshold of -1; n-grams seen at most that often are dropped",
     "--order 2 --prune 0 0 1": "prune has 3 thresholds for a model of order 2",
 }
 

@@ -186,7 +186,7 @@ def test_a_finished_run_is_not_begun_again(chainrule, network: Path, labelled: P
     ]
     again = chainrule(*arguments, *QUICK)
     assert again.status == 0
-    assert "note: the run has ended: 20 steps" in again.err
+    assert "note: the run has ended, after 20 steps" in again.err
     assert "with other settings: batch was 4 and is 3" in chainrule(*arguments, "--batch", 3).err
     labelled.write_text(LABELLED + "the cat sleeps\tanimal\n")
     assert "with other settings: the text is another one" in chainrule(*arguments, *QUICK).err
