@@ -189,5 +189,5 @@ def test_a_finished_run_is_not_begun_again(chainrule, network: Path, labelled: P
     assert "note: the run has ended, after 20 steps" in again.err
     assert "with other settings: batch was 4 and is 3" in chainrule(*arguments, "--batch", 3).err
     labelled.write_text(LABELLED + "the cat sleeps\tanimal\n")
-    assert "with other settings: the text is another one" in chainrule(*arguments, *QUICK).err
+    assert "with other settings: the text differs" in chainrule(*arguments, *QUICK).err
     assert "--resume goes on with a run" in chainrule(*arguments, "--overwrite").err

@@ -130,7 +130,7 @@ class Classifier(nn.Module):
         return cast("Tensor", self.head(dropped(vectors, self.dropout, self.training)))
 
     def _hidden(self, tokens: Tensor, starts: Tensor | None) -> Tensor:
-        layers = list(self.network.encoder.hidden_layers(self.network.embedding(tokens), starts))
+        layers = list(self.network.encoder.hidden_layers(self.network.embed(tokens), starts))
         if not len(self.mix):
             return layers[-1]
         weights = self.mix.softmax(0)
@@ -166,4 +166,4 @@ def _of_all_units(rows: Float32[ndarray, "units C"], text: UnitTokens) -> Float3
 def layer_widths(network: Network) -> list[int]:
     """What each layer of a network's encoder gives."""
     tokens = torch.full((1, 1), END, device=network.device)
-    return [layer.shape[-1] for layer in network.encoder.hidden_layers(network.embedding(tokens))]
+    return [layer.shape[-1] for layer in network.encoder.hidden_layers(network.embed(tokens))]

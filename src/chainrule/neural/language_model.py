@@ -282,7 +282,7 @@ class NeuralModel:
 
     def _read(self, tokens: Tensor, state: states.State, starts: Tensor | None) -> tuple[Tensor, states.State]:
         """As `Network.forward`, but that it begins anew only where `starts` says so: rows hold no borders."""
-        return self.network.encoder(self.network.embedding(tokens), state, starts)
+        return self.network.encoder(self.network.embed(tokens), state, starts)
 
     @torch.inference_mode()
     def _log_probs(self, state: Reading) -> Tensor:

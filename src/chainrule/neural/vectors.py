@@ -76,7 +76,7 @@ def static_vectors(network: Network) -> Float32[ndarray, "vocab D"]:
 
 def _hidden(network: Network, tokens: Tensor, starts: Tensor | None, layer: int | None) -> Tensor:
     """What a layer gives: (B, T) -> (B, T, D). starts: as the encoder's. Raises SettingError."""
-    x: Tensor = network.embedding(tokens)
+    x = network.embed(tokens)
     number, found = 0, x
     for number, found in enumerate(chain([x], network.encoder.hidden_layers(x, starts))):
         if number == layer:
