@@ -24,7 +24,7 @@ class Limits:
     no_repeat: n, where no n tokens may follow each other twice. unknown: whether <unk> is banned, or spelled out as a
     word that the vocabulary lacks; it is never printed.
 
-    Raises SettingError where they contradict each other.
+    Raises SettingError if they contradict each other.
     """
 
     max_tokens: int = 100
@@ -53,7 +53,7 @@ class Limits:
 
 
 def constraints_for(limits: Limits, tokenizer: Tokenizer, prompt: str) -> Constraints:
-    """The limits in ids. Raises SettingError where the tokenizer or its vocabulary cannot fulfil them."""
+    """The limits in ids. Raises SettingError if the tokenizer or its vocabulary cannot fulfil them."""
     banned = [] if limits.unknown == "spelled" else [UNKNOWN]
     allowed = None
     if limits.stop or limits.allowed is not None or limits.banned:
@@ -123,7 +123,7 @@ def _ids_to_begin_with(begin: str, tokenizer: Tokenizer, prompt: str) -> list[in
 
 
 def _check_stop(stop: str, tokenizer: Tokenizer, forms: list[str]) -> None:
-    """Raises SettingError where no tokens can ever make the stop string."""
+    """Raises SettingError if no tokens can ever make the stop string."""
     probe = f"a{stop}a"
     encoded = tokenizer.encode_texts([probe])
     surfaces = [encoded.surface(i) for i in range(encoded.ids.size - 1)]
