@@ -150,7 +150,7 @@ def test_rows_that_do_not_sum_to_one_are_remarked_upon(chainrule, tmp_path: Path
     (tmp_path / "text.txt").write_text("a a b\na\n")
     result = chainrule("evaluate", tmp_path / "odd.arpa", tmp_path / "text.txt")
     [line] = [line for line in result.lines if line.startswith("mean row sum")]
-    assert "this is no distribution" in line
+    assert "not a distribution" in line
     assert float(line.split()[3]) == pytest.approx(1.55, abs=0.1)
 
 

@@ -190,4 +190,4 @@ def test_a_finished_run_is_not_begun_again(chainrule, network: Path, labelled: P
     assert "with other settings: batch was 4 and is 3" in chainrule(*arguments, "--batch", 3).err
     labelled.write_text(LABELLED + "the cat sleeps\tanimal\n")
     assert "with other settings: the text differs" in chainrule(*arguments, *QUICK).err
-    assert "--resume goes on with a run" in chainrule(*arguments, "--overwrite").err
+    assert "--resume continues a run" in chainrule(*arguments, "--overwrite").err
