@@ -117,7 +117,9 @@ def broken(folder: Path, tmp_path: Path, name: str, place: int, new: bytes) -> P
         ("probing", 148, b"\1", "a vocabulary size of 1, expected 79"),
     ],
 )
-def test_a_damaged_binary_is_an_error(folder: Path, tmp_path: Path, name: str, place: int, new: bytes, message: str) -> None:
+def test_a_damaged_binary_is_an_error(
+    folder: Path, tmp_path: Path, name: str, place: int, new: bytes, message: str
+) -> None:
     with pytest.raises(ModelFormatError, match=message) as raised:
         chainrule.load(broken(folder, tmp_path, name, place, new))
     assert "broken.binary: " in str(raised.value)
@@ -145,7 +147,7 @@ def test_words_are_checked(folder: Path, tmp_path: Path) -> None:
     start = data.rindex(b"<unk>\0")
     for old, new, message in (
         (b"<unk>\0", b"<unK>\0", "as the first word, expected <unk>"),
-        (b"\0<s>\0", b"\0<z>\0", "<s> or several, among the words"),
+        (b"\0<s>\0", b"\0<z>\0", "no <s>, or several, among the words"),
         (b"\0ka\0", b"\0k \0", "a word that is empty or contains white space"),
         (b"\0ka\0", b"\0k\xff\0", "not UTF-8"),
         (b"\0ka\0", b"\0vi\0", "'vi' twice"),
