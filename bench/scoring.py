@@ -1,10 +1,10 @@
-"""Scoring with one n-gram model beside KenLM, in one run: a whole text, sentences from a list, one word at a time.
+"""Scoring with one n-gram model, compared with KenLM: a whole text, sentences from a list, one word at a time.
 
     python bench/scoring.py lm/ model.binary train.txt test.txt [--runs 5]
 
-lm/ and model.binary: the same model, ours trained on a text of plain words or with `--tokenizer whitespace`, KenLM's
-made by `lmplz` and `build_binary probing`. `query` is to be on the PATH, and the `kenlm` module installed. The two take
-turns; medians, and how many times faster ours is.
+lm/ and model.binary are the same model: ours trained with `--tokenizer whitespace`, or on a text of plain words;
+KenLM's by `lmplz` and `build_binary probing`. `query` has to be on the PATH, and the `kenlm` module installed. Runs
+are interleaved; prints medians, and how many times faster ours is.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def main() -> None:
         for name, ours, theirs in [*files(options, Path(folder) / "scores.txt"), *in_python(options)]:
             seconds: tuple[list[float], list[float]] = ([], [])
             for _ in range(options.runs):
-                for work, taken in zip((ours, theirs), seconds, strict=True):
-                    taken.append(work())
+                for work, runs in zip((ours, theirs), seconds, strict=True):
+                    runs.append(work())
             one, other = map(statistics.median, seconds)
             print(f"| {name}, s | {one:.4g} | {other:.4g} | {other / one:.2f} |", flush=True)
 
