@@ -120,13 +120,13 @@ def model_named(
             validation=pairs_named(options, "val"),
             folder=folder,
             resume=True,
-            told=told,
+            told=print_report,
         )
         model.save(folder)
     return chainrule.load_pairs(folder)
 
 
-def told(report: Report) -> None:
+def print_report(report: Report) -> None:
     if report.valid_loss is not None:
         best = " *" if report.is_best else ""
         print(f"  step {report.step:,}: {report.valid_loss:.4f} after {report.seconds:.0f} s{best}", flush=True)

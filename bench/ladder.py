@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from machine import circumstances
-from neural import BEST_LSTM, BEST_LSTM_TRAINING, BEST_TRANSFORMER, BEST_TRANSFORMER_TRAINING, told
+from neural import BEST_LSTM, BEST_LSTM_TRAINING, BEST_TRANSFORMER, BEST_TRANSFORMER_TRAINING, print_report
 
 import chainrule
 from chainrule import NGramConfig, RecurrentConfig, TokenizerConfig, TrainingConfig
@@ -197,7 +197,7 @@ def train_network(
         validation=texts.tune,
         folder=folder,
         resume=True,
-        told=told,
+        told=print_report,
     )
     model.save(folder, overwrite=True)
     remove_checkpoints(folder)

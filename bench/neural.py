@@ -112,7 +112,7 @@ def trained(texts: Texts, config: NetworkConfig, training: TrainingConfig, optio
     training = replace(training, seed=options.seed)
     processor = time.process_time()
     model = chainrule.train(
-        texts.train, config, tokenizer="character", training=training, validation=texts.test, told=told
+        texts.train, config, tokenizer="character", training=training, validation=texts.test, told=print_report
     )
     record = model.record
     steps, seconds = record["steps"], record["training_seconds"]
@@ -124,7 +124,7 @@ def trained(texts: Texts, config: NetworkConfig, training: TrainingConfig, optio
     return model
 
 
-def told(report: Report) -> None:
+def print_report(report: Report) -> None:
     if report.valid_loss is not None:
         print(f"  step {report.step:,}: {report.valid_loss:.4f} after {report.seconds:.1f} s", flush=True)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kenlm_standin import SENTENCES, WORDS, one_by_one
 from machine import circumstances
-from ngram import CHAINRULE, process, timed
+from ngram import CHAINRULE, process, time_of
 
 import chainrule
 from chainrule import kenlm as standin
@@ -76,7 +76,7 @@ def in_python(options: argparse.Namespace) -> list[Row]:
     words = " ".join(lines).split()[:WORDS]
 
     def by_word(module: Any, model: Any) -> float:
-        return timed(lambda: one_by_one(module, model, words, "BaseScore"))
+        return time_of(lambda: one_by_one(module, model, words, "BaseScore"))
 
     model.score(lines)
     by_word(standin, one)
@@ -84,8 +84,8 @@ def in_python(options: argparse.Namespace) -> list[Row]:
     return [
         (
             f"{len(lines):,} sentences from a list",
-            lambda: timed(lambda: model.score(lines)),
-            lambda: timed(lambda: [other.score(line) for line in lines]),
+            lambda: time_of(lambda: model.score(lines)),
+            lambda: time_of(lambda: [other.score(line) for line in lines]),
         ),
         (f"{len(words):,} words, one at a time", lambda: by_word(standin, one), lambda: by_word(kenlm, other)),
     ]

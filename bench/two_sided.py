@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from machine import circumstances
-from neural import told
+from neural import print_report
 
 import chainrule
 from chainrule import NGramConfig, TokenizerConfig, TrainingConfig
@@ -141,7 +141,9 @@ def _model(folder: Path, text: Path, config: Any, tokenizer: TokenizerConfig | s
         return
     is_recurrent = isinstance(config, RecurrentConfig)  # fewer and larger steps
     training = TrainingConfig(minutes=minutes, ema=0.99 if is_recurrent else 0.995)
-    model = chainrule.train(text, config, tokenizer=tokenizer, training=training, folder=folder, resume=True, told=told)
+    model = chainrule.train(
+        text, config, tokenizer=tokenizer, training=training, folder=folder, resume=True, told=print_report
+    )
     model.save(folder)
     remove_checkpoints(folder)
 
