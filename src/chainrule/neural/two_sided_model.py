@@ -16,7 +16,7 @@ import torch
 from chainrule.base.distributions import check_log_probs
 from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import SettingError
-from chainrule.neural.encoders.directions import Apart
+from chainrule.neural.encoders.directions import SeparateDirections
 from chainrule.neural.framing import framed, padding
 from chainrule.neural.scoring import batched, padded
 from chainrule.neural.vectors import static_vectors, token_vectors
@@ -62,7 +62,7 @@ class TwoSidedModel:
         """Sets the network to evaluation: nothing is dropped out."""
         self.network = network.eval()
         self.vocabulary_size = network.vocabulary_size
-        self.masks = not isinstance(network.encoder, Apart)
+        self.masks = not isinstance(network.encoder, SeparateDirections)
 
     def score(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
