@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from chainrule.base.progress import Progress, silent
 from chainrule.base.tokens import check_tokens
 from chainrule.neural.dropout import dropped
-from chainrule.neural.framing import framed, padding
+from chainrule.neural.framing import framed, padding_starts
 from chainrule.neural.scoring import batched, padded, rounded_up
 from chainrule.protocol import END
 
@@ -101,7 +101,7 @@ class Classifier(nn.Module):
         if self.training:
             width = min(rounded_up(width), self.network.encoder.context or 1 << 62)
         tokens = torch.from_numpy(padded([part.inputs for part in parts], END, length=width)).to(device)
-        starts = padding(lengths, device, width=width) if self.network.encoder.is_bidirectional else None
+        starts = padding_starts(lengths, device, width=width) if self.network.encoder.is_bidirectional else None
         hidden = self._hidden(tokens, starts).float()
         owners = padded([part.owners for part in parts], -1, length=width).ravel()
         chosen = np.flatnonzero(owners >= 0)

@@ -17,7 +17,7 @@ from chainrule.base.distributions import check_log_probs
 from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import SettingError
 from chainrule.neural.encoders.directions import SeparateDirections
-from chainrule.neural.framing import framed, padding
+from chainrule.neural.framing import framed, padding_starts
 from chainrule.neural.scoring import batched, padded
 from chainrule.neural.vectors import static_vectors, token_vectors
 from chainrule.protocol import BEGIN, END
@@ -182,7 +182,7 @@ class TwoSidedModel:
         """(B, T, D); the network itself sees to the borders of documents."""
         device = self.network.device
         tokens = torch.from_numpy(padded(rows, END)).to(device)
-        hidden: Tensor = self.network(tokens, None, padding([len(row) for row in rows], device))[0]
+        hidden: Tensor = self.network(tokens, None, padding_starts([len(row) for row in rows], device))[0]
         return hidden
 
 

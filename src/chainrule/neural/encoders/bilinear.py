@@ -1,4 +1,4 @@
-"""The log-bilinear model (Mnih and Hinton 2007, section 4): r = C_1 v_1 + .. + C_n v_n; a token's score is u . r + b.
+"""The log-bilinear model (Mnih and Hinton 2007): r = C_1 v_1 + .. + C_n v_n; a token's score is u . r + b.
 
 Legend: B batch, T time, D width, n window.
 """
