@@ -105,7 +105,7 @@ def test_left_to_right_the_rest_of_a_word_is_masked_too() -> None:
         assert found[position] == pytest.approx(float(read(scorer, inputs)[position + 1, token]), abs=1e-4)
     [plain] = scorer.score([text], end=False)
     np.testing.assert_allclose(found[[2, 4, 5]], plain[[2, 4, 5]], atol=1e-4)
-    with pytest.raises(SettingError, match="mask nothing"):
+    with pytest.raises(SettingError, match="has no mask"):
         model("apart, of a stream").score_left_to_right([text], begins)
 
 
