@@ -87,7 +87,7 @@ def test_load_opens_what_a_folder_or_a_file_holds(folder: Path, fixtures: Path) 
     assert chainrule.load(fixtures / "order1.arpa.gz").vocabulary_size > 3
     assert isinstance(chainrule.load(folder / "mt"), chainrule.TextPairModel)  # type: ignore[unreachable]
     assert chainrule.load(folder / "mt", chainrule.TextPairModel).write(["ein Hund"], max_tokens=2)
-    with pytest.raises(chainrule.ModelFormatError, match="mt: is a model of one text given another"):
+    with pytest.raises(chainrule.ModelFormatError, match="mt: is a model of pairs and needs a source"):
         chainrule.load(folder / "mt", chainrule.Model)
     with pytest.raises(
         chainrule.ModelFormatError, match="lm: is a model of family 'ngram'; expected one of a text given"
@@ -248,9 +248,9 @@ def test_rescore_chooses_as_the_verb_does(folder: Path, tmp_path: Path, printed)
 
 def model_score(model: chainrule.Model, text: str) -> float:
     """log P of a text, its unknown words spelled."""
-    from chainrule.evaluation.pricing import priced_documents
+    from chainrule.evaluation.pricing import price_documents
 
-    log_probs, _ = priced_documents(model.language_model, model.speller, model.tokenizer.encode_texts([text]))
+    log_probs, _ = price_documents(model.language_model, model.speller, model.tokenizer.encode_texts([text]))
     return float(log_probs[0])
 
 

@@ -188,7 +188,7 @@ def test_networks_of_every_family_are_compared_within_their_minutes(chainrule, t
         "measured on the other 10 %; 0.001 minutes for each network, which is short for a network: --minutes 10 shows "
         "more of what they can"
     )
-    assert any(line.endswith("no better than the frequencies of the tokens") for line in result.lines)
+    assert any(line.endswith("no better than a unigram model's") for line in result.lines)
     rows = strict_json((report / "table.json").read_text())
     assert [row["model"] for row in rows][:2] == ["uniform", "unigram"]
     assert {"LSTM", "transformer", "mixture"} <= {row["model"] for row in rows}
@@ -278,7 +278,7 @@ def test_models_that_differ_by_their_seeds_alone_show_their_spread(
     bits = [row["bits_per_byte"] for row in rows[:2]]
     mean, deviation = sum(bits) / 2, abs(bits[0] - bits[1]) / math.sqrt(2)
     assert result.lines[-1] == (
-        f"2 models that differ by their seeds alone: {mean:.4f} bits per byte on average, "
+        f"2 models that differ only in their seeds: {mean:.4f} bits per byte on average, "
         f"standard deviation {deviation:.4f} ({models[0]}, {models[1]})"
     )
     assert [row["spread"] and row["spread"]["models"] for row in rows] == [[*map(str, models[:2])]] * 2 + [None] * 4

@@ -78,7 +78,7 @@ def test_stupid_backoff_scores_and_is_marked_as_no_distribution(chainrule, corpu
     told = chainrule("evaluate", lm, heldout)
     for name in ("perplexity*", "bits per byte*", "per character*"):
         assert name in told.out
-    assert "of scores that do not sum to one" in told.out
+    assert "from scores that do not sum to one" in told.out
     assert "scores:no distribution" in told.lines[-1]
     assert chainrule("evaluate", lm, heldout, "--json").json["is_distribution"] is False
     assert chainrule(*train, "-o", other).status == 0

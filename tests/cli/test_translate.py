@@ -132,7 +132,7 @@ def test_bad_input_is_told_in_one_line(chainrule, mt: Path, pairs: list[Path], s
     missing = chainrule("train", "translation", "--source", pairs[0], "-o", out)
     assert (missing.status, "--target is missing" in missing.error) == (2, True)
     assert "there is a model already" in chainrule("train", "translation", *both, "-o", mt).error
-    assert "is a model of one text given another" in chainrule("score", mt, short).error
+    assert "is a model of pairs and needs a source" in chainrule("score", mt, short).error
     assert "heads of an even width" in chainrule("train", "translation", *both, "-o", out, "--heads", 7).error
     alike = ["--source-tokenizer", "bpe", "--tokenizer", "bpe", "--vocabulary-size", 300, "--shared", "all"]
     refused = chainrule("train", "translation", "--source", pairs[0], "--target", pairs[1], "-o", out, *TINY, *alike)

@@ -74,12 +74,12 @@ def documents(model: Model, block: Block, by: By) -> Iterator[Document]:
     """Every document of a block with its units; tokens are shown as the tokenizer writes them."""
     import numpy as np
 
-    from chainrule.evaluation.pricing import priced
+    from chainrule.evaluation.pricing import price
     from chainrule.evaluation.surprisal import units
     from chainrule.protocol import END
 
     encoded = model.tokenizer.encode_block(block)
-    prices = priced(model.language_model, model.speller, encoded)
+    prices = price(model.language_model, model.speller, encoded)
     aligned = model.tokenizer.align(encoded)
     found = units(encoded.ids, prices, aligned, by)
     text = aligned.text.tobytes()

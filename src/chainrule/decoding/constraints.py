@@ -24,7 +24,7 @@ class Constraints:
     allowed: all that may come, besides </s>. no_repeat: n, where no n tokens may follow each other twice, the prefix
     included; 0 allows it.
 
-    Raises SettingError where the rules contradict each other.
+    Raises SettingError if the rules contradict each other.
     """
 
     begin: Sequence[int] = ()
@@ -53,7 +53,7 @@ class Constraints:
             raise SettingError(f"texts must begin with token {min(forbidden)}, which is not allowed; let it be")
 
     def check(self, model: LanguageModel[Any]) -> None:
-        """Raises SettingError where an id is not in the model's vocabulary, or none is left."""
+        """Raises SettingError if an id is not in the model's vocabulary, or none is left."""
         for tokens in (self.begin, self.banned, self.allowed or ()):
             check_tokens(np.array(tokens, np.int64), model.vocabulary_size)
         if model.end in self.begin:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -23,7 +24,7 @@ class Limits:
     no_repeat: n, where no n tokens may follow each other twice. unknown: whether <unk> is banned, or spelled out as a
     word that the vocabulary lacks; it is never printed.
 
-    Raises SettingError where they contradict each other.
+    Raises SettingError if they contradict each other.
     """
 
     max_tokens: int = 100
@@ -52,7 +53,7 @@ class Limits:
 
 
 def constraints_for(limits: Limits, tokenizer: Tokenizer, prompt: str) -> Constraints:
-    """The limits in ids. Raises SettingError where the tokenizer or its vocabulary cannot fulfil them."""
+    """The limits in ids. Raises SettingError if the tokenizer or its vocabulary cannot fulfil them."""
     banned = [] if limits.unknown == "spelled" else [UNKNOWN]
     allowed = None
     if limits.stop or limits.allowed is not None or limits.banned:
@@ -75,6 +76,17 @@ def constraints_for(limits: Limits, tokenizer: Tokenizer, prompt: str) -> Constr
         allowed=allowed,
         no_repeat=limits.no_repeat,
     )
+
+
+def possible_stops(stops: Sequence[str], tokenizer: Tokenizer) -> list[str]:
+    """Those of some stop strings that the tokenizer's tokens can make; `constraints_for` refuses the others."""
+    forms = _forms(tokenizer) if stops else []
+    possible = []
+    for stop in stops:
+        with suppress(SettingError):
+            _check_stop(stop, tokenizer, forms)
+            possible.append(stop)
+    return possible
 
 
 def _forms(tokenizer: Tokenizer) -> list[str]:
@@ -111,7 +123,7 @@ def _ids_to_begin_with(begin: str, tokenizer: Tokenizer, prompt: str) -> list[in
 
 
 def _check_stop(stop: str, tokenizer: Tokenizer, forms: list[str]) -> None:
-    """Raises SettingError where no tokens can ever make the stop string."""
+    """Raises SettingError if no tokens can ever make the stop string."""
     probe = f"a{stop}a"
     encoded = tokenizer.encode_texts([probe])
     surfaces = [encoded.surface(i) for i in range(encoded.ids.size - 1)]

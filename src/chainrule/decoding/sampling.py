@@ -238,7 +238,7 @@ def _drawn(
 
 
 def _warped(candidates: Candidates, config: SamplingConfig) -> Candidates:
-    """Temperature and cuts. Raises SettingError where a row has no candidate."""
+    """Temperature and cuts. Raises SettingError if a row has no candidate."""
     if np.isneginf(candidates.weights.max(axis=1)).any():
         raise SettingError(NOTHING_TO_DRAW_MESSAGE)
     weights = tempered(candidates.weights, config.temperature)

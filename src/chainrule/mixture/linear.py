@@ -40,7 +40,7 @@ class LinearMixture(ByDistributions["MixtureState"]):
     ) -> None:
         """classes: the row of the weights that counts after each token; without it, there is only one.
 
-        Raises ModelFormatError where they contradict each other.
+        Raises ModelFormatError if they contradict each other.
         """
         self.components, self.weights, self.classes = components, weights, classes
         self.vocabulary_size = components.vocabulary_size

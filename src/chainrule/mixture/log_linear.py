@@ -35,7 +35,7 @@ class LogLinearMixture(ByDistributions["MixtureState"]):
     kind = "log-linear"
 
     def __init__(self, components: Components, weights: Float64[ndarray, " models"]) -> None:
-        """Raises ModelFormatError where the weights are none."""
+        """Raises ModelFormatError if the weights are none."""
         self.components, self.weights = components, weights
         self.vocabulary_size = components.vocabulary_size
         if weights.shape != (len(components.models),) or not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
@@ -72,7 +72,7 @@ class LogLinearMixture(ByDistributions["MixtureState"]):
         return self.components.start(prefixes)
 
     def next_log_probs(self, state: MixtureState) -> Float32[ndarray, "B V"]:
-        """As `LanguageModel.next_log_probs`. Raises SettingError where no token has a probability in all components."""
+        """As `LanguageModel.next_log_probs`. Raises SettingError if no token has a probability in all components."""
         rows = self.components.rows(state)
         pairs = [(row, weight) for row, weight in zip(rows, self.weights.tolist(), strict=True) if weight > 0]
         product = pairs[0][0] * np.float32(pairs[0][1])

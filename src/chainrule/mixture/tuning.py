@@ -39,7 +39,7 @@ def linear_weights(
 ) -> Float64[ndarray, "classes models"]:
     """scores: log-probabilities of the tokens of a text. classes: the row of weights that counts for each token.
 
-    Classes with few tokens lean on the weights of all. Raises EstimationError where no model gives a token any
+    Classes with few tokens lean on the weights of all. Raises EstimationError if no model gives a token any
     probability.
     """
     best = scores.max(axis=0)

@@ -27,8 +27,8 @@ from chainrule.neural.encoders.convolution import Convolution
 from chainrule.neural.encoders.directions import BidirectionalRecurrent, SeparateDirections
 from chainrule.neural.encoders.feedforward import Feedforward
 from chainrule.neural.encoders.recurrent import Recurrent
-from chainrule.neural.encoders.transformer import Transformer
-from chainrule.neural.layers import Embedding, initialise, norm
+from chainrule.neural.encoders.transformer import Transformer, norm_of
+from chainrule.neural.layers import Embedding, initialise
 from chainrule.neural.network import Network
 from chainrule.neural.output import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
 
@@ -67,7 +67,9 @@ def build(config: NetworkConfig, vocabulary_size: int, counts: Float[Tensor, " V
     if config.output == "adaptive":
         cutoffs = config.cutoffs or _cutoffs(vocabulary_size)
         return Network(config, ends.embedding, encoder, AdaptiveSoftmax(config.output_width, counts, cutoffs))
-    full = FullSoftmax(ends.output_weight, bias=ends.output_bias or config.output == "nce")
+    full = FullSoftmax(
+        ends.output_weight, bias=ends.output_bias or config.output == "nce", ends=config.ends, banned=config.banned
+    )
     if config.output == "full":
         return Network(config, ends.embedding, encoder, full)
     if config.output == "nce" and full.bias is not None:  # the scores then begin as a normalised distribution
@@ -100,7 +102,7 @@ def _ends_of_transformer(config: TransformerConfig, vocabulary_size: int) -> _En
         vocabulary_size,
         width,
         scale=math.sqrt(width) if config.scaled_embedding else 1.0,
-        norm=norm(config.norm, width, gain=config.norm_gain, bias=config.biases) if config.embedding_norm else None,
+        norm=norm_of(config) if config.embedding_norm else None,
         token_dropout=config.embedding_dropout,
     )
     std = 0.02 if config.initialisation == "gpt2" else width**-0.5 if config.tied else 1.0

@@ -67,10 +67,24 @@ class Classifier(nn.Module):
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, texts: Sequence[UnitTokens]) -> Float[Tensor, "U C"]:
+    def forward(self, inputs: Sequence[UnitTokens]) -> Float[Tensor, "U C"]:
         """The logits of each unit."""
-        parts = self._parts(texts)
-        return self._logits(self._add_vectors(parts, self._zeros(texts)), parts)
+        parts = self._parts(inputs)
+        return self._logits(self._add_vectors(parts, self._zeros(inputs)), parts)
+
+    def train(self, mode: bool = True) -> Classifier:
+        """As `nn.Module.train`, but a network that is frozen stays in evaluation mode, without dropout."""
+        super().train(mode)
+        self.network.train(mode and any(weight.requires_grad for weight in self.network.parameters()))
+        return self
+
+    def size(self, item: UnitTokens) -> int:
+        """The length of the input for a text, with its markers."""
+        return len(item.tokens) + 2
+
+    def matrices(self) -> list[nn.Parameter]:
+        """The network's hidden matrices."""
+        return self.network.matrices()
 
     @torch.inference_mode()
     def log_probs(self, texts: Sequence[UnitTokens], progress: Progress = silent) -> list[Float32[ndarray, "units C"]]:
@@ -121,7 +135,7 @@ class Classifier(nn.Module):
 
     def _hidden(self, tokens: Int64[Tensor, "B T"], starts: Bool[Tensor, "B T"] | None) -> Float[Tensor, "B T D"]:
         """The last layer, or the mix of layers."""
-        layers = list(self.network.encoder.hidden_layers(self.network.embedding(tokens), starts))
+        layers = list(self.network.encoder.hidden_layers(self.network.embed(tokens), starts))
         if not len(self.mix):
             return layers[-1]
         weights = self.mix.softmax(0)
@@ -158,4 +172,4 @@ def _of_all_units(rows: Float32[ndarray, "units C"], text: UnitTokens) -> Float3
 def layer_widths(network: Network) -> list[int]:
     """The width of each layer of a network's encoder."""
     tokens = torch.full((1, 1), END, device=network.device)
-    return [layer.shape[-1] for layer in network.encoder.hidden_layers(network.embedding(tokens))]
+    return [layer.shape[-1] for layer in network.encoder.hidden_layers(network.embed(tokens))]

@@ -79,7 +79,7 @@ class Bound:
 
     def __init__(self, network: ConditionalNetwork, source: Source, *, alignments: bool = False) -> None:
         self.network, self.source, self.alignments = network, source, alignments
-        self.embedding, self.output = network.embedding, network.output
+        self.embedding, self.embed, self.output = network.embedding, network.embedding, network.output
         self.vocabulary_size, self.width, self.device = network.vocabulary_size, network.decoder.width, network.device
 
     @property

@@ -286,7 +286,7 @@ class NeuralModel:
         self, tokens: Int64[Tensor, "B T"], state: states.State, starts: Bool[Tensor, "B T"] | None
     ) -> tuple[Float[Tensor, "B T D"], states.State]:
         """As `Network.forward`, but only `starts` makes a row begin anew, not every </s>."""
-        return self.network.encoder(self.network.embedding(tokens), state, starts)
+        return self.network.encoder(self.network.embed(tokens), state, starts)
 
     @torch.inference_mode()
     def _log_probs(self, state: Reading) -> Float32[Tensor, "rows V"]:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from chainrule.neural.config.transformer import Initialisation, Norm
 
 
+_WIDENED = 1 << 18  # weights that are widened together: a megabyte
+
+
 class Embedding(nn.Module):
     """The vectors of tokens, optionally scaled, normalised and with dropout."""
 
@@ -45,6 +48,8 @@ class Embedding(nn.Module):
     def forward(self, tokens: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape D"]:
         """The vector of each token."""
         x = F.embedding(tokens, self.weight)
+        if x.dtype in (torch.bfloat16, torch.float16):
+            x = x.float()
         if self.training and self.token_dropout:
             kept = dropped(x.new_ones(len(self.weight)), self.token_dropout)
             x = x * kept[tokens].unsqueeze(-1)
@@ -53,11 +58,35 @@ class Embedding(nn.Module):
         return x if self.norm is None else self.norm(x)
 
 
-def norm(kind: Norm, width: int, *, gain: bool, bias: bool) -> nn.Module:
-    """LayerNorm (Ba 2016) or RMSNorm (Zhang and Sennrich 2019). bias: whether a LayerNorm with a gain has a shift."""
+def norm(kind: Norm, width: int, *, gain: bool, bias: bool, epsilon: float | None = None) -> nn.Module:
+    """LayerNorm (Ba 2016) or RMSNorm (Zhang and Sennrich 2019). bias: whether a LayerNorm with a gain has a shift.
+
+    epsilon: added to the mean square or variance; None: 1e-5 or, of RMSNorm, that of the numbers' type.
+    """
     if kind == "layer":
-        return nn.LayerNorm(width, elementwise_affine=gain, bias=bias and gain)
-    return nn.RMSNorm(width, elementwise_affine=gain)
+        return nn.LayerNorm(width, 1e-5 if epsilon is None else epsilon, elementwise_affine=gain, bias=bias and gain)
+    return nn.RMSNorm(width, epsilon, elementwise_affine=gain)
+
+
+def linear(x: Tensor, layer: nn.Linear) -> Tensor:
+    """W x + b: (..., inputs) -> (..., outputs), in the type of x; see `product`."""
+    return product(x, layer.weight, layer.bias)
+
+
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """W x + b, in the type of x, by weights that may be stored in 16 bits.
+
+    These are widened some rows at a time, so that the wide ones stay in the processor's cache: reading fewer bytes
+    saves what widening costs.
+    """
+    if weight.dtype == x.dtype or torch.is_autocast_enabled(x.device.type):
+        return F.linear(x, weight, bias)
+    step = max(1, _WIDENED // weight.shape[1])
+    found = x.new_empty(*x.shape[:-1], len(weight))
+    for begin in range(0, len(weight), step):
+        rows = slice(begin, begin + step)
+        found[..., rows] = F.linear(x, weight[rows].to(x.dtype), None if bias is None else bias[rows])
+    return found
 
 
 class FeedForward(nn.Module):
@@ -72,11 +101,11 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """The layer's output, for each position alone."""
-        hidden: Tensor = self.up(x)
+        hidden = linear(x, self.up)
         if self.gated:
             gate, hidden = hidden.chunk(2, -1)
-            return self.down(self.activation(gate) * hidden)
-        return self.down(self.activation(hidden))
+            return linear(self.activation(gate) * hidden, self.down)
+        return linear(self.activation(hidden), self.down)
 
 
 def layer_stack(widths: Sequence[int], activation: Activation, dropout: float) -> nn.Sequential:
@@ -103,6 +132,8 @@ def gelu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 _ACTIVATIONS: dict[FeedForwardKind, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": gelu,
+    "gelu_exact": F.gelu,
+    "silu": F.silu,
     "relu_squared": relu_squared,
     "swiglu": F.silu,
     "geglu": gelu,

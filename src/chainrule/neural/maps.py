@@ -54,7 +54,7 @@ def maps_of_text(model: Scorer, tokens: Tokens) -> tuple[Int64[ndarray, " read"]
             f"the text has {len(tokens):,} tokens, but the network reads at most {most:,} at once; shorten it"
         )
     inputs = torch.from_numpy(read)[None].to(model.network.device)
-    return read, _numbered("text", encoder.attention_maps(model.network.embedding(inputs)))
+    return read, _numbered("text", encoder.attention_maps(model.network.embed(inputs)))
 
 
 @torch.inference_mode()

@@ -5,12 +5,12 @@ Its input begins with </s>, so that a text begins as every document of a stream 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import torch
 from torch import Tensor, nn
 
-from chainrule.protocol import END
+from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +95,16 @@ class Network(nn.Module):
         if self.memory == "document":
             borders = tokens == END
             starts = borders if starts is None else starts | borders
-        return self.encoder(self.embedding(tokens), state, starts)
+        return self.encoder(self.embed(tokens), state, starts)
+
+    def embed(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """The vectors of what is read; the </s> before a text becomes <s> where texts begin with that.
+
+        A network with a document's memory reads </s> only as what a text begins with.
+        """
+        if self.config.begins_with == "<s>" and not self.encoder.is_bidirectional:
+            tokens = torch.where(tokens == END, BEGIN, tokens)
+        return cast("Tensor", self.embedding(tokens))
 
     def start(self, rows: int) -> State:
         """The state of rows that have read nothing."""

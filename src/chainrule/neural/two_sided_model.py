@@ -74,7 +74,11 @@ class TwoSidedModel:
         return self._score(sequences, prefixes, end=end, begins=None)
 
     def score_left_to_right(
-        self, sequences: Sequence[Tokens], begins: Bool[ndarray, " vocab"]
+        self,
+        sequences: Sequence[Tokens],
+        begins: Bool[ndarray, " vocab"],
+        *,
+        prefixes: Sequence[Tokens] | None = None,
     ) -> list[Float32[ndarray, " tokens"]]:
         """As `score`, but with the later tokens of the same word masked, too (Kauf and Ivanova 2023).
 
@@ -84,7 +88,7 @@ class TwoSidedModel:
             raise SettingError(
                 "a two-sided network has no mask, so the rest of a word cannot be masked; use score instead"
             )
-        return self._score(sequences, None, end=False, begins=begins)
+        return self._score(sequences, prefixes, end=False, begins=begins)
 
     def score_stream(self, stream: Tokens) -> Float32[ndarray, " tokens"]:
         """As `Scorer.score_stream`; each document by itself."""

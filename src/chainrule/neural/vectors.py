@@ -78,7 +78,7 @@ def _hidden(
     network: Network, tokens: Int64[Tensor, "B T"], starts: Bool[Tensor, "B T"] | None, layer: int | None
 ) -> Float[Tensor, "B T D"]:
     """The hidden states of a layer. starts: as for `Encoder`. Raises SettingError."""
-    x: Tensor = network.embedding(tokens)
+    x = network.embed(tokens)
     last, hidden = 0, x
     for last, hidden in enumerate(chain([x], network.encoder.hidden_layers(x, starts))):
         if last == layer:

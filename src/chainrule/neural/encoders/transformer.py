@@ -22,8 +22,8 @@ from chainrule.neural.attention import (
 )
 from chainrule.neural.cache import Cache
 from chainrule.neural.dropout import dropped
-from chainrule.neural.layers import FeedForward, initialise, norm
-from chainrule.neural.positions import ALiBi, Learned, Relative, Rotary, Rotation, Sinusoidal, rotate
+from chainrule.neural.layers import FeedForward, initialise, linear, norm
+from chainrule.neural.positions import ALiBi, Learned, Relative, Rotary, Rotation, Scaling, Sinusoidal, rotate
 from chainrule.neural.scores import build_score
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ class Attention(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.heads, self.key_heads, self.head_width = config.heads, config.key_heads, config.width // config.heads
+        self.heads, self.key_heads, self.head_width = config.heads, config.key_heads, config.width_of_heads
         self.dropout = config.attention_dropout
         rows = (self.heads + 2 * self.key_heads) * self.head_width
-        self.query_key_value = nn.Linear(config.width, rows, bias=config.biases)
-        self.out = nn.Linear(config.width, config.width, bias=config.biases)
-        self.normed = config.query_key_norm
+        self.query_key_value = nn.Linear(config.width, rows, bias=config.has_biases("query_key_value"))
+        self.out = nn.Linear(self.heads * self.head_width, config.width, bias=config.has_biases("attention_out"))
+        self.normed, self.epsilon = config.query_key_norm, config.norm_epsilon
         gained = config.query_key_norm and config.norm_gain
         self.gains = nn.ParameterList(torch.ones(self.head_width) for _ in range(2 * gained))  # of queries, of keys
         is_usual = config.score == "scaled_dot"
@@ -64,9 +64,10 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """cache: takes the keys and values of this layer, and gives them back with those of earlier calls."""
         both = self.heads + self.key_heads
-        query_key, value = self.query_key_value(x).unflatten(-1, (-1, self.head_width)).split([both, self.key_heads], 2)
+        heads = linear(x, self.query_key_value).view(*x.shape[:2], -1, self.head_width)
+        query_key, value = heads[:, :, :both], heads[:, :, both:]
         if self.normed:  # (B, T, H+K, d)
-            query_key = F.rms_norm(query_key, (self.head_width,))
+            query_key = F.rms_norm(query_key, (self.head_width,), eps=self.epsilon)
             if self.gains:
                 query_gain, key_gain = self.gains
                 query_key = query_key * torch.cat(
@@ -74,7 +75,7 @@ class Attention(nn.Module):
                 )
         if rotation is not None:
             query_key = rotate(query_key, rotation)
-        query, key = query_key.split([self.heads, self.key_heads], 2)
+        query, key = query_key[:, :, : self.heads], query_key[:, :, self.heads :]
         query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
         if self.score is not None:
             query, key = self.score.query(query), self.score.key(key)
@@ -87,7 +88,7 @@ class Attention(nn.Module):
             heads = attend_unfused(self.score, query, key, value, mask, dropout)
         else:
             heads = attend(query, key, value, mask, dropout)
-        return cast("Tensor", self.out(heads.transpose(1, 2).flatten(2)))  # (B, H, T, d) -> (B, T, D)
+        return linear(heads.transpose(1, 2).flatten(2), self.out)  # (B, H, T, d) -> (B, T, D)
 
 
 class Block(nn.Module):
@@ -101,9 +102,11 @@ class Block(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.attention = Attention(config)
-        self.feed_forward = FeedForward(config.feed_forward, config.width, config.hidden_width, bias=config.biases)
+        self.feed_forward = FeedForward(
+            config.feed_forward, config.width, config.hidden_width, bias=config.has_biases("feed_forward")
+        )
         self.post, self.parallel = config.norm_place == "post", config.parallel
-        self.norms = nn.ModuleList(_norm(config) for _ in range(1 if config.parallel else 2))
+        self.norms = nn.ModuleList(norm_of(config) for _ in range(1 if config.parallel and config.shared_norm else 2))
         self.dropout = config.dropout
 
     def forward(
@@ -118,7 +121,8 @@ class Block(nn.Module):
         normed = x if self.post else self.norms[0](x)
         attended = self.attention(normed, mask, rotation, cache, layer)
         if self.parallel:
-            x = x + self._dropped(attended + self.feed_forward(normed))
+            beside = normed if self.post or len(self.norms) == 1 else self.norms[1](x)
+            x = x + self._dropped(attended + self.feed_forward(beside))
             return self.norms[0](x) if self.post else x
         x = x + self._dropped(attended)
         if self.post:
@@ -150,17 +154,17 @@ class Transformer(nn.Module):
         self.rotary: Rotary | None = None
         self.bias: ALiBi | Relative | None = None
         if config.positions == "learned":
-            self.places = Learned(config.context, config.width)
+            self.places = Learned(config.context, config.width, config.position_offset)
         elif config.positions == "sinusoidal":
             self.places = Sinusoidal(config.width)
         elif config.positions == "rotary":
-            self.rotary = Rotary(config.width // config.heads, config.rotary_base)
+            self.rotary = Rotary(config.rotated_width, config.rotary_base, scaling_of(config))
         elif config.positions == "alibi":
             self.bias = ALiBi(config.heads)
         elif config.positions == "relative":
             self.bias = Relative(config.heads)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
-        self.norm = _norm(config) if config.norm_place == "pre" else None
+        self.norm = norm_of(config) if config.norm_place == "pre" else None
         self._initialise(config)
 
     @property
@@ -290,5 +294,16 @@ class Transformer(nn.Module):
                 initialise(weight, "gpt2", scale=1 / math.sqrt(2 * config.layers))
 
 
-def _norm(config: TransformerConfig) -> nn.Module:
-    return norm(config.norm, config.width, gain=config.norm_gain, bias=config.biases)
+def norm_of(config: TransformerConfig) -> nn.Module:
+    """As all norms of a Transformer are."""
+    return norm(config.norm, config.width, gain=config.norm_gain, bias=config.biases, epsilon=config.norm_epsilon)
+
+
+def scaling_of(config: TransformerConfig) -> Scaling | None:
+    """How the angles of rotary positions shrink, if they do."""
+    if config.rotary_scaling == "none":
+        return None
+    if config.rotary_scaling == "linear":
+        return Scaling(config.rotary_factor)
+    context = config.rotary_trained_context
+    return Scaling(config.rotary_factor, context / config.rotary_low_factor, context / config.rotary_high_factor)
