@@ -87,7 +87,7 @@ def test_load_opens_what_a_folder_or_a_file_holds(folder: Path, fixtures: Path) 
     assert chainrule.load(fixtures / "order1.arpa.gz").vocabulary_size > 3
     assert isinstance(chainrule.load(folder / "mt"), chainrule.TextPairModel)  # type: ignore[unreachable]
     assert chainrule.load(folder / "mt", chainrule.TextPairModel).write(["ein Hund"], max_tokens=2)
-    with pytest.raises(chainrule.ModelFormatError, match="mt: is a model of pairs and needs a source"):
+    with pytest.raises(chainrule.ModelFormatError, match="mt: is a model of one text given another"):
         chainrule.load(folder / "mt", chainrule.Model)
     with pytest.raises(
         chainrule.ModelFormatError, match="lm: is a model of family 'ngram'; expected one of a text given"
@@ -260,7 +260,7 @@ def test_convert_and_verify(folder: Path, tmp_path: Path, printed) -> None:
     assert compact.layout == "compact"
     assert chainrule.convert(tmp_path / "compact", tmp_path / "fast").layout == "fast"
     found = chainrule.verify(tmp_path / "fast")
-    assert f"{found.bytes:,} bytes of data are as they were written" in printed("verify", tmp_path / "fast")
+    assert f"{found.bytes:,} bytes of data match their checksums" in printed("verify", tmp_path / "fast")
     assert found.has_card
     with pytest.raises(chainrule.ModelFormatError, match="this is a file; only model folders have checksums"):
         chainrule.verify(tmp_path / "lm.arpa")

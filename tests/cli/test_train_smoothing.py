@@ -42,7 +42,7 @@ def test_what_was_tuned_is_told_and_recorded(chainrule, corpus, heldout, tmp_pat
     assert "weight of the order" in table[1]
     tuned = chainrule(*train, "--tune", heldout, "--json").json
     assert all(row["estimated"] for row in tuned["discounts"])
-    assert "so nothing is kept for the unseen" in chainrule(*train, "--tune", corpus).err
+    assert "leaves nothing for unseen words" in chainrule(*train, "--tune", corpus).err
 
 
 @pytest.mark.parametrize(
