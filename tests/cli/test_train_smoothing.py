@@ -88,7 +88,7 @@ def test_stupid_backoff_scores_and_is_marked_as_no_distribution(chainrule, corpu
     assert "best" not in row
     assert f"best by bits per byte: {other}" in table.lines
     for verb in (("next", lm, "a"), ("generate", lm, "-n", 1)):
-        assert "do not sum to one, so nothing can be predicted or drawn" in chainrule(*verb).error
+        assert "do not sum to one, so it can score and rank text but not predict or draw" in chainrule(*verb).error
     assert "cannot be written as ARPA" in chainrule("convert", lm, tmp_path / "x.arpa").error
     message = chainrule(*train, "-o", tmp_path / "x.arpa", "--smoothing", "stupid-backoff").error
     assert "cannot be written as ARPA; name a folder" in message

@@ -37,7 +37,7 @@ from chainrule.ngram.compact.table import PADDING, VALUES, CompactTable, layout_
 from chainrule.ngram.trie.parts import parts_of
 from chainrule.ngram.trie.records import ROOT
 from chainrule.ngram.trie.suffixes import check_trie, with_suffixes
-from chainrule.ngram.trie.table import Table, indexed
+from chainrule.ngram.trie.table import Table, build_table
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Int32, Int64, UInt64
@@ -47,7 +47,7 @@ TASK = "compacting"
 _DAMAGED = "the n-gram table holds nodes or words in no order; the model is damaged: try chainrule verify"
 
 
-def compacted(table: Table, progress: Progress = silent) -> CompactTable:
+def compact_table(table: Table, progress: Progress = silent) -> CompactTable:
     """Quantises and packs a table, with the suffixes that it lacks.
 
     Raises ModelFormatError where the table is damaged, EstimationError where there is not enough memory.
@@ -71,7 +71,7 @@ def compacted(table: Table, progress: Progress = silent) -> CompactTable:
             for start, stop in parts_of(contexts)
         ]
         if any(run_all(link_suffixes, linked)):
-            return compacted(with_suffixes(table)[0], progress)
+            return compact_table(with_suffixes(table)[0], progress)
         values[order - 2], edges = values_for(table.log_probs[level], VALUES)
         own = codes[level.start - 1 - sizes[0] : level.stop - 1 - sizes[0]]
         run_all(
@@ -117,7 +117,7 @@ def _packed(
     return bits[:-PADDING]
 
 
-def unpacked(compact: CompactTable, progress: Progress = silent) -> Table:
+def unpack_table(compact: CompactTable, progress: Progress = silent) -> Table:
     """The fast layout of a compact table; its numbers stay quantised.
 
     Raises ModelFormatError where the table is damaged, EstimationError where there is not enough memory.
@@ -157,7 +157,7 @@ def unpacked(compact: CompactTable, progress: Progress = silent) -> Table:
         suffixes, scales, first = links, own_scales, 1 + sum(sizes[: order - 2])
         done += sizes[order - 1]
     progress("unpacking", done, done)
-    return indexed(sizes, words, log_probs, begin, log_backoffs)
+    return build_table(sizes, words, log_probs, begin, log_backoffs)
 
 
 def _bytes_needed(table: Table) -> int:

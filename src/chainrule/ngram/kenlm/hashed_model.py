@@ -48,13 +48,13 @@ class HashedModel(StreamScorer, ByDistributions["States"]):
 
     def _scored(self, stream: Int32[ndarray, " tokens"], *, unknown: bool) -> StreamScores:
         """unknown: whether <unk> is scored at all places, too."""
-        stream = self._known(stream)
+        stream = self._checked(stream)
         scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
         found = StreamScores(scores, lengths, np.empty(stream.size if unknown else 0, np.float32))
         pieces = pieces_of(stream)
         states = np.zeros((len(pieces), 2, STATE_SIZE), np.int64)
         calls = [
-            (self.record.address, stream, *piece, self._begun, *(state.ctypes.data for state in pair), *found)
+            (self.record.address, stream, *piece, self._begin_state, *(state.ctypes.data for state in pair), *found)
             for piece, pair in zip(pieces, states, strict=True)
         ]
         run_all(kernels.score_stream, calls)
@@ -74,9 +74,9 @@ class HashedModel(StreamScorer, ByDistributions["States"]):
 
     def advance(self, state: States, tokens: Int32[ndarray, " rows"]) -> States:
         """As `LanguageModel.advance`."""
-        tokens = self._known_for(state, tokens)
+        tokens = self._checked_for(state, tokens)
         after = np.ascontiguousarray(state).copy()
-        kernels.advance(self.record.address, after, after.ctypes.data, tokens, self._begun)
+        kernels.advance(self.record.address, after, after.ctypes.data, tokens, self._begin_state)
         return after
 
     @property
@@ -88,7 +88,7 @@ class HashedModel(StreamScorer, ByDistributions["States"]):
         )
 
     @cached_property
-    def _begun(self) -> Int64[ndarray, " state"]:
+    def _begin_state(self) -> Int64[ndarray, " state"]:
         state = np.zeros(STATE_SIZE, np.int64)
         queries().score_word(self.record.address, BEGIN, state.ctypes.data, state.ctypes.data)
         return state

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from chainrule.errors import ModelFormatError
-from chainrule.ngram.arpa.reading_kernels import LARGEST_BACKOFF, LEAST_BACKOFF
+from chainrule.ngram.arpa.reading_kernels import MAX_BACKOFF, MIN_BACKOFF
 from chainrule.ngram.config import MAX_ORDER
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.block import byte_array
@@ -189,7 +189,7 @@ def check_numbers(binary: Binary, log10_probs: Float32[ndarray, " n"], log10_bac
     """Raises ModelFormatError where one is no log10 probability or back-off."""
     for name, values, low, high in (
         ("probability", log10_probs, -np.inf, 0.0),
-        ("back-off", log10_backoffs, LEAST_BACKOFF, LARGEST_BACKOFF),
+        ("back-off", log10_backoffs, MIN_BACKOFF, MAX_BACKOFF),
     ):
         if values.size and not (values.min() >= low and values.max() <= high):  # NaN is not, either
             binary.fail(f"a log10 {name} of {values.min()} or {values.max()}", f"from {low:g} to {high:g}")

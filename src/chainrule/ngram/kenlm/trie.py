@@ -25,7 +25,7 @@ from chainrule.ngram.kenlm.header import (
     words_at,
 )
 from chainrule.ngram.kenlm.trie_kernels import add_high_parts, are_ascending, put_in_front, unpack
-from chainrule.ngram.trie.assembly import Extra, Trie, TwiceError, closed
+from chainrule.ngram.trie.assembly import DuplicateNgramError, Extra, Trie, complete_trie
 from chainrule.ngram.trie.query_kernels import NO_NODE
 from chainrule.protocol import BEGIN
 
@@ -91,8 +91,8 @@ def read_trie(binary: Binary, progress: Progress = silent) -> tuple[Table, Vocab
             rows, begins = _rows(binary, level, rows, begins, ours)
             orphans[level.order] = _added(binary, level, bins, rows, trie)
             done += level.size
-        table = closed(trie, orphans).table()
-    except TwiceError as error:
+        table = complete_trie(trie, orphans).table()
+    except DuplicateNgramError as error:
         ngram = b" ".join(vocabulary.token_bytes(word) for word in error.ngram).decode()
         raise ModelFormatError(f"{binary.path}: found the n-gram {ngram!r} twice, expected it once") from error
     progress(TASK, total, total)
@@ -123,7 +123,7 @@ def _rows(
 def _added(
     binary: Binary, level: _Level, bins: _Bins | None, rows: Int32[ndarray, "ngrams order"], trie: Trie
 ) -> Extra:
-    """Adds an order to the trie; returns the n-grams whose contexts are not in it. Raises TwiceError."""
+    """Adds an order to the trie; returns the n-grams whose contexts are not in it. Raises DuplicateNgramError."""
     log10_probs, log10_backoffs = _values(binary, level, bins)
     check_numbers(binary, log10_probs, log10_backoffs)
     log_probs, log_backoffs = log10_probs * np.float32(LOG_10), log10_backoffs * np.float32(LOG_10) + np.float32(0)
