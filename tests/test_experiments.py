@@ -94,7 +94,7 @@ def test_positions_reads_past_the_trained_length() -> None:
     assert (list(learned.x), list(rotary.x)) == ([4, 8, 12, 16], list(range(4, 65, 4)))
     assert "not defined beyond" in findings.says[0]
     assert "4 times that length" in findings.says[1]
-    with pytest.raises(TextError, match="its last tenth must be longer than 64"):
+    with pytest.raises(TextError, match="expected more than 640, so that its last tenth is longer"):
         positions(lines=lines[:5], config=config, kinds=("rotary",), steps=5)
 
 
