@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -79,7 +78,7 @@ def main() -> None:
             return
         sides = both(source, converted)
         lines = [line for line in Path(text).read_text(encoding="utf-8").split("\n") if line.strip()]
-        ids = np.concatenate([part[:-1] for part in (sides.ours.tokenizer.encode_texts([line]).ids for line in lines[:600])])
+        ids = sides.ours.tokenizer.encode_texts(["\n".join(lines[:600])]).ids[:-1]
         for name, rows in (("one", 1), ("many", MANY)):
             if name in parts:
                 generating(sides, [ids[PROMPT * row :][:PROMPT] for row in range(rows)])
@@ -150,7 +149,7 @@ def generating(sides: Sides, prompts: Sequence[ndarray]) -> None:
 def scoring(sides: Sides, ids: ndarray) -> None:
     """The first tokens in windows that share nothing; then in our own windows, where each token sees more."""
     ours = sides.ours.language_model
-    windows = [np.array(window, np.int32) for window in batched(ids.tolist(), WINDOW - 1)]
+    windows = [ids[begin : begin + WINDOW - 1] for begin in range(0, len(ids), WINDOW - 1)]
     config = ours.network.config  # type: ignore[attr-defined]
     first = sides.theirs_of[1 if config.begins_with == "<s>" else 2]
 
