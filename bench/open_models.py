@@ -55,11 +55,12 @@ print(seconds, before, opened, resident())
 
 
 class Sides(NamedTuple):
-    """The same model, twice. theirs_of: their id of each of ours."""
+    """The same model, twice. theirs_of: their id of each of ours. first: their id of what a text begins with."""
 
     ours: chainrule.Model
     theirs: Any
     theirs_of: Int64[ndarray, " V"]
+    first: int
 
 
 def main() -> None:
@@ -90,15 +91,16 @@ def both(source: str, converted: Path) -> Sides:
     ours = chainrule.load(converted)
     theirs = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32).eval()
     numbering = Numbering(**ours.record["hugging_face"]["tokens"])
-    return Sides(ours, theirs, numbering.theirs())
+    theirs_of = numbering.theirs()
+    return Sides(ours, theirs, theirs_of, int(theirs_of[2 if numbering.begin is None else 1]))
 
 
 def opening(source: str, converted: Path) -> None:
     weights = sum(file.stat().st_size for file in converted.glob("*.safetensors")) / 1e6
     print(f"\nopening, {weights:,.0f} MB of weights    seconds    resident MB: before, opened, after one token")
     sides = {
-        "ours, from our folder": ("chainrule", f"chainrule.load({str(converted)!r})", "model.next('The')"),
-        "ours, from theirs": ("chainrule", f"chainrule.load({source!r})", "model.next('The')"),
+        "ours, from our folder": ("torch, chainrule", f"chainrule.load({str(converted)!r})", "model.next('The')"),
+        "ours, from theirs": ("torch, chainrule", f"chainrule.load({source!r})", "model.next('The')"),
         "transformers": (
             "torch, transformers",
             f"transformers.AutoModelForCausalLM.from_pretrained({source!r}, dtype=torch.float32)",
@@ -118,7 +120,7 @@ def opening(source: str, converted: Path) -> None:
 def generating(sides: Sides, prompts: Sequence[ndarray]) -> None:
     """Greedy, no text ended early."""
     ours, end = sides.ours.language_model, sides.ours.language_model.end
-    asked = torch.from_numpy(np.stack([sides.theirs_of[prompt] for prompt in prompts]))
+    asked = torch.from_numpy(np.stack([np.append(sides.first, sides.theirs_of[prompt]) for prompt in prompts]))
     ends = [end, *ours.network.config.ends] if hasattr(ours, "network") else [end]  # type: ignore[attr-defined]
     constraints = Constraints(min_tokens=NEW, max_tokens=NEW, banned=[0])
 
@@ -150,8 +152,6 @@ def scoring(sides: Sides, ids: ndarray) -> None:
     """The first tokens in windows that share nothing; then in our own windows, where each token sees more."""
     ours = sides.ours.language_model
     windows = [ids[begin : begin + WINDOW - 1] for begin in range(0, len(ids), WINDOW - 1)]
-    config = ours.network.config  # type: ignore[attr-defined]
-    first = sides.theirs_of[1 if config.begins_with == "<s>" else 2]
 
     def of_ours() -> list[ndarray]:
         return ours.score(windows, end=False)
@@ -160,7 +160,7 @@ def scoring(sides: Sides, ids: ndarray) -> None:
     def of_theirs() -> list[ndarray]:
         found = []
         for window in windows:
-            tokens = torch.from_numpy(np.concatenate([[first], sides.theirs_of[window]]))
+            tokens = torch.from_numpy(np.concatenate([[sides.first], sides.theirs_of[window]]))
             log_probs = sides.theirs(tokens[None, :-1]).logits[0].log_softmax(-1)
             found.append(log_probs.gather(1, tokens[1:, None])[:, 0].numpy())
         return found
