@@ -12,7 +12,7 @@ import io
 import re
 from dataclasses import dataclass
 from itertools import chain, takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from chainrule.text.streams import ByteStream
 
+FileLayout = Literal["word2vec", "binary", "glove"]
 _MOST_NUMBERS = 1 << 16  # of a word
 _AT_ONCE = 1 << 20  # bytes; no line is longer
 _TOLD_EVERY = 1 << 12  # rows
@@ -85,26 +86,66 @@ def read_vectors(name: str, tokens: Sequence[bytes], progress: Progress = silent
                 if row.word in exact:
                     own[exact.pop(row.word)] = numbers
                 lent |= dict.fromkeys(bare.pop(row.word, ()), numbers)
-    if layout.words not in (None, count):
-        raise TextError(
-            f"{name}: its first line says {layout.words:,} words, and there are {count:,}; it is cut short, or two "
-            "files in one: get it again"
-        )
+    _check_count(name, layout, count)
     found = lent | own
     rows = np.array(list(found.values()), np.float32).reshape(len(found), layout.width)
     return Vectors(name, np.array(list(found), np.int64), rows)
 
 
+def read_all_vectors(
+    name: str, progress: Progress = silent
+) -> tuple[list[bytes], Float32[ndarray, "words numbers"]]:
+    """All words of a file, in its order, and their vectors; of two rows for a word, the first.
+
+    Raises TextError as `read_vectors`.
+    """
+    words: dict[bytes, None] = {}
+    parts: list[Float32[ndarray, " numbers"]] = []
+    size, count = file_size(name), 0
+    with opened(name) as stream:
+        file: io.BufferedReader[Any] = io.BufferedReader(_Raw(stream), _AT_ONCE)
+        layout = _layout(name, file)
+        for count, row in enumerate(_binary(name, file, layout) if layout.is_binary else _text(name, file, layout), 1):
+            if count % _TOLD_EVERY == 0:
+                progress("reading word vectors", stream.place, size or None)
+            if row.word not in words:
+                words[row.word] = None
+                parts.append(_numbers(name, layout, row))
+    _check_count(name, layout, count)
+    return list(words), np.array(parts, np.float32).reshape(len(parts), layout.width)
+
+
 def write_vectors(
-    path: Path, tokens: Sequence[bytes], rows: Float32[ndarray, "vocab numbers"], progress: Progress = silent
+    path: Path,
+    tokens: Sequence[bytes],
+    rows: Float32[ndarray, "vocab numbers"],
+    progress: Progress = silent,
+    *,
+    layout: FileLayout = "word2vec",
 ) -> None:
-    """In word2vec's text format, compressed if the name ends so. Raises OutputError."""
+    """In word2vec's text format, in its binary one, or in GloVe's; compressed if the name ends so.
+
+    Raises OutputError.
+    """
     with replaced(path) as raw, compressing(raw, path) as file:
-        file.write(b"%d %d\n" % rows.shape)
+        if layout != "glove":
+            file.write(b"%d %d\n" % rows.shape)
         for i, (token, row) in enumerate(zip(tokens, rows, strict=True)):
             if i % _TOLD_EVERY == 0:
                 progress("writing word vectors", i, len(tokens))
-            file.write(b"%s %s\n" % (token, " ".join(map(str, row)).encode()))
+            if layout == "binary":
+                file.write(token + b" " + row.astype("<f4").tobytes() + b"\n")
+            else:
+                file.write(b"%s %s\n" % (token, " ".join(map(str, row)).encode()))
+
+
+def _check_count(name: str, layout: _Layout, count: int) -> None:
+    """Raises TextError where a file has another number of words than its first line says."""
+    if layout.words not in (None, count):
+        raise TextError(
+            f"{name}: its first line says {layout.words:,} words, and there are {count:,}; it is cut short, or two "
+            "files in one: get it again"
+        )
 
 
 def _without_joiners(tokens: Sequence[bytes]) -> dict[bytes, list[int]]:

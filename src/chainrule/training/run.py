@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic
 
 import torch
 
+from chainrule.base.interruptions import interruptions
 from chainrule.errors import EstimationError, OutputError, SettingError
 from chainrule.neural.config import TWO_SIDED
 from chainrule.storage.model_folder import check_target
@@ -30,7 +29,6 @@ from chainrule.training.resume_check import differences, text_differences
 from chainrule.training.trainer import Trainer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
 
     from jaxtyping import Int32
     from numpy import ndarray
@@ -197,7 +195,7 @@ class _Running(Generic[N]):
         if machine.compiled:
             self._compile()
         try:
-            with _interruptions() as interrupted:
+            with interruptions() as interrupted:
                 while not trainer.is_over:
                     trainer.run(1)
                     self.pace.stepped(trainer.step, trainer.seconds)
@@ -484,26 +482,3 @@ def _does_not_fit(where: str, problem: Problem[N], run: Run) -> str:
         f"the memory of {where} does not hold a step of {problem.step}; raise --accumulate "
         f"(now {run.training.accumulate}), or lower {problem.smaller}.{kept}"
     )
-
-
-@contextmanager
-def _interruptions() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set, so that a step is never cut in two; a second Ctrl-C ends at once."""
-    interrupted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupted
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def noticed(number: int, frame: object) -> None:
-        interrupted.set()
-        for each, handler in before.items():
-            signal.signal(each, handler)
-
-    for number in before:
-        signal.signal(number, noticed)
-    try:
-        yield interrupted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
