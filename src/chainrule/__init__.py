@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from chainrule.api.adapt import adapt
     from chainrule.api.attend import AttentionMaps, attend
-    from chainrule.api.convert import convert
+    from chainrule.api.convert import convert, convert_vectors
+    from chainrule.api.cooccurrences import Together, count_together
     from chainrule.api.counts import count_text, train_counts
+    from chainrule.api.evaluate_vectors import VectorsMeasurement, evaluate_vectors
     from chainrule.api.filter import Filtered, filter
     from chainrule.api.finetune import finetune
     from chainrule.api.frequencies import Frequencies
     from chainrule.api.info import info
     from chainrule.api.load import load
+    from chainrule.api.map_vectors import map_vectors
     from chainrule.api.merge import merge
     from chainrule.api.mix import mix
     from chainrule.api.model import Model
@@ -30,7 +33,9 @@ if TYPE_CHECKING:
     from chainrule.api.rescore import Rescored, rescore
     from chainrule.api.train import train
     from chainrule.api.train_pairs import train_pairs
+    from chainrule.api.train_vectors import train_vectors
     from chainrule.api.verify import verify
+    from chainrule.api.word_vectors import WordVectors, load_vectors
     from chainrule.applications.embedding_config import EmbeddingConfig
     from chainrule.base.jit import set_threads
     from chainrule.comparison.compare import compare, compare_families, compare_smoothings
@@ -71,6 +76,8 @@ if TYPE_CHECKING:
     from chainrule.training.config import TrainingConfig
     from chainrule.training.finetuning_config import FineTuningConfig
     from chainrule.uniform import UniformConfig
+    from chainrule.vectors.config import VectorsConfig
+    from chainrule.vectors.cooccurrence_config import CooccurrenceConfig
 
 __version__ = "0.1.0"
 
@@ -85,6 +92,7 @@ _HOMES = {
     "Comparison": "evaluation.comparison",
     "ConditionalConfig": "neural.config.conditional",
     "ConvolutionConfig": "neural.config",
+    "CooccurrenceConfig": "vectors.cooccurrence_config",
     "Corpus": "text.corpus",
     "EmbeddingConfig": "applications.embedding_config",
     "EstimationError": "errors",
@@ -119,24 +127,33 @@ _HOMES = {
     "Spoilt": "api.noise",
     "TextError": "errors",
     "TextPairModel": "api.pair_model",
+    "Together": "api.cooccurrences",
     "TokenizerConfig": "text.tokenizer_config",
     "TrainingConfig": "training.config",
     "TransformerConfig": "neural.config",
     "TwoSidedConfig": "neural.config",
     "UniformConfig": "uniform",
+    "VectorsConfig": "vectors.config",
+    "VectorsMeasurement": "api.evaluate_vectors",
+    "WordVectors": "api.word_vectors",
     "adapt": "api.adapt",
     "attend": "api.attend",
     "compare": "comparison.compare",
     "compare_families": "comparison.compare",
     "compare_smoothings": "comparison.compare",
     "convert": "api.convert",
+    "convert_vectors": "api.convert",
     "count_text": "api.counts",
+    "count_together": "api.cooccurrences",
+    "evaluate_vectors": "api.evaluate_vectors",
     "experiment": "experiments.named",
     "filter": "api.filter",
     "finetune": "api.finetune",
     "info": "api.info",
     "load": "api.load",
     "load_pairs": "api.pair_model",
+    "load_vectors": "api.word_vectors",
+    "map_vectors": "api.map_vectors",
     "merge": "api.merge",
     "mix": "api.mix",
     "nearest": "api.nearest",
@@ -154,6 +171,7 @@ _HOMES = {
     "train": "api.train",
     "train_counts": "api.counts",
     "train_pairs": "api.train_pairs",
+    "train_vectors": "api.train_vectors",
     "verify": "api.verify",
 }
 
@@ -168,6 +186,7 @@ __all__ = [
     "Comparison",
     "ConditionalConfig",
     "ConvolutionConfig",
+    "CooccurrenceConfig",
     "Corpus",
     "EmbeddingConfig",
     "EstimationError",
@@ -202,24 +221,33 @@ __all__ = [
     "Spoilt",
     "TextError",
     "TextPairModel",
+    "Together",
     "TokenizerConfig",
     "TrainingConfig",
     "TransformerConfig",
     "TwoSidedConfig",
     "UniformConfig",
+    "VectorsConfig",
+    "VectorsMeasurement",
+    "WordVectors",
     "adapt",
     "attend",
     "compare",
     "compare_families",
     "compare_smoothings",
     "convert",
+    "convert_vectors",
     "count_text",
+    "count_together",
+    "evaluate_vectors",
     "experiment",
     "filter",
     "finetune",
     "info",
     "load",
     "load_pairs",
+    "load_vectors",
+    "map_vectors",
     "merge",
     "mix",
     "nearest",
@@ -237,6 +265,7 @@ __all__ = [
     "train",
     "train_counts",
     "train_pairs",
+    "train_vectors",
     "verify",
 ]
 

@@ -69,7 +69,10 @@ def load(
     if kind not in (None, Model, TextPairModel):
         raise SettingError(f"kind is {kind!r}; expected Model or TextPairModel, or nothing")
     folder = Path(path)
-    is_pairs = (folder / CONFIG).is_file() and read_config(folder).family == FAMILY
+    family = read_config(folder).family if (folder / CONFIG).is_file() else None
+    if family == "vectors":
+        raise ModelFormatError(f"{path}: holds word vectors, and no model of texts; open it with load_vectors")
+    is_pairs = family == FAMILY
     if is_pairs:
         if kind is Model:
             raise ModelFormatError(

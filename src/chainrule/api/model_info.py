@@ -13,6 +13,7 @@ from chainrule.report.card import model_rows
 
 if TYPE_CHECKING:
     from chainrule.api.parts import ModelParts
+    from chainrule.api.word_vectors import WordVectors
     from chainrule.text.tokenizer import Tokenizer
 
 
@@ -122,3 +123,17 @@ def _signature(parts: ModelParts) -> str | None:
     seen = {name: kind[name] for name in ("context", "is_distribution") if name in kind}
     running = FAMILIES[parts.family].running(parts.engine)
     return f"{token_signature(parts.tokenizer)}|{model_signature(parts.speller, running, **seen)}"
+
+
+def info_of_vectors(vectors: WordVectors) -> ModelInfo:
+    """Of word vectors, which are no model of texts and have no signature."""
+    return ModelInfo(
+        family="vectors",
+        tokenizer=vectors.tokenizer.name,
+        vocabulary_size=len(vectors.tokenizer.vocabulary),
+        parameters=sum(array.size for name, array in vectors.arrays.items() if name not in ("counts", "buckets")),
+        ngrams=None,
+        bytes=sum(array.nbytes for array in vectors.arrays.values()),
+        signature=None,
+        record=vectors.record,
+    )

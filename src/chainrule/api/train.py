@@ -15,6 +15,7 @@ from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress, told_by
 from chainrule.api.record import circumstances
 from chainrule.api.speller import speller_of_counts, token_counts
+from chainrule.api.token_vectors import vectors_of_tokens
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.validation_text import ids_file, kept_for_validation, validated_on
 from chainrule.base.jit import started
@@ -27,7 +28,6 @@ from chainrule.text.corpus import Source, source_of
 from chainrule.text.reading import document_in
 from chainrule.text.tokenizer import encoded_stream
 from chainrule.text.tokenizer_config import TokenizerConfig, as_config
-from chainrule.text.vectors import read_vectors
 from chainrule.text.words import begins_word
 from chainrule.training.config import TrainingConfig
 from chainrule.training.job import Beginning, Run
@@ -78,9 +78,9 @@ def train(
     The rest is for networks. training: for how long, and how. validation: a text to choose the best weights by; by
     default the end of the first one. folder: where checkpoints and log.jsonl go. resume: go on from the checkpoint in
     it. overwrite: begin anew where there is one. told: is given a Report now and then, whose str is a line; by default
-    `progress` shows it. vectors: a file of word2vec or
-    GloVe, for the vectors of tokens to begin as; fixed_vectors: and to stay as. start: the model folder of a network
-    that learning goes on from, on this text, with its configuration and its tokenizer.
+    `progress` shows it. vectors: a folder of word vectors, or a file of word2vec, GloVe or fastText, for the vectors of
+    tokens to begin as; fixed_vectors: and to stay as. start: the model folder of a network that learning goes on from,
+    on this text, with its configuration and its tokenizer.
     Raises TextError, EstimationError, SettingError, OutputError, ModelFormatError; KeyboardInterrupt, with what to do
     to go on, where the training of a network is interrupted.
 
@@ -133,7 +133,7 @@ def train(
             validation = source_of(validation, document)
             kept = validated_on(validation, learner, training, speller_learnt, progress)
         if vectors is not None:
-            found = read_vectors(os.fspath(vectors), learner.vocabulary.tokens(), progress)
+            found = vectors_of_tokens(vectors, learner.vocabulary.tokens(), progress)
             beginning = Beginning(found, fixed_vectors)
         learn = partial(
             FAMILIES[family].train,

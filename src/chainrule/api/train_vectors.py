@@ -1,4 +1,4 @@
-"""From a text to word vectors: words by falling frequency, the training in steps, and the record of how they came about."""
+"""From a text to word vectors: words by falling frequency, training in steps, and the record of how they came about."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def train_vectors(
 ) -> WordVectors:
     """Trains word vectors on a text, a line a document.
 
-    tokenizer: as `train` has it; with nothing said, words that stand there five times or more. folder: where checkpoints
-    go; resume: go on from the one in it. on_report: is given a VectorsReport after each step, whose str is a line.
+    tokenizer: as `train` has it; with nothing said, words that stand there five times or more. folder: where
+    checkpoints go; resume: go on from the one in it. on_report: is given a VectorsReport after each step.
     Raises TextError, SettingError, OutputError, ModelFormatError; EstimationError where the learning rate is too high;
     KeyboardInterrupt, with what to do to go on.
 
@@ -110,7 +110,9 @@ def read_words(
 ) -> tuple[Tokenizer, Int32[ndarray, " tokens"]]:
     """A text as ids of words, the most frequent first. Raises TextError, SettingError."""
     if os.fspath(tokenizer.kind) in LEARNT:
-        raise SettingError(f"{tokenizer.kind} cuts words into pieces; word vectors are of words: take word or whitespace")
+        raise SettingError(
+            f"{tokenizer.kind} cuts words into pieces; word vectors are of words: take word or whitespace"
+        )
     learner, stream, _ = tokenized(source, tokenizer, markers, progress, file=file)
     tokens = learner.vocabulary.tokens()
     counts = _counts(stream, len(tokens))
@@ -190,12 +192,18 @@ def _result(training: VectorsTraining, text: TrainingText) -> tuple[dict[str, nd
     arrays: dict[str, ndarray] = {"counts": text.counts}
     if config.method == "glove":
         arrays |= {"vectors": own["words"] + own["contexts"], "centres": own["words"], "contexts": own["contexts"]}
-        arrays |= {"word_biases": matrices["word_biases"][0].copy(), "context_biases": matrices["context_biases"][0].copy()}
+        arrays |= {
+            "word_biases": matrices["word_biases"][0].copy(),
+            "context_biases": matrices["context_biases"][0].copy(),
+        }
         return arrays, settings
     arrays["nodes" if config.loss == "hierarchical" else "contexts"] = np.ascontiguousarray(own["outputs"])
     ngrams = ngrams_of(config)
     if ngrams is None:
         return {**arrays, "vectors": np.ascontiguousarray(own["inputs"])}, settings
-    arrays |= {"vectors": means_of(training.units, own["inputs"]), "centres": np.ascontiguousarray(own["inputs"][:words])}
+    arrays |= {
+        "vectors": means_of(training.units, own["inputs"]),
+        "centres": np.ascontiguousarray(own["inputs"][:words]),
+    }
     arrays |= {"ngrams": np.ascontiguousarray(own["inputs"][words:]), "buckets": training.units.seen}
     return arrays, {**settings, "ngrams": list(ngrams)}

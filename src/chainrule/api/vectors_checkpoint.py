@@ -67,7 +67,7 @@ def save_checkpoint(folder: Path, checkpoint: VectorsCheckpoint, run: dict[str, 
 
 
 def open_checkpoint(folder: Path, run: dict[str, Any]) -> VectorsCheckpoint | None:
-    """None where there is none. Raises SettingError where it is of another run, ModelFormatError where it is damaged."""
+    """None where there is none. Raises SettingError where it is of another run, ModelFormatError where damaged."""
     index = folder / FOLDER / INDEX
     anew = "begin anew with overwrite in place of resume"
     if not index.exists():

@@ -64,11 +64,19 @@ class WordVectors:
         for name, array in arrays.items():
             if name in ("vectors", "counts", "centres") and len(array) != words:
                 raise ModelFormatError(f"the array {name!r} has {len(array):,} rows, expected {words:,}, one a word")
-            if name not in ("counts", "buckets", "word_biases", "context_biases") and (array.ndim != 2 or array.shape[1] != vectors.shape[1]):
+            if name not in ("counts", "buckets", "word_biases", "context_biases") and (
+                array.ndim != 2 or array.shape[1] != vectors.shape[1]
+            ):
                 raise ModelFormatError(f"the array {name!r} is {array.shape}, expected rows of {vectors.shape[1]}")
         if ngrams is not None and len(arrays["buckets"]) != len(arrays["ngrams"]):
             raise ModelFormatError("the n-grams have not as many buckets as vectors; the file is damaged")
-        self.tokenizer, self.arrays, self.settings, self.record, self.ngrams = tokenizer, arrays, settings, record, ngrams
+        self.tokenizer, self.arrays, self.settings, self.record, self.ngrams = (
+            tokenizer,
+            arrays,
+            settings,
+            record,
+            ngrams,
+        )
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -98,7 +106,9 @@ class WordVectors:
         """Of the word as it is, as the text was normalised, or in lower case; None where it is unknown."""
         steps = self.tokenizer.normaliser.steps
         normal = word.lower() if "lower" in steps else word
-        normal = next((unicodedata.normalize(step.upper(), normal) for step in steps if step != "lower"), normal)
+        normal = (
+            unicodedata.normalize("NFC" if "nfc" in steps else "NFKC", normal) if set(steps) - {"lower"} else normal
+        )
         for spelled in (word, normal, word.lower()):
             token = self.tokenizer.vocabulary.id_of(spelled)
             if token >= _FIRST:
@@ -174,9 +184,7 @@ class WordVectors:
         return self._best(self.context_probabilities(word), top, ())
 
     @shows_progress
-    def save(
-        self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None
-    ) -> None:
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
         """To a model folder; or by the name: .vec, word2vec's text; .txt, GloVe's; .bin, fastText's where there are
         n-grams, else word2vec's binary. The texts may be compressed. Raises OutputError.
 
@@ -222,7 +230,9 @@ class WordVectors:
     def _as_fasttext(self, words: list[bytes]) -> FastText:
         buckets = self.arrays["buckets"]
         contexts = self.arrays.get("contexts", np.zeros_like(self.vectors))
-        said = {name: self.settings[name] for name in ("window", "epochs", "negatives", "sample") if name in self.settings}
+        said = {
+            name: self.settings[name] for name in ("window", "epochs", "negatives", "sample") if name in self.settings
+        }
         return FastText(
             words=words,
             counts=self.arrays.get("counts", np.ones(len(words), np.int64)),

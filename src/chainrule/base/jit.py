@@ -2,7 +2,7 @@
 
 Numba's own cache misses a changed callee in another file and fails at import where nothing can be written. So the cache
 folder is named after a digest of every source file that kernels are made of (`*_kernels.py`, which import nothing else
-of ours but this file and `protocol.py`), and lies in the first place that can be written.
+of ours but this file, `lanes.py` and `protocol.py`), and lies in the first place that can be written.
 """
 
 from __future__ import annotations
@@ -274,6 +274,7 @@ def _sources_digest() -> str:
     digest = hashlib.sha256(f"{sys.version} numba {numba.__version__}".encode())
     for path in [
         Path(__file__),
+        Path(__file__).with_name("lanes.py"),
         PACKAGE / "protocol.py",  # whose ids are constants in the kernels
         *sorted(PACKAGE.rglob("*_kernels.py")),
     ]:

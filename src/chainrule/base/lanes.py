@@ -33,9 +33,9 @@ _lanes = _Lanes()
 
 
 @register_model(_Lanes)
-class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+class _LanesModel(models.PrimitiveModel):
     def __init__(self, dmm: Any, fe_type: Any) -> None:
-        super().__init__(dmm, fe_type, _VECTOR)
+        super().__init__(dmm, fe_type, _VECTOR)  # type: ignore[no-untyped-call]
 
 
 def padded(width: int) -> int:
@@ -51,12 +51,12 @@ def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         context.cast(builder, index, kind, types.intp)
         for index, kind in zip(arguments[1:3], signature.args[1:3], strict=True)
     ]
-    element = cgutils.get_item_pointer2(
+    element = cgutils.get_item_pointer2(  # type: ignore[no-untyped-call]
         context,
         builder,
         view.data,
-        cgutils.unpack_tuple(builder, view.shape),
-        cgutils.unpack_tuple(builder, view.strides),
+        cgutils.unpack_tuple(builder, view.shape),  # type: ignore[no-untyped-call]
+        cgutils.unpack_tuple(builder, view.strides),  # type: ignore[no-untyped-call]
         array_type.layout,
         indices,
     )

@@ -96,21 +96,23 @@ class TokenizerOptions:
         Parameter(help="At most so many tokens, markers counted: 8000 pieces by default, or the most frequent words."),
     ] = None
     vocabulary_min_count: Annotated[
-        int, WholeNumber, Parameter(help="Tokens seen less often become <unk>, in training, too.")
-    ] = 1
+        int | None,
+        WholeNumber,
+        Parameter(help="Tokens seen less often become <unk>, in training, too; by default 1, for word vectors 5."),
+    ] = None
     vocabulary: Annotated[
         str | None, Parameter(help="A file of the tokens to know, one a line, as the tokenizer writes them.")
     ] = None
 
-    def config(self) -> TokenizerConfig:
-        """Raises SettingError."""
+    def config(self, min_count: int = 1) -> TokenizerConfig:
+        """min_count: where nothing is said of it. Raises SettingError."""
         from chainrule.text.tokenizer_config import TokenizerConfig
 
         return TokenizerConfig(
             kind=self.tokenizer or "word",
             normalise=steps_of(self.normalise),
             vocabulary_size=self.vocabulary_size,
-            min_count=self.vocabulary_min_count,
+            min_count=min_count if self.vocabulary_min_count is None else self.vocabulary_min_count,
             vocabulary=self.vocabulary,
         )
 

@@ -8,6 +8,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFiles
 from chainrule.cli.bad_records import Strict, bad_records
+from chainrule.cli.evaluate_vectors import NO_VECTORS, VectorsOptions, evaluate_vectors
 from chainrule.cli.models import opened
 from chainrule.cli.screen import note, print_json, progress
 from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs, text_for
@@ -50,13 +51,14 @@ def evaluate(
         ),
     ] = None,
     strict: Strict = False,
+    words: VectorsOptions = NO_VECTORS,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     ends: Annotated[bool, Parameter(help="Predict and count the end of each line, as everyone does.")] = True,
     reading: TextOptions = AS_USUAL,
     json: Json = False,
 ) -> None:
-    """Perplexity and bits per byte of a text, or accuracy on minimal pairs.
+    """Perplexity and bits per byte of a text, or accuracy on minimal pairs, or what word vectors know.
 
     Perplexity per token is told with and without unknown tokens. Bits per
     byte, and perplexity per word and per character, pay for the spelling of
@@ -66,7 +68,17 @@ def evaluate(
     sentence has the higher log-probability, in all, or by token, character or
     byte; a tie is half a win. Pairs of equal sentences are ties, and those that
     cannot be read are left out; both are named.
+
+    Of word vectors, --similarity tells how the cosines of pairs of words go
+    with people's ratings, and --analogies how many questions are answered.
     """
+    if words != NO_VECTORS:
+        if texts or minimal_pairs is not None or pseudo is not None or strict or reading != AS_USUAL or not ends:
+            raise CycloptsError(
+                msg="--similarity and --analogies are for word vectors; leave texts and other options out."
+            )
+        evaluate_vectors(model, words, json=json)
+        return
     if minimal_pairs is not None:
         if not minimal_pairs:
             raise CycloptsError(msg="--minimal-pairs takes files; standard input is /dev/stdin there.")

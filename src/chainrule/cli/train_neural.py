@@ -96,8 +96,8 @@ class VectorOptions:
     vectors: Annotated[
         str | None,
         Parameter(
-            help="Word vectors that those of tokens begin as: a file of word2vec, text or binary, or of GloVe, "
-            "also compressed.",
+            help="Word vectors that those of tokens begin as: a folder of them, or a file of word2vec, text or binary, "
+            "of GloVe, or a .bin of fastText.",
             allow_leading_hyphen=True,
             validator=file_or_dash,
         ),

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 # By name: a module of this folder with a name in it, and the first paragraph of its docstring, on one line.
 VERBS = {
-    "evaluate": ("evaluate:evaluate", "Perplexity and bits per byte of a text, or accuracy on minimal pairs."),
+    "evaluate": (
+        "evaluate:evaluate",
+        "Perplexity and bits per byte of a text, or accuracy on minimal pairs, or what word vectors know.",
+    ),
     "score": ("score:score", "Log-probabilities of texts, or of each token, word or character."),
     "next": ("next:next_tokens", "The likeliest next tokens after a prompt, best first."),
     "generate": ("generate:generate", "Sample texts from the model, or search for the likeliest ones with --beam."),
@@ -20,7 +23,10 @@ VERBS = {
     "finetune": ("finetune:finetune", "Put a head on a network of any family, and train both on labels."),
     "classify": ("classify:classify", "Label texts, or their words."),
     "embed": ("embed:embed", "Vectors of texts, or of their words or tokens, in context."),
-    "nearest": ("nearest:nearest_words", "The words of a text, each in its sentence, that are most like a given one."),
+    "nearest": ("nearest:nearest_words", "The words that are most like a given one: in a text, or of word vectors."),
+    "analogy": ("analogy:analogy", "What a word is to, as one is to another, by word vectors."),
+    "odd": ("odd:odd", "The word that does not belong to the others, by word vectors."),
+    "map": ("map:draw_map", "A page with a map of word vectors in two dimensions, to search and to look around in."),
     "translate": ("translate:translate", "Texts from texts, by a model of one given the other."),
     "attend": ("attend:attend", "Show where a network looks: maps of all its layers and heads."),
     "compare": ("compare:compare", "Compare models in one table."),
@@ -29,10 +35,10 @@ VERBS = {
     "rescore": ("rescore:rescore", "Choose among hypotheses: the best sum of their own scores and a model's."),
     "noise": ("noise:noise", "Spoil a text with errors, and propose what may have been meant."),
     "split": ("split:split", "Divide a text into parts, the same on every machine."),
-    "count": ("count:count", "Count the n-grams of a text."),
+    "count": ("count:count", "Count the n-grams of a text, or with --window the words that stand together."),
     "convert": (
         "convert:convert",
-        "Between model folders, fast and compact, and ARPA files; and from KenLM's binaries.",
+        "Between model folders, fast and compact, and ARPA files; from KenLM's binaries; and word vectors.",
     ),
     "lmplz": ("lmplz:lmplz", "KenLM's lmplz: a text to an ARPA file, for scripts that call it so."),
     "prune": ("prune:prune", "Make an n-gram model smaller."),
@@ -46,7 +52,8 @@ INSTALL = ("completion_script:install", "Install completion for your shell.")
 GROUPS = {
     "Train": ("train", "adapt", "finetune", "mix", "prune"),
     "Measure": ("evaluate", "compare", "score", "experiment"),
-    "Use": ("next", "generate", "complete", "fill", "rescore", "noise", "translate", "classify", "embed", "nearest"),
+    "Use": ("next", "generate", "complete", "fill", "rescore", "noise", "translate", "classify"),
+    "Vectors": ("embed", "nearest", "analogy", "odd", "map"),
     "Look inside": ("info", "attend"),
     "Files": ("split", "filter", "count", "convert", "verify", "lmplz"),
 }
@@ -73,5 +80,6 @@ FAMILIES = {
         "train_translation:translation",
         "A model of one text given another: translations, summaries, corrections.",
     ),
+    "vectors": ("train_vectors:vectors", "Word vectors: skip-gram, CBOW or GloVe, with subwords or without."),
     "uniform": ("train:uniform", "Every token alike: the floor for any comparison."),
 }

@@ -92,9 +92,7 @@ def read_vectors(name: str, tokens: Sequence[bytes], progress: Progress = silent
     return Vectors(name, np.array(list(found), np.int64), rows)
 
 
-def read_all_vectors(
-    name: str, progress: Progress = silent
-) -> tuple[list[bytes], Float32[ndarray, "words numbers"]]:
+def read_all_vectors(name: str, progress: Progress = silent) -> tuple[list[bytes], Float32[ndarray, "words numbers"]]:
     """All words of a file, in its order, and their vectors; of two rows for a word, the first.
 
     Raises TextError as `read_vectors`.

@@ -29,7 +29,6 @@ from chainrule.training.resume_check import differences, text_differences
 from chainrule.training.trainer import Trainer
 
 if TYPE_CHECKING:
-
     from jaxtyping import Int32
     from numpy import ndarray
 

@@ -1,8 +1,8 @@
 """Blocks of words and blocks of contexts; a cell is the pairs of one of each.
 
 In a round, cell (i, i + round) is worked on for every i: no block stands in two of them, so that no two share a row.
-The number of blocks comes from the vocabulary alone, and a cell's pairs have one order: so the result is the same on any
-number of threads (Gemulla 2011 for matrices; Lerer 2019 draws negatives inside the block).
+The number of blocks comes from the vocabulary alone, and a cell's pairs have one order: so the result is the same on
+any number of threads (Gemulla 2011 for matrices; Lerer 2019 draws negatives inside the block).
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def count_rows(
         for k in range(starts[word], starts[word + 1]):
             if k + _AHEAD < starts[word + 1]:
                 prefetch(words, positions[k + _AHEAD])
-            here = np.int64(positions[k])
+            here: Any = np.int64(positions[k])
             if left:
                 for distance in range(1, min(weights.size, here + 1)):
                     other = words[here - distance]
@@ -65,7 +65,7 @@ def count_rows(
 
 
 @kernel
-def _add(other: int, weight: int, sums: Array, marks: Array, summary: Array) -> None:
+def _add(other: Any, weight: int, sums: Array, marks: Array, summary: Array) -> None:
     if sums[other] == 0:
         part = other >> 6
         marks[part] |= _ONE << (np.uint64(other) & _63)

@@ -1,19 +1,19 @@
-"""Co-occurrences of words: how often each stands near each other one, counted on threads, in parts where memory is short.
+"""Co-occurrences of words: how often each stands near each other one, counted in parts where memory is short.
 
 The sums do not depend on threads or parts, since they are of whole numbers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from chainrule.base.jit import run, run_all
 from chainrule.base.memory import memory_at_hand
 from chainrule.base.scratch import room_for
-from chainrule.errors import SettingError, TextError
+from chainrule.errors import TextError
 from chainrule.protocol import END
 from chainrule.vectors.cooccurrence_kernels import UNIT, count_rows, merge_rows, sort_positions
 from chainrule.vectors.pair_kernels import FIRST
@@ -23,32 +23,10 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
+    from chainrule.vectors.cooccurrence_config import CooccurrenceConfig
 
-Weighting = Literal["distance", "flat"]
-Sides = Literal["both", "left", "right"]
 _BLOCKS = 64  # of rows: what a thread counts at once
 _COUNTED_BYTES = 12  # a column and a sum
-
-
-@dataclass(frozen=True, kw_only=True)
-class CooccurrenceConfig:
-    """What counts as a co-occurrence, as GloVe's. Raises SettingError.
-
-    window: words to each side within a document. weighting: a distance of d counts 1/d, or as much as any other.
-    sides: both, so that the counts are symmetric; or only contexts left, or right, of a word.
-    """
-
-    window: int = 15
-    weighting: Weighting = "distance"
-    sides: Sides = "both"
-
-    def __post_init__(self) -> None:
-        if type(self.window) is not int or not 1 <= self.window < 1 << 12:
-            raise SettingError(f"window is {self.window!r}; expected 1 or more, and less than {1 << 12:,}")
-        if self.weighting not in ("distance", "flat"):
-            raise SettingError(f"weighting is {self.weighting!r}; expected distance or flat")
-        if self.sides not in ("both", "left", "right"):
-            raise SettingError(f"sides is {self.sides!r}; expected both, left or right")
 
 
 class Cooccurrences(NamedTuple):
@@ -105,12 +83,18 @@ def _count_part(rows: Int32[ndarray, " rows"], words: int, config: CooccurrenceC
     positions = np.empty(starts[-1], np.int32 if rows.size < 1 << 31 else np.int64)
     run(sort_positions, rows, starts[:-1].copy(), positions)
     distances = np.arange(1, config.window + 1)
-    weights = np.concatenate([[0], (UNIT + distances // 2) // distances if config.weighting == "distance" else UNIT + 0 * distances])
+    weights = np.concatenate(
+        [[0], (UNIT + distances // 2) // distances if config.weighting == "distance" else UNIT + 0 * distances]
+    )
     most = np.minimum(counts * config.window * (2 if config.sides == "both" else 1), words)
     calls = []
     for first, last in _row_blocks(counts):
         room = int(most[first:last].sum())
-        scratch = np.zeros(words, np.int64), np.zeros(words // 64 + 1, np.uint64), np.zeros(words // 4096 + 1, np.uint64)
+        scratch = (
+            np.zeros(words, np.int64),
+            np.zeros(words // 64 + 1, np.uint64),
+            np.zeros(words // 4096 + 1, np.uint64),
+        )
         out = np.empty(last - first + 1, np.int64), np.empty(room, np.int32), np.empty(room, np.int64)
         sides = config.sides != "right", config.sides != "left"
         calls.append((rows, positions, starts, first, last, weights.astype(np.int64), *sides, *scratch, *out))
@@ -130,7 +114,7 @@ def _row_blocks(counts: Int64[ndarray, " words"]) -> list[tuple[int, int]]:
     done = np.cumsum(counts + 1)
     edges = np.searchsorted(done, np.linspace(0, done[-1], _BLOCKS + 1)[1:-1])
     bounds = np.unique(np.concatenate([[0], edges, [counts.size]])).tolist()
-    return list(zip(bounds[:-1], bounds[1:], strict=True))
+    return list(pairwise(bounds))
 
 
 def _merged(first: Cooccurrences, second: Cooccurrences) -> Cooccurrences:

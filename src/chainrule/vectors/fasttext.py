@@ -8,7 +8,6 @@ from __future__ import annotations
 import mmap
 import struct
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
@@ -21,6 +20,7 @@ from chainrule.vectors.subwords import Ngrams
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
+    from pathlib import Path
 
     from jaxtyping import Float32, Int64
     from numpy import ndarray
@@ -154,7 +154,9 @@ def read_fasttext(path: str | os.PathLike[str]) -> FastText:
             entries.append(word)
             counts[place] = count
         if kind_of_entry not in (0, 1):
-            raise ModelFormatError(f"{name}: entry {place + 1:,} of its dictionary is no word and no label; it is damaged")
+            raise ModelFormatError(
+                f"{name}: entry {place + 1:,} of its dictionary is no word and no label; it is damaged"
+            )
     if pruned >= 0:
         raise ModelFormatError(f"{name}: its n-grams are pruned, as of a quantised model; give the .bin it was made of")
     inputs, outputs = reader.matrix("input matrix"), reader.matrix("output matrix")

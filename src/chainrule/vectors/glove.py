@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,7 +47,7 @@ class GloveLearner:
         block_of = np.stack([random_blocks(words, self.steps, rng) for _ in range(2)])
         edges = np.searchsorted(counted.starts, np.linspace(0, counted.columns.size, _PARTS + 1)[1:-1])
         bounds = np.unique(np.concatenate([[0], edges, [words]])).tolist()
-        parts = list(zip(bounds[:-1], bounds[1:], strict=True))
+        parts = list(pairwise(bounds))
         sizes = np.zeros((len(parts), self.steps**2), np.int64)
         run_all(
             cell_sizes,
@@ -56,7 +57,10 @@ class GloveLearner:
             ],
         )
         places, self._edges = places_of(sizes)
-        self._pairs, self._counts = room_for((counted.columns.size, 2), np.int32), room_for((counted.columns.size,), np.float32)
+        self._pairs, self._counts = (
+            room_for((counted.columns.size, 2), np.int32),
+            room_for((counted.columns.size,), np.float32),
+        )
         run_all(
             place_cells,
             [

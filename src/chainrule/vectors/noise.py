@@ -29,4 +29,3 @@ def noise_of(weights: Float64[ndarray, " rows"], block_of: Int32[ndarray, " rows
     shares, aliases = np.empty(members.size, np.uint64), np.empty(members.size, np.int32)
     make_aliases(weights, starts, members, shares, aliases, np.empty(members.size), np.empty(members.size, np.int32))
     return Noise(starts, members, shares, aliases)
-

@@ -26,7 +26,7 @@ _NOTED = 64  # of so many pairs, the loss of one is computed
 
 @kernel
 def kept_words(stream: Array, start: int, stop: int, keep: Array, random: int, rows: Array) -> tuple[int, int, int]:
-    """The rows of the words of one document, or of as much of it as there is room for, without those left out at random.
+    """The rows of the words of one document, or as many as there is room for, without those left out at random.
 
     keep: of each row, 2^32 times the probability that an occurrence stays. Returns how many rows there are, where the
     next document begins, and the state of the generator.

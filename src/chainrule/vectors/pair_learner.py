@@ -30,7 +30,9 @@ class PairLearner:
 
     def __init__(self, text: TrainingText, config: VectorsConfig, matrices: Matrices) -> None:
         self._text, self._config, self.matrices = text, config, matrices
-        assert config.window is not None and config.sample is not None and config.noise_power is not None
+        assert config.window is not None
+        assert config.sample is not None
+        assert config.noise_power is not None
         self._keep, self._table = text.kept(config.sample), sigmoid_table()
         self._weights = text.counts**config.noise_power
         self._part = max(1, min(MOST_TOKENS, _PAIRS // (2 * config.window)))
@@ -45,7 +47,7 @@ class PairLearner:
         noise = noise_of(self._weights, block_of[1], blocks)
         pairs, edges = self._pairs(step, blocks, block_of, rng)
         matrices = self.matrices["inputs"], self.matrices["outputs"]
-        loss = examples = 0
+        loss, examples = 0.0, 0
         for number in range(blocks):
             calls = []
             for (i, j), seed in zip(cells_of_round(number, blocks), seeds(rng, blocks), strict=True):

@@ -15,6 +15,7 @@ from chainrule.base.jit import kernel
 from chainrule.base.lanes import LANES, ask_for, lanes_at, plus, put_lanes, spread, times, times_plus, total
 
 Array = NDArray[Any]
+Float32, UInt64 = Any, Any  # scalars of these types
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 SIGMOID_BOUND, SIGMOID_STEPS = 16, 128  # the table: from -bound to bound, so many steps a unit
@@ -24,7 +25,7 @@ _32 = np.uint64(32)
 
 
 @kernel
-def product(a: Array, i: int, b: Array, j: int) -> float:
+def product(a: Array, i: int, b: Array, j: int) -> Float32:
     """The dot product of two rows."""
     sums = spread(_ZERO)
     for column in range(0, a.shape[1], LANES):
@@ -33,7 +34,7 @@ def product(a: Array, i: int, b: Array, j: int) -> float:
 
 
 @kernel
-def add_row(factor: float, a: Array, i: int, b: Array, j: int) -> None:
+def add_row(factor: Float32, a: Array, i: int, b: Array, j: int) -> None:
     """b[j] += factor * a[i]"""
     factors = spread(factor)
     for column in range(0, a.shape[1], LANES):
@@ -41,7 +42,7 @@ def add_row(factor: float, a: Array, i: int, b: Array, j: int) -> None:
 
 
 @kernel
-def copy_row(factor: float, a: Array, i: int, b: Array, j: int) -> None:
+def copy_row(factor: Float32, a: Array, i: int, b: Array, j: int) -> None:
     """b[j] = factor * a[i]"""
     factors = spread(factor)
     for column in range(0, a.shape[1], LANES):
@@ -62,7 +63,7 @@ def ask_for_row(a: Array, i: int) -> None:
 
 
 @kernel
-def sigmoid(x: float, table: Array) -> float:
+def sigmoid(x: Float32, table: Array) -> Float32:
     """1 / (1 + exp(-x)) to 1e-6, between the entries of a table; 0 or 1 outside of it."""
     if x >= _BOUND:
         return _ONE
@@ -77,8 +78,8 @@ def sigmoid(x: float, table: Array) -> float:
 
 @kernel
 def step(
-    hidden: Array, h: int, outputs: Array, row: int, label: float, rate: float, errors: Array, table: Array
-) -> float:
+    hidden: Array, h: int, outputs: Array, row: int, label: Float32, rate: Float32, errors: Array, table: Array
+) -> Float32:
     """A step of logistic regression: raises the likelihood of the label, 1 or 0, of the row by hidden[h].
 
     outputs[row] += rate (label - sigmoid(hidden[h] outputs[row])) hidden[h]; the same, times the old outputs[row], is
@@ -101,13 +102,13 @@ def add_errors(errors: Array, rows: Array, row: int) -> None:
 
 
 @kernel
-def next_random(state: int) -> int:
+def next_random(state: UInt64) -> UInt64:
     """The next state of a linear congruential generator, whose upper half is random enough."""
     return state * _FACTOR + _ADDEND
 
 
 @kernel
-def below(state: int, size: int) -> int:
+def below(state: UInt64, size: int) -> Any:
     """A random number from 0 to size - 1, of the upper half of a state."""
     return np.int64(((state >> _32) * np.uint64(size)) >> _32)
 

@@ -135,7 +135,7 @@ def _interval(a: Float64[ndarray, " pairs"], b: Float64[ndarray, " pairs"], *, b
 
 
 def _read_set(path: Path) -> list[Pair]:
-    pairs = []
+    pairs: list[Pair] = []
     for number, line in enumerate(lines_of(path), 1):
         parts = line.split()
         if not parts:

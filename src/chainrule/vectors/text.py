@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.errors import TextError
-from chainrule.vectors.pair_kernels import FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +34,7 @@ class TrainingText:
     def kept(self, sample: float) -> UInt64[ndarray, " words"]:
         """2^32 times the probability that an occurrence of a word stays: (sqrt(f / sample) + 1) sample / f.
 
-        f: its share of the text. The formula is that of word2vec.c, gensim and fastText; the paper's is sqrt(sample / f).
+        f: its share of the words. The formula is that of word2vec.c, gensim and fastText; the paper: sqrt(sample / f).
         """
         shares = self.counts / self.counts.sum()
         kept = np.minimum(1, (np.sqrt(shares / sample) + 1) * sample / shares) if sample else np.ones(shares.size)
@@ -43,5 +42,3 @@ class TrainingText:
 
     def __len__(self) -> int:
         return self.stream.size
-
-

@@ -10,7 +10,9 @@ import numpy as np
 
 from chainrule.base.progress import clock_of
 from chainrule.errors import EstimationError
-from chainrule.vectors.cooccurrences import CooccurrenceConfig, count_cooccurrences
+from chainrule.vectors.config import ngram_lengths
+from chainrule.vectors.cooccurrence_config import CooccurrenceConfig
+from chainrule.vectors.cooccurrences import count_cooccurrences
 from chainrule.vectors.glove import GloveLearner, glove_matrices
 from chainrule.vectors.learner import word_matrices
 from chainrule.vectors.pair_learner import PairLearner
@@ -51,8 +53,6 @@ class VectorsReport:
 
 def ngrams_of(config: VectorsConfig) -> Ngrams | None:
     """The n-grams that a configuration gives vectors, if it does."""
-    from chainrule.vectors.config import ngram_lengths
-
     lengths = ngram_lengths(config.subwords)
     return None if lengths is None else Ngrams(*lengths, config.buckets)
 
@@ -61,7 +61,12 @@ class VectorsTraining:
     """A run that can be cut at any step, and goes on bit for bit from its matrices and the number of the step."""
 
     def __init__(
-        self, text: TrainingText, config: VectorsConfig, progress: Progress, matrices: Matrices | None = None, step: int = 0
+        self,
+        text: TrainingText,
+        config: VectorsConfig,
+        progress: Progress,
+        matrices: Matrices | None = None,
+        step: int = 0,
     ) -> None:
         """config: resolved. matrices, step: where a run is to go on. Raises TextError."""
         self.config, self.step, self.seconds, self._first = config, step, 0.0, step

@@ -28,7 +28,8 @@ class WindowLearner:
 
     def __init__(self, text: TrainingText, config: VectorsConfig, matrices: Matrices, units: Units) -> None:
         self._text, self._config, self.matrices, self._units = text, config, matrices, units
-        assert config.sample is not None and config.noise_power is not None
+        assert config.sample is not None
+        assert config.noise_power is not None
         self._keep, self._table = text.kept(config.sample), sigmoid_table()
         every = np.zeros(len(text.words), np.int32)
         self._noise = noise_of(text.counts**config.noise_power, every, 1)

@@ -1,0 +1,32 @@
+"""chainrule odd VECTORS WORD WORD WORD ...: which does not belong to the others."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from chainrule.cli.arguments import Json
+from chainrule.cli.nearest import VectorsPath
+from chainrule.cli.screen import print_json, progress
+
+
+def odd(
+    vectors: VectorsPath,
+    /,
+    *words: Annotated[str, Parameter(help="Three words or more, one of which does not belong.")],
+    json: Json = False,
+) -> None:
+    """The word that does not belong to the others, by word vectors.
+
+    Columns: the cosine with the mean of all; the word. The odd one comes first.
+    """
+    from chainrule.api.word_vectors import load_vectors
+
+    with progress() as told:
+        found = load_vectors(vectors, progress=told).odd(words)
+    for word, score in found:
+        if json:
+            print_json({"word": word, "score": score})
+        else:
+            print(f"{score:.4f}\t{word}")
