@@ -15,7 +15,8 @@ from chainrule.base.jit import kernel
 from chainrule.base.lanes import LANES, ask_for, lanes_at, plus, put_lanes, spread, times, times_plus, total
 
 Array = NDArray[Any]
-Float32, UInt64 = Any, Any  # scalars of these types
+Float32 = Any  # a scalar of this type
+UInt64 = Any
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 SIGMOID_BOUND, SIGMOID_STEPS = 16, 128  # the table: from -bound to bound, so many steps a unit
