@@ -61,5 +61,5 @@ def test_log_probabilities_may_pass_zero_by_a_little(log_probs: list[float]) -> 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, 89.0])
 def test_what_comes_from_no_probability_is_a_format_error(odd: float) -> None:
-    with pytest.raises(ModelFormatError, match=rf"a log-probability of {odd}, .* try chainrule verify"):
+    with pytest.raises(ModelFormatError, match=rf"a log-probability of {odd}; .* try chainrule verify"):
         check_log_probs(np.array([[-1.0, odd], [-2.0, 0.0]], np.float32))

@@ -1,4 +1,4 @@
-"""`python -m chainrule` is the command line."""
+"""`python -m chainrule` runs the command line."""
 
 from chainrule.cli.main import main
 

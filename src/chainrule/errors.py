@@ -1,7 +1,7 @@
-"""Every error that chainrule raises on purpose.
+"""The errors that chainrule raises on purpose.
 
-A message says what was wrong, where, what was expected and what to do. It names settings as Python writes them, top_p
-or markers='skip'; the command line shows its options in their place.
+A message says what is wrong, where, what was expected and what to do. It names settings as Python writes them, top_p
+or markers='skip'; the command line replaces them with its options.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ if TYPE_CHECKING:
 
 
 class ChainruleError(Exception):
-    """The base of all; the command line prints its message in one line and leaves with status 1."""
+    """The base class of them all. The command line prints the message in one line and exits with status 1."""
 
 
 class TextError(ChainruleError):
-    """A text cannot be read as asked: missing, empty, not UTF-8, or with a marker such as <s> in it."""
+    """A text cannot be read: it is missing, empty, not UTF-8, or contains a marker such as <s>."""
 
 
 class ModelFormatError(ChainruleError):
-    """A model file is broken, or was written by a version that this one does not know."""
+    """A model file is damaged, or from a version that this one cannot read."""
 
 
 class OutputError(ChainruleError):
-    """A result cannot be written where it was asked for."""
+    """A result cannot be written to the given path."""
 
 
 class SettingError(ChainruleError, ValueError):
-    """A setting is outside its range, or two settings contradict each other."""
+    """A setting is out of range, or contradicts another."""
 
 
 class EstimationError(ChainruleError):
-    """The data do not suffice for what was to be estimated from them."""
+    """There is too little data, or memory, for what was to be estimated."""
 
 
 @contextmanager
-def naming(name: str) -> Iterator[None]:
-    """Puts a name before errors that do not say which of several models they are about, but for those of a text."""
+def prefix_errors(name: str) -> Iterator[None]:
+    """Puts the name of one of several models before the errors raised inside, except before TextErrors."""
     try:
         yield
     except ChainruleError as error:

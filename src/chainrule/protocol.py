@@ -1,8 +1,23 @@
-"""The waist: what a language model is.
+"""The interface between models and all code that uses them.
 
-Models stand on one side, decoders and measurements on the other, and NumPy goes between.
-Dimension legend of the whole project: B batch (rows), T time (tokens), V vocabulary, D model width, H heads, N n-gram
-order. All log-probabilities are natural logarithms (nats).
+An n-gram table, a network and a mixture are all a `LanguageModel`. Sampling, beam search, evaluation, rescoring and the
+command line call its methods and nothing else, so that what works with one model works with every model. Token ids go
+in and log-probabilities come out, all as NumPy arrays.
+
+    Scorer          scores given texts
+    LanguageModel   a Scorer that also predicts: it gives the distribution of the next token and draws from it
+    Embedder        gives each token a vector
+
+The whole project names array dimensions alike; every other dimension is a word:
+
+    B  batch: rows, each with a sequence of its own
+    T  time: the tokens of a sequence
+    V  vocabulary: token ids, 0 to V - 1
+    D  width of a network's vectors
+    H  attention heads
+    N  order of an n-gram model
+
+Log-probabilities are natural logarithms (nats).
 """
 
 from __future__ import annotations
@@ -22,99 +37,104 @@ State = TypeVar("State")
 
 
 class Scorer(Protocol):
-    """What can put a number on a known text. Not always a distribution: stupid backoff is a Scorer and no more."""
+    """Scores given texts. The scores need not be a distribution: stupid backoff is a Scorer, but no LanguageModel."""
 
     def score(
         self,
-        sequences: Sequence[Int32[ndarray, " tokens"]],
+        sequences: Sequence[Int32[ndarray, " T"]],
         *,
         prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
         end: bool = True,
-    ) -> list[Float32[ndarray, " tokens"]]:
-        """The log-probability of each token, given <s>, the row's prefix and the tokens before it.
+    ) -> list[Float32[ndarray, " T"]]:
+        """The log-probability of each token, given <s>, the prefix and all tokens before it.
 
-        sequences: ids without markers. prefixes: one for each sequence, conditioned on and not scored.
-        end: whether </s> is predicted after each sequence; then its row is one longer than the sequence.
-        Raises SettingError where prefixes and sequences differ in number, or an id is outside the vocabulary.
+        sequences: token ids without <s> and </s>.
+        prefixes: for each sequence, ids to condition on; they get no score.
+        end: also score </s> after each sequence; its row is then one longer than the sequence.
+        Raises SettingError if there are not as many prefixes as sequences, or an id is outside the vocabulary.
         """
 
-    def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
-        """What `score` gives the documents of a stream, </s> after each, one after the other: quick for many of them.
+    def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
+        """The scores of a stream of documents, each ending with </s>: those of `score`, faster for many documents.
 
-        Raises SettingError where an id is outside the vocabulary.
+        Raises SettingError if an id is outside the vocabulary.
         """
 
 
 class StreamScores(NamedTuple):
-    """What n-gram models say of the tokens of a stream."""
+    """An n-gram model's scores of the tokens of a stream."""
 
-    log_probs: Float32[ndarray, " tokens"]
-    lengths: Int[ndarray, " tokens"]  # of the n-grams that gave them: 1 where nothing longer was known
-    unknown_log_probs: Float32[ndarray, " tokens"]  # log P(<unk> | context) at their places
+    log_probs: Float32[ndarray, " T"]
+    lengths: Int[ndarray, " T"]  # of the longest n-gram in the model that ends at each token; 1 if only the token is
+    unknown_log_probs: Float32[ndarray, " T"]  # log P(<unk> | context) at each position
 
 
 class LanguageModel(Scorer, Protocol[State]):
-    """P(w1) P(w2|w1) P(w3|w1,w2) ..., a row for each sequence that grows.
+    """P(w1) P(w2|w1) P(w3|w1,w2) ... for a batch of growing sequences.
 
-    State goes in and comes out; the model keeps none.
+    A state stands for the tokens that each row has so far. Callers hold it and pass it in; the model keeps none.
 
     good:  state = model.advance(model.select(state, parents), tokens)
-    bad:   model.advance(state, tokens); model.next_log_probs(state)      # `advance` may have reused what `state` held
+    bad:   model.advance(state, tokens); model.next_log_probs(state)      # `advance` may overwrite its argument
     """
 
     vocabulary_size: int
     end: int  # the id of </s>
 
     def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> State:
-        """The state after <s> and each prefix; a row each."""
+        """The state after <s> and a prefix, one row for each prefix."""
 
-    def next_log_probs(self, state: State) -> Float32[ndarray, "rows vocab"]:
-        """log P(w | row) for every w. Each row sums to one; <s> is -inf, since it is never predicted."""
+    def next_log_probs(self, state: State) -> Float32[ndarray, "B V"]:
+        """log P(w | row) for every token w. Probabilities of a row sum to one; <s> is -inf: it is never predicted."""
 
     def unknown_log_probs(
         self,
-        sequences: Sequence[Int32[ndarray, " tokens"]],
+        sequences: Sequence[Int32[ndarray, " T"]],
         *,
         prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
         end: bool = True,
-    ) -> list[Float32[ndarray, " tokens"]]:
-        """log P(<unk> | context) at every place where `score`, asked the same, gives log P(token | context)."""
+    ) -> list[Float32[ndarray, " T"]]:
+        """log P(<unk> | context) at each position where `score`, with the same arguments, gives log P(token | context).
 
-    def top(self, state: State, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
-        """The k likeliest next tokens of each row with their log-probabilities, best first; equal ones by lower id."""
-
-    def draw(
-        self, state: State, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
-    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
-        """A token for each row from its distribution without the banned ids, with its log-probability under the whole.
-
-        uniforms: numbers in [0, 1), where the distribution is inverted: the same number in the same row gives the same
-        token. Raises SettingError where nothing is left to draw.
+        With it, the probability of an unknown word can be shared among spellings.
         """
 
-    def advance(self, state: State, tokens: Int32[ndarray, " rows"]) -> State:
-        """The state after one more token in each row; </s> starts the next document. Uses the given state up."""
+    def top(self, state: State, k: int) -> tuple[Float32[ndarray, "B k"], Int32[ndarray, "B k"]]:
+        """The log-probabilities and ids of each row's k most probable tokens, best first; ties go to the lower id."""
 
-    def select(self, state: State, rows: Int32[ndarray, " new_rows"]) -> State:
-        """Copies, repeats or drops rows; the given state stays usable."""
+    def draw(
+        self, state: State, uniforms: Float64[ndarray, " B"], banned: Sequence[int] = ()
+    ) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
+        """Draws a token for each row, never a banned one; its log-probability in the full distribution, and its id.
+
+        uniforms: one number in [0, 1) for each row, at which the cumulative distribution is inverted, so that the same
+        number always draws the same token. Raises SettingError if no token is left to draw.
+        """
+
+    def advance(self, state: State, tokens: Int32[ndarray, " B"]) -> State:
+        """The state after one more token in each row; </s> starts a new document. The given state is used up."""
+
+    def select(self, state: State, rows: Int32[ndarray, " new_B"]) -> State:
+        """The state of the given rows, which may repeat, reorder or leave out rows. The given state stays usable."""
 
 
 class Embedder(Protocol):
-    """What gives vectors to tokens: any network, a language model or not."""
+    """Gives vectors to tokens: any network, whether it is a language model or not."""
 
     def vectors(
         self,
-        sequences: Sequence[Int32[ndarray, " tokens"]],
+        sequences: Sequence[Int32[ndarray, " T"]],
         layer: int | None = None,
         *,
         bfloat16: bool = False,
-    ) -> list[Float32[ndarray, "tokens D"]]:
+    ) -> list[Float32[ndarray, "T D"]]:
         """A vector for each token of each sequence, in its context.
 
-        sequences: ids without markers. layer: 0: of the tokens alone, whatever stands around them; from 1 on: what that
-        layer gives; None: the last. bfloat16: what the network computes in; what is given is float32. Raises
-        SettingError where there is no such layer, or an id is outside the vocabulary.
+        sequences: token ids without <s> and </s>.
+        layer: 0 is the input embedding, which ignores context; 1 and up are the outputs of layers; None is the last.
+        bfloat16: what the network computes in; the vectors are float32 all the same.
+        Raises SettingError if there is no such layer, or an id is outside the vocabulary.
         """
 
-    def static_vectors(self) -> Float32[ndarray, "vocab D"]:
-        """What layer 0 has for each token of the vocabulary."""
+    def static_vectors(self) -> Float32[ndarray, "V D"]:
+        """The vectors of layer 0 for the whole vocabulary."""

@@ -1,7 +1,4 @@
-"""The uniform model: every token is as likely as every other.
-
-The floor that any model must beat, and the smallest one behind the waist.
-"""
+"""The uniform model: all tokens are equally likely. The floor for any model, and the smallest example of one."""
 
 from __future__ import annotations
 
@@ -22,16 +19,16 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Int32
     from numpy import ndarray
 
-    Rows = Float32[ndarray, "rows 0"]
+    Rows = Float32[ndarray, "B 0"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class UniformConfig:
-    """It has no settings: the vocabulary is all there is."""
+    """The uniform model has no settings."""
 
 
 class UniformModel(ByDistributions["Rows"]):
-    """P(w | anything) = 1 / (V - 1), since <s> is never predicted. Its state is an array of empty rows."""
+    """P(w | any context) = 1 / (V - 1), since <s> is never predicted. Its state is an array of empty rows."""
 
     end = END
 
@@ -40,11 +37,11 @@ class UniformModel(ByDistributions["Rows"]):
 
     def score(
         self,
-        sequences: Sequence[Int32[ndarray, " tokens"]],
+        sequences: Sequence[Int32[ndarray, " T"]],
         *,
         prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
         end: bool = True,
-    ) -> list[Float32[ndarray, " tokens"]]:
+    ) -> list[Float32[ndarray, " T"]]:
         """As `Scorer.score`."""
         check_prefixes(len(sequences), prefixes)
         for tokens in [*sequences, *(prefixes or [])]:
@@ -56,18 +53,18 @@ class UniformModel(ByDistributions["Rows"]):
             row[: len(sequence)][as_tokens(sequence) == BEGIN] = -np.inf
         return scores
 
-    def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
+    def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
         """As `Scorer.score_stream`."""
         check_tokens(stream, self.vocabulary_size)
         return np.where(stream == BEGIN, -np.inf, -math.log(self.vocabulary_size - 1)).astype(np.float32)
 
     def unknown_log_probs(
         self,
-        sequences: Sequence[Int32[ndarray, " tokens"]],
+        sequences: Sequence[Int32[ndarray, " T"]],
         *,
         prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
         end: bool = True,
-    ) -> list[Float32[ndarray, " tokens"]]:
+    ) -> list[Float32[ndarray, " T"]]:
         """As `LanguageModel.unknown_log_probs`."""
         check_prefixes(len(sequences), prefixes)
         return [np.full(len(row) + end, -math.log(self.vocabulary_size - 1), np.float32) for row in sequences]
@@ -78,19 +75,19 @@ class UniformModel(ByDistributions["Rows"]):
             check_tokens(as_tokens(tokens), self.vocabulary_size)
         return np.empty((len(prefixes), 0), np.float32)
 
-    def next_log_probs(self, state: Rows) -> Float32[ndarray, "rows vocab"]:
+    def next_log_probs(self, state: Rows) -> Float32[ndarray, "B V"]:
         """As `LanguageModel.next_log_probs`."""
         rows = np.full((len(state), self.vocabulary_size), -math.log(self.vocabulary_size - 1), np.float32)
         rows[:, BEGIN] = -np.inf
         return rows
 
-    def advance(self, state: Rows, tokens: Int32[ndarray, " rows"]) -> Rows:
+    def advance(self, state: Rows, tokens: Int32[ndarray, " B"]) -> Rows:
         """As `LanguageModel.advance`."""
         if len(tokens) != len(state):
-            raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one to each")
+            raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one for each row")
         check_tokens(as_tokens(tokens), self.vocabulary_size)
         return state
 
-    def select(self, state: Rows, rows: Int32[ndarray, " new_rows"]) -> Float32[ndarray, "new_rows 0"]:
+    def select(self, state: Rows, rows: Int32[ndarray, " new_B"]) -> Float32[ndarray, "new_B 0"]:
         """As `LanguageModel.select`."""
         return state[rows]

@@ -10,7 +10,7 @@ import pytest
 
 import chainrule
 from chainrule.api.progress_line import ProgressLine, callback, showing, shows_progress, told_by
-from chainrule.base.progress import clock_of, silent
+from chainrule.base.progress import format_duration, silent
 from chainrule.training.reports import Report, nobody
 
 REPORT: dict[str, Any] = {"tokens": 640, "epoch": 0.1, "loss": 2.5, "gradient": 1.0, "rate": 1.0, "seconds": 1.0}
@@ -45,7 +45,7 @@ def shown(written: str) -> str:
 
 @pytest.mark.parametrize(("seconds", "clock"), [(0.4, "0:00"), (65.2, "1:05"), (3605, "1:00:05")])
 def test_a_clock(seconds: float, clock: str) -> None:
-    assert clock_of(seconds) == clock
+    assert format_duration(seconds) == clock
 
 
 def test_a_line_changes_after_two_seconds_and_goes_at_the_end() -> None:

@@ -18,7 +18,16 @@ import numba
 import pytest
 
 from chainrule.base import jit
-from chainrule.base.jit import in_order, is_first_run, kernel, run, run_all, set_threads, started, threads_in_use
+from chainrule.base.jit import (
+    is_first_run,
+    kernel,
+    map_in_order,
+    run,
+    run_all,
+    set_threads,
+    start_in_thread,
+    thread_count,
+)
 from chainrule.errors import SettingError
 
 WAIT = 30  # seconds, for what happens at once unless something is wrong
@@ -57,7 +66,7 @@ def test_items_are_taken_no_further_ahead_than_said(threads: int, ahead: int | N
             taken.append(i)
             yield i
 
-    for i, square in enumerate(in_order(lambda item: item * item, items(), ahead=ahead)):
+    for i, square in enumerate(map_in_order(lambda item: item * item, items(), ahead=ahead)):
         assert square == i * i
         assert len(taken) <= i + (ahead or 2 * threads)
     assert taken == list(range(20))
@@ -65,7 +74,7 @@ def test_items_are_taken_no_further_ahead_than_said(threads: int, ahead: int | N
 
 def test_threads_that_wait_for_a_consumer_end_when_it_goes_away() -> None:
     before = threading.enumerate()
-    results = in_order(abs, itertools.count())
+    results = map_in_order(abs, itertools.count())
     assert next(results) == 0
     results.close()
     finish(before)
@@ -74,16 +83,16 @@ def test_threads_that_wait_for_a_consumer_end_when_it_goes_away() -> None:
 def test_the_number_of_threads_is_set_or_in_the_environment_or_that_of_the_processors(monkeypatch) -> None:
     monkeypatch.setattr(jit, "_threads", None)
     monkeypatch.delenv("CHAINRULE_THREADS", raising=False)
-    assert 1 <= threads_in_use() <= (os.cpu_count() or 1)
+    assert 1 <= thread_count() <= (os.cpu_count() or 1)
     monkeypatch.setenv("CHAINRULE_THREADS", "3")
-    assert threads_in_use() == 3
+    assert thread_count() == 3
     set_threads(5)
-    assert threads_in_use() == 5
+    assert thread_count() == 5
     set_threads(None)
     for wrong in ("0", "two", "-1"):
         monkeypatch.setenv("CHAINRULE_THREADS", wrong)
-        with pytest.raises(SettingError, match=r"CHAINRULE_THREADS is .*; expected a whole number from 1 on"):
-            threads_in_use()
+        with pytest.raises(SettingError, match=r"CHAINRULE_THREADS is .*; expected a whole number, 1 or more"):
+            thread_count()
     with pytest.raises(SettingError, match="threads is 0; expected 1 or more"):
         set_threads(0)
 
@@ -104,11 +113,11 @@ def test_calls_that_end_out_of_order_give_results_in_order(threads: int) -> None
 
 @pytest.mark.parametrize("threads", [1, 4], indirect=True)
 def test_an_error_in_a_call_is_raised_and_no_further_call_starts(threads: int) -> None:
-    started: list[int] = []
+    start_in_thread: list[int] = []
     go_on = threading.Event()
 
     def compiled(i: int) -> None:
-        started.append(i)
+        start_in_thread.append(i)
         if i == 0:
             raise ZeroDivisionError("call 0")
         assert go_on.wait(WAIT)
@@ -118,16 +127,16 @@ def test_an_error_in_a_call_is_raised_and_no_further_call_starts(threads: int) -
         run_all(compiled, [(i,) for i in range(100)])
     go_on.set()
     finish(before)
-    assert len(started) <= threads + 1  # one for each thread, and one for that which failed
+    assert len(start_in_thread) <= threads + 1  # one for each thread, and one for that which failed
 
 
 @pytest.mark.parametrize("threads", [2], indirect=True)
 def test_an_error_on_the_calling_thread_stops_the_others(threads: int) -> None:
-    started: list[int] = []
+    start_in_thread: list[int] = []
     go_on = threading.Event()
 
     def compiled(i: int) -> None:
-        started.append(i)
+        start_in_thread.append(i)
         assert i == 0 or go_on.wait(WAIT)
 
     def on_done(i: int) -> None:
@@ -138,27 +147,27 @@ def test_an_error_on_the_calling_thread_stops_the_others(threads: int) -> None:
         run_all(compiled, [(i,) for i in range(100)], on_done=on_done)
     go_on.set()
     finish(before)
-    assert len(started) <= 3
+    assert len(start_in_thread) <= 3
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals to a thread")
 @pytest.mark.parametrize("threads", [1], indirect=True)
 def test_ctrl_c_is_heard_while_a_call_runs_and_no_further_call_starts(threads: int) -> None:
-    started: list[int] = []
+    start_in_thread: list[int] = []
     go_on = threading.Event()
 
     def compiled(i: int) -> None:
-        started.append(i)
+        start_in_thread.append(i)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         assert go_on.wait(WAIT)
 
     before = threading.enumerate()
     with pytest.raises(KeyboardInterrupt):
         run_all(compiled, [(i,) for i in range(10)])
-    assert started == [0]  # and it is running still
+    assert start_in_thread == [0]  # and it is running still
     go_on.set()
     finish(before)
-    assert started == [0]
+    assert start_in_thread == [0]
 
 
 def test_a_single_call_runs_on_a_thread_of_its_own() -> None:
@@ -387,19 +396,19 @@ def test_calls_inside_of_calls_start_no_more_threads(threads: int) -> None:
         return threading.current_thread().name
 
     def outer(i: int) -> list[str]:
-        return [threading.current_thread().name, *in_order(inner, range(3))]
+        return [threading.current_thread().name, *map_in_order(inner, range(3))]
 
-    for name, *others in in_order(outer, range(5)):
+    for name, *others in map_in_order(outer, range(5)):
         assert others == [name] * 3
 
 
 def test_work_goes_on_beside_the_caller_and_its_result_or_error_comes_when_asked_for() -> None:
     go_on = threading.Event()
-    result = started(lambda: go_on.wait(WAIT))
+    result = start_in_thread(lambda: go_on.wait(WAIT))
     go_on.set()
     assert result() is True
     with pytest.raises(ZeroDivisionError):
-        started(lambda: 1 // 0)()
+        start_in_thread(lambda: 1 // 0)()
 
 
 def test_a_kernel_is_compiled_once_for_all_numbers_that_others_write_out() -> None:

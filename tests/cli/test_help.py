@@ -12,6 +12,7 @@ from dataclasses import fields
 import pytest
 from rich.console import Console
 
+from chainrule.base.settings import is_rare
 from chainrule.cli import verbs as cli_verbs
 from chainrule.cli.main import app, train
 from chainrule.neural.config import NETWORKS, TWO_SIDED
@@ -37,7 +38,12 @@ NETWORK = (
 TRAINING = {flag(each.name) for each in fields(TrainingConfig)}
 VERBS = {
     **{
-        f"train {name}": {"TEXTS", *NETWORK, *TRAINING, *(flag(each.name) for each in fields(config))}
+        f"train {name}": {
+            "TEXTS",
+            *NETWORK,
+            *TRAINING,
+            *(flag(each.name) for each in fields(config) if not is_rare(each)),
+        }
         | ({"--preset"} if name == "transformer" else set())
         for name, config in {**NETWORKS, **TWO_SIDED}.items()
     },
@@ -62,6 +68,7 @@ VERBS = {
     | TRAINING
     | {flag(each.name) for each in fields(ConditionalConfig)},
     "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
+    "harness": {"ARGUMENTS"},
     "train vectors": {"TEXTS", "--output", "--resume", *TOKENIZER, "--overwrite", "--json"}
     | {flag(each.name) for each in fields(VectorsConfig)}
     | READING
@@ -74,7 +81,7 @@ VERBS = {
     | READING
     | MIXING
     | TRAINING,
-    "finetune": {"MODEL", "--data", "--output", "--test", "--strict", "--words", "--markers"}
+    "finetune": {"MODEL", "--data", "--output", "--test", "--strict", "--words", "--resume", "--markers"}
     | {"--overwrite", "--json"}
     | {flag(each.name) for each in fields(FineTuningConfig)},
     "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--json"} | READING,
@@ -227,7 +234,7 @@ def test_the_whole_docstring_of_a_verb_is_shown(verb: str, chainrule) -> None:
 @pytest.mark.usefixtures("wide")
 def test_what_stands_in_angle_brackets_is_no_markup(chainrule) -> None:
     assert "</s> is the end of the line, <unk> all unknown tokens together." in chainrule("next", "--help").out
-    assert "What a literal <s>, </s> or <unk> in the text does" in chainrule("train", "ngram", "--help").out
+    assert "What to do about a literal <s>, </s> or <unk> in the text" in chainrule("train", "ngram", "--help").out
 
 
 def test_help_fits_a_terminal_of_80_columns() -> None:

@@ -56,7 +56,7 @@ def test_words_that_stand_together(tmp_path, chainrule) -> None:
     (tmp_path / "text.txt").write_text("we like deep nets\nwe like nets\n")
     options = "--window", 1, "--weighting", "flat", "--vocabulary-min-count", 1
     result = chainrule("count", tmp_path / "text.txt", "-o", tmp_path / "pairs.tsv", *options)
-    assert result.out == f"{tmp_path / 'pairs.tsv'}: 8 pairs of 4 words, 1 apart at most\n"
+    assert result.out == f"{tmp_path / 'pairs.tsv'}: 8 pairs of 4 words, at most 1 apart\n"
     assert (tmp_path / "pairs.tsv").read_text().splitlines()[:2] == ["we\tlike\t2", "like\twe\t2"]
     assert chainrule("count", tmp_path / "text.txt", "-o", tmp_path / "pairs.bin", *options).status == 0
     records = np.fromfile(tmp_path / "pairs.bin", np.dtype([("i", "<i4"), ("j", "<i4"), ("x", "<f8")]))
@@ -73,11 +73,11 @@ def test_words_that_stand_together(tmp_path, chainrule) -> None:
         (("odd", "WORDS", "word1", "word2"), "fewer than three words"),
         (("evaluate", "WORDS", "--restrict", "5"), "go with --similarity or --analogies"),
         (("evaluate", "WORDS", "--similarity", "nowhere.txt"), "nowhere.txt"),
-        (("score", "WORDS", "CORPUS"), "holds word vectors, and no model of texts"),
+        (("score", "WORDS", "CORPUS"), "holds word vectors"),
         (("train", "vectors", "CORPUS", "-o", "WORDS"), "there is a model already"),
         (("train", "vectors", "CORPUS", "-o", "new", "--window", "0"), "--window is 0"),
         (("map", "WORDS", "-o", "map.png"), "must end in .html"),
-        (("count", "CORPUS", "-o", "pairs.tsv", "--window", "2", "--order", "2"), "say one"),
+        (("count", "CORPUS", "-o", "pairs.tsv", "--window", "2", "--order", "2"), "choose one"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(corpus, words, chainrule, monkeypatch, command, message) -> None:

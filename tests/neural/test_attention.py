@@ -1,4 +1,4 @@
-"""Attention against a loop over places and heads."""
+"""Attention against a loop over positions and heads."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.neural.attention import Sight, attend, cached_sight, causal_sight
+from chainrule.neural.attention import AttentionMask, attend, cached_mask, causal_mask
 from chainrule.neural.positions import ALiBi, Relative
 
 B, H, D = 2, 4, 6
 
 
 def naive(query, key, value, sees, bias=None) -> torch.Tensor:
-    """sees(row, query's place, key's place)."""
+    """sees(row, query's position, key's position)."""
     found = torch.zeros_like(query)
     group = query.shape[1] // key.shape[1]
     for b in range(query.shape[0]):
@@ -43,9 +43,9 @@ def close(found: torch.Tensor, expected: torch.Tensor) -> None:
 @pytest.mark.parametrize("key_heads", [4, 2, 1])
 def test_causal_attention_with_fewer_heads_of_keys(key_heads: int) -> None:
     query, key, value = tensors(7, H, key_heads)
-    close(attend(query, key, value, Sight(causal=True)), naive(query, key, value, lambda b, t, s: s <= t))
+    close(attend(query, key, value, AttentionMask(causal=True)), naive(query, key, value, lambda b, t, s: s <= t))
     last = query[:, :, -1:]
-    close(attend(last, key, value, Sight()), naive(last, key, value, lambda b, t, s: True))
+    close(attend(last, key, value, AttentionMask()), naive(last, key, value, lambda b, t, s: True))
 
 
 @pytest.mark.parametrize("key_heads", [4, 2])
@@ -56,35 +56,35 @@ def test_a_window_masked_or_in_blocks(length: int, window: int | None, biased: s
     bias = {None: None, "alibi": ALiBi(H), "relative": Relative(H)}[biased]
     if isinstance(bias, Relative):
         torch.nn.init.normal_(bias.numbers)
-    sight = causal_sight(length, query.device, window=window, bias=bias, documents=None)
-    places = torch.arange(length)
-    numbers = None if bias is None else bias(places[:, None] - places)
+    mask = causal_mask(length, query.device, window=window, bias=bias, documents=None)
+    positions = torch.arange(length)
+    numbers = None if bias is None else bias(positions[:, None] - positions)
     width = window or length
     expected = naive(query, key, value, lambda b, t, s: t - width < s <= t, numbers)
-    close(attend(query, key, value, sight), expected)
+    close(attend(query, key, value, mask), expected)
 
 
 def test_a_window_much_shorter_than_the_text_is_cut_into_blocks() -> None:
-    sight = causal_sight(4096, torch.device("cpu"), window=8, bias=None, documents=None)
-    assert sight.mask is not None
-    assert sight.mask.numel() == 8 * 16  # and not 4096 squared
+    mask = causal_mask(4096, torch.device("cpu"), window=8, bias=None, documents=None)
+    assert mask.tensor is not None
+    assert mask.tensor.numel() == 8 * 16  # and not 4096 squared
 
 
 @given(st.lists(st.integers(0, 3), min_size=9, max_size=9), st.sampled_from([None, 3]))
 def test_documents_do_not_see_each_other(steps: list[int], window: int | None) -> None:
     query, key, value = tensors(9)
     documents = torch.tensor([[min(1, step) for step in steps], [0] * 9]).cumsum(1)
-    sight = causal_sight(9, query.device, window=window, bias=None, documents=documents)
+    mask = causal_mask(9, query.device, window=window, bias=None, documents=documents)
 
     def sees(b: int, t: int, s: int) -> bool:
         return bool(t - (window or 9) < s <= t and documents[b, s] == documents[b, t])
 
-    close(attend(query, key, value, sight), naive(query, key, value, sees))
+    close(attend(query, key, value, mask), naive(query, key, value, sees))
 
 
 def test_cached_columns_are_seen_from_the_first_of_their_row() -> None:
     query, key, value = tensors(6)
     first = torch.tensor([[2, 2], [4, 5]])  # of the two last queries of each row
-    sight = cached_sight(torch.tensor([4, 5]), torch.arange(6), first, None, None)
-    found = attend(query[:, :, 4:], key, value, sight)
+    mask = cached_mask(torch.tensor([4, 5]), torch.arange(6), first, None, None)
+    found = attend(query[:, :, 4:], key, value, mask)
     close(found, naive(query[:, :, 4:], key, value, lambda b, t, s: first[b, t] <= s <= t + 4))

@@ -124,7 +124,7 @@ def test_any_model_given_a_source_gives_a_token_one_probability(
 
 
 def test_a_convolution_of_one_place_knows_where_it_is_when_another_row_ends() -> None:
-    """`starts` of one row took the places of all others to the beginning."""
+    """`starts` of one row took the positions of all others to the beginning."""
     model = random_pair(pair(decoder="convolution", kernel=1)).given([tokens(3, 5)])
     state = model.advance(model.start([tokens(1, 4), tokens(2, 4)]), np.array([7, END], np.int32))
     alone = model.start([np.append(tokens(1, 4), np.int32(7))])
@@ -147,13 +147,13 @@ def test_any_network_of_both_sides_reads_a_text_with_one_token_masked(
     text = np.where(text == END, 3, text)[:6]  # short enough to be read at once
     if network.config.context >= len(text) + 2:
         [scores] = scorer.score([text], end=False)
-        for place, token in enumerate(text.tolist(), 1):
+        for position, token in enumerate(text.tolist(), 1):
             inputs = [END, *text.tolist(), END]
-            inputs[place] = MASK
+            inputs[position] = MASK
             with torch.no_grad():
                 hidden, _ = network(torch.tensor([inputs]))
-                row = network.output.log_probs(hidden)[0, place]
-            assert scores[place - 1] == pytest.approx(float(row[token]), abs=1e-4)
+                row = network.output.log_probs(hidden)[0, position]
+            assert scores[position - 1] == pytest.approx(float(row[token]), abs=1e-4)
 
 
 @pytest.mark.parametrize("score", get_args(SelfScore))
@@ -162,13 +162,13 @@ def test_moving_a_text_changes_nothing_exactly_where_the_settings_say_so(positio
     config = small(MODERN, positions=positions, score=score, context=20)
     encoder = random_network(config).encoder
     x = torch.randn(1, 6, config.width, generator=torch.Generator().manual_seed(1))
-    places, sight = encoder._places_and_sight(x, None)
+    positions, mask = encoder._positions_and_mask(x, None)
     with torch.no_grad():
-        here, moved = (encoder._through(x, places + by, sight, None) for by in (0, 5))
+        here, moved = (encoder._through(x, positions + by, mask, None) for by in (0, 5))
     assert torch.allclose(here, moved, rtol=0, atol=1e-4) == config.is_translation_invariant
 
 
 def test_a_window_of_rotated_keys_behind_a_matrix_is_read_from_where_stepping_reads_it() -> None:
-    """A prefix was cut to what the layers reach, which moved its places: -49.107 by scoring, -51.384 by starting."""
+    """A prefix was cut to what the layers reach, which moved its positions: -49.107 by scoring, -51.384 by starting."""
     config = small(MODERN, heads=2, context=16, window=3, score="general")
     assert_one_model(random_model(config), [3, 11, 19], seed=1)

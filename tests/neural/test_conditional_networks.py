@@ -54,9 +54,9 @@ def test_what_the_source_holds_is_read_once_and_never_copied_for_a_beam(monkeypa
     state = given.select(given.start([NOTHING] * 3), np.repeat(np.arange(3), 5))
     state = given.advance(state, np.arange(15, dtype=np.int32) + 3)
     source = given.bound.source
-    held = {id(source.memory), *(id(each) for kept in source.kept for each in kept)}
+    held = {id(source.memory), *(id(each) for layer in source.keys_and_values for each in layer)}
     again = source.at(torch.arange(3).repeat_interleave(5))
-    assert {id(again.memory), *(id(each) for kept in again.kept for each in kept)} == held
+    assert {id(again.memory), *(id(each) for layer in again.keys_and_values for each in layer)} == held
     assert len(given.next_log_probs(state)) == 15
 
 
@@ -66,10 +66,10 @@ def test_where_each_token_looked_is_a_distribution_over_its_source(name: str) ->
     given = model.given(SOURCES, alignments=True)
     found = search(given, [NOTHING] * 3, BeamConfig(size=2), Constraints(max_tokens=4), attention=given.attention)
     for source, each in zip(SOURCES, found, strict=True):
-        looked = each.hypotheses[0].attention
-        assert looked is not None
-        assert np.isnan(looked[:, source.size + 1 :]).all()
-        sums = looked[:, : source.size + 1].sum(1)
+        weights = each.hypotheses[0].attention
+        assert weights is not None
+        assert np.isnan(weights[:, source.size + 1 :]).all()
+        sums = weights[:, : source.size + 1].sum(1)
         if PAIRS[name].center == "predicted":
             assert (sums <= 1 + 1e-5).all()  # a bell lowers what is far from its middle
         else:
@@ -112,14 +112,14 @@ def test_hard_attention_is_summed_over_all_ways_to_choose() -> None:
     source, decoder = given.bound.source, network.decoder
     cells, _ = decoder.cells(network.embedding(torch.tensor([[END, *target]])), decoder.start(source).layers)
     score = decoder.glance.score
-    weights = score(score.query(cells[:, None]), source.kept[0].keys).softmax(-1)[0, 0]  # (T, S)
+    weights = score(score.query(cells[:, None]), source.keys_and_values[0].keys).softmax(-1)[0, 0]  # (T, S)
     chances = []
-    for choices in product(range(weights.shape[1]), repeat=3):  # a place for each of two tokens and </s>
+    for choices in product(range(weights.shape[1]), repeat=3):  # a position for each of two tokens and </s>
         chance = 1.0
-        for time, (place, wanted) in enumerate(zip(choices, [*target, END], strict=True)):
-            hidden = torch.tanh(decoder.out(torch.cat((cells[0, time], source.memory[0, place]))))
+        for time, (position, wanted) in enumerate(zip(choices, [*target, END], strict=True)):
+            hidden = torch.tanh(decoder.out(torch.cat((cells[0, time], source.memory[0, position]))))
             logits = network.output.full.weight @ hidden + network.output.full.shift
-            chance *= weights[time, place].item() * logits.softmax(0)[wanted].item()
+            chance *= weights[time, position].item() * logits.softmax(0)[wanted].item()
         chances.append(chance)
     found = given.score([np.array(target, np.int32)])[0].sum()
     assert found == pytest.approx(np.log(sum(chances)), abs=1e-4)
@@ -158,8 +158,8 @@ def test_a_window_sees_only_what_is_near_its_middle() -> None:
     given = model.given(SOURCES[2:], alignments=True)
     state = given.start([NOTHING])
     for time in range(5):
-        looked = given.attention(state)[0]
-        assert set(np.flatnonzero(looked)) <= {time - 1, time, time + 1}
+        weights = given.attention(state)[0]
+        assert set(np.flatnonzero(weights)) <= {time - 1, time, time + 1}
         state = given.advance(state, np.array([4], np.int32))
 
 

@@ -1,4 +1,4 @@
-"""The encoders against their formulas, written out a place at a time."""
+"""The encoders against their formulas, written out a position at a time."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ TEXT = torch.randint(3, VOCABULARY_SIZE, (2, 9), generator=torch.Generator().man
 CLOSE = {"rtol": 0, "atol": 1e-5}
 
 
-def last(vectors: torch.Tensor, place: int, window: int) -> list[torch.Tensor]:
-    """Of one row, (T, D): the vector at a place and those before it, zeros before the row; `window` in all."""
-    return [vectors[place - i] if place >= i else torch.zeros_like(vectors[0]) for i in range(window)]
+def last(vectors: torch.Tensor, position: int, window: int) -> list[torch.Tensor]:
+    """Of one row, (T, D): the vector at a position and those before it, zeros before the row; `window` in all."""
+    return [vectors[position - i] if position >= i else torch.zeros_like(vectors[0]) for i in range(window)]
 
 
 def log_probs(network, hidden: torch.Tensor) -> torch.Tensor:
@@ -32,9 +32,9 @@ def test_log_bilinear_is_a_sum_of_weighted_vectors(kind: str) -> None:
     else:
         weights = [torch.diag(each) for each in (encoder.diagonals if kind == "diagonal" else torch.ones(18)).split(6)]
     found, _ = network(TEXT)
-    for row, place in [(0, 0), (0, 1), (1, 2), (1, 8)]:
-        expected = sum(c @ v for c, v in zip(weights, last(vectors[row], place, 3), strict=True))
-        torch.testing.assert_close(found[row, place], expected, **CLOSE)
+    for row, position in [(0, 0), (0, 1), (1, 2), (1, 8)]:
+        expected = sum(c @ v for c, v in zip(weights, last(vectors[row], position, 3), strict=True))
+        torch.testing.assert_close(found[row, position], expected, **CLOSE)
 
 
 def test_log_bilinear_with_one_word_is_the_softmax_of_skip_gram() -> None:
@@ -54,21 +54,21 @@ def test_a_bag_is_the_average_through_layers(window: int | None) -> None:
     first, second = (each for each in network.encoder.layers if isinstance(each, torch.nn.Linear))
     vectors = network.embedding(TEXT)
     found, _ = network(TEXT)
-    for row, place in [(0, 0), (1, 2), (1, 8)]:
-        begin = 0 if window is None else max(0, place + 1 - window)
-        mean = vectors[row, begin : place + 1].mean(0)
+    for row, position in [(0, 0), (1, 2), (1, 8)]:
+        begin = 0 if window is None else max(0, position + 1 - window)
+        mean = vectors[row, begin : position + 1].mean(0)
         expected = second(first(mean).relu()).relu()
-        torch.testing.assert_close(found[row, place], expected, **CLOSE)
+        torch.testing.assert_close(found[row, position], expected, **CLOSE)
 
 
 @pytest.mark.parametrize("window", [6, None])
 def test_a_bag_is_blind_to_order_and_the_others_are_not(window: int | None) -> None:
-    turned = TEXT.clone()
-    turned[:, 3:] = TEXT[:, 3:].flip(1)  # the last six
+    reversed_text = TEXT.clone()
+    reversed_text[:, 3:] = TEXT[:, 3:].flip(1)  # the last six
 
     def changes(config) -> float:
         network = random_network(config).eval()
-        return float((network(TEXT)[0][:, -1] - network(turned)[0][:, -1]).abs().max().detach())
+        return float((network(TEXT)[0][:, -1] - network(reversed_text)[0][:, -1]).abs().max().detach())
 
     assert changes(BagConfig(width=8, window=window)) < 1e-5
     for config in (BilinearConfig(width=8), FeedforwardConfig(width=8), ConvolutionConfig(width=8, layers=2)):
@@ -84,13 +84,13 @@ def test_feed_forward_is_bengio_s_formula(direct: bool) -> None:
     u, w = output.weight[:, :8], output.weight[:, 8:]
     assert w.shape == (VOCABULARY_SIZE, 15 if direct else 0)
     found = log_probs(network, network(TEXT)[0])
-    for row, place in [(0, 0), (0, 1), (1, 8)]:
-        x = torch.cat(last(vectors[row], place, 3))
+    for row, position in [(0, 0), (0, 1), (1, 8)]:
+        x = torch.cat(last(vectors[row], position, 3))
         y = output.bias + u @ torch.tanh(d + h @ x)
         if direct:
             y = y + w @ x
         y[1] = -torch.inf
-        torch.testing.assert_close(found[row, place], y.log_softmax(0), **CLOSE)
+        torch.testing.assert_close(found[row, position], y.log_softmax(0), **CLOSE)
 
 
 @pytest.mark.parametrize("gate", ["glu", "gtu", "none"])
@@ -128,7 +128,7 @@ def test_a_convolution_is_torch_s_with_padding_at_the_left(gate: str, kernel: in
 )
 def test_a_prediction_depends_on_as_many_tokens_as_the_reach_says(config) -> None:
     network = random_network(config).eval()
-    assert network.causal.reach == 4
+    assert network.encoder.reach == 4
     vectors = network.embedding(TEXT).detach().requires_grad_()
     given = network.encoder(vectors)[0][0, -1]
     (given * torch.arange(6)).sum().backward()  # not of squares: the norm at the end makes their sum a constant

@@ -10,11 +10,11 @@ import torch
 from random_networks import MODERN, PAIRS, random_model, random_network, random_pair, small
 
 from chainrule.errors import SettingError
-from chainrule.neural.attention import attend, causal_sight
+from chainrule.neural.attention import attend, causal_mask
 from chainrule.neural.config import MaskedConfig, RecurrentConfig, gpt2
 from chainrule.neural.maps import maps_of_pair, maps_of_text
 from chainrule.neural.positions import ALiBi
-from chainrule.neural.scores import weights_of
+from chainrule.neural.scores import attention_weights
 from chainrule.neural.two_sided_model import TwoSidedModel
 from chainrule.protocol import END
 
@@ -25,22 +25,22 @@ TOKENS = np.array([5, 9, 3, 17], np.int32)
 @pytest.mark.parametrize("key_heads", [4, 2, 1])
 @pytest.mark.parametrize("biased", [False, True])
 @torch.no_grad()
-def test_what_is_looked_at_is_the_softmax_and_makes_the_result(window, key_heads: int, biased: bool) -> None:
+def test_recorded_weights_are_the_softmax_and_give_the_result(window, key_heads: int, biased: bool) -> None:
     torch.manual_seed(0)
     query = torch.randn(2, 4, 9, 8)
     key, value = torch.randn(2, key_heads, 9, 8), torch.randn(2, key_heads, 9, 8)
     bias = ALiBi(4) if biased else None
-    sight = causal_sight(9, query.device, window=window, bias=bias, documents=None)
-    looked: list[torch.Tensor] = []
-    found = attend(query, key, value, sight._replace(looked=looked))
+    mask = causal_mask(9, query.device, window=window, bias=bias, documents=None, in_blocks=False)
+    recorded: list[torch.Tensor] = []
+    found = attend(query, key, value, mask._replace(weights_out=recorded))
     distances = torch.arange(9)[:, None] - torch.arange(9)
     scores = query @ key.repeat_interleave(4 // key_heads, 1).mT / math.sqrt(8)
     if bias is not None:
         scores = scores + bias(distances)
     seen = (distances >= 0) & (distances < (window or 9))
     expected = scores.masked_fill(~seen, -torch.inf).softmax(-1)
-    torch.testing.assert_close(looked[0], expected, atol=1e-5, rtol=0)
-    torch.testing.assert_close(found, looked[0] @ value.repeat_interleave(4 // key_heads, 1), atol=1e-5, rtol=0)
+    torch.testing.assert_close(recorded[0], expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(found, recorded[0] @ value.repeat_interleave(4 // key_heads, 1), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("config", [MODERN, small(gpt2())], ids=["modern", "gpt2"])
@@ -76,7 +76,7 @@ def test_self_attention_by_another_score_is_its_formula(name: str) -> None:
     query, key, _ = block.attention.query_key_value(x).unflatten(-1, (3, 4, 4)).transpose(1, 3).unbind(2)
     score = block.attention.score
     causal = torch.ones(5, 5, dtype=torch.bool).tril()
-    expected = weights_of(score, score.query(query), score.key(key), causal)[0]
+    expected = attention_weights(score, score.query(query), score.key(key), causal)[0]
     np.testing.assert_allclose(found.weights, expected.numpy(), atol=1e-5)
 
 
@@ -94,9 +94,9 @@ def test_maps_of_a_pair_are_distributions_of_all_layers(name: str) -> None:
 
 
 def test_what_has_no_attention_has_no_maps() -> None:
-    with pytest.raises(SettingError, match="has no attention to be shown"):
+    with pytest.raises(SettingError, match="has no attention to show"):
         maps_of_text(random_model(RecurrentConfig(width=8)), TOKENS)
-    with pytest.raises(SettingError, match="without attention has no maps"):
+    with pytest.raises(SettingError, match="has no attention to show"):
         maps_of_pair(random_pair(PAIRS["LSTM without attention"]), TOKENS, TOKENS)
-    with pytest.raises(SettingError, match="looks at 5 at once"):
+    with pytest.raises(SettingError, match="reads at most 5 at once"):
         maps_of_text(random_model(MODERN), np.arange(3, 12, dtype=np.int32))

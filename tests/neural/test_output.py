@@ -66,7 +66,7 @@ def test_blocks_give_the_loss_and_the_gradients_of_the_whole(
     found = []
     output, (hidden, targets) = full(bias=bias), hidden_and_targets()
     counts = torch.rand(N) if weighted else None
-    for held, near in ((1 << 22, 1 << 22), (1 << 22, 2 * V), (3 * V + 1, V), (1, 1)):  # all at once; few places; one
+    for held, near in ((1 << 22, 1 << 22), (1 << 22, 2 * V), (3 * V + 1, V), (1, 1)):  # all at once; few positions; one
         monkeypatch.setattr(cross_entropy, "HELD", held)
         monkeypatch.setattr(cross_entropy, "NEAR", near)
         output.zero_grad()
@@ -148,7 +148,7 @@ def test_noise_contrast_by_hand() -> None:
 
 @pytest.mark.parametrize("make", [adaptive, lambda: sampled("nce").train()])
 def test_some_outputs_cannot_smooth_labels(make) -> None:
-    with pytest.raises(SettingError, match="smoothed"):
+    with pytest.raises(SettingError, match="label_smoothing"):
         make().loss(*hidden_and_targets(), label_smoothing=0.1)
 
 

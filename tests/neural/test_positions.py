@@ -8,18 +8,18 @@ import pytest
 import random_networks  # noqa: F401  (one thread)
 import torch
 
-from chainrule.neural.positions import ALiBi, Rotary, Sinusoidal, alibi_slopes, distance_buckets, turned
+from chainrule.neural.positions import ALiBi, Rotary, Sinusoidal, alibi_slopes, distance_buckets, rotate
 
 
 def test_sinusoids_are_those_of_the_paper() -> None:
-    width, places = 6, [0, 1, 7, 1000]
-    found = Sinusoidal(width)(torch.tensor([places]))[0]
-    for row, place in zip(found, places, strict=True):
+    width, positions = 6, [0, 1, 7, 1000]
+    found = Sinusoidal(width)(torch.tensor([positions]))[0]
+    for row, position in zip(found, positions, strict=True):
         for i in range(width // 2):
-            angle = place / 10_000 ** (2 * i / width)
+            angle = position / 10_000 ** (2 * i / width)
             assert row[2 * i].item() == pytest.approx(math.sin(angle), abs=1e-6)
             assert row[2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
-    assert Sinusoidal(5)(torch.tensor([places])).shape == (1, 4, 5)
+    assert Sinusoidal(5)(torch.tensor([positions])).shape == (1, 4, 5)
 
 
 def test_a_rotation_turns_pairs_and_products_depend_on_distances_alone() -> None:
@@ -27,8 +27,8 @@ def test_a_rotation_turns_pairs_and_products_depend_on_distances_alone() -> None
     x, y = torch.randn(2, 1, 1, 1, width, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     rotary = Rotary(width, base)
 
-    def at(place: int, vector: torch.Tensor) -> torch.Tensor:
-        return turned(vector, rotary(torch.tensor([[place]]), vector))[0, 0, 0]
+    def at(position: int, vector: torch.Tensor) -> torch.Tensor:
+        return rotate(vector, rotary(torch.tensor([[position]]), vector))[0, 0, 0]
 
     for i in range(width // 2):
         angle = 5 * base ** (-2 * i / width)

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from chainrule.neural.cross_attention import CrossAttention
-from chainrule.neural.scores import Product, looked_softly, score_named, weights_of
-from chainrule.neural.source import Looked, Source
+from chainrule.neural.scores import Product, attend_by_score, attention_weights, build_score
+from chainrule.neural.source import Source, WeightLists
 
 NAMES = ["dot", "scaled_dot", "general", "content", "additive", "location"]
 B, H, T, S, D = 2, 3, 4, 5, 8
@@ -22,7 +22,7 @@ def seeded() -> None:
 
 
 def scored(name: str, heads: int = H, width: int = D) -> nn.Module:
-    score = score_named(name, heads, width, longest=9)
+    score = build_score(name, heads, width, longest=9)
     with torch.no_grad():
         for weight in score.parameters():
             weight.add_(torch.randn_like(weight) * 0.3)
@@ -70,11 +70,11 @@ def test_fused_and_plain_attention_agree(name: str, masked: str) -> None:
         "causal": torch.ones(S, S, dtype=torch.bool).tril()[None, None],
     }[masked]
     query, key = score.query(query), score.key(key)
-    weights = weights_of(score, query, key, mask)
+    weights = attention_weights(score, query, key, mask)
     torch.testing.assert_close(weights.sum(-1), torch.ones(B, H, S))
     if mask is not None:
         assert (weights[~mask.expand_as(weights)] == 0).all()
-    found = looked_softly(score, query, key, value, mask)
+    found = attend_by_score(score, query, key, value, mask)
     torch.testing.assert_close(found, weights @ value, atol=1e-5, rtol=0)
 
 
@@ -88,15 +88,15 @@ KEYS = rows([1.0, 0], [1, 0], [0, 1], [1, 0])
 def test_worked_example_of_dot_product_attention_in_base_3() -> None:
     score = Product("dot", 1, 2)
     key = KEYS * math.log(3)  # e^(s . h log 3) is 3^(s . h)
-    weights = weights_of(score, rows([0.0, 1]), key, None)
+    weights = attention_weights(score, rows([0.0, 1]), key, None)
     torch.testing.assert_close(weights, rows([1 / 6, 1 / 6, 1 / 2, 1 / 6]))
-    found = looked_softly(score, rows([0.0, 1]), key, KEYS, None)
+    found = attend_by_score(score, rows([0.0, 1]), key, KEYS, None)
     torch.testing.assert_close(found, rows([0.5, 0.5]))
     torch.testing.assert_close(KEYS.mean(2), torch.tensor([[[0.75, 0.25]]]))  # what no attention would give
 
 
 def test_worked_example_of_boosted_keys() -> None:
-    weights = weights_of(Product("dot", 1, 2), rows([0.0, 1]), KEYS @ (10 * torch.eye(2)), None)
+    weights = attention_weights(Product("dot", 1, 2), rows([0.0, 1]), KEYS @ (10 * torch.eye(2)), None)
     whole = math.exp(10) + 3
     torch.testing.assert_close(weights, rows([1 / whole, 1 / whole, math.exp(10) / whole, 1 / whole]))
     assert weights[0, 0, 0, 2].item() == pytest.approx(22026.47 / 22029.47)
@@ -115,9 +115,9 @@ def test_worked_example_of_scaled_dot_products() -> None:
     mask = torch.ones(4, 4, dtype=torch.bool).tril()[None, None]
     score = Product("scaled_dot", 1, 8)
     scores = query @ key.mT / math.sqrt(8) + torch.where(mask, 0.0, -torch.inf)
-    found = looked_softly(score, score.query(query), score.key(key), value, mask)
+    found = attend_by_score(score, score.query(query), score.key(key), value, mask)
     torch.testing.assert_close(found, scores.softmax(-1) @ value)
-    assert (weights_of(score, score.query(query), score.key(key), mask)[~mask] == 0).all()
+    assert (attention_weights(score, score.query(query), score.key(key), mask)[~mask] == 0).all()
 
 
 @torch.no_grad()
@@ -129,8 +129,8 @@ def test_cross_attention_is_that_of_torch() -> None:
     theirs.out_proj.load_state_dict(look.out.state_dict())
     x, memory = torch.randn(B, T, D), torch.randn(B, S, D)
     seen = torch.arange(S) < torch.tensor([[3], [5]])
-    source = Source.of(seen, memory, memory[:, 0], (look.kept(memory),))
-    maps = Looked([], [])
+    source = Source.of(seen, memory, memory[:, 0], (look.keys_and_values(memory),))
+    maps = WeightLists([], [])
     found = look(x, source.at(torch.arange(B), maps), 0)
     expected, weights = theirs(x, memory, memory, key_padding_mask=~seen, average_attn_weights=False)
     torch.testing.assert_close(found, expected)
@@ -143,9 +143,9 @@ def test_cross_attention_is_that_of_torch() -> None:
 def test_rows_of_one_source_find_what_each_would_by_itself(which: list[int], name: str) -> None:
     look = CrossAttention(D, 2, name, longest=9, biases=False, dropout=0.0)
     memory, seen = torch.randn(3, S, D), torch.arange(S) < torch.tensor([[3], [5], [1]])
-    source = Source.of(seen, memory, memory[:, 0], (look.kept(memory),))
+    source = Source.of(seen, memory, memory[:, 0], (look.keys_and_values(memory),))
     x = torch.randn(len(which), T, D)
-    maps = Looked([], [])
+    maps = WeightLists([], [])
     found = look(x, source.at(torch.tensor(which), maps), 0)
     for row, number in enumerate(which):
         alone = source.at(torch.tensor([number]))

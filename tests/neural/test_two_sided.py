@@ -11,7 +11,7 @@ from random_networks import random_network
 
 from chainrule.errors import SettingError
 from chainrule.neural.config import MaskedConfig, MaskedRecurrentConfig, TwoSidedConfig
-from chainrule.neural.encoders.directions import Woven
+from chainrule.neural.encoders.directions import BidirectionalRecurrent
 from chainrule.neural.saving import network_from, take_apart
 from chainrule.neural.two_sided_model import MASK, TwoSidedModel
 from chainrule.protocol import END
@@ -38,7 +38,7 @@ def model(name: str) -> TwoSidedModel:
 
 
 def read(network: TwoSidedModel, inputs: list[int]) -> torch.Tensor:
-    """log P at each place: (T, V)."""
+    """log P at each position: (T, V)."""
     with torch.no_grad():
         hidden, _ = network.network(torch.tensor([inputs]))
         return network.network.output.log_probs(hidden)[0]
@@ -48,21 +48,21 @@ def read(network: TwoSidedModel, inputs: list[int]) -> torch.Tensor:
 def test_a_masked_score_reads_the_text_once_for_each_token(name: str) -> None:
     scorer = model(name)
     for text, found in zip(TEXTS, scorer.score(TEXTS, end=False), strict=True):
-        for place, token in enumerate(text.tolist(), 1):
+        for position, token in enumerate(text.tolist(), 1):
             inputs = [END, *text.tolist(), END]
-            inputs[place] = MASK
-            assert found[place - 1] == pytest.approx(float(read(scorer, inputs)[place, token]), abs=1e-4)
+            inputs[position] = MASK
+            assert found[position - 1] == pytest.approx(float(read(scorer, inputs)[position, token]), abs=1e-4)
 
 
 @pytest.mark.parametrize("name", APART)
 def test_directions_apart_tell_all_tokens_at_once_and_never_see_them(name: str) -> None:
     scorer = model(name)
     for text, found in zip(TEXTS, scorer.score(TEXTS, end=False), strict=True):
-        for place, token in enumerate(text.tolist(), 1):
+        for position, token in enumerate(text.tolist(), 1):
             for other in (token, 7, 8):
                 inputs = [END, *text.tolist(), END]
-                inputs[place] = other
-                assert found[place - 1] == pytest.approx(float(read(scorer, inputs)[place, token]), abs=1e-4)
+                inputs[position] = other
+                assert found[position - 1] == pytest.approx(float(read(scorer, inputs)[position, token]), abs=1e-4)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -86,11 +86,11 @@ def test_of_a_long_text_as_much_is_read_around_a_token_as_was_in_training(name: 
     text = np.random.default_rng(1).integers(3, 29, 40).astype(np.int32)
     inputs = [END, *text.tolist(), *[END] * (scorer.network.memory == "stream")]
     [found] = scorer.score([text], end=False)
-    for place, token in enumerate(text.tolist(), 1):
-        begin = min(max(0, place - 6), len(inputs) - 12)
+    for position, token in enumerate(text.tolist(), 1):
+        begin = min(max(0, position - 6), len(inputs) - 12)
         around = inputs[begin : begin + 12]
-        around[place - begin] = MASK
-        assert found[place - 1] == pytest.approx(float(read(scorer, around)[place - begin, token]), abs=1e-4)
+        around[position - begin] = MASK
+        assert found[position - 1] == pytest.approx(float(read(scorer, around)[position - begin, token]), abs=1e-4)
 
 
 def test_left_to_right_the_rest_of_a_word_is_masked_too() -> None:
@@ -100,12 +100,12 @@ def test_left_to_right_the_rest_of_a_word_is_masked_too() -> None:
     text = np.array([5, 9, 10, 6, 11, 5], np.int32)
     ends = [3, 3, 3, 5, 5, 6]  # by hand: words are 5 9 10, 6 11, 5
     [found] = scorer.score_left_to_right([text], begins)
-    for place, (token, end) in enumerate(zip(text.tolist(), ends, strict=True)):
-        inputs = [END, *text[:place], *[MASK] * (end - place), *text[end:], END]
-        assert found[place] == pytest.approx(float(read(scorer, inputs)[place + 1, token]), abs=1e-4)
+    for position, (token, end) in enumerate(zip(text.tolist(), ends, strict=True)):
+        inputs = [END, *text[:position], *[MASK] * (end - position), *text[end:], END]
+        assert found[position] == pytest.approx(float(read(scorer, inputs)[position + 1, token]), abs=1e-4)
     [plain] = scorer.score([text], end=False)
     np.testing.assert_allclose(found[[2, 4, 5]], plain[[2, 4, 5]], atol=1e-4)
-    with pytest.raises(SettingError, match="mask nothing"):
+    with pytest.raises(SettingError, match="has no mask"):
         model("apart, of a stream").score_left_to_right([text], begins)
 
 
@@ -121,16 +121,16 @@ def test_every_place_sees_both_sides_of_its_document(name: str) -> None:
             continue
         after, _ = scorer.network(other)
         differs = (after - hidden).abs().amax(2)[0] > 1e-6
-        for place in range(7):
-            same_document = (place < 4) == (changed < 4) or scorer.network.memory == "stream"
-            within = abs(place - changed) <= 4 or "window" not in name
-            itself = place == changed and name in APART
-            assert bool(differs[place]) == (same_document and within and not itself), (place, changed)
+        for position in range(7):
+            same_document = (position < 4) == (changed < 4) or scorer.network.memory == "stream"
+            within = abs(position - changed) <= 4 or "window" not in name
+            itself = position == changed and name in APART
+            assert bool(differs[position]) == (same_document and within and not itself), (position, changed)
 
 
 def test_a_woven_layer_is_torchs_bidirectional_one() -> None:
     config = MaskedRecurrentConfig(layers=1, width=12, embedding_width=7)
-    encoder = Woven(config)
+    encoder = BidirectionalRecurrent(config)
     oracle = torch.nn.LSTM(7, 6, batch_first=True, bidirectional=True)
     for suffix, one in (("", encoder.pairs[0].ahead), ("_reverse", encoder.pairs[0].back)):
         for name, weight in one.layers[0].named_parameters():
@@ -156,10 +156,10 @@ def test_a_text_longer_than_the_network_is_scored_in_windows() -> None:
     long = np.random.default_rng(1).integers(3, 29, 40).astype(np.int32)
     [found] = scorer.score([long], end=False)
     inputs = [END, *long.tolist(), END]
-    place = 20
-    inputs[place] = MASK
-    window = read(scorer, inputs[place - 6 : place + 6])
-    assert found[place - 1] == pytest.approx(float(window[6, long[place - 1]]), abs=1e-4)
+    position = 20
+    inputs[position] = MASK
+    window = read(scorer, inputs[position - 6 : position + 6])
+    assert found[position - 1] == pytest.approx(float(window[6, long[position - 1]]), abs=1e-4)
 
 
 def test_gaps_are_filled_from_both_sides() -> None:

@@ -27,8 +27,8 @@ def test_the_orders_at_the_ends_of_the_range_are_possible(order: int) -> None:
         ((1,), "must begin with 0"),
         ((1, 2), "must begin with 0"),
         ((0, 0, 0, 1), "has 4 thresholds for a model of order 3"),
-        ((0, 2, 1), "must not fall"),
-        ((0, 0, -1), "prune has -1; n-grams seen at most so often are dropped, so from 0 on"),
+        ((0, 2, 1), "must not decrease"),
+        ((0, 0, -1), "prune has a threshold of -1; n-grams seen at most that often are dropped, so give 0 or more"),
     ],
 )
 def test_impossible_thresholds_are_an_error_that_says_why(prune: tuple[int, ...], reason: str) -> None:
@@ -58,7 +58,7 @@ def test_settings_cannot_be_changed_and_go_by_name() -> None:
 def test_messages_show_numbers_as_the_command_line_takes_them() -> None:
     with pytest.raises(SettingError, match=r"discount is 0\.5 2\.0; expected numbers from 0 to 1 for the orders"):
         NGramConfig(smoothing="absolute", discount=(0.5, 2.0))
-    with pytest.raises(SettingError, match="prune 0 2 1 must not fall"):
+    with pytest.raises(SettingError, match="prune 0 2 1 must not decrease"):
         NGramConfig(prune=(0, 2, 1))
 
 

@@ -13,8 +13,8 @@ from chainrule.base import jit
 from chainrule.base.owned import Owned
 from chainrule.ngram.counting import count as counting
 from chainrule.ngram.counting.count import count_ngrams
-from chainrule.ngram.counting.counting_kernels import number
-from chainrule.ngram.trie.sorting_kernels import PLACE_BITS, sort_keys
+from chainrule.ngram.counting.counting_kernels import number_ngrams
+from chainrule.ngram.trie.sorting_kernels import POSITION_BITS, sort_keys
 from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def test_counts_of_skewed_text_with_unknown_words_equal_a_naive_counter(seed: in
 def test_no_place_outside_of_the_stream_is_read(documents: list[list[int]], shards: int, monkeypatch) -> None:
     """Behind the occurrences that still count stand others, one at the place behind the last token."""
     monkeypatch.setattr(counting, "SHARDS", shards)
-    monkeypatch.setattr(counting, "number", number.py_func)  # Python checks every index
+    monkeypatch.setattr(counting, "number_ngrams", number_ngrams.py_func)  # Python checks every index
     check_against_naive(documents, 7, 5)
 
 
@@ -93,7 +93,7 @@ def test_the_begin_of_a_document_is_a_context_and_its_end_is_none() -> None:
 def test_sort_keys_sorts_by_word_and_keeps_places_ascending(size: int, words: int) -> None:
     chance = np.random.default_rng(size + words)
     places = np.sort(chance.choice(1 << 32, size, replace=False)) if size < 100 else np.arange(size) * 300_000
-    keys = chance.integers(0, words, size) << PLACE_BITS | places
+    keys = chance.integers(0, words, size) << POSITION_BITS | places
     expected = sorted(keys.tolist())
     sort_keys(keys, np.empty(size, np.int64))
     assert keys.tolist() == expected

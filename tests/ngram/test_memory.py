@@ -12,7 +12,7 @@ import pytest
 import chainrule
 from chainrule.api import tokenizers
 from chainrule.base import memory as system_memory
-from chainrule.base.memory import memory_at_hand
+from chainrule.base.memory import available_memory
 from chainrule.errors import EstimationError, SettingError
 from chainrule.ngram.counting import memory_estimate as memory
 from chainrule.ngram.counting.count import count_ngrams
@@ -30,13 +30,13 @@ def test_where_memory_will_not_do_it_is_told_how_much_is_needed_and_which_order_
     monkeypatch.setenv("CHAINRULE_MEMORY", "12M")
     with pytest.raises(EstimationError, match="counting 5-grams of 200,001 tokens needs about") as caught:
         check_memory(stream, 5002, 5)
-    fitting = int(re.search(r"order (\d) would do \(order=\d\)", str(caught.value))[1])
+    fitting = int(re.search(r"take order=(\d), or a shorter text", str(caught.value))[1])
     assert 1 <= fitting < 5
     check_memory(stream, 5002, fitting)
     with pytest.raises(EstimationError):
         check_memory(stream, 5002, fitting + 1)
     monkeypatch.setenv("CHAINRULE_MEMORY", "1K")
-    with pytest.raises(EstimationError, match="are free; a shorter text"):
+    with pytest.raises(EstimationError, match="are free; take a shorter text"):
         check_memory(stream, 5002, 2)
 
 
@@ -57,23 +57,23 @@ def test_training_asks_before_it_counts(monkeypatch) -> None:
 @pytest.mark.parametrize(("said", "expected"), [("5", 5), ("8G", 8 << 30), ("1.5k", 1536), ("2TB", 2 << 40)])
 def test_how_much_there_is_can_be_said(said: str, expected: int, monkeypatch) -> None:
     monkeypatch.setenv("CHAINRULE_MEMORY", said)
-    assert memory_at_hand() == expected
+    assert available_memory() == expected
 
 
 def test_an_odd_amount_is_refused(monkeypatch) -> None:
     monkeypatch.setenv("CHAINRULE_MEMORY", "much")
     with pytest.raises(SettingError, match="expected a number of bytes, such as 8G"):
-        memory_at_hand()
+        available_memory()
 
 
 def test_the_system_or_a_container_tells(monkeypatch, tmp_path) -> None:
     monkeypatch.delenv("CHAINRULE_MEMORY", raising=False)
-    free = memory_at_hand()
+    free = available_memory()
     assert free is None or free > 1 << 20
     (tmp_path / "limit").write_text("4096\n")
     (tmp_path / "none").write_text("max\n")
     monkeypatch.setattr(system_memory, "_CGROUP_LIMITS", (str(tmp_path / "limit"), str(tmp_path / "none"), "/no/such"))
-    assert memory_at_hand() == 4096
+    assert available_memory() == 4096
 
 
 def test_a_text_that_cannot_fit_is_told_before_it_is_read(tmp_path, monkeypatch) -> None:

@@ -15,7 +15,7 @@ from chainrule.errors import EstimationError
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.ngram.estimation import passes as smoothing
-from chainrule.ngram.estimation.discounts import FALLBACK, estimated_discounts
+from chainrule.ngram.estimation.discounts import FALLBACK, estimate_discounts
 from chainrule.ngram.estimation.kneser_ney import modified_kneser_ney
 from chainrule.ngram.training import train_ngram
 from chainrule.ngram.trie.query_kernels import distributions
@@ -69,12 +69,12 @@ def test_skewed_texts_are_smoothed_as_by_the_formulas(seed: int, vocabulary_size
 
 def test_discounts_by_hand() -> None:
     # y = 10 / (10 + 2 4) = 5/9; 1 - 2 (5/9) 4/10 = 5/9; 2 - 3 (5/9) 2/4 = 7/6; 3 - 4 (5/9) 1/2 = 17/9
-    assert estimated_discounts(2, [10, 4, 2, 1]).values == pytest.approx((5 / 9, 7 / 6, 17 / 9))
-    assert estimated_discounts(2, [10, 4, 2, 1]).estimated
+    assert estimate_discounts(2, [10, 4, 2, 1]).values == pytest.approx((5 / 9, 7 / 6, 17 / 9))
+    assert estimate_discounts(2, [10, 4, 2, 1]).estimated
 
 
 def test_no_count_of_four_is_fine() -> None:
-    assert estimated_discounts(2, [10, 4, 2, 0]).values[2] == 3
+    assert estimate_discounts(2, [10, 4, 2, 0]).values[2] == 3
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_no_count_of_four_is_fine() -> None:
     ],
 )
 def test_discounts_that_cannot_be_estimated_fall_back_and_say_why(n: list[int], reason: str) -> None:
-    discounts = estimated_discounts(3, n)
+    discounts = estimate_discounts(3, n)
     assert discounts.values == FALLBACK == (0.5, 1.0, 1.5)
     assert discounts.problem is not None
     assert discounts.problem.startswith("order 3: ")

@@ -39,8 +39,8 @@ def log_likelihood(model: Any, documents: list[list[int]]) -> float:
 def test_the_weights_are_those_of_a_naive_expectation_maximisation(
     begins: Any, weights_by: Any, is_tuned: bool, monkeypatch
 ) -> None:
-    monkeypatch.setattr(jelinek_mercer, "_MOST_STEPS", 20)
-    monkeypatch.setattr(jelinek_mercer, "_ENOUGH", -1)
+    monkeypatch.setattr(jelinek_mercer, "_MAX_STEPS", 20)
+    monkeypatch.setattr(jelinek_mercer, "_TOLERANCE", -1)
     settings = {"order": 3, "smoothing": "jelinek-mercer", "begins": begins, "weights_by": weights_by}
     model, record = trained(VALID if is_tuned else None, **settings)
     counts = naive.NaiveCounts(TRAIN, SIZE, 3, begins=begins)
@@ -109,7 +109,7 @@ def test_no_constant_nearby_makes_the_held_out_text_likelier(order: int, begins:
 
 def test_of_very_many_words_some_are_taken(monkeypatch) -> None:
     whole, _ = trained(VALID, order=2, smoothing="absolute")
-    monkeypatch.setattr(heldout, "MOST", 60)
+    monkeypatch.setattr(heldout, "MAX_EVENTS", 60)
     thinned, _ = trained(VALID, order=2, smoothing="absolute")
     assert log_likelihood(thinned, VALID) <= log_likelihood(whole, VALID)
     assert log_likelihood(thinned, VALID) == pytest.approx(log_likelihood(whole, VALID), rel=0.05)

@@ -118,7 +118,7 @@ def test_a_model_is_not_replaced_unless_that_is_said(folder: Path) -> None:
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path, overwrite: bool) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(OutputError, match="this folder has other things in it and is no model"):
+    with pytest.raises(OutputError, match="this folder has other files in it and is no model"):
         save(tmp_path, overwrite=overwrite)
     assert contents(tmp_path) == {"thesis.tex": b"years of work"}
 
@@ -136,7 +136,7 @@ def test_a_folder_that_may_not_be_written_to_is_refused_before_the_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # as for anyone but root
-    with pytest.raises(OutputError, match=f"lm: cannot be written, since {tmp_path} does not allow it"):
+    with pytest.raises(OutputError, match=f"lm: cannot be written: no permission to write to {tmp_path}"):
         check_target(tmp_path / "a" / "lm", overwrite=False)
 
 
@@ -333,7 +333,7 @@ def test_a_data_file_that_a_model_folder_does_not_have_is_refused(tmp_path: Path
         )
     assert not (tmp_path / "new").exists()
     rewrite_config(folder, lambda config: config["files"].update(more=config["files"]["arrays.safetensors"]))
-    with pytest.raises(ModelFormatError, match=r"files\.more: there are only arrays\.safetensors and tokenizer\.json"):
+    with pytest.raises(ModelFormatError, match=r"files\.more is unknown; expected arrays\.safetensors or"):
         open_model(folder)
 
 
@@ -381,7 +381,7 @@ def test_a_configuration_that_was_edited_is_opened_and_verify_says_what_to_do(fo
     path = folder / "config.json"
     path.write_text(path.read_text().replace('"skip"', '"keep"'))
     assert open_model(folder)[0].tokenizer.markers == "keep"
-    with pytest.raises(ModelFormatError, match=r"was edited or damaged .* If the change is yours, chainrule convert"):
+    with pytest.raises(ModelFormatError, match=r"was edited or damaged .* If the edit is yours, chainrule convert"):
         verify_model(folder)
 
 
@@ -698,7 +698,7 @@ def test_what_is_no_number_is_not_saved(tmp_path: Path) -> None:
     network.network.embedding.weight.data[3, 3] = np.nan
     neural = Model("transformer", network, ngrams.tokenizer, {}, ngrams.speller)
     for model in (ngrams, neural):
-        with pytest.raises(EstimationError, match=r"has NaN, which is no number, in its .* not saved"):
+        with pytest.raises(EstimationError, match=r"has NaN in its .* not saved"):
             model.save(tmp_path / "lm")
     assert not (tmp_path / "lm").exists()
 
@@ -707,5 +707,5 @@ def test_what_is_no_number_is_not_saved(tmp_path: Path) -> None:
 def test_a_pipe_or_a_device_is_said_to_be_one(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/zero")):
-        with pytest.raises(ModelFormatError, match="is a pipe or a device; a model is a folder or a file"):
+        with pytest.raises(ModelFormatError, match="is a pipe or a device; expected a model"):
             chainrule.load(path)

@@ -132,7 +132,7 @@ def test_a_missing_file_and_a_folder_are_format_errors(tmp_path: Path, name: str
     ids=lambda header: header[:6].decode("latin-1"),
 )
 def test_a_header_that_is_no_json_object_is_a_format_error(tmp_path: Path, header: bytes) -> None:
-    with pytest.raises(ModelFormatError, match="the header is no JSON object"):
+    with pytest.raises(ModelFormatError, match="the header is not a JSON object"):
         open_tensors(file_with(tmp_path / "a", header, b"1234"))
 
 
@@ -193,9 +193,9 @@ def test_entries_nested_to_any_depth_are_a_format_error(tmp_path: Path) -> None:
     [[(0, 4), (0, 4)], [(0, 3), (2, 4)], [(0, 4), (1, 2)], [(0, 1), (3, 4)], [(1, 4)], [(0, 3)]],
     ids=["the same", "overlapping", "inside", "a gap", "late", "early"],
 )
-def test_arrays_that_do_not_lie_side_by_side_are_a_format_error(tmp_path: Path, spans: list[tuple[int, int]]) -> None:
+def test_arrays_that_do_not_fill_the_file_are_a_format_error(tmp_path: Path, spans: list[tuple[int, int]]) -> None:
     header = {f"a{i}": entry(shape=[stop - start], offsets=[start, stop]) for i, (start, stop) in enumerate(spans)}
-    with pytest.raises(ModelFormatError, match="side by side"):
+    with pytest.raises(ModelFormatError, match="do not fill the file"):
         open_tensors(file_with(tmp_path / "a", header, b"1234"))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.train_vectors import WORDS, read_words
 from chainrule.api.validation_text import ids_file
-from chainrule.base.files import compressing, replaced
+from chainrule.base.files import compressing, replace_file
 from chainrule.errors import OutputError
 from chainrule.text.corpus import source_of
 from chainrule.text.tokenizer_config import TokenizerConfig, as_config
@@ -55,21 +55,21 @@ class Together(NamedTuple):
         """Lines of word, context and count, with tabs between, compressed as the name says; or, where this ends in
         .bin, as GloVe's cooccur writes them, with its vocabulary in NAME.vocab.txt. Raises OutputError.
         """
-        target, told = Path(path), callback(progress)
+        target, on_progress = Path(path), callback(progress)
         if target.exists() and not overwrite:
             raise OutputError(f"{target}: exists already; say overwrite=True to replace it, or choose another name")
         if target.suffix != ".bin":
-            with replaced(target) as raw, compressing(raw, target) as file:
-                self._write_lines(file, told)
+            with replace_file(target) as raw, compressing(raw, target) as file:
+                self._write_lines(file, on_progress)
             return
-        with replaced(target) as file:
+        with replace_file(target) as file:
             for start in range(0, self.pairs, _AT_ONCE):
                 part = self._records(start)
                 part["word"] += 1
                 part["context"] += 1
                 file.write(part.tobytes())
-                told("writing co-occurrences", start, self.pairs)
-        with replaced(target.with_name(target.stem + ".vocab.txt")) as file:
+                on_progress("writing co-occurrences", start, self.pairs)
+        with replace_file(target.with_name(target.stem + ".vocab.txt")) as file:
             for word, count in zip(self.words, self.occurrences, strict=True):
                 file.write(f"{word} {count}\n".encode())
 
@@ -113,10 +113,10 @@ def count_together(
     >>> together.matrix().astype(int).tolist()
     [[0, 2, 0, 0], [2, 0, 1, 1], [0, 1, 0, 1], [0, 1, 1, 0]]
     """
-    told = callback(progress)
+    on_progress = callback(progress)
     with ids_file(None) as file:
-        learner, stream = read_words(source_of(source), as_config(tokenizer), markers, told, file)
+        learner, stream = read_words(source_of(source), as_config(tokenizer), markers, on_progress, file)
         tokens = learner.vocabulary.tokens()
-        counted = count_cooccurrences(stream, len(tokens) - FIRST, config or CooccurrenceConfig(), told)
+        counted = count_cooccurrences(stream, len(tokens) - FIRST, config or CooccurrenceConfig(), on_progress)
         occurrences = np.bincount(stream, minlength=len(tokens))[FIRST:].tolist()
     return Together([token.decode(errors="replace") for token in tokens[FIRST:]], occurrences, counted)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.base.files import check_writable, replaced
+from chainrule.base.files import check_writable, replace_file
 from chainrule.errors import OutputError, SettingError
 from chainrule.report.vector_map import vector_map_page
 from chainrule.vectors.projection import Projection, projected
@@ -34,17 +34,17 @@ def map_vectors(
 
     good:  chainrule.map_vectors(vectors, "map.html", words=500)
     """
-    target, told = Path(path), callback(progress)
+    target, on_progress = Path(path), callback(progress)
     if words < 3:
         raise SettingError(f"words is {words}; expected 3 or more")
     if target.exists() and not overwrite:
         raise OutputError(f"{target}: exists already; say overwrite=True to replace it, or choose another name")
     check_writable(target)
     chosen = vectors.directions[:words]
-    told("drawing the map", 0, len(chosen))
+    on_progress("drawing the map", 0, len(chosen))
     places, about = projected(chosen, method, seed)
     shown = f"The {len(chosen):,} most frequent of {len(vectors):,} words, by {about}."
     page = vector_map_page("Word vectors", shown, vectors.words[: len(chosen)], places)
-    with replaced(target) as file:
+    with replace_file(target) as file:
         file.write(page.encode())
     return len(chosen)

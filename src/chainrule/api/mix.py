@@ -11,13 +11,13 @@ import numpy as np
 from chainrule import __version__
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.errors import EstimationError, SettingError, naming
+from chainrule.errors import EstimationError, SettingError, prefix_errors
 from chainrule.mixture.cache import UnigramCache
 from chainrule.mixture.components import Components
 from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.linear import LinearMixture
 from chainrule.mixture.log_linear import LogLinearMixture
-from chainrule.mixture.tuning import AT_ONCE, classes_of_tokens, linear_weights, log_linear_weights
+from chainrule.mixture.tuning import MAX_PROBS, classes_of_tokens, linear_weights, log_linear_weights
 from chainrule.mixture.unseen import FewerUnseen
 from chainrule.ngram.spelling.mixed_speller import mixed_speller
 from chainrule.protocol import BEGIN, END, UNKNOWN
@@ -101,7 +101,7 @@ def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfi
         if difference:
             raise SettingError(f"{names[0]} and {name} cannot be mixed: {difference}")
     for name, model in zip(names, models, strict=True):
-        with naming(name):
+        with prefix_errors(name):
             is_distribution = model.is_distribution
         if not is_distribution:
             raise SettingError(f"{name} cannot be mixed: it is of stupid backoff, whose scores are no distribution")
@@ -196,6 +196,6 @@ def _mixture(
 def _some_documents(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> list[Int32[ndarray, " tokens"]]:
     """As many as may be looked at as whole distributions, evenly from all of a text."""
     documents = documents_of(stream)
-    most = max(200, AT_ONCE // vocabulary_size)
+    most = max(200, MAX_PROBS // vocabulary_size)
     every = max(1, -(-stream.size // most))
     return documents[::every] if every > 1 else documents

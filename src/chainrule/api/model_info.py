@@ -96,6 +96,20 @@ def info_of_pairs(
     )
 
 
+def info_of_vectors(vectors: WordVectors) -> ModelInfo:
+    """Of word vectors, which are not a model of texts and have no signature."""
+    return ModelInfo(
+        family="vectors",
+        tokenizer=vectors.tokenizer.name,
+        vocabulary_size=len(vectors.tokenizer.vocabulary),
+        parameters=sum(array.size for name, array in vectors.arrays.items() if name not in ("counts", "buckets")),
+        ngrams=None,
+        bytes=sum(array.nbytes for array in vectors.arrays.values()),
+        signature=None,
+        record=vectors.record,
+    )
+
+
 def size_of(record: dict[str, Any]) -> str:
     """For a line about a model, after a comma: how much training set."""
     parameters, ngrams = _parameters(record), _ngrams(record)
@@ -119,21 +133,7 @@ def _ngrams(record: dict[str, Any]) -> list[int] | None:
 def _signature(parts: ModelParts) -> str | None:
     if FAMILIES[parts.family].job != "continue":
         return None
-    kind = FAMILIES[parts.family].measured_as(parts.engine)
+    kind = FAMILIES[parts.family].measure_options(parts.engine)
     seen = {name: kind[name] for name in ("context", "is_distribution") if name in kind}
-    running = FAMILIES[parts.family].running(parts.engine)
-    return f"{token_signature(parts.tokenizer)}|{model_signature(parts.speller, running, **seen)}"
-
-
-def info_of_vectors(vectors: WordVectors) -> ModelInfo:
-    """Of word vectors, which are no model of texts and have no signature."""
-    return ModelInfo(
-        family="vectors",
-        tokenizer=vectors.tokenizer.name,
-        vocabulary_size=len(vectors.tokenizer.vocabulary),
-        parameters=sum(array.size for name, array in vectors.arrays.items() if name not in ("counts", "buckets")),
-        ngrams=None,
-        bytes=sum(array.nbytes for array in vectors.arrays.values()),
-        signature=None,
-        record=vectors.record,
-    )
+    stream_scoring = FAMILIES[parts.family].stream_scoring(parts.engine)
+    return f"{token_signature(parts.tokenizer)}|{model_signature(parts.speller, stream_scoring, **seen)}"

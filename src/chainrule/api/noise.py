@@ -12,7 +12,7 @@ from chainrule.api.progress_line import ProgressOption, showing
 from chainrule.applications.channel.confusions import channel_named
 from chainrule.applications.channel.lexicon import Lexicon, prior_of
 from chainrule.applications.channel.proposing import ProposalConfig, Proposer
-from chainrule.base.jit import in_order
+from chainrule.base.jit import map_in_order
 from chainrule.base.progress import BlockProgress
 from chainrule.errors import SettingError, TextError
 from chainrule.text.corpus import source_of
@@ -111,7 +111,7 @@ def _spoilt(source: Source, channel: Channel, seed: int, progress: Progress) -> 
                     raise TextError(f"{piece.place(number)}: the document holds newlines; cut it with document='line'")
                 yield Spoilt(text, channel.corrupted(text, rng))
             done += piece.text.size
-            inside.tell(done)
+            inside.report(done)
 
 
 def _with_proposals(lines: Iterable[Spoilt], proposer: Proposer) -> Iterator[Spoilt]:
@@ -121,7 +121,7 @@ def _with_proposals(lines: Iterable[Spoilt], proposer: Proposer) -> Iterator[Spo
         found = proposer.propose([line.observed for line in some])
         return [line._replace(proposals=proposals) for line, proposals in zip(some, found, strict=True)]
 
-    for some in in_order(proposed, _some_at_a_time(lines)):
+    for some in map_in_order(proposed, _some_at_a_time(lines)):
         yield from some
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from chainrule.base.progress import Progress, clock_of, silent
+from chainrule.base.progress import Progress, format_duration, silent
 from chainrule.errors import SettingError
 from chainrule.training.reports import Told, nobody
 
@@ -115,7 +115,7 @@ class ProgressLine:
         share = done / total if total else None
         text = task if share is None else f"{task}  {share:.0%}"
         if share is not None and _ESTIMATED_FROM <= share < 1:
-            text += f"  {clock_of((now - self._task_began) * (1 - share) / share)} left"
+            text += f"  {format_duration((now - self._task_began) * (1 - share) / share)} left"
         self._write(text, stays=not self._changes)
 
     def report(self, report: Report) -> None:

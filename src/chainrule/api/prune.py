@@ -12,7 +12,7 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import SettingError, TextError
 from chainrule.ngram.config import COMPACT
 from chainrule.ngram.counting.padding import padded
-from chainrule.ngram.editing.entropy import check_ngrams, check_threshold, judged
+from chainrule.ngram.editing.entropy import check_ngrams, check_threshold, score_ngrams
 from chainrule.ngram.editing.history_weights import by_chain_rule, by_discounts, by_frequency
 from chainrule.ngram.editing.to_text import to_text
 from chainrule.ngram.editing.to_vocabulary import to_words
@@ -20,7 +20,7 @@ from chainrule.ngram.kenlm.hashed_model import HashedModel
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.models.padded_model import PaddedModel
 from chainrule.ngram.spelling.speller import ENOUGH, Speller
-from chainrule.ngram.variants import kind_of, model_from
+from chainrule.ngram.variants import model_from_settings, settings_of_model
 from chainrule.text.corpus import source_of
 from chainrule.text.learning import listed_tokens
 from chainrule.text.splitters import SEPARATORS
@@ -65,7 +65,7 @@ def prune_by_entropy(
     else:
         raise SettingError("say either a threshold or a number of n-grams")
     text = None if histories in ("discounts", "chain") else source_of(histories, model.document)
-    found = judged(table, _weighed(model, text or histories, progress), progress)
+    found = score_ngrams(table, _weighed(model, text or histories, progress), progress)
     small = found.above(threshold, progress) if threshold is not None else found.best(ngrams or 0, progress)
     how = {"entropy": threshold} if threshold is not None else {"to_ngrams": ngrams}
     return _smaller(model, small, {**how, "histories": histories if text is None else text.record})
@@ -100,7 +100,7 @@ def prune_to_vocabulary(model: Model, path: str | os.PathLike[str], progress: Pr
     vocabulary = Vocabulary(left[len(MARKER_TOKENS) :])
     gone = [tokens[place] for place in np.flatnonzero(~staying).tolist()]
     # <unk> has what all unknown words have together from now on, and they are best spelled as those that went.
-    speller = Speller.trained(gone[:: max(1, len(gone) // (2 * ENOUGH))], vocabulary, unseen_types=1, never=SEPARATORS)
+    speller = Speller.train(gone[:: max(1, len(gone) // (2 * ENOUGH))], vocabulary, unseen_types=1, never=SEPARATORS)
     record = _record(model, small, how)
     return Model("ngram", _of_kind(model, small), tokenizer.with_vocabulary(vocabulary), record, speller)
 
@@ -155,8 +155,8 @@ def _weighed(model: Model, histories: Any, progress: Progress) -> Histories:
 def _of_kind(model: Model, table: Table) -> AnyNGram:
     """A table as a model that begins its documents as another does."""
     assert isinstance(model.language_model, NGramModel | PaddedModel | HashedModel)
-    kind = {} if isinstance(model.language_model, HashedModel) else kind_of(model.language_model)
-    return model_from(kind, table)
+    kind = {} if isinstance(model.language_model, HashedModel) else settings_of_model(model.language_model)
+    return model_from_settings(kind, table)
 
 
 def _padded(model: Model, stream: Int32[ndarray, " tokens"]) -> Int32[ndarray, " tokens"]:

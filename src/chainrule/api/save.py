@@ -50,7 +50,7 @@ def save_folder(parts: ModelParts, path: Path, *, overwrite: bool, progress: Pro
 def save_arpa(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
     """Raises OutputError; SettingError where the model has no ARPA form."""
     from chainrule.ngram.arpa.write import write_arpa
-    from chainrule.ngram.layouts import of_a_table
+    from chainrule.ngram.layouts import plain_table_model
 
     if parts.family != "ngram":
         raise SettingError(
@@ -59,4 +59,4 @@ def save_arpa(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progr
     if path.exists() and not overwrite:
         raise OutputError(f"{path}: exists already; say overwrite=True to replace it, or choose another")
     otherwise = "cannot be written as ARPA: other programs would take it for a distribution that begins with one"
-    write_arpa(path, of_a_table(parts.engine, otherwise).table, parts.tokenizer.vocabulary, progress)
+    write_arpa(path, plain_table_model(parts.engine, otherwise).table, parts.tokenizer.vocabulary, progress)

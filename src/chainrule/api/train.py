@@ -18,7 +18,7 @@ from chainrule.api.speller import speller_of_counts, token_counts
 from chainrule.api.token_vectors import vectors_of_tokens
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.validation_text import ids_file, kept_for_validation, validated_on
-from chainrule.base.jit import started
+from chainrule.base.jit import start_in_thread
 from chainrule.base.owned import Owned
 from chainrule.errors import SettingError
 from chainrule.families import FAMILIES, family_of
@@ -108,7 +108,7 @@ def train(
         tune = source_of(tune, document)
     began = time.perf_counter()
     tokenizer = as_config(tokenizer)
-    in_steps = FAMILIES[family].in_steps
+    in_steps = FAMILIES[family].trains_in_steps
     if not in_steps and (training, validation, folder, resume, vectors) != (None, None, None, False, None):
         raise SettingError(
             f"a model of family {family} is counted; training, validation, folder and vectors are for networks"
@@ -123,7 +123,7 @@ def train(
             source, tokenizer, markers, progress, lambda n: check_text_fits(n, FAMILIES[family].token_bytes), file
         )
     tokens = token_counts(stream, learner.vocabulary_size)
-    speller_learnt = cache(started(lambda: speller_of_counts(learner, tokens, config, left_out)))
+    speller_learnt = cache(start_in_thread(lambda: speller_of_counts(learner, tokens, config, left_out)))
     kept, beginning = None, None
     if in_steps:
         training = training or TrainingConfig()

@@ -17,7 +17,6 @@ from chainrule.api.tokenizers import tokenized
 from chainrule.api.validation_text import ids_file
 from chainrule.api.vectors_checkpoint import VectorsCheckpoint, open_checkpoint, save_checkpoint
 from chainrule.api.word_vectors import FAMILY, WordVectors, means_of
-from chainrule.base.interruptions import interruptions
 from chainrule.base.memory import check_fits
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
@@ -25,6 +24,7 @@ from chainrule.text.corpus import source_of
 from chainrule.text.learning import limited_to
 from chainrule.text.tokenizer_config import LEARNT, TokenizerConfig, as_config
 from chainrule.training.folder import remove_checkpoints
+from chainrule.training.interruptions import interruptions
 from chainrule.vectors.config import VectorsConfig
 from chainrule.vectors.pair_kernels import FIRST
 from chainrule.vectors.text import TrainingText
@@ -68,22 +68,22 @@ def train_vectors(
     good:  chainrule.train_vectors("corpus.txt").save("words/")
     good:  chainrule.train_vectors("corpus.txt", chainrule.VectorsConfig(method="cbow", subwords="3-6"))
     """
-    told = callback(progress)
+    on_progress = callback(progress)
     config = (config or VectorsConfig()).resolved()
     tokenizer = as_config(tokenizer)
     place = None if folder is None else Path(folder)
     source = source_of(source)
     began = time.perf_counter()
     with ids_file(place) as file:
-        learner, text, unknown, documents = _read(source, tokenizer, markers, told, file)
+        learner, text, unknown, documents = _read(source, tokenizer, markers, on_progress, file)
         run = {"settings": asdict(config), "text": _digest(text)}
         checkpoint = open_checkpoint(place, run) if resume and place is not None else None
         check_fits(2 * 4 * len(text.words) * (config.dimensions + 16), "training these vectors")
         start = (checkpoint.matrices, checkpoint.step) if checkpoint else (None, 0)
-        training = VectorsTraining(text, config, told, *start)
+        training = VectorsTraining(text, config, on_progress, *start)
         if checkpoint:
             training.epoch_losses[:] = checkpoint.epoch_losses
-        _run(training, place, run, on_report or _reporter(told))
+        _run(training, place, run, on_report or _reporter(on_progress))
     words = int(text.counts.sum())
     record = {
         **circumstances(FAMILY, config),
@@ -167,11 +167,11 @@ def _run(
             save_checkpoint(folder, VectorsCheckpoint(training.matrices, training.step, training.epoch_losses), run)
 
     kept = time.perf_counter()
-    with interruptions() as interrupted:
+    with interruptions() as interruption:
         while training.step < training.steps:
             training.advance()
             on_report(training.report())
-            if interrupted.is_set() and training.step < training.steps:
+            if interruption.signal and training.step < training.steps:
                 save()
                 where = f"step {training.step:,} of {training.steps:,}"
                 if folder is None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.base.files import replaced
+from chainrule.base.files import replace_file
 from chainrule.base.lanes import padded
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.storage.safetensors import file_digest, open_tensors, write_tensors
@@ -58,7 +58,7 @@ def save_checkpoint(folder: Path, checkpoint: VectorsCheckpoint, run: dict[str, 
         "file": name,
         "sha256": digest,
     }
-    with replaced(place / INDEX) as file:
+    with replace_file(place / INDEX) as file:
         file.write(json.dumps(index, indent=2).encode())
     for old in place.glob("last-*.safetensors"):
         if old.name != name:

@@ -190,7 +190,7 @@ class WordVectors:
 
         good:  chainrule.load_vectors("words/").save("words.vec.gz")
         """
-        target, told = Path(path), callback(progress)
+        target, on_progress = Path(path), callback(progress)
         suffix = suffix_of(target)
         if suffix is None:
             self._save_folder(target, overwrite=overwrite)
@@ -199,9 +199,9 @@ class WordVectors:
             raise OutputError(f"{target}: exists already; say overwrite=True to replace it, or choose another name")
         words = self.tokenizer.vocabulary.tokens()[_FIRST:]
         if suffix == ".bin" and self.ngrams is not None:
-            write_fasttext(target, self._as_fasttext(words), told)
+            write_fasttext(target, self._as_fasttext(words), on_progress)
         else:
-            write_vectors(target, words, self.vectors, told, layout=_LAYOUTS[suffix])
+            write_vectors(target, words, self.vectors, on_progress, layout=_LAYOUTS[suffix])
 
     def rows(self) -> list[tuple[str, str]]:
         """For people: names and values, as the model card has them."""

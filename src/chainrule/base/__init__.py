@@ -1,1 +1,1 @@
-"""What every room uses and that knows nothing of models: compiled kernels, files, progress, memory, settings."""
+"""What all rooms use and no model knows of: compiled kernels, files, progress, memory, settings."""

@@ -1,4 +1,4 @@
-"""Rows of log-probabilities: their best, draws from them, and checks; defaults for models that give whole rows."""
+"""Log-probabilities by row: the best, draws, and checks; and defaults for models that compute whole distributions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Generic
 
 import numpy as np
 
+from chainrule.base.bfloat16 import has_nan
 from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
 from chainrule.protocol import UNKNOWN, LanguageModel, State
@@ -18,41 +19,37 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 
-_LARGEST_LOG_PROB = (
-    88  # nats; rounding may pass 0 by a little, an odd back-off by more, and exp of this is still a float32
+# In nats: rounding can exceed 0 slightly, and the backoff of a poor model by more. exp(88) still is a finite float32.
+_LARGEST_LOG_PROB = 88
+
+NAN_MESSAGE = (
+    "the model's distribution has NaN, or words that are not in order; its file is damaged: try chainrule verify"
 )
-
-
-NAN_FOUND = "a distribution of the model holds NaN or words in no order; its file is damaged: try chainrule verify"
-
-
-NOTHING_TO_DRAW = "there is no token to draw: each is banned or has no probability; ban fewer"
+NOTHING_TO_DRAW_MESSAGE = "there is no token to draw: every one is banned or has probability zero; ban fewer"
 
 
 class ByDistributions(ABC, Generic[State]):
-    """The default `top` and `draw` of a language model: the whole distribution of each row is asked for."""
+    """The default `top` and `draw` of a language model, which compute every row's whole distribution."""
 
     @abstractmethod
-    def next_log_probs(self, state: State) -> Float32[ndarray, "rows vocab"]:
+    def next_log_probs(self, state: State) -> Float32[ndarray, "B V"]:
         """As `LanguageModel.next_log_probs`."""
 
-    def top(self, state: State, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
+    def top(self, state: State, k: int) -> tuple[Float32[ndarray, "B k"], Int32[ndarray, "B k"]]:
         """As `LanguageModel.top`."""
         return top_of(self.next_log_probs(state), k)
 
     def draw(
-        self, state: State, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
-    ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
+        self, state: State, uniforms: Float64[ndarray, " B"], banned: Sequence[int] = ()
+    ) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
         """As `LanguageModel.draw`."""
         return draw_of(self.next_log_probs(state), uniforms, banned)
 
 
-def top_of(
-    log_probs: Float32[ndarray, "rows vocab"], k: int
-) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
-    """The k largest of each row, best first, equal ones by lower id.
+def top_of(log_probs: Float32[ndarray, "B V"], k: int) -> tuple[Float32[ndarray, "B k"], Int32[ndarray, "B k"]]:
+    """The k largest of each row and their ids, best first; ties go to the lower id.
 
-    Raises SettingError where k < 1, ModelFormatError where a row holds NaN.
+    Raises SettingError if k < 1, ModelFormatError if a row has NaN.
     """
     if k < 1:
         raise SettingError(f"k is {k}; expected 1 or more")
@@ -62,90 +59,90 @@ def top_of(
         threshold = np.partition(row, len(row) - k)[len(row) - k]
         candidates = np.flatnonzero(row >= threshold)  # ascending, so that a stable sort keeps lower ids first
         if len(candidates) < k:
-            raise ModelFormatError(NAN_FOUND)
+            raise ModelFormatError(NAN_MESSAGE)
         out[:] = candidates[np.argsort(-row[candidates], kind="stable")[:k]]
     return np.take_along_axis(log_probs, best, axis=1), best
 
 
 def unknown_log_probs_of(
     model: LanguageModel[State],
-    sequences: Sequence[Int32[ndarray, " tokens"]],
+    sequences: Sequence[Int32[ndarray, " T"]],
     *,
     prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
     end: bool = True,
-) -> list[Float32[ndarray, " tokens"]]:
-    """The default `unknown_log_probs`: steps through all sequences at once, and makes every distribution."""
+) -> list[Float32[ndarray, " T"]]:
+    """The default `LanguageModel.unknown_log_probs`: advances all rows and computes every distribution."""
     check_prefixes(len(sequences), prefixes)
-    found = [np.empty(len(sequence) + end, np.float32) for sequence in sequences]
-    rows = np.array([row for row, out in enumerate(found) if out.size], np.int32)
+    log_probs = [np.empty(len(sequence) + end, np.float32) for sequence in sequences]
+    rows = np.array([row for row, out in enumerate(log_probs) if out.size], np.int32)
     state = model.start([(prefixes[row] if prefixes is not None else np.empty(0, np.int32)) for row in rows])
     step = 0
     while rows.size:
         for row, log_prob in zip(rows.tolist(), model.next_log_probs(state)[:, UNKNOWN], strict=True):
-            found[row][step] = log_prob
+            log_probs[row][step] = log_prob
         step += 1
-        going_on = np.flatnonzero([found[row].size > step for row in rows]).astype(np.int32)
-        rows = rows[going_on]
+        unfinished = np.flatnonzero([log_probs[row].size > step for row in rows]).astype(np.int32)
+        rows = rows[unfinished]
         tokens = np.array([sequences[row][step - 1] for row in rows], np.int32)
-        state = model.advance(model.select(state, going_on), tokens)
-    return found
+        state = model.advance(model.select(state, unfinished), tokens)
+    return log_probs
 
 
 def draw_of(
-    log_probs: Float32[ndarray, "rows vocab"], uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
-) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
-    """The inversion of each row's cumulative distribution, tokens by id.
+    log_probs: Float32[ndarray, "B V"], uniforms: Float64[ndarray, " B"], banned: Sequence[int] = ()
+) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
+    """Draws a token for each row by inverting the cumulative distribution over ids; its log-probability, and its id.
 
-    Raises SettingError where nothing is left to draw, ModelFormatError where a row holds NaN.
+    Raises SettingError if no token is left to draw, ModelFormatError if a row has NaN.
     """
-    forbidden = check_draw(len(log_probs), uniforms, banned, log_probs.shape[1])
+    banned_ids = check_draw(len(log_probs), uniforms, banned, log_probs.shape[1])
     probs = np.exp(log_probs, dtype=np.float64)
-    probs[:, forbidden] = 0
-    tokens = inverted(probs, uniforms)
+    probs[:, banned_ids] = 0
+    tokens = sample_columns(probs, uniforms)
     return np.take_along_axis(log_probs, tokens[:, None], axis=1)[:, 0], tokens
 
 
-def inverted(weights: Float64[ndarray, "rows k"], uniforms: Float64[ndarray, " rows"]) -> Int32[ndarray, " rows"]:
-    """The column of each row at which its cumulative weights pass the row's number in [0, 1).
+def sample_columns(weights: Float64[ndarray, "B k"], uniforms: Float64[ndarray, " B"]) -> Int32[ndarray, " B"]:
+    """Draws a column of each row in proportion to its weights: where their cumulative share passes the row's uniform.
 
-    Raises SettingError where a row's weights are all 0, ModelFormatError where one is NaN.
+    uniforms: in [0, 1). Raises SettingError if all weights of a row are 0, ModelFormatError if one is NaN.
     """
     cumulative = weights.cumsum(axis=1)
     totals = cumulative[:, -1]
     if np.isnan(totals).any():
-        raise ModelFormatError(NAN_FOUND)
+        raise ModelFormatError(NAN_MESSAGE)
     if not (totals > 0).all():
-        raise SettingError(NOTHING_TO_DRAW)
+        raise SettingError(NOTHING_TO_DRAW_MESSAGE)
     columns = [np.searchsorted(row, u, side="right") for row, u in zip(cumulative, uniforms * totals, strict=True)]
     return np.array(columns, np.int32)
 
 
 def check_draw(
-    rows: int, uniforms: Float64[ndarray, " rows"], banned: Sequence[int], vocabulary_size: int
+    rows: int, uniforms: Float64[ndarray, " B"], banned: Sequence[int], vocabulary_size: int
 ) -> Int32[ndarray, " banned"]:
-    """The banned ids, ascending. Raises SettingError where `draw` cannot be asked so."""
+    """The banned ids, ascending. Raises SettingError if the arguments of `LanguageModel.draw` are wrong."""
     if len(uniforms) != rows:
-        raise SettingError(f"{len(uniforms)} numbers for {rows} rows; give one to each")
+        raise SettingError(f"uniforms has {len(uniforms)} numbers for {rows} rows; give one for each row")
     if rows and not (uniforms.min() >= 0 and uniforms.max() < 1):
-        raise SettingError("a number to draw with is outside [0, 1)")
-    forbidden = np.unique(as_tokens(banned))
-    check_tokens(forbidden, vocabulary_size)
-    return forbidden.astype(np.int32)
+        raise SettingError("uniforms has a number outside [0, 1)")
+    banned_ids = np.unique(as_tokens(banned))
+    check_tokens(banned_ids, vocabulary_size)
+    return banned_ids.astype(np.int32)
 
 
-def check_log_probs(log_probs: Float32[ndarray, " tokens"] | Float32[ndarray, "rows vocab"]) -> None:
-    """Raises ModelFormatError where one is NaN, infinite, or so large that it comes from no probability."""
-    if log_probs.size and not (largest := log_probs.max()) <= _LARGEST_LOG_PROB:  # NaN is not, either
+def check_log_probs(log_probs: Float32[ndarray, " T"] | Float32[ndarray, "B V"]) -> None:
+    """Raises ModelFormatError if one is NaN, or so far above 0 that rounding cannot explain it."""
+    if log_probs.size and not (largest := log_probs.max()) <= _LARGEST_LOG_PROB:  # true for NaN, too
         raise ModelFormatError(
-            f"the model gives a log-probability of {largest}, which can be at most 0; its file is damaged: "
-            "try chainrule verify, or make it again"
+            f"the model gives a log-probability of {largest}; expected at most 0. Its file is damaged: "
+            "try chainrule verify, or train the model again"
         )
 
 
 def check_savable(name: str, array: ndarray) -> None:
-    """Raises EstimationError where an array of a model that is to be saved has NaN: nobody could use that model."""
-    if array.dtype.kind == "f" and array.size and np.isnan(array.min()):  # of which a minimum is NaN, too
+    """Raises EstimationError if an array of a model about to be saved has NaN: nobody could use that model."""
+    if has_nan(array):
         raise EstimationError(
-            f"the model has NaN, which is no number, in its {name}, so it is not saved: its settings do not suit its "
-            "text, or what it was made of is damaged; make it again with others"
+            f"the model has NaN in its {name}, so it is not saved: its settings do not suit its text, or the models "
+            "that it was made from are damaged; make it again with other ones"
         )

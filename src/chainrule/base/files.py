@@ -1,6 +1,6 @@
-"""Files that are replaced in one step, so that a failure or a kill at any moment leaves the old one or the new one.
+"""Atomic replacement of files: a failure or a kill at any moment leaves the old file or the new one.
 
-And what else several rooms need of the disk: whether a path can be written, folders that are locked and synced.
+Also compression, checks that a path can be written, and locking and syncing of folders.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ else:
     from backports import zstd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
-# By a path's suffix, what opens its compressed bytes, given as a path or a file; and what that raises beside OSError.
+# Opens compressed bytes, given a path or a file, by the path's suffix; below, the errors it raises besides OSError.
 DECOMPRESSORS: dict[str, Callable[..., Any]] = {
     ".gz": gzip.open,
     ".zst": zstd.open,
@@ -44,22 +44,23 @@ _COMPRESSORS: dict[str, Callable[..., Any]] = {
 }
 
 
-def named_twice(names: Sequence[str]) -> str | None:
-    """Which of several names stand for one file or folder, in words: `a twice`, or `a twice, also as ./a`."""
-    found: dict[str, str] = {}
+def describe_duplicate(names: Sequence[str]) -> str | None:
+    """The first file or folder named twice, for a message: `a twice`, or `a twice, also as ./a`; None if none is."""
+    names_by_path: dict[str, str] = {}
     for name in names:
         path = os.path.realpath(name)
-        if path in found:
-            return f"{found[path]} twice" + (f", also as {name}" if name != found[path] else "")
-        found[path] = name
+        if path in names_by_path:
+            first = names_by_path[path]
+            return f"{first} twice" + (f", also as {name}" if name != first else "")
+        names_by_path[path] = name
     return None
 
 
 @contextmanager
-def replaced(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to that takes the place of `path` when all went well, and vanishes otherwise.
+def replace_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to. It replaces `path` at the end of the `with` block, or disappears if the block fails.
 
-    Raises OutputError, also for an OSError of the caller's while it writes.
+    Raises OutputError, also for an OSError inside the block.
     """
     target = Path(os.path.realpath(path))  # a link stays a link
     if target.is_dir():
@@ -85,7 +86,7 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def compressing(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """The file itself, or what compresses into it, as the path's name says."""
+    """The file itself, or a file that compresses into it if the path ends in .gz, .zst, .xz or .bz2."""
     compressor = _COMPRESSORS.get(Path(path).suffix.lower())
     if compressor is None:
         yield file
@@ -95,23 +96,40 @@ def compressing(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[Binary
 
 
 def check_writable(path: Path) -> None:
-    """Asked before the work: whether `path` could be written, or made. Raises OutputError."""
+    """Raises OutputError if `path` cannot be written or created; to be called before the work, not after it."""
     try:
         existing = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
     except OSError as error:
-        raise OutputError(f"{path}: cannot be looked into: {error.strerror}; choose another place") from error
+        raise OutputError(f"{path}: cannot be accessed: {error.strerror}; choose another path") from error
     if existing != path and not existing.is_dir():
-        raise OutputError(f"{path}: cannot be written, since {existing} is a file")
+        raise OutputError(f"{path}: cannot be written, since {existing} is a file and not a folder")
     if not os.access(existing, os.W_OK):
-        raise OutputError(f"{path}: cannot be written, since {existing} does not allow it")
+        raise OutputError(f"{path}: cannot be written: no permission to write to {existing}")
+
+
+def check_new_file(path: Path, *, overwrite: bool, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:
+    """Checks, before the work, that a file may be written to. inputs: files to read, which it must not replace.
+
+    Raises OutputError.
+    """
+    if path.is_dir():
+        raise OutputError(f"{path}: this is a folder; name a file")
+    if path.exists():
+        if any(os.path.exists(name) and path.samefile(name) for name in inputs):
+            raise OutputError(f"{path}: is one of the files to read; choose another name")
+        if not overwrite:
+            raise OutputError(f"{path}: exists already; say overwrite=True to replace it, or choose another name")
+    if not path.absolute().parent.is_dir():
+        raise OutputError(f"{path}: there is no folder {path.parent} to write it in; create it first")
+    check_writable(path.parent)
 
 
 @contextmanager
-def locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """Holds this folder. Where another process does, waits for its end, or raises BlockingIOError. Raises OSError."""
+def lock_folder(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """Locks a folder against other processes. If one has it, waits, or raises BlockingIOError. Raises OSError."""
     try:
         import fcntl
-    except ImportError:  # not on this system: two writers at once are the user's to avoid
+    except ImportError:  # not on Windows: there, the user has to avoid two writers at once
         yield
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -128,9 +146,9 @@ def locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes new names in a folder last. Raises OSError."""
+    """Syncs a folder to disk, so that new file names survive a power cut. Raises OSError."""
     if os.name == "nt":
-        return  # folders cannot be opened there
+        return  # Windows cannot open folders
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,8 +1,8 @@
-"""Compiled kernels: Numba's decorator, where compiled code is kept, and how it runs on threads beside Ctrl-C.
+"""Compiled kernels: Numba's decorators, the cache of compiled code, and threads that leave Ctrl-C alive.
 
-Numba's own cache misses a changed callee in another file and fails at import where nothing can be written. So the cache
-folder is named after a digest of every source file that kernels are made of (`*_kernels.py`, which import nothing else
-of ours but this file, `lanes.py` and `protocol.py`), and lies in the first place that can be written.
+Numba's own cache misses a changed callee in another file, and fails at import if nothing can be written. Here, the name
+of the cache folder holds a digest of every source file of kernels (`*_kernels.py`, which import nothing of ours but
+this file and `protocol.py`), and the folder lies in the first location that can be written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import queue
 import sys
 import tempfile
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -38,38 +38,74 @@ T = TypeVar("T")
 PACKAGE = Path(__file__).parents[1]
 _threads: int | None = None  # see set_threads
 _on_threads_set: list[Callable[[], None]] = []
-_configuring = threading.Lock()  # Numba's settings are one for all threads, and several may import kernels
-_worker = threading.local()  # is_one: on the threads of `in_order`
+_configuring = threading.Lock()  # all threads share Numba's settings, and several threads may import kernels
+_thread = threading.local()  # is_worker: set on the threads of `map_in_order`
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compiles a function on its first call; it runs without the interpreter's lock, and divides by zero as NumPy does.
 
-    A kernel only computes: its caller checks the arguments and allocates. Never mix uint64 with int64 in one: Numba
-    makes that float64. Since it allocates nothing, no references are counted: that would be a locked instruction for
-    each array of a call that is not inlined, on which threads that share the array wait for each other.
+    A kernel only computes: its caller checks the arguments and allocates. Never mix uint64 and int64 in a kernel: Numba
+    turns them into float64. Since a kernel allocates nothing, it counts no references: that would be a locked
+    instruction per array and call that is not inlined, on which threads that share the array wait for each other.
     """
     return _compiled(function, nogil=True, counted=False)
 
 
 def allocating_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """As `kernel`, for what makes arrays, too: it allocates them, or sees memory as one by `array_at`."""
+    """As `kernel`, for functions that also make arrays: they allocate them, or view memory with `array_at`."""
     return _compiled(function, nogil=True, counted=True)
 
 
 def tiny_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """As `allocating_kernel`, for what takes less time than to give the interpreter's lock away and take it back."""
+    """As `allocating_kernel`, for functions that take less time than releasing the interpreter's lock would."""
     return _compiled(function, nogil=False, counted=True)
 
 
-def _compiled(function: Callable[P, R], *, nogil: bool, counted: bool) -> Callable[P, R]:
+# In a parallel kernel, a range whose parts are done on several threads.
+prange: Callable[[int], Iterable[int]] = numba.prange
+
+# Sums may be rounded in another order, so that they are vectorised; NaN and infinity stay what they are.
+_SUMS: set[str] = {"reassoc", "contract", "nsz"}
+
+
+def summing_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """As `kernel`, for sums of floats in whatever order is quickest: it may differ by processor, never by threads."""
+    return _compiled(function, nogil=True, counted=False, fastmath=_SUMS)
+
+
+def parallel_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """As `summing_kernel`, for functions that use `prange`: on the threads that `using_threads` says.
+
+    Two must not run at once, unless one is known to have threads that may (Numba's workqueue has not).
+    """
+    return _compiled(function, nogil=True, counted=True, fastmath=_SUMS, parallel=True)
+
+
+@contextmanager
+def using_threads(number: int) -> Iterator[None]:
+    """The number of threads of parallel kernels, on the calling thread; at most one for each processor."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(max(1, min(number, numba.config.NUMBA_NUM_THREADS)))  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
+
+
+def _compiled(function: Callable[P, R], *, nogil: bool, counted: bool, **options: Any) -> Callable[P, R]:
     folder = cache_folder()
     with _configuring:
         before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
         numba.config.CACHE_DIR = str(folder or "")  # type: ignore[attr-defined]
         try:
             compiled: Callable[P, R] = numba.njit(  # type: ignore[call-overload] # the wrapper for C is never called
-                cache=folder is not None, nogil=nogil, error_model="numpy", _nrt=counted, no_cfunc_wrapper=True
+                cache=folder is not None,
+                nogil=nogil,
+                error_model="numpy",
+                _nrt=counted,
+                no_cfunc_wrapper=True,
+                **options,
             )(function)
             _without_literals(compiled)
             return compiled
@@ -78,7 +114,7 @@ def _compiled(function: Callable[P, R], *, nogil: bool, counted: bool) -> Callab
 
 
 class _WithoutCollection(event.Listener):
-    """No search for garbage while Numba compiles, which takes a tenth of the time: nearly all that it makes stays."""
+    """Turns off garbage collection while Numba compiles: it takes a tenth of the time, and nearly all objects stay."""
 
     def __init__(self) -> None:
         self._compiling = 0
@@ -100,9 +136,9 @@ event.register("numba:compile", _WithoutCollection())  # type: ignore[no-untyped
 
 
 def _without_literals(compiled: Any) -> None:
-    """Has a kernel that others call compiled once for all integers, and not again for each that is written as a number.
+    """Makes Numba compile a kernel that others call once for all integers, not again for each literal argument.
 
-    LLVM sees the numbers all the same, where it inlines the kernel.
+    LLVM still sees the literals wherever it inlines the kernel.
     """
     template_for = getattr(compiled, "get_call_template", None)
     if template_for is None:  # with NUMBA_DISABLE_JIT, kernels stay functions
@@ -117,29 +153,29 @@ def _without_literals(compiled: Any) -> None:
     compiled.get_call_template = get_call_template
 
 
-def _prefetch(_: Any, array: Any, place: Any) -> Any:
-    """What Numba makes of `prefetch`: LLVM's instruction of that name."""
+def _prefetch(_: Any, array: Any, index: Any) -> Any:
+    """Generates the code of `prefetch`: LLVM's instruction of that name."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array_type = signature.args[0]
         view = context.make_array(array_type)(context, builder, arguments[0])
         element = cgutils.get_item_pointer(context, builder, array_type, view, arguments[1:])  # type: ignore[no-untyped-call]
-        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
-        to_read, to_be_kept, data = number(0), number(3), number(1)
-        builder.call(function, [builder.bitcast(element, pointer), to_read, to_be_kept, data])
+        pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+        function_type = ir.FunctionType(ir.VoidType(), [pointer, int32, int32, int32])
+        function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
+        read, keep_in_cache, data = int32(0), int32(3), int32(1)
+        builder.call(function, [builder.bitcast(element, pointer), read, keep_in_cache, data])
         return context.get_dummy_value()
 
     return types.void(array, types.intp), generate
 
 
-# In a kernel, prefetch(array, place) asks the memory for array[place], which is to be read soon, and does not wait for
-# it. array: of one dimension. A place outside of it does no harm.
+# In a kernel, prefetch(array, index) starts to load array[index] into the cache, and does not wait for it.
+# array: of one dimension. An index out of range does no harm.
 prefetch: Callable[..., None] = intrinsic(_prefetch)
 
 
-def _eight_bytes(_: Any, array: Any, place: Any) -> Any:
+def _eight_bytes(_: Any, array: Any, index: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array_type = signature.args[0]
         view = context.make_array(array_type)(context, builder, arguments[0])
@@ -149,8 +185,8 @@ def _eight_bytes(_: Any, array: Any, place: Any) -> Any:
     return types.uint64(array, types.intp), generate
 
 
-# In a kernel, eight_bytes(text, place) is text[place:place + 8] as one number, the first byte the lowest, as the
-# processors that we know have it. text: bytes side by side; nobody checks that there are eight.
+# In a kernel, eight_bytes(text, index) is text[index:index + 8] as a uint64, little-endian on all processors that we
+# support. text: contiguous bytes; nothing checks that there are eight.
 eight_bytes: Callable[..., Any] = intrinsic(_eight_bytes)
 
 
@@ -161,8 +197,30 @@ def _trailing_zeros(_: Any, number: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
-# In a kernel, trailing_zeros(number) is how many of the lowest bits of a uint64 are 0; 64 for none at all.
+# In a kernel, trailing_zeros(number) is how many of the lowest bits of a uint64 are 0; 64 for the number 0.
 trailing_zeros: Callable[..., Any] = intrinsic(_trailing_zeros)
+
+
+def _widened(_: Any, number: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        [bits], float32, int32 = arguments, ir.FloatType(), ir.IntType(32)
+        kind = signature.args[0]
+        if kind == types.float32:
+            return bits
+        if kind == types.uint16:
+            return builder.bitcast(builder.shl(builder.zext(bits, int32), int32(16)), float32)
+        wide = builder.zext(bits, int32)  # IEEE's half: its exponent counts from 15, a float's from 127
+        magnitude = builder.bitcast(builder.shl(builder.and_(wide, int32(0x7FFF)), int32(13)), float32)
+        scaled = builder.bitcast(builder.fmul(magnitude, float32(2.0**112)), int32)
+        sign = builder.shl(builder.and_(wide, int32(0x8000)), int32(16))
+        return builder.bitcast(builder.or_(scaled, sign), float32)
+
+    return (types.float32(number), generate) if number in (types.float32, types.uint16, types.int16) else None
+
+
+# In a kernel, widened(number) is a float32, exactly: of itself, of the bits of a bfloat16 (as uint16), or of those of a
+# finite float16 (as int16).
+widened: Callable[..., Any] = intrinsic(_widened)
 
 
 def _pointer_of(_: Any, address: Any) -> Any:
@@ -177,14 +235,14 @@ _pointer: Callable[..., Any] = intrinsic(_pointer_of)
 
 @register_jitable
 def array_at(address: int, size: int, dtype: Any) -> Any:
-    """In a kernel: the array of `size` elements at an address, which the caller answers for."""
+    """In a kernel: the array of `size` elements at an address. The caller guarantees that they are there."""
     return numba.carray(_pointer(address), size, dtype)  # type: ignore[attr-defined]
 
 
-def direct(compiled: Callable[..., R], *examples: Any) -> Callable[..., R]:
-    """A kernel for arguments of the examples' types alone, which it is called with at half the cost: 0.1 microseconds.
+def specialise(compiled: Callable[..., R], *examples: Any) -> Callable[..., R]:
+    """The kernel for arguments of the examples' types only; a call costs half as much: 0.1 microseconds.
 
-    Positional arguments only; those that cannot become such types raise TypeError.
+    It takes positional arguments. Those that cannot be converted to these types raise TypeError.
     """
     signature = tuple(map(numba.typeof, examples))
     compiled.compile(signature)  # type: ignore[attr-defined]
@@ -193,18 +251,21 @@ def direct(compiled: Callable[..., R], *examples: Any) -> Callable[..., R]:
 
 
 def run(compiled: Callable[..., R], *args: Any, while_waiting: Callable[[], None] | None = None) -> R:
-    """Calls a long kernel on a thread of its own, so that the main thread hears Ctrl-C at once.
+    """Calls a long kernel on a thread of its own, so that Ctrl-C stops the main thread at once.
 
-    while_waiting: called on the calling thread once a second.
+    while_waiting: called once a second, on the calling thread.
     """
-    return started(lambda: compiled(*args), while_waiting)()
+    return start_in_thread(lambda: compiled(*args), while_waiting)()
 
 
-def started(work: Callable[[], R], while_waiting: Callable[[], None] | None = None) -> Callable[[], R]:
-    """Begins some work on a thread of its own; what is returned waits for its result, or raises its error."""
+def start_in_thread(work: Callable[[], R], while_waiting: Callable[[], None] | None = None) -> Callable[[], R]:
+    """Starts `work` on a thread of its own. Returns a function that waits for its result, or raises its error.
+
+    while_waiting: called once a second while that function waits.
+    """
     finished: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 
-    def run_and_tell() -> None:
+    def work_on_thread() -> None:
         try:
             finished.put((work(), None))
         except BaseException as error:
@@ -213,33 +274,33 @@ def started(work: Callable[[], R], while_waiting: Callable[[], None] | None = No
     def result() -> R:
         while True:
             try:
-                found, error = finished.get(timeout=None if while_waiting is None else 1.0)
+                value, error = finished.get(timeout=None if while_waiting is None else 1.0)
             except queue.Empty:
                 if while_waiting is not None:
                     while_waiting()
                 continue
             if error is not None:
                 raise error
-            return found
+            return value
 
-    threading.Thread(target=run_and_tell, daemon=True).start()
+    threading.Thread(target=work_on_thread, daemon=True).start()
     return result
 
 
 def is_first_run() -> bool:
-    """Whether no kernel of this version has been compiled on this machine yet."""
+    """Whether this machine has not compiled any kernel of this version yet."""
     folder = cache_folder()
     return folder is None or next(folder.rglob("*.nbi"), None) is None
 
 
 @cache
 def cache_folder() -> Path | None:
-    """Where compiled kernels are kept, or None where nothing can be written: then each process compiles its own."""
+    """The folder of compiled kernels, or None if none can be written: then every process compiles its own."""
     for base in _cache_bases():
         folder = base / f"kernels-{_sources_digest()}"
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Compiled code is loaded from here, so the folder must be our own, and nobody may put another in its place.
+            # Code is loaded from here, so the folder must be our own, and nobody else may be able to replace it.
             if os.access(folder, os.W_OK) and _is_owned_by_us(folder, base):
                 return folder
         except OSError:
@@ -263,7 +324,7 @@ def _cache_bases() -> list[Path]:
 
 
 def _is_owned_by_us(folder: Path, base: Path) -> bool:
-    """Whether a folder is our own, and the one that it lies in at least nobody's but the system's."""
+    """Whether a folder belongs to us, and the one that contains it to us or the system."""
     if not hasattr(os, "getuid"):
         return True
     return folder.stat().st_uid == os.getuid() and base.stat().st_uid in (os.getuid(), 0)
@@ -275,7 +336,7 @@ def _sources_digest() -> str:
     for path in [
         Path(__file__),
         Path(__file__).with_name("lanes.py"),
-        PACKAGE / "protocol.py",  # whose ids are constants in the kernels
+        PACKAGE / "protocol.py",  # its token ids are constants in the kernels
         *sorted(PACKAGE.rglob("*_kernels.py")),
     ]:
         digest.update(path.name.encode() + path.read_bytes())
@@ -283,75 +344,75 @@ def _sources_digest() -> str:
 
 
 def set_threads(number: int | None) -> None:
-    """How many threads kernels and networks may run on; None: one for each processor, and as many as torch takes.
+    """Sets how many threads kernels and networks may use. None: one per processor, and torch's own default.
 
-    No result of a kernel depends on it; a network's may differ in the last bits. Raises SettingError.
+    Results of kernels do not depend on it; those of networks may differ in the last bits. Raises SettingError.
     """
     global _threads
     if number is not None and number < 1:
         raise SettingError(f"threads is {number}; expected 1 or more")
     _threads = number
-    for follow in _on_threads_set:
-        follow()
+    for callback in _on_threads_set:
+        callback()
 
 
-def on_threads_set(follow: Callable[[], None]) -> None:
-    """Has a function called whenever `set_threads` is: other libraries' threads follow the number here."""
-    if follow not in _on_threads_set:
-        _on_threads_set.append(follow)
+def on_threads_set(callback: Callable[[], None]) -> None:
+    """Registers a callback that `set_threads` calls, for libraries with threads of their own."""
+    if callback not in _on_threads_set:
+        _on_threads_set.append(callback)
 
 
-def threads_said() -> int | None:
-    """What was set, or is in the environment as CHAINRULE_THREADS. Raises SettingError where that is no number."""
-    said = os.environ.get("CHAINRULE_THREADS", "")
-    if _threads is not None or not said:
+def requested_threads() -> int | None:
+    """The number set by `set_threads`, or by the environment variable CHAINRULE_THREADS. Raises SettingError."""
+    requested = os.environ.get("CHAINRULE_THREADS", "")
+    if _threads is not None or not requested:
         return _threads
-    if not said.isdecimal() or int(said) < 1:
-        raise SettingError(f"CHAINRULE_THREADS is {said!r}; expected a whole number from 1 on")
-    return int(said)
+    if not requested.isdecimal() or int(requested) < 1:
+        raise SettingError(f"CHAINRULE_THREADS is {requested!r}; expected a whole number, 1 or more")
+    return int(requested)
 
 
-def threads_in_use() -> int:
-    """What was said, or one for each processor that this process may use."""
-    if (said := threads_said()) is not None:
-        return said
+def thread_count() -> int:
+    """The number requested, or the number of processors that this process may use."""
+    if (requested := requested_threads()) is not None:
+        return requested
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_all(
     compiled: Callable[..., R], calls: Sequence[tuple[Any, ...]], *, on_done: Callable[[int], None] | None = None
 ) -> list[R]:
-    """Calls one kernel with each of several argument tuples on threads; the results come in the order of the calls.
+    """Calls a kernel with each of several argument tuples, on threads; the results are in the order of the calls.
 
-    on_done: told on the calling thread how many calls are done, after each. The calling thread hears Ctrl-C all the
-    time; then no further call starts.
+    on_done: called on the calling thread after every call, with the number of finished calls. Ctrl-C is heard at any
+    time; no further call starts after it.
     """
     results = []
-    for result in in_order(lambda call: compiled(*call), calls, ahead=len(calls)):
+    for result in map_in_order(lambda call: compiled(*call), calls, ahead=len(calls)):
         results.append(result)
         if on_done is not None:
             on_done(len(results))
     return results
 
 
-def in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int | None = None) -> Iterator[R]:
-    """A function's results for some items, in their order, computed on threads.
+def map_in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int | None = None) -> Iterator[R]:
+    """The built-in `map`, computed on threads.
 
-    ahead: how many items may have been taken and not been given back; by default twice as many as there are threads.
-    The items are taken on the calling thread, which hears Ctrl-C all the time. An error is raised as soon as it
-    happens, and no further call starts. Inside such a call no more threads start: each item is done as it is taken.
+    ahead: how many items may be read before their results are consumed; by default twice the number of threads. The
+    calling thread reads the items and hears Ctrl-C at any time. An error is raised as soon as it occurs, and no further
+    call starts. A call inside another one starts no threads of its own.
     """
-    if getattr(_worker, "is_one", False):
+    if getattr(_thread, "is_worker", False):
         yield from map(function, items)
         return
-    threads = threads_in_use()
+    threads = thread_count()
     ahead = ahead or 2 * threads
     waiting: queue.SimpleQueue[tuple[int, T] | None] = queue.SimpleQueue()
     finished: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = queue.SimpleQueue()
     stopped = threading.Event()
 
     def work() -> None:
-        _worker.is_one = True
+        _thread.is_worker = True
         while (job := waiting.get()) is not None and not stopped.is_set():
             i, item = job
             try:
@@ -359,31 +420,31 @@ def in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int | Non
             except BaseException as error:
                 finished.put((i, None, error))
                 continue
-            job = item = None  # type: ignore[assignment]  # whoever gets the result may rely on their being freed
+            job = item = None  # type: ignore[assignment]  # the consumer of the result may rely on the item being freed
             finished.put((i, result, None))
             result = None  # type: ignore[assignment]
 
     workers: list[threading.Thread] = []
     results: dict[int, R] = {}
-    rest = iter(items)
-    taken = given = 0
+    remaining = iter(items)
+    submitted = yielded = 0
     try:
         while True:
-            for item in itertools.islice(rest, ahead - (taken - given)):
-                waiting.put((taken, item))
-                taken += 1
+            for item in itertools.islice(remaining, ahead - (submitted - yielded)):
+                waiting.put((submitted, item))
+                submitted += 1
                 if len(workers) < threads:
                     workers.append(threading.Thread(target=work, daemon=True))
                     workers[-1].start()
-            if given == taken:
+            if yielded == submitted:
                 return
-            while given not in results:
+            while yielded not in results:
                 i, result, error = finished.get()
                 if error is not None:
                     raise error
                 results[i] = result
-            yield results.pop(given)
-            given += 1
+            yield results.pop(yielded)
+            yielded += 1
     finally:
         stopped.set()
         for _ in workers:

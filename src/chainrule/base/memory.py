@@ -1,4 +1,4 @@
-"""How much memory there is, how much this process holds, and whether work will fit."""
+"""How much memory is available, how much this process uses, and whether a job fits."""
 
 from __future__ import annotations
 
@@ -9,33 +9,29 @@ from pathlib import Path
 
 from chainrule.errors import EstimationError, SettingError
 
-_SAY_MORE = "if there is more than the system tells, say how much: CHAINRULE_MEMORY=64G"
-
-
+MEMORY_HINT = "if more is available than the system reports, say so: CHAINRULE_MEMORY=64G"
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-
-
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def check_fits(size: int, work: str) -> None:
-    """Raises EstimationError where some work on a model needs more bytes than there are."""
-    at_hand = memory_at_hand()
-    if at_hand is not None and size > at_hand:
+    """Raises EstimationError if `work`, which needs `size` bytes, does not fit into memory."""
+    available = available_memory()
+    if available is not None and size > available:
         raise EstimationError(
-            f"{work} needs about {_gigabytes(size)} of memory, and {_gigabytes(at_hand)} are free; {_SAY_MORE}"
+            f"{work} needs about {_gigabytes(size)} of memory, and {_gigabytes(available)} are free; {MEMORY_HINT}"
         )
 
 
-def memory_at_hand() -> int | None:
-    """Bytes: what CHAINRULE_MEMORY says or the system can give; None where it does not tell. Raises SettingError."""
-    if said := os.environ.get("CHAINRULE_MEMORY"):
-        parsed = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)B?", said.strip().upper())
+def available_memory() -> int | None:
+    """In bytes: CHAINRULE_MEMORY, or what the system has free; None if it does not say. Raises SettingError."""
+    if override := os.environ.get("CHAINRULE_MEMORY"):
+        parsed = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)B?", override.strip().upper())
         if parsed is None:
-            raise SettingError(f"CHAINRULE_MEMORY is {said!r}; expected a number of bytes, such as 8G")
+            raise SettingError(f"CHAINRULE_MEMORY is {override!r}; expected a number of bytes, such as 8G")
         return int(float(parsed[1]) * _UNITS[parsed[2]])
-    found = [bound for bound in (_free_memory(), *map(_limit, _CGROUP_LIMITS)) if bound is not None]
-    return min(found, default=None)
+    bounds = [bound for bound in (_free_memory(), *map(_limit, _CGROUP_LIMITS)) if bound is not None]
+    return min(bounds, default=None)
 
 
 def _free_memory() -> int | None:
@@ -49,7 +45,7 @@ def _free_memory() -> int | None:
 
 
 def _limit(path: str) -> int | None:
-    """What a container may have; "max" or a huge number where it may have all."""
+    """A container's limit; None for "max" and where there is no limit (old kernels write a huge number instead)."""
     try:
         return int(Path(path).read_text())
     except (OSError, ValueError):
@@ -61,7 +57,7 @@ def _gigabytes(size: int) -> str:
 
 
 def peak_memory() -> int | None:
-    """The most memory, in bytes, that this process has held; None where the system does not tell."""
+    """The peak resident memory of this process, in bytes; None if the system does not say."""
     try:
         import resource
     except ImportError:

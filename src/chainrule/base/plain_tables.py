@@ -1,4 +1,4 @@
-"""Tables as plain text. Cells are strings already; numbers are aligned to the right."""
+"""Tables as plain text, and text that is safe to print on a terminal."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-# Control characters; ends of lines and paragraphs; what turns the direction of the text after it (Unicode's UAX #9:
-# embeddings, overrides and isolates, which make a line read as another one) or its shaping; and lone surrogates.
-_OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u206f\ud800-\udfff]")
+# Control characters; line and paragraph separators; characters that change the direction of the text after them
+# (Unicode's UAX #9: embeddings, overrides and isolates, which make a line read as another one); lone surrogates.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u206f\ud800-\udfff]")
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Aligned columns, two spaces apart: the first to the left, the others to the right.
 
-    Wide characters count as the two columns that they take on a terminal.
+    A wide character counts as two columns, as on a terminal.
     """
     from rich.cells import cell_len
 
@@ -32,9 +32,9 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def printable(text: str) -> str:
-    """The text in one line: what a terminal would obey and not show is written as an escape, \\n for a newline.
+    """The text on one line: characters that a terminal obeys instead of showing become escapes, such as \\n.
 
-    Joiners, marks of direction, spaces of all widths and characters newer than Python's Unicode stay: Persian, emoji
-    and typography are made of them.
+    Joiners, direction marks, spaces of all widths and characters newer than Python's Unicode stay: Persian, emoji and
+    typography need them.
     """
-    return _OBEYED.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

@@ -1,21 +1,18 @@
-"""How long work tells of its progress: it calls a function now and then.
-
-Who shows the progress, and how, is the caller's business.
-"""
+"""Progress reporting: long operations call back at intervals. The caller decides whether and how to show it."""
 
 from typing import Protocol
 
 
 class Progress(Protocol):
     def __call__(self, task: str, done: float, total: float | None) -> None:
-        """`done` of `total` units of `task` are finished; a total of None is not known yet."""
+        """Reports that `done` of `total` units of `task` are finished. total: None if it is not known yet."""
 
 
 class BlockProgress:
-    """A progress to give to a source, which itself only tells where it is after each block: this tells on the way, too.
+    """Reports progress inside the blocks of a source, which by itself reports only at the end of each block.
 
-    good:  inside = BlockProgress(progress, "spoiling")
-           for block in source.blocks(inside, "spoiling"): ...; inside.tell(1 << 20); ...
+    good:  block_progress = BlockProgress(progress, "adding noise")
+           for block in source.blocks(block_progress, "adding noise"): ...; block_progress.report(1 << 20); ...
     """
 
     def __init__(self, progress: Progress, task: str) -> None:
@@ -27,18 +24,18 @@ class BlockProgress:
         self._task, self._done, self._total = task, done, total
         self._progress(task, done, total)
 
-    def tell(self, size: float) -> None:
-        """So many bytes are finished since the source told where it is."""
+    def report(self, size: float) -> None:
+        """Reports that `size` bytes are finished since the end of the last block."""
         done = self._done + size
         self._progress(self._task, done if self._total is None else min(done, self._total), self._total)
 
 
 def silent(task: str, done: float, total: float | None) -> None:
-    """Tells nobody."""
+    """Ignores progress."""
 
 
-def clock_of(seconds: float) -> str:
-    """Minutes and seconds, with hours before them where there are any: 1:05, 1:00:05."""
+def format_duration(seconds: float) -> str:
+    """Minutes and seconds, with hours if there are any: 1:05, 1:00:05."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

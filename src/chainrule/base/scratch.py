@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.memory import memory_at_hand
+from chainrule.base.memory import available_memory
 from chainrule.errors import OutputError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _SHARE = 4  # what takes less than this part of the memory lies there
 def room_for(shape: tuple[int, ...], dtype: DTypeLike) -> ndarray[Any, Any]:
     """An array of anything, in memory or in a file that is gone with it. Raises OutputError."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    at_hand = memory_at_hand()
+    at_hand = available_memory()
     if at_hand is None or size * _SHARE <= at_hand or not size:
         return np.empty(shape, dtype)
     try:

@@ -1,4 +1,4 @@
-"""Checks of token ids and prefixes that all models make."""
+"""Checks of token ids and prefixes, shared by all models."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def check_prefixes(sequences: int, prefixes: Sequence[Int32[ndarray, " prefix"]] | None) -> None:
-    """Raises SettingError where prefixes and sequences differ in number."""
+    """Raises SettingError if there are not as many prefixes as sequences."""
     if prefixes is not None and len(prefixes) != sequences:
-        raise SettingError(f"{len(prefixes)} prefixes for {sequences} sequences; give one to each")
+        raise SettingError(f"{len(prefixes)} prefixes for {sequences} sequences; give one for each sequence")
 
 
-def check_tokens(tokens: Int32[ndarray, " tokens"], vocabulary_size: int) -> None:
-    """Raises SettingError where an id is no integer, or outside the vocabulary."""
+def check_tokens(tokens: Int32[ndarray, " T"], vocabulary_size: int) -> None:
+    """Raises SettingError if an id is not an integer, or outside the vocabulary."""
     if tokens.size and tokens.dtype.kind not in "iu":
         raise SettingError(f"tokens are {tokens.dtype.name}; expected the integers that a tokenizer gives")
     if tokens.size and not (tokens.min() >= 0 and tokens.max() < vocabulary_size):
@@ -30,7 +30,7 @@ def check_tokens(tokens: Int32[ndarray, " tokens"], vocabulary_size: int) -> Non
         raise SettingError(f"there is no token {worst}: ids run from 0 to {vocabulary_size - 1}")
 
 
-def as_tokens(sequence: Sequence[int] | Int32[ndarray, " tokens"]) -> Int32[ndarray, " tokens"]:
-    """A sequence of ids as an array; an empty one is of integers, too."""
+def as_tokens(sequence: Sequence[int] | Int32[ndarray, " T"]) -> Int32[ndarray, " T"]:
+    """A sequence of ids as an array, of integers even if it is empty."""
     array = np.asarray(sequence)
     return array if array.size else array.astype(np.int32)

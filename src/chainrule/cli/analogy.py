@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json, WholeNumber
 from chainrule.cli.nearest import Restrict, VectorsPath
-from chainrule.cli.screen import print_json, progress
+from chainrule.cli.screen import print_json, progress_bar
 
 Word = Annotated[str, Parameter(help="One word, as it stands in the vocabulary.")]
 
@@ -28,17 +28,18 @@ def analogy(
     restrict: Restrict = None,
     json: Json = False,
 ) -> None:
-    """What a word is to, as one is to another, by word vectors.
+    """Solve a word analogy with word vectors: A is to B as C is to what?
 
-    A is to B as C is to the words that are shown: man king woman gives queen,
-    if all went well. The three themselves are never an answer.
+        $ chainrule analogy words/ man king woman
+
+    The three words themselves are never an answer.
 
     Columns: the score of the rule; the word.
     """
     from chainrule.api.word_vectors import load_vectors
 
-    with progress() as told:
-        found = load_vectors(vectors, progress=told).analogy(a, b, c, rule=rule, top=top, restrict=restrict)
+    with progress_bar() as progress:
+        found = load_vectors(vectors, progress=progress).analogy(a, b, c, rule=rule, top=top, restrict=restrict)
     for word, score in found:
         if json:
             print_json({"word": word, "score": score})

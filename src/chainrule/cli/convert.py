@@ -1,4 +1,4 @@
-"""chainrule convert SOURCE TARGET: between model folders and ARPA files, and from KenLM's binaries."""
+"""chainrule convert SOURCE TARGET: between model folders and ARPA files, and from KenLM binaries. And word vectors."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import ModelPath, ModelTokenizerName, Normalise, Overwrite, steps_of
-from chainrule.cli.models import check_model_target, opened, save_or_keep
-from chainrule.cli.screen import note, progress
+from chainrule.cli.arguments import ModelPath, ModelTokenizerName, Normalise, Overwrite, normalisation_steps
+from chainrule.cli.models import check_model_target, open_model, save_or_keep
+from chainrule.cli.screen import note, progress_bar
 from chainrule.ngram.config import COMPACT
 
 
@@ -18,7 +18,7 @@ def convert(
     target: Annotated[
         Path,
         Parameter(
-            help="A new model folder, or a file that ends in .arpa, .arpa.gz, .zst, .xz or .bz2; of word vectors, in "
+            help="A new model folder, or a file that ends in .arpa, .arpa.gz, .zst, .xz or .bz2; for word vectors, "
             ".vec, .txt or .bin."
         ),
     ],
@@ -31,37 +31,41 @@ def convert(
     ] = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Between model folders, fast and compact, and ARPA files; from KenLM's binaries; and word vectors.
+    """Convert between model folders, compact or not, and ARPA files; from KenLM binaries; and word vectors.
 
-    Such a file does not say how its text was cut into tokens. The marks of our
-    own tokenizers are recognised; else it is taken to be cut at white space.
-    A compact model becomes a fast one without --compact; its probabilities stay
-    quantised.
+        $ chainrule convert lm/ model.arpa
 
-    Word vectors go to and from folders, word2vec's text (.vec), GloVe's (.txt),
-    and .bin: fastText's, where they have n-grams, else word2vec's binary.
+    An ARPA file or KenLM binary does not say how its text was tokenized. The
+    marks of our own tokenizers are recognised; otherwise white space is assumed.
+    Without --compact, a compact model is unpacked: larger and faster, with its
+    probabilities still quantised.
+
+    Word vectors are converted between folders, word2vec text (.vec), GloVe text
+    (.txt) and .bin: fastText if they have subwords, else word2vec binary.
     """
     from chainrule.api.convert import in_layout
     from chainrule.text.tokenizer_config import TokenizerConfig
 
     if normalise and tokenizer is None:
-        raise CycloptsError(msg="--normalise needs --tokenizer, which says how the normalised text is cut.")
-    if _are_vectors(source, target):
+        raise CycloptsError(msg="--normalise needs --tokenizer.")
+    if _are_vectors(source):
         if tokenizer is not None or compact:
-            raise CycloptsError(msg="Word vectors take no --tokenizer, --normalise or --compact.")
+            raise CycloptsError(msg="--tokenizer, --normalise and --compact are not for word vectors.")
         _convert_vectors(source, target, overwrite=overwrite)
         return
     check_model_target(target, overwrite=overwrite, compact=compact)
-    with progress() as told:
-        config = tokenizer and TokenizerConfig(kind=tokenizer, normalise=steps_of(normalise))
-        model = opened(source, config, None, told)
+    with progress_bar() as progress:
+        config = tokenizer and TokenizerConfig(kind=tokenizer, normalise=normalisation_steps(normalise))
+        model = open_model(source, config, None, progress)
         if model.layout == COMPACT and not compact:
-            note(f"{source}: its probabilities were quantised when it was made compact, and stay so")
-        save_or_keep(in_layout(model, compact=compact, progress=told), target, overwrite=overwrite, told=told)
+            note(f"{source}: its probabilities were quantised when it was compacted, and stay so")
+        save_or_keep(
+            in_layout(model, compact=compact, progress=progress), target, overwrite=overwrite, progress=progress
+        )
 
 
-def _are_vectors(source: Path, target: Path) -> bool:
-    """Whether word vectors are to be converted: a folder of them, or a file that is none of a model."""
+def _are_vectors(source: Path) -> bool:
+    """Whether a source holds word vectors, by its name or its first bytes."""
     from chainrule.api.word_vectors import is_vectors_folder, suffix_of
     from chainrule.ngram.kenlm.header import is_binary
 
@@ -80,6 +84,6 @@ def _convert_vectors(source: Path, target: Path, *, overwrite: bool) -> None:
         check_target(target, overwrite=overwrite)
     else:
         check_text_target(target, None, overwrite=overwrite)
-    with progress() as told:
-        vectors = convert_vectors(source, target, overwrite=overwrite, progress=told)
+    with progress_bar() as progress:
+        vectors = convert_vectors(source, target, overwrite=overwrite, progress=progress)
     print(f"{target}: {len(vectors):,} words, {vectors.vectors.shape[1]:,} dimensions")

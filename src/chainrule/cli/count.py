@@ -1,4 +1,4 @@
-"""chainrule count: the n-grams of a text with their counts, a line each."""
+"""chainrule count TEXTS -o FILE: the n-grams of a text with their counts, one a line."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from chainrule.cli.arguments import (
     TokenizerOptions,
     WholeNumber,
 )
-from chainrule.cli.screen import print_json, progress
-from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_repairs
+from chainrule.cli.screen import print_json, progress_bar
+from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 from chainrule.vectors.cooccurrence_config import CooccurrenceConfig
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 def count(
     *texts: TextFiles,
     output: Annotated[
-        Path, Parameter(name=("--output", "-o"), help="The file to write; .gz, .zst, .xz and .bz2 are compressed.")
+        Path,
+        Parameter(
+            name=("--output", "-o"), help="The file to write; compressed if its name ends in .gz, .zst, .xz or .bz2."
+        ),
     ],
     order: Annotated[
         int | None, WholeNumber, Parameter(help="The longest n-grams to count: 5 by default.", show_default=False)
@@ -36,56 +39,60 @@ def count(
     window: Annotated[
         int | None,
         WholeNumber,
-        Parameter(help="Count how often words stand within so many words of one another; GloVe's is 15."),
+        Parameter(help="Count pairs of words at most this far apart, instead of n-grams; GloVe uses 15."),
     ] = None,
     weighting: Annotated[
         Literal["distance", "flat"],
-        Parameter(help="With --window, distance: words d apart count 1/d, as for GloVe; flat: all count 1."),
+        Parameter(help="With --window: pairs d words apart count 1/d (distance, as GloVe) or 1 (flat)."),
     ] = "distance",
     sides: Annotated[
         Literal["both", "left", "right"],
-        Parameter(help="With --window, where contexts stand: both makes the counts symmetric."),
+        Parameter(help="With --window: on which side of a word its contexts are; both gives symmetric counts."),
     ] = "both",
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     markers: MarkerRule = "error",
-    reading: TextOptions = AS_USUAL,
+    reading: TextOptions = DEFAULT_READING,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Count the n-grams of a text, or with --window the words that stand together.
+    """Count the n-grams of a text, or with --window its co-occurring words.
 
-    All orders, as SRILM and Google write them: words with a space between, a
-    tab, and how often they follow each other. <s> and </s> begin and end each
-    document. train ngram --counts reads such files and adds them up.
+        $ chainrule count corpus.txt -o counts.txt.gz --order 3
 
-    With --window: a word, a word near it, and how often, a line each, with tabs
-    between; or, where the file's name ends in .bin, as GloVe's cooccur writes
-    them, with its vocabulary beside. Words are as for train vectors.
+    Writes all orders in the format of SRILM and Google: words separated by
+    spaces, a tab, the count. <s> and </s> begin and end each document.
+    train ngram --counts reads such files and adds them up.
+
+    With --window, each line has a word, a context and their count, separated by
+    tabs; or, if the file's name ends in .bin, the format of GloVe's cooccur,
+    with its vocabulary file. Words are chosen as by train vectors.
     """
     from chainrule.api.counts import count_text
 
     if window is not None:
         if order is not None:
-            raise CycloptsError(msg="--order is for n-grams, and --window counts words that stand together; say one.")
-        _count_together(
-            reading.corpus(*texts), output, CooccurrenceConfig(window=window, weighting=weighting, sides=sides),
-            tokenizer, markers, overwrite=overwrite, json=json,
-        )  # fmt: skip
+            raise CycloptsError(msg="--order is for n-grams and --window for pairs of words; choose one.")
+        config = CooccurrenceConfig(window=window, weighting=weighting, sides=sides)
+        _count_together(reading.corpus(*texts), output, config, tokenizer, markers, overwrite=overwrite, json=json)
         return
     if weighting != "distance" or sides != "both":
-        raise CycloptsError(msg="--weighting and --sides are for --window.")
+        raise CycloptsError(msg="--weighting and --sides need --window.")
     order = 5 if order is None else order
+
     source = reading.corpus(*texts)
     check_text_target(output, source, overwrite=overwrite)
-    with progress() as told:
-        found = count_text(source, output, order=order, tokenizer=tokenizer.config(), markers=markers, progress=told)
+    with progress_bar() as progress:
+        summary = count_text(
+            source, output, order=order, tokenizer=tokenizer.config(), markers=markers, progress=progress
+        )
     note_repairs(source)
     if json:
-        print_json({"counts": str(output), **found})
+        print_json({"counts": str(output), **summary})
     else:
-        sizes = ", ".join(f"{n}: {size:,}" for n, size in enumerate(found["ngrams"], start=1))
+        sizes = ", ".join(f"{n}: {size:,}" for n, size in enumerate(summary["ngrams"], start=1))
         print(
-            f"{output}: {found['lines']:,} n-grams of {found['tokens']:,} tokens in {found['documents']:,} documents\n"
+            f"{output}: {summary['lines']:,} n-grams of {summary['tokens']:,} tokens "
+            f"in {summary['documents']:,} documents\n"
             f"by order {sizes}"
         )
 
@@ -104,13 +111,12 @@ def _count_together(
     from chainrule.api.train_vectors import WORDS
 
     check_text_target(output, source, overwrite=overwrite)
-    with progress() as told:
-        found = count_together(
-            source, config, tokenizer=tokenizer.config(WORDS.min_count), markers=markers, progress=told
-        )
-        found.save(output, overwrite=overwrite, progress=told)
+    with progress_bar() as progress:
+        words = tokenizer.config(WORDS.min_count)
+        together = count_together(source, config, tokenizer=words, markers=markers, progress=progress)
+        together.save(output, overwrite=overwrite, progress=progress)
     note_repairs(source)
     if json:
-        print_json({"counts": str(output), "words": len(found.words), "pairs": found.pairs})
+        print_json({"counts": str(output), "words": len(together.words), "pairs": together.pairs})
     else:
-        print(f"{output}: {found.pairs:,} pairs of {len(found.words):,} words, {config.window} apart at most")
+        print(f"{output}: {together.pairs:,} pairs of {len(together.words):,} words, at most {config.window} apart")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import WholeNumber
-from chainrule.cli.screen import note, print_json, progress
+from chainrule.cli.screen import note, print_json, progress_bar
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,15 +54,15 @@ def evaluate_vectors(model: Path, options: VectorsOptions, *, json: bool) -> Non
 
     if options.similarity is None and options.analogies is None:
         raise CycloptsError(msg="--restrict, --rule and --unknown go with --similarity or --analogies.")
-    with progress() as told:
+    with progress_bar() as progress:
         found = measured(
-            load_vectors(model, progress=told),
+            load_vectors(model, progress=progress),
             similarity=options.similarity,
             analogies=options.analogies,
             restrict=options.restrict,
             rule=options.rule,
             unknown=options.unknown,
-            progress=told,
+            progress=progress,
         )
     if json:
         print_json(found.to_dict())

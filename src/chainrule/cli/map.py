@@ -9,7 +9,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Overwrite, WholeNumber
 from chainrule.cli.nearest import VectorsPath
-from chainrule.cli.screen import progress
+from chainrule.cli.screen import progress_bar
 
 
 def draw_map(
@@ -25,16 +25,20 @@ def draw_map(
     seed: Annotated[int, WholeNumber, Parameter(help="Another seed gives another t-SNE.")] = 0,
     overwrite: Overwrite = False,
 ) -> None:
-    """A page with a map of word vectors in two dimensions, to search and to look around in.
+    """Draw a searchable two-dimensional map of word vectors, as a page.
 
-    It needs no network and no other file.
+        $ chainrule map words/ -o map.html
+
+    The page needs no network and no other file.
     """
     from chainrule.api.map_vectors import map_vectors
     from chainrule.api.word_vectors import load_vectors
 
     if output.suffix.lower() != ".html":
         raise CycloptsError(msg=f"--output {output}: its name must end in .html.")
-    with progress() as told:
-        loaded = load_vectors(vectors, progress=told)
-        shown = map_vectors(loaded, output, words=words, method=method, seed=seed, overwrite=overwrite, progress=told)
+    with progress_bar() as progress:
+        loaded = load_vectors(vectors, progress=progress)
+        shown = map_vectors(
+            loaded, output, words=words, method=method, seed=seed, overwrite=overwrite, progress=progress
+        )
     print(f"{output}: {shown:,} words")

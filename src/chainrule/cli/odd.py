@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json
 from chainrule.cli.nearest import VectorsPath
-from chainrule.cli.screen import print_json, progress
+from chainrule.cli.screen import print_json, progress_bar
 
 
 def odd(
@@ -17,14 +17,16 @@ def odd(
     *words: Annotated[str, Parameter(help="Three words or more, one of which does not belong.")],
     json: Json = False,
 ) -> None:
-    """The word that does not belong to the others, by word vectors.
+    """Find the word that does not belong with the others, by word vectors.
+
+        $ chainrule odd words/ breakfast lunch table dinner
 
     Columns: the cosine with the mean of all; the word. The odd one comes first.
     """
     from chainrule.api.word_vectors import load_vectors
 
-    with progress() as told:
-        found = load_vectors(vectors, progress=told).odd(words)
+    with progress_bar() as progress:
+        found = load_vectors(vectors, progress=progress).odd(words)
     for word, score in found:
         if json:
             print_json({"word": word, "score": score})

@@ -18,8 +18,16 @@ from chainrule.cli.arguments import (
 )
 from chainrule.cli.flags import flags_of, given_of
 from chainrule.cli.models import is_model
-from chainrule.cli.screen import note, print_json, progress
-from chainrule.cli.texts import AS_USUAL, NOT_MIXED, MixOptions, TextOptions, check_read_once, note_mix, note_repairs
+from chainrule.cli.screen import note, print_json, progress_bar
+from chainrule.cli.texts import (
+    DEFAULT_READING,
+    NO_MIX,
+    MixOptions,
+    TextOptions,
+    check_read_once,
+    note_mix,
+    note_repairs,
+)
 from chainrule.cli.training_screen import TrainingScreen
 from chainrule.errors import SettingError
 from chainrule.vectors.config import VectorsConfig
@@ -49,16 +57,17 @@ def vectors(
         ),
     ] = False,
     markers: MarkerRule = "error",
-    reading: TextOptions = AS_USUAL,
-    mixing: MixOptions = NOT_MIXED,
+    reading: TextOptions = DEFAULT_READING,
+    mixing: MixOptions = NO_MIX,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Word vectors: skip-gram, CBOW or GloVe, with subwords or without.
 
-    Words are as the tokenizer cuts them; --normalise lower takes the case
-    away. One seed gives the same vectors on any number of threads. Ctrl-C
-    keeps all, and --resume goes on.
+        $ chainrule train vectors corpus.txt -o words/ --normalise lower
+
+    The same seed gives the same vectors on any number of threads. Ctrl-C saves
+    a checkpoint, and --resume continues.
     """
     from chainrule.api.train_vectors import WORDS, remove_finished, train_vectors
     from chainrule.storage.model_folder import check_target
@@ -75,8 +84,8 @@ def vectors(
     replaces = overwrite or goes_on
     check_target(output, overwrite=replaces)
     began = time.perf_counter()
-    with progress() as told:
-        screen = TrainingScreen(told.close)
+    with progress_bar() as progress:
+        screen = TrainingScreen(progress.close)
         trained = train_vectors(
             source,
             VectorsConfig(**given_of(settings)),
@@ -85,10 +94,10 @@ def vectors(
             folder=output,
             resume=resume,
             on_report=screen,  # type: ignore[arg-type]  # it reads step, steps, note and valid_loss, which reports have
-            progress=told,
+            progress=progress,
         )
         screen.close()
-        trained.save(output, overwrite=replaces, progress=told)
+        trained.save(output, overwrite=replaces, progress=progress)
     remove_finished(output)
     note_repairs(source)
     note_mix(source)

@@ -1,1 +1,1 @@
-"""Getting text out of a model: written once, against the waist. Imports no concrete model."""
+"""Generating text: sampling and beam search over the interface of `protocol.py`. Imports no concrete model."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from chainrule.base.files import replaced
+from chainrule.base.files import replace_file
 from chainrule.drawing.colours import GRID, INK, LINES, PAPER, QUIET
 from chainrule.drawing.markup import xml_text
 from chainrule.errors import SettingError
@@ -153,7 +153,7 @@ def write_plot(figure: Figure, path: Path) -> None:
     check_plot_name(path)
     kind = path.suffix.lower().removeprefix(".")
     data = svg_of(figure).encode() if kind == "svg" else _saved(figure, kind)
-    with replaced(path) as file:
+    with replace_file(path) as file:
         file.write(data)
 
 

@@ -1,1 +1,1 @@
-"""How good a model is: measured against the waist, whatever the model."""
+"""Evaluation of language models: uses only the interface of `protocol.py`, so that it measures every model alike."""

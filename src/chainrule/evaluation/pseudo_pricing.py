@@ -1,4 +1,4 @@
-"""What sentences cost by pseudo-log-likelihood: good for ranking them, and no probability."""
+"""Pseudo-log-likelihood of sentences under two-sided models: good for ranking sentences, but not a probability."""
 
 from __future__ import annotations
 
@@ -23,31 +23,51 @@ Pseudo = Literal["original", "word-l2r"]
 
 
 class PseudoScorer(Scorer, Protocol):
-    """A network that sees both sides. masks: whether it sees masks in place of what it is asked for."""
+    """A two-sided network. masks: whether it sees a mask in the position that it predicts."""
 
     masks: bool
 
     def score_left_to_right(
-        self, sequences: Sequence[Int32[ndarray, " tokens"]], begins: Bool[ndarray, " vocab"]
-    ) -> list[Float32[ndarray, " tokens"]]: ...
+        self,
+        sequences: Sequence[Int32[ndarray, " T"]],
+        begins: Bool[ndarray, " V"],
+        *,
+        prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
+    ) -> list[Float32[ndarray, " T"]]:
+        """Scores each token without the rest of its word. begins: whether a token of the vocabulary begins a word."""
 
 
-def pseudo_priced(
-    model: PseudoScorer, speller: Speller, tokenizer: Tokenizer, texts: Sequence[str], pseudo: Pseudo | None = None
+def pseudo_price(
+    model: PseudoScorer,
+    speller: Speller,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    pseudo: Pseudo | None = None,
+    *,
+    given: Sequence[int] | None = None,
 ) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
-    """Of each text, without </s> (Salazar 2020), in nats, with the spelling of its unknown tokens; and its tokens.
+    """The pseudo-log-likelihood of each text (Salazar et al. 2020), in nats, and its number of tokens.
 
-    pseudo: every token by all others, or without the rest of its word (Kauf and Ivanova 2023); None: the latter where
-    the network masks. Raises SettingError where it does not, and is asked to.
+    Unknown tokens include their spelling; </s> is not counted.
+    pseudo: "original" predicts each token from all others; "word-l2r" hides the rest of its word from it, too (Kauf and
+    Ivanova 2023). None: the latter if the network masks. Raises SettingError if word-l2r is chosen and it does not.
+    given: for each text, how many of its first tokens are seen at no cost; by default none.
     """
     encoded = tokenizer.encode_texts(texts)
     sequences = documents_of(encoded.ids)
+    firsts = [0] * len(sequences) if given is None else given
+    prefixes = [sequence[:first] for sequence, first in zip(sequences, firsts, strict=True)]
+    rest = [sequence[first:] for sequence, first in zip(sequences, firsts, strict=True)]
     if pseudo == "word-l2r" or (pseudo is None and model.masks):
-        scores = model.score_left_to_right(sequences, begins_word(tokenizer))
+        scores = model.score_left_to_right(rest, begins_word(tokenizer), prefixes=prefixes)
     else:
-        scores = model.score(sequences, end=False)
-    totals = np.array([each.sum(dtype=np.float64) for each in scores])
-    places = np.flatnonzero(encoded.ids == UNKNOWN)
-    spelled = speller.log_probs([encoded.surface(place) for place in places.tolist()])
-    np.add.at(totals, np.cumsum(encoded.ids == END)[places], spelled)
-    return totals, np.array([len(each) for each in sequences])
+        scores = model.score(rest, prefixes=prefixes, end=False)
+    totals = np.array([log_probs.sum(dtype=np.float64) for log_probs in scores])
+    positions = np.flatnonzero(encoded.ids == UNKNOWN)
+    documents = np.cumsum(encoded.ids == END)
+    starts = np.concatenate([[0], np.flatnonzero(encoded.ids == END) + 1])
+    in_document = positions - starts[documents[positions]]
+    positions = positions[in_document >= np.array(firsts, np.int64)[documents[positions]]]
+    spelling = speller.log_probs([encoded.surface(i) for i in positions.tolist()])
+    np.add.at(totals, documents[positions], spelling)
+    return totals, np.array([len(sequence) for sequence in rest])

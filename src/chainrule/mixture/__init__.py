@@ -1,1 +1,1 @@
-"""Models made of models, against the waist: interpolation, linear and log-linear, and a cache of recent words."""
+"""Models made of models: linear and log-linear interpolation, and a cache of recent words. Knows no model family."""

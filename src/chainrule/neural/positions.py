@@ -1,90 +1,118 @@
-"""How a Transformer tells places: learned and sinusoidal vectors, rotations, and biases by distance.
+"""Position encodings of Transformers: learned and sinusoidal vectors, rotations, and biases by distance.
 
-Places are counted in each row (or document) from 0 on. Which of these depend on distances alone is said by
-`TransformerConfig.is_translation_invariant`.
+Positions count from 0 in each row (or document). `TransformerConfig.is_translation_invariant` says which encodings
+depend on distances alone. Legend: B batch, T time or queries, S keys, D width, H heads, d width of a head.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-_BUCKETS, _FAR = 32, 128  # of Raffel et al. 2020: half of the buckets hold one distance each, the last one all from 128
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float32, Int64
+
+_BUCKETS, _FAR = 32, 128  # Raffel et al. 2020: half of the buckets hold one distance each, the last one 128 and more
 
 
 class Learned(nn.Module):
-    """A learned vector for each place, added to the token's."""
+    """A learned vector for each position, added to that of the token (Gehring et al. 2017)."""
 
-    def __init__(self, context: int, width: int) -> None:
+    def __init__(self, context: int, width: int, offset: int = 0) -> None:
+        """offset: the row of the first position."""
         super().__init__()
-        self.vectors = nn.Parameter(torch.empty(context, width))
+        self.offset = offset
+        self.vectors = nn.Parameter(torch.empty(offset + context, width))
         nn.init.normal_(self.vectors, std=0.02)
 
-    def forward(self, places: Tensor) -> Tensor:
-        """places: (B or 1, T) -> (B or 1, T, D)."""
-        return self.vectors[places]
+    def forward(self, positions: Int64[Tensor, "#B T"]) -> Float[Tensor, "#B T D"]:
+        """The vector of each position."""
+        return self.vectors[positions + self.offset if self.offset else positions]
 
 
 class Sinusoidal(nn.Module):
-    """Vaswani et al. 2017, section 3.5: number 2i is sin(place / 10000^(2i/D)), number 2i+1 the cosine of the same."""
+    """Vaswani et al. 2017, section 3.5: p_2i = sin(position / 10000^(2i/D)), p_2i+1 = cos(position / 10000^(2i/D))."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.width = width
 
-    def forward(self, places: Tensor) -> Tensor:
-        """places: (B or 1, T) -> (B or 1, T, D), float32."""
+    def forward(self, positions: Int64[Tensor, "#B T"]) -> Float32[Tensor, "#B T D"]:
+        """The vector of each position."""
         even = (self.width + 1) // 2 * 2
-        angles = _angles(places, even, 10_000.0)  # (B, T, D/2)
+        angles = _angles(positions, even, 10_000.0)  # (B, T, D/2)
         return torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)[..., : self.width].float()
 
 
-class Turn(NamedTuple):
-    """The rotations of some places: cosines and sines of their angles, (B or 1, T, 1, d/2)."""
+class Rotation(NamedTuple):
+    """The cosines and sines of the angles by which queries and keys are rotated."""
 
-    cos: Tensor
-    sin: Tensor
+    cos: Float[Tensor, "#B T 1 d/2"]
+    sin: Float[Tensor, "#B T 1 d/2"]
+
+
+class Scaling(NamedTuple):
+    """How much smaller the angles of a longer context are, so that they stay what was seen in training.
+
+    Waves longer than `above`, in positions, are slower by the factor, those shorter than `below` stay as they are, and
+    between the two the share is linear in 1 / wave: Llama 3 (Grattafiori et al. 2024). Where both are 0, all are
+    slower: position interpolation (Chen et al. 2023).
+    """
+
+    factor: float
+    above: float = 0.0
+    below: float = 0.0
+
+    def __call__(self, frequencies: Float[Tensor, " waves"]) -> Float[Tensor, " waves"]:
+        """Radians a position, before and after."""
+        if not self.above:
+            return frequencies / self.factor
+        turns = frequencies / (2 * math.pi)  # a position: 1 / wave
+        share = ((turns - 1 / self.above) / (1 / self.below - 1 / self.above)).clamp(0, 1)
+        return frequencies * (share + (1 - share) / self.factor)
 
 
 class Rotary(nn.Module):
-    """Su et al. 2021: number i and number i + d/2 of a head are turned by place * base^(-2i/d)."""
+    """Su et al. 2021: the pair of elements i and i + d/2 of a head is rotated by position * base^(-2i/d)."""
 
-    def __init__(self, width: int, base: float) -> None:
-        """width: of a head."""
+    def __init__(self, width: int, base: float, scaling: Scaling | None = None) -> None:
+        """width: d, of a head or of what is rotated in it."""
         super().__init__()
-        self.width, self.base = width, base
+        self.width, self.base, self.scaling = width, base, scaling
 
-    def forward(self, places: Tensor, like: Tensor) -> Turn:
-        """places: (B or 1, T). like: of the numbers that are to be turned."""
-        angles = _angles(places, self.width, self.base).unsqueeze(2)  # (B, T, 1, d/2)
-        return Turn(angles.cos().to(like.dtype), angles.sin().to(like.dtype))
+    def forward(self, positions: Int64[Tensor, "#B T"], like: Tensor) -> Rotation:
+        """The rotation of each position, in the type of `like`."""
+        angles = _angles(positions, self.width, self.base, self.scaling).unsqueeze(2)  # (B, T, 1, d/2)
+        return Rotation(angles.cos().to(like.dtype), angles.sin().to(like.dtype))
 
 
-def turned(x: Tensor, turn: Turn) -> Tensor:
-    """x: (B, T, H, d)."""
-    a, b = x.chunk(2, -1)
-    return torch.cat((a * turn.cos - b * turn.sin, b * turn.cos + a * turn.sin), -1)
+def rotate(x: Float[Tensor, "B T H d"], rotation: Rotation) -> Float[Tensor, "B T H d"]:
+    """Queries or keys, each rotated by its position; where there are fewer angles than pairs, the first elements."""
+    half = rotation.cos.shape[-1]
+    a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
+    rotated = (a * rotation.cos - b * rotation.sin, b * rotation.cos + a * rotation.sin)
+    return torch.cat((*rotated, rest) if rest.shape[-1] else rotated, -1)
 
 
 class ALiBi(nn.Module):
-    """Press et al. 2022: minus the distance, times a slope for each head."""
+    """Press et al. 2022, section 3: each head has a slope, and adds minus the slope times the distance."""
 
     def __init__(self, heads: int) -> None:
         super().__init__()
         self.heads = heads
 
-    def forward(self, distances: Tensor) -> Tensor:
-        """distances: (T, S), from a key on to a query -> (H, T, S)."""
+    def forward(self, distances: Int64[Tensor, "T S"]) -> Float[Tensor, "H T S"]:
+        """What is added to the scores. distances: from each key to each query."""
         slopes = torch.tensor(alibi_slopes(self.heads), device=distances.device)
         return -slopes[:, None, None] * distances.clamp(min=0)
 
 
 def alibi_slopes(heads: int) -> list[float]:
-    """2^(-8/n), its square, its cube and so on for n heads, a power of 2; else those of the power of 2 below n, and
-    every other one of those of the power above.
+    """2^(-8/n), 2^(-16/n), .. 2^(-8) for n heads, if n is a power of 2; otherwise the slopes of the next lower power of
+    2, and then every other slope of the next higher one.
     """
     below = 1 << (heads.bit_length() - 1)
     slopes = [2.0 ** (-8 * i / below) for i in range(1, below + 1)]
@@ -92,27 +120,31 @@ def alibi_slopes(heads: int) -> list[float]:
 
 
 class Relative(nn.Module):
-    """Raffel et al. 2020 (T5): a learned number for each head and bucket of distances, shared by all layers."""
+    """Raffel et al. 2020 (T5), section 2.1: a learned bias for each head and bucket of distances, shared by layers."""
 
     def __init__(self, heads: int) -> None:
         super().__init__()
         self.numbers = nn.Parameter(torch.zeros(_BUCKETS, heads))
 
-    def forward(self, distances: Tensor) -> Tensor:
-        """distances: (T, S), from a key on to a query -> (H, T, S)."""
+    def forward(self, distances: Int64[Tensor, "T S"]) -> Float[Tensor, "H T S"]:
+        """What is added to the scores. distances: from each key to each query."""
         return self.numbers[distance_buckets(distances)].permute(2, 0, 1)
 
 
-def distance_buckets(distances: Tensor) -> Tensor:
-    """The buckets of distances: one each for 0 to 15, then wider ones, evenly on a scale of logarithms up to 128."""
+def distance_buckets(distances: Int64[Tensor, "*shape"]) -> Int64[Tensor, "*shape"]:
+    """The buckets of distances: one each for 0 to 15, then 16 that grow logarithmically up to 128."""
     half = _BUCKETS // 2
     distances = distances.clamp(min=0)
     logarithms = (distances.clamp(min=half) / half).log() / math.log(_FAR / half)
     return torch.where(distances < half, distances, (half + (logarithms * half).long()).clamp(max=_BUCKETS - 1))
 
 
-def _angles(places: Tensor, width: int, base: float) -> Tensor:
-    """(B, T) -> (B, T, width/2): place * base^(-2i/width), in float64 where there is one: far places stay exact."""
-    kind = torch.float32 if places.device.type == "mps" else torch.float64
-    waves = base ** (-torch.arange(0, width, 2, device=places.device, dtype=kind) / width)
-    return places.to(kind).unsqueeze(-1) * waves
+def _angles(
+    positions: Int64[Tensor, "#B T"], width: int, base: float, scaling: Scaling | None = None
+) -> Float[Tensor, "#B T width/2"]:
+    """position * base^(-2i/width), in float64 where the device has it, so that large positions stay exact."""
+    kind = torch.float32 if positions.device.type == "mps" else torch.float64
+    waves = base ** (-torch.arange(0, width, 2, device=positions.device, dtype=kind) / width)
+    if scaling is not None:
+        waves = scaling(waves)
+    return positions.to(kind).unsqueeze(-1) * waves

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from chainrule.errors import SettingError
 
 MAX_ORDER = 24
-FAST, COMPACT = "fast", "compact"  # the layouts of a table; see table.py and compact.py
+FAST, COMPACT = "fast", "compact"  # the layouts of a table; see trie/table.py and compact/table.py
 
 Smoothing = Literal[
     "maximum-likelihood",
@@ -32,8 +32,8 @@ BACKING_OFF = ("good-turing", "kneser-ney-backoff", "modified-kneser-ney-backoff
 ONE_DISCOUNT = ("absolute", "kneser-ney", "kneser-ney-backoff")
 DISCOUNTING = (*ONE_DISCOUNT, "modified-kneser-ney", "modified-kneser-ney-backoff", "good-turing")
 TUNABLE = ("lidstone", "jelinek-mercer", "absolute", "kneser-ney", "modified-kneser-ney")
-_NOT_PRUNED = ("maximum-likelihood", "laplace", "lidstone")  # which have no lower order to take what is pruned
-# The settings that only some smoothings have.
+_NOT_PRUNED = ("maximum-likelihood", "laplace", "lidstone")  # no lower order could receive the mass of pruned n-grams
+# The settings that apply to some smoothings only.
 _ONLY_FOR = {
     "discount": ONE_DISCOUNT,
     "pseudocount": ("lidstone",),
@@ -49,23 +49,22 @@ _ONLY_FOR = {
 class NGramConfig:
     """An n-gram model: by default interpolated modified Kneser-Ney (Chen and Goodman 1998), with KenLM's conventions.
 
-    order: of the model; contexts are order - 1 tokens long.
-    smoothing: how counts become probabilities; `estimators.py` has the formulas.
-    prune: drops n-grams seen at most this often: one number for each order from the unigrams' (always 0) on, the last
-    one repeats.
-    discount: for absolute and Kneser-Ney, a constant for each order, from the unigrams' on, the last one repeats;
-    without it, it is estimated.
-    pseudocount: what Lidstone adds to each count; 0.5 unless said.
-    weights_by: whether Jelinek-Mercer has a weight for each order, or for each order and size of the context's count.
-    backoff_weight: the factor of stupid backoff.
-    open_vocabulary: whether <unk> shares in what is kept for unseen words; without it, only if the text has it.
-    begins: whether a document begins with one <s>, or with order - 1 of them, so that every context is full.
-    interpolate_unigrams: whether unigrams share in the uniform distribution; without it, <unk> gets all of that mass,
-    in equal parts with the types of the vocabulary that the text lacks, if there are any (lmplz calls it so).
-    strict_discounts: an order whose discounts cannot be estimated is an error, and does not fall back to 0.5, 1, 1.5.
-    kenlm_compatible: repeats a known slip of lmplz (its issue 427) that shows only on tiny corpora: the suffixes of the
-    last n-gram enter
-        the counts of counts with their raw counts.
+    order: N; contexts are N - 1 tokens long.
+    smoothing: how counts become probabilities; the modules of `estimation/` hold the formulas.
+    prune: drops n-grams seen at most this often: a threshold for each order, from unigrams (always 0) up; the last one
+    repeats.
+    discount: for absolute and Kneser-Ney, a constant for each order, from unigrams up; the last one repeats. If empty,
+    discounts are estimated.
+    pseudocount: what Lidstone adds to every count.
+    weights_by: `level`: one Jelinek-Mercer weight for each order; `count`: one for each order and range of the
+    context's count. backoff_weight: the factor of stupid backoff. open_vocabulary: whether <unk> gets a share of the
+    mass for unseen words; if not, <unk> has a probability only where the training text contains it. begins: whether a
+    document begins with one <s>, or with order - 1 of them, so that every context is full. interpolate_unigrams:
+    whether unigrams are interpolated with the uniform distribution; if not, <unk> gets all of that mass, shared equally
+    with the types of the vocabulary that the text lacks (lmplz's option of the same name). strict_discounts: raise an
+    error for an order whose discounts cannot be estimated; do not fall back to 0.5, 1, 1.5. kenlm_compatible:
+    reproduces a bug of lmplz (its issue 427) that shows only on tiny corpora: the suffixes of the last n-gram enter the
+    counts of counts with their raw counts.
     """
 
     order: int = 5
@@ -104,36 +103,46 @@ class NGramConfig:
     def _check_prune(self) -> None:
         negative = [threshold for threshold in self.prune if threshold < 0]
         if negative:
-            raise SettingError(f"prune has {negative[0]}; n-grams seen at most so often are dropped, so from 0 on")
+            raise SettingError(
+                f"prune has a threshold of {negative[0]}; n-grams seen at most that often are dropped, so give 0 or "
+                "more"
+            )
         if not self.prune or self.prune[0] != 0:
             raise SettingError(
-                f"prune {_listed(self.prune)} must begin with 0: unigrams are the vocabulary, not pruned by count"
+                f"prune {_listed(self.prune)} must begin with 0: unigrams are the vocabulary and are not pruned by "
+                "count"
             )
         if len(self.prune) > self.order:
             raise SettingError(
-                f"prune has {len(self.prune)} thresholds for a model of order {self.order}; give one for each at most"
+                f"prune has {len(self.prune)} thresholds for a model of order {self.order}; give at most one for each "
+                "order"
             )
         if list(self.prune) != sorted(self.prune):
             raise SettingError(
-                f"prune {_listed(self.prune)} must not fall from one order to the next, or contexts would go missing"
+                f"prune {_listed(self.prune)} must not decrease from one order to the next, or kept n-grams would "
+                "lose their contexts"
             )
         if self.prune[-1] > 0 and self.smoothing in _NOT_PRUNED:
             raise SettingError(
-                f"{self.smoothing} cannot be pruned: no lower order would take what the pruned n-grams had; choose "
-                "another smoothing, or prune nothing"
+                f"{self.smoothing} cannot be pruned: no lower order would receive the mass of the pruned n-grams; "
+                "choose another smoothing, or no pruning"
             )
 
     def _check_parameters(self) -> None:
         for name, smoothings in _ONLY_FOR.items():
             if self.smoothing not in smoothings and getattr(self, name) != getattr(NGramConfig, name):
-                raise SettingError(f"{self.smoothing} has no {name}; it is for {', '.join(smoothings)}")
+                raise SettingError(
+                    f"{self.smoothing} has no {name}; only {', '.join(smoothings)} "
+                    f"{'has' if len(smoothings) == 1 else 'have'} it"
+                )
         if not isinstance(self.discount, tuple) or not all(_is_between(value, 0, 1) for value in self.discount):
             raise SettingError(
                 f"discount is {_listed(self.discount)}; expected numbers from 0 to 1 for the orders, such as 0.5 0.75"
             )
         if len(self.discount) > self.order:
             raise SettingError(
-                f"discount has {len(self.discount)} numbers for a model of order {self.order}; at most one each"
+                f"discount has {len(self.discount)} numbers for a model of order {self.order}; give at most one for "
+                "each order"
             )
         if not _is_between(self.pseudocount, 0, 1e6) or self.pseudocount == 0:
             raise SettingError(f"pseudocount is {self.pseudocount!r}; expected a number above 0 and up to a million")
@@ -141,50 +150,50 @@ class NGramConfig:
             raise SettingError(f"backoff_weight is {self.backoff_weight!r}; expected a number above 0 and up to 1")
         if not self.open_vocabulary and not self.interpolate_unigrams:
             raise SettingError(
-                "interpolate_unigrams=False gives <unk> all unseen mass, and open_vocabulary=False gives it none; "
+                "interpolate_unigrams=False gives <unk> all unseen mass, but open_vocabulary=False gives it none; "
                 "choose one of the two"
             )
 
     @property
     def unknown_has_whole_mass(self) -> bool:
-        """Whether P(<unk>) is that of all unseen words together, and not of a single one."""
+        """Whether P(<unk>) is the probability of all unseen words together, not of a single one."""
         return not self.interpolate_unigrams or self.smoothing in BACKING_OFF
 
     @property
     def folder_only(self) -> str:
-        """What of this model an ARPA file cannot say, or nothing."""
+        """What an ARPA file cannot express about this model; empty if nothing."""
         if self.smoothing == "stupid-backoff":
             return "stupid-backoff, whose scores do not sum to one,"
         return "a model of documents that begin with several <s>" if self.begins == "all" else ""
 
     def threshold(self, order: int) -> int:
-        """n-grams of this order are kept if seen more often than this."""
+        """n-grams of this order are kept if they were seen more often than this."""
         return self.prune[min(order, len(self.prune)) - 1]
 
-    def least(self, order: int) -> int:
-        """n-grams seen less often are pruned; no unigram is."""
+    def min_count(self, order: int) -> int:
+        """n-grams of this order seen less often are pruned; unigrams never are."""
         return 0 if order == 1 else self.threshold(order) + 1
 
     def given_discount(self, order: int) -> float | None:
-        """The constant that was given for an order, if one was."""
+        """The constant that `discount` sets for an order; None where it is to be estimated."""
         return self.discount[min(order, len(self.discount)) - 1] if self.discount else None
 
 
 def check_tunable(config: object) -> None:
-    """Raises SettingError where a held-out text has nothing to choose."""
+    """Raises SettingError where the model has nothing to tune on a held-out text."""
     if not isinstance(config, NGramConfig):
-        raise SettingError("only n-gram models are tuned on a held-out text")
+        raise SettingError("only n-gram models can be tuned on a held-out text")
     if config.smoothing not in TUNABLE:
         raise SettingError(
             f"{config.smoothing} has nothing to tune; {', '.join(TUNABLE)} have weights, discounts or a constant"
         )
     if config.discount:
-        raise SettingError("a discount is given, and a text to tune it on; choose one of the two")
+        raise SettingError("both a discount and a text to tune it on are given; choose one of the two")
 
 
 def _listed(values: object) -> str:
-    """As they are said on the command line; what is no tuple, as Python writes it."""
-    return " ".join(map(repr, values)) or "empty" if isinstance(values, tuple) else f"{values!r}, which is no tuple"
+    """A tuple as on the command line; any other value as Python writes it."""
+    return " ".join(map(repr, values)) or "empty" if isinstance(values, tuple) else f"{values!r}, which is not a tuple"
 
 
 def _is_whole(value: object) -> bool:

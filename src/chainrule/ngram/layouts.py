@@ -1,11 +1,11 @@
-"""How an n-gram model's table lies in memory and on disk, fast or compact, and how one becomes the other."""
+"""The two layouts of an n-gram table, fast and compact, and the conversion between them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import SettingError
-from chainrule.ngram.compact.building import compacted, unpacked
+from chainrule.ngram.compact.building import compact_table, unpack_table
 from chainrule.ngram.config import COMPACT, FAST
 from chainrule.ngram.kenlm.hashed_model import HashedModel
 from chainrule.ngram.models.compact_model import CompactNGramModel
@@ -20,23 +20,25 @@ def layout_of(model: Any) -> str:
 
 
 def compact(model: Any, progress: Progress) -> CompactNGramModel:
-    """Quantised, unless it was. Raises SettingError where the model is more than a table, ModelFormatError where it is
-    damaged, EstimationError where there is not enough memory.
+    """The model in the compact layout, quantised unless it already is.
+
+    Raises SettingError where the model is more than its table, ModelFormatError where the table is damaged,
+    EstimationError where there is not enough memory.
     """
-    model = of_a_table(model, "has no compact form")
-    return model if isinstance(model, CompactNGramModel) else CompactNGramModel(compacted(model.table, progress))
+    model = plain_table_model(model, "has no compact form")
+    return model if isinstance(model, CompactNGramModel) else CompactNGramModel(compact_table(model.table, progress))
 
 
 def fast(model: Any, progress: Progress) -> NGramModel | HashedModel:
-    """Raises as `compact` does."""
-    model = of_a_table(model, "has no compact form")
-    return NGramModel(unpacked(model.compact, progress)) if isinstance(model, CompactNGramModel) else model
+    """The model in the fast layout. Raises as `compact` does."""
+    model = plain_table_model(model, "has no compact form")
+    return NGramModel(unpack_table(model.compact, progress)) if isinstance(model, CompactNGramModel) else model
 
 
-def of_a_table(model: Any, otherwise: str) -> NGramModel | HashedModel | CompactNGramModel:
-    """The model, if its table is all that there is to it. Raises SettingError, which says what is `otherwise`."""
+def plain_table_model(model: Any, problem: str) -> NGramModel | HashedModel | CompactNGramModel:
+    """The model, if it consists of its table alone. Raises SettingError with the `problem` that any other one has."""
     if not isinstance(model, NGramModel | HashedModel | CompactNGramModel):
         raise SettingError(
-            f"a model of stupid backoff, or of documents that begin with several <s>, {otherwise}; save it as a folder"
+            f"a model of stupid backoff, or of documents that begin with several <s>, {problem}; save it as a folder"
         )
     return model

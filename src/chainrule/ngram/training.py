@@ -1,4 +1,4 @@
-"""From a stream of token ids, or from counts, to an n-gram model, with the record of how it came about."""
+"""Trains an n-gram model on a stream of token ids, or on counts; returns it with a record of the estimation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.owned import Owned, taken
+from chainrule.base.owned import Owned, unwrap
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.ngram.config import check_tunable
@@ -15,7 +15,7 @@ from chainrule.ngram.counting.count import count_ngrams
 from chainrule.ngram.counting.counts import begin_nodes
 from chainrule.ngram.counting.memory_estimate import check_memory
 from chainrule.ngram.counting.padding import padded
-from chainrule.ngram.estimation.estimators import estimated
+from chainrule.ngram.estimation.estimators import estimate
 from chainrule.ngram.estimation.to_table import table_of
 from chainrule.ngram.variants import model_of
 from chainrule.protocol import BEGIN
@@ -38,29 +38,29 @@ def train_ngram(
     progress: Progress = silent,
     heldout: Int32[ndarray, " tokens"] | None = None,
 ) -> tuple[AnyNGram, dict[str, Any]]:
-    """Counts and estimates. stream: documents, each ended by </s>. heldout: another such stream, to tune on.
+    """Counts n-grams, then estimates probabilities. stream: documents, each ended by </s>. heldout: one to tune on.
 
-    An owned stream is freed as soon as counting can do without it. Raises EstimationError where the memory will not do,
-    where the held-out text has no word in common with the vocabulary, and under config.strict_discounts; SettingError
-    where there is nothing to tune.
+    An owned stream is freed as soon as counting no longer needs it. Raises EstimationError where memory does not
+    suffice, where the held-out text shares no word with the vocabulary, and where config.strict_discounts asks for it;
+    SettingError where there is nothing to tune.
     """
     if heldout is not None:
         check_tunable(config)
-    counts = counted(stream, vocabulary_size, config, progress)
-    return model_of_counts(counts, config, progress, heldout, used_up=heldout is None)
+    counts = count_stream(stream, vocabulary_size, config, progress)
+    return model_of_counts(counts, config, progress, heldout, overwrite=heldout is None)
 
 
-def counted(
+def count_stream(
     stream: MaybeOwned[Int32[ndarray, " tokens"]],
     vocabulary_size: int,
     config: NGramConfig,
     progress: Progress = silent,
 ) -> Counts:
-    """The n-grams of a stream, documents padded as the configuration says; an owned one is freed early.
+    """The n-gram counts of a stream, its documents padded as the configuration says; an owned stream is freed early.
 
-    Raises EstimationError.
+    Raises EstimationError where memory does not suffice.
     """
-    stream, _ = padded(taken(stream), _more_begins(config))
+    stream, _ = padded(unwrap(stream), _extra_begins(config))
     check_memory(stream, vocabulary_size, config.order)
     owned = Owned(stream)
     del stream
@@ -75,19 +75,23 @@ def model_of_counts(
     progress: Progress = silent,
     heldout: Int32[ndarray, " tokens"] | None = None,
     *,
-    used_up: bool = False,
+    overwrite: bool = False,
 ) -> tuple[AnyNGram, dict[str, Any]]:
-    """Estimates. counts: padded as the configuration says. Raises as `train_ngram` does.
+    """Estimates a model. counts: padded as the configuration says. Raises as `train_ngram` does.
 
-    used_up: whether the model may lie where the counts do, since they are not needed again; not where it is tuned.
+    overwrite: whether the model may reuse the memory of the counts; only where they are not needed again, and not with
+    a held-out text.
     """
-    if not used_up:
+    if not overwrite:
         counts = replace(counts, records=None)
     if config.begins == "all" and config.order > 2 and len(begin_nodes(counts)) != config.order - 1:
-        raise SettingError("these counts begin with one <s>; a model that begins with all needs the text itself")
+        raise SettingError(
+            "these counts have one <s> before each document; a model with begins='all' must be trained on the text "
+            "itself"
+        )
     if heldout is not None:
-        heldout, _ = padded(heldout, _more_begins(config))
-    estimates = estimated(counts, config, progress, heldout)
+        heldout, _ = padded(heldout, _extra_begins(config))
+    estimates = estimate(counts, config, progress, heldout)
     table = table_of(counts, estimates)
     record = {
         "ngrams": list(table.level_sizes),
@@ -101,8 +105,8 @@ def model_of_counts(
     return model_of(table, begins=config.begins, backoff_weight=weight), record
 
 
-def _more_begins(config: NGramConfig) -> int:
-    """How many <s> stand before a document beside the one that the engine knows."""
+def _extra_begins(config: NGramConfig) -> int:
+    """How many <s> a document gets besides the implicit first one."""
     return max(0, config.order - 2) if config.begins == "all" else 0
 
 

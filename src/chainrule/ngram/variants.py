@@ -1,4 +1,4 @@
-"""What stands behind the waist for an n-gram table: by how documents begin, and by whether it is a distribution."""
+"""Chooses the model class for an n-gram table, by how documents begin and by whether its scores are a distribution."""
 
 from __future__ import annotations
 
@@ -18,39 +18,41 @@ if TYPE_CHECKING:
 
 
 def model_of(table: Table, *, begins: str = "one", backoff_weight: float | None = None) -> AnyNGram:
-    """begins: one or all. backoff_weight: of stupid backoff, whose scores are no distribution."""
+    """begins: one or all. backoff_weight: that of stupid backoff; None for a distribution."""
     model = PaddedModel(NGramModel(table)) if begins == "all" else NGramModel(table)
     return model if backoff_weight is None else StupidBackoff(model, backoff_weight)
 
 
-def measured_as(model: object) -> dict[str, Any]:
-    """What measuring should know of a model: how long its matches are, what a document begins with, what it is."""
+def measure_options(model: object) -> dict[str, Any]:
+    """The keyword arguments that `measure` takes for a model: how to score it in one pass, its context, whether it is a
+    distribution.
+    """
     if isinstance(model, NGramModel | CompactNGramModel):
-        return {"in_full": model.score_stream_in_full, "with_rows": model}
+        return {"score_in_full": model.score_stream_in_full, "row_sums_of": model}
     if isinstance(model, HashedModel):
-        return {"in_full": model.score_stream_in_full}
+        return {"score_in_full": model.score_stream_in_full}
     if isinstance(model, PaddedModel | StupidBackoff):
         return {
-            "in_full": model.score_stream_in_full,
+            "score_in_full": model.score_stream_in_full,
             "context": "document" if model.begins == 1 else f"document after {model.begins} <s>",
             "is_distribution": not isinstance(model, StupidBackoff),
         }
     return {}
 
 
-def kind_of(model: AnyNGram) -> dict[str, Any]:
-    """The settings that `model_from` takes; nothing where all is as usual."""
+def settings_of_model(model: AnyNGram) -> dict[str, Any]:
+    """The settings that `model_from_settings` restores the model class from; empty for an `NGramModel`."""
     if isinstance(model, StupidBackoff):
-        return {**kind_of(model.frequencies), "backoff_weight": model.weight}
+        return {**settings_of_model(model.frequencies), "backoff_weight": model.weight}
     return {"begins": "all"} if isinstance(model, PaddedModel) else {}
 
 
-def model_from(settings: dict[str, Any], table: Table) -> AnyNGram:
-    """Raises ModelFormatError."""
+def model_from_settings(settings: dict[str, Any], table: Table) -> AnyNGram:
+    """The model of a table and the settings saved with it. Raises ModelFormatError."""
     begins, weight = settings.get("begins", "one"), settings.get("backoff_weight")
     if begins not in ("one", "all") or not (weight is None or (isinstance(weight, float) and 0 < weight <= 1)):
         raise ModelFormatError(
             f"the n-gram settings hold begins = {begins!r} and backoff_weight = {weight!r}; expected one or all, and "
-            "a number above 0 and up to 1, or none"
+            "a number above 0 and up to 1, or none; the file is damaged, so get or train the model again"
         )
     return model_of(table, begins=begins, backoff_weight=weight)

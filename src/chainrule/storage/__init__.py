@@ -1,1 +1,1 @@
-"""How models lie on disk: config.json, arrays in the safetensors layout, model folders."""
+"""Models on disk: config.json, arrays in the safetensors format, model folders."""

@@ -1,6 +1,6 @@
-"""config.json: what a model is, which files belong to it, and how it came about. Strict: an unknown field is an error.
+"""config.json: what a model is, which files belong to it, and how it was made. An unknown field is an error.
 
-It carries a checksum of itself, which `verify` compares and opening does not, so that people may edit it.
+It contains a checksum of itself. `verify` compares it; opening a model does not, so that people may edit the file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FORMAT: Literal[1] = 1
 CONFIG = "config.json"
-_UNFINISHED = "checkpoints/checkpoint.json"  # what training that is not over has written
+_UNFINISHED = "checkpoints/checkpoint.json"  # written during training
 
 
 class _Strict(BaseModel):
@@ -40,34 +40,34 @@ class TokenizerEntry(_Strict):
 
 
 class ModelEntry(_Strict):
-    """What config.json holds. `checksum` comes first, so that no text of the others can be taken for it."""
+    """The contents of config.json. `checksum` comes early, so that no text in a later field can be mistaken for it."""
 
     format: Literal[1]
-    checksum: str  # SHA-256 of the file as it is with nothing between these quotes
+    checksum: str  # SHA-256 of the file with this string empty
     family: str
     settings: dict[str, Any]
     tokenizer: TokenizerEntry
-    files: dict[str, FileEntry]  # data files by what they hold: arrays.safetensors, tokenizer.json
+    files: dict[str, FileEntry]  # data files by content: arrays.safetensors, tokenizer.json
     record: dict[str, Any]
 
 
 def config_bytes(entry: ModelEntry) -> bytes:
-    """What config.json is to hold, with its checksum; that of the entry does not count."""
+    """The bytes of config.json with its checksum computed anew; the entry's own is ignored."""
     blank = json.dumps({**entry.model_dump(), "checksum": ""}, indent=2, ensure_ascii=False) + "\n"
-    # A recorded file name may be no text at all, and its lone surrogates no UTF-8.
+    # A recorded file name may not be text; UTF-8 cannot encode its lone surrogates.
     data = blank.encode("utf-8", "replace")
     return data.replace(b'""', f'"{hashlib.sha256(data).hexdigest()}"'.encode(), 1)
 
 
 def read_config(folder: Path) -> ModelEntry:
-    """Raises ModelFormatError."""
+    """Reads and checks the config.json of a model folder. Raises ModelFormatError."""
     path = folder / CONFIG
     if os.path.isfile(folder):
         raise ModelFormatError(f"{folder}: is a file; expected the folder of a model, with a {CONFIG} in it")
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise ModelFormatError(
-            f"{folder}: is a pipe or a device; a model is a folder or a file that can be read at any place: copy it to "
-            "one"
+            f"{folder}: is a pipe or a device; expected a model's folder or file, which can be read at any position: "
+            "copy it to one"
         )
     if not os.path.isdir(folder):
         raise ModelFormatError(
@@ -78,8 +78,7 @@ def read_config(folder: Path) -> ModelEntry:
     except FileNotFoundError as error:
         if (folder / _UNFINISHED).exists():
             raise ModelFormatError(
-                f"{folder}: this folder has the checkpoints of a run, and no model yet; go on with the command that "
-                "began it and --resume (in Python: resume=True, and then save the model there)"
+                f"{folder}: this folder has the checkpoints of unfinished training, but no model yet; resume it first"
             ) from error
         raise ModelFormatError(f"{folder}: this folder is no model, since it has no {CONFIG}") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -88,19 +87,19 @@ def read_config(folder: Path) -> ModelEntry:
         return ModelEntry.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
+        field = ".".join(map(str, first["loc"])) or "the file"
         if first["type"] == "json_invalid":
-            raise ModelFormatError(f"{path}: is cut off or damaged: {first['msg']}; save the model anew") from error
-        raise ModelFormatError(f"{path}: {place}: {first['msg']}, found {str(first['input'])[:80]!r}") from error
+            raise ModelFormatError(f"{path}: is cut off or damaged: {first['msg']}; save the model again") from error
+        raise ModelFormatError(f"{path}: {field}: {first['msg']}, found {str(first['input'])[:80]!r}") from error
 
 
 def check_unedited(folder: Path, entry: ModelEntry) -> None:
-    """Raises ModelFormatError where config.json, of which `entry` was read, is not as it was written."""
+    """Raises ModelFormatError if config.json, from which `entry` was read, has changed since it was written."""
     data = (folder / CONFIG).read_bytes()
     blank = data.replace(f'"{entry.checksum}"'.encode("utf-8", "replace"), b'""', 1)
-    found = hashlib.sha256(blank).hexdigest()
-    if found != entry.checksum:
+    checksum = hashlib.sha256(blank).hexdigest()
+    if checksum != entry.checksum:
         raise ModelFormatError(
-            f"{folder / CONFIG}: its checksum is {found}, expected {entry.checksum}; it was edited or damaged since "
-            "it was written. If the change is yours, chainrule convert to a new folder writes it with a new checksum"
+            f"{folder / CONFIG}: its checksum is {checksum}, expected {entry.checksum}; it was edited or damaged after "
+            "it was written. If the edit is yours, chainrule convert to a new folder writes it with a new checksum"
         )

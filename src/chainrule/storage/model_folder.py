@@ -1,12 +1,12 @@
-"""A model folder: read, check, write, commit.
+"""Model folders: opening, verifying, and saving in one atomic step.
 
-    config.json                  what the model is, which files belong to it, and how it came about
-    arrays-<digest>.safetensors  its numbers, named by their content
-    tokenizer-<digest>.json      what a tokenizer needs besides, where it needs something
+    config.json                  what the model is, which files belong to it, and how it was made
+    arrays-<digest>.safetensors  its arrays, named by their content
+    tokenizer-<digest>.json      what the tokenizer needs besides the vocabulary, if anything
     README.md                    a model card for people
 
-Replacing config.json is the one commit point: whatever happens before it leaves the old model whole, and what happens
-after it can only leave a file behind that nobody names, or an old model card. Nothing is ever unpickled.
+Replacing config.json is the only commit point: a failure before it leaves the old model intact, and a failure after it
+leaves at most an unused file or the old model card. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.base.distributions import check_savable
-from chainrule.base.files import check_writable, locked, sync_folder
+from chainrule.base.files import check_writable, lock_folder, sync_folder
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, OutputError
 from chainrule.storage.config_json import (
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 CARD, ARRAYS, TOKENIZER = "README.md", "arrays.safetensors", "tokenizer.json"
-SOURCE_TOKENIZER = "source-tokenizer.json"  # of a conditional model whose sources are cut in another way
-_DATA = (ARRAYS, TOKENIZER, SOURCE_TOKENIZER)  # the data files that there are
-RUN = ("checkpoints", "log.jsonl", "tensorboard")  # what training that is not over, or was killed, leaves
+SOURCE_TOKENIZER = "source-tokenizer.json"  # of a conditional model that tokenizes sources in another way
+_DATA = (ARRAYS, TOKENIZER, SOURCE_TOKENIZER)  # all data files that a folder may have
+RUN = ("checkpoints", "log.jsonl", "tensorboard")  # written during training, and left by training that was killed
 _TEMPORARY = ".tmp"
 _SEAL = b"\n<!-- SHA-256 of the above: "
 _NAMED_BY_CONTENT = re.compile("|".join(rf"{Path(n).stem}-[0-9a-f]{{16}}\{Path(n).suffix}" for n in _DATA))
@@ -52,7 +52,7 @@ _LEFTOVER = re.compile(rf"({'|'.join(map(re.escape, (*_DATA, CONFIG, CARD)))})\.
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
-    """Raises OutputError where a model could not or should not be saved; ask before the work, not after it."""
+    """Raises OutputError if a model cannot or should not be saved here; to be called before the work, not after it."""
     try:
         if folder.is_dir():
             if (folder / CONFIG).exists():
@@ -62,11 +62,11 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
                         "or choose another folder"
                     )
             elif not all(path.name in RUN or _is_ours(path) for path in folder.iterdir()):
-                raise OutputError(f"{folder}: this folder has other things in it and is no model; choose a new one")
+                raise OutputError(f"{folder}: this folder has other files in it and is no model; choose a new one")
         elif folder.exists():
             raise OutputError(f"{folder}: a file is in the way; a model is a folder, so choose another name")
     except OSError as error:
-        raise OutputError(f"{folder}: cannot be looked into: {error.strerror}; choose another place") from error
+        raise OutputError(f"{folder}: cannot be accessed: {error.strerror}; choose another path") from error
     check_writable(folder)
 
 
@@ -83,10 +83,11 @@ def save_model(
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> None:
-    """Saves a model and commits it. texts: what further data files hold; tokenizer.json, source-tokenizer.json.
+    """Saves a model and commits it.
 
-    Raises OutputError; then, and when interrupted, what was there before is still there, unless the commit was made.
-    Raises EstimationError where a number is NaN.
+    texts: the contents of further data files: tokenizer.json, source-tokenizer.json.
+    Raises OutputError. After an error or an interrupt before the commit, the folder is as it was.
+    Raises EstimationError if a number is NaN.
     """
     for name, array in arrays.items():
         check_savable(name, array)
@@ -95,19 +96,17 @@ def save_model(
         raise ValueError(f"a model folder has no data files {sorted(texts)}; it may have {', '.join(_DATA[1:])}")
     check_target(folder, overwrite=overwrite)
     tag = f".{secrets.token_hex(4)}{_TEMPORARY}"
-    with _undone_on_failure(folder) as make, locked(folder):
-        check_target(folder, overwrite=overwrite)  # again: another process may have been first
-        written = {name: make(name + tag) for name in (ARRAYS, *texts)}
+    with _undo_on_failure(folder) as new_path, lock_folder(folder):
+        check_target(folder, overwrite=overwrite)  # again: another process may have been faster
+        written = {name: new_path(name + tag) for name in (ARRAYS, *texts)}
         digests = {ARRAYS: write_tensors(written[ARRAYS], arrays, progress)}
         for name, data in texts.items():
             digests[name] = _write_synced(written[name], data)
         files = {
-            name: FileEntry(
-                name=_named_by_content(name, digests[name]), bytes=path.stat().st_size, sha256=digests[name]
-            )
+            name: FileEntry(name=_content_name(name, digests[name]), bytes=path.stat().st_size, sha256=digests[name])
             for name, path in written.items()
         }
-        readme, config = make(CARD + tag), make(CONFIG + tag)
+        readme, config = new_path(CARD + tag), new_path(CONFIG + tag)
         entry = ModelEntry(
             format=FORMAT,
             checksum="",
@@ -118,9 +117,9 @@ def save_model(
             record=record,
         )
         _write_synced(config, config_bytes(entry))
-        _write_synced(readme, _sealed(card.encode("utf-8", "replace")))
+        _write_synced(readme, _with_checksum(card.encode("utf-8", "replace")))
         for name, path in written.items():
-            os.replace(path, make(files[name].name))
+            os.replace(path, new_path(files[name].name))
         sync_folder(folder)
         os.replace(config, folder / CONFIG)  # the commit
         os.replace(readme, folder / CARD)
@@ -132,53 +131,53 @@ def save_model(
                     old.unlink()
 
 
-class Opened(NamedTuple):
-    """What a model folder holds."""
+class FolderContents(NamedTuple):
+    """The contents of a model folder."""
 
     entry: ModelEntry
     arrays: dict[str, ndarray]  # mapped into memory
-    texts: dict[str, bytes]  # the further data files
+    texts: dict[str, bytes]  # the other data files
     mapped: MappedFile
 
 
-def open_model(folder: Path) -> Opened:
-    """Constant time, but for further data files, which are read and checked. Raises ModelFormatError."""
+def open_model(folder: Path) -> FolderContents:
+    """Opens a model folder in constant time, except that it reads and checks the small data files.
+
+    Raises ModelFormatError.
+    """
     while True:
-        before = _bytes_of(folder / CONFIG)
+        before = _read_if_present(folder / CONFIG)
         try:
             entry = read_config(folder)
-            texts = {name: _text_of(folder, entry, name) for name in entry.files if name != ARRAYS}
+            texts = {name: _read_checked(folder, entry, name) for name in entry.files if name != ARRAYS}
             mapped = MappedFile(_data_file(folder, entry, ARRAYS))
-            return Opened(entry, open_tensors(_data_file(folder, entry, ARRAYS)), texts, mapped)
+            return FolderContents(entry, open_tensors(_data_file(folder, entry, ARRAYS)), texts, mapped)
         except ModelFormatError:
-            if before == _bytes_of(folder / CONFIG):
+            if before == _read_if_present(folder / CONFIG):
                 raise
-            # Another process replaced the model while it was being opened: the new one is whole.
+            # Another process replaced the model while it was being opened: open the new one.
 
 
 def verify_model(folder: Path, progress: Progress = silent) -> ModelEntry:
-    """Reads every byte that was written and compares the checksums.
-
-    Raises ModelFormatError, which names all files that differ.
-    """
+    """Reads all files of a model and compares their checksums. Raises ModelFormatError, which names all that differ."""
     entry = read_config(folder)
     checks = [partial(check_unedited, folder, entry), partial(_check_card, folder / CARD)]
     checks += [partial(_check_data, folder, entry, name, progress) for name in sorted({ARRAYS, *entry.files})]
-    wrong: list[ModelFormatError] = []
+    errors: list[ModelFormatError] = []
     for check in checks:
         try:
             check()
         except ModelFormatError as error:
-            wrong.append(error)
-    if wrong:
-        raise ModelFormatError("; also ".join(map(str, wrong))) from wrong[0]
+            errors.append(error)
+    if errors:
+        raise ModelFormatError("; also ".join(map(str, errors))) from errors[0]
     return entry
 
 
 def _data_file(folder: Path, entry: ModelEntry, name: str) -> Path:
-    """The path of a data file that is there and has its size. Raises ModelFormatError."""
+    """The path of a data file, which exists and has the right size. Raises ModelFormatError."""
     if name not in _DATA:
-        raise ModelFormatError(f"{folder / CONFIG}: files.{name}: there are only {' and '.join(_DATA)}")
+        raise ModelFormatError(f"{folder / CONFIG}: files.{name} is unknown; expected {' or '.join(_DATA)}")
     data = entry.files.get(name)
     if data is None or Path(data.name).name != data.name or data.name in ("", "..") or "\0" in data.name:
         raise ModelFormatError(f"{folder / CONFIG}: files.{name} must name a file in the folder")
@@ -192,8 +191,8 @@ def _data_file(folder: Path, entry: ModelEntry, name: str) -> Path:
     return path
 
 
-def _text_of(folder: Path, entry: ModelEntry, name: str) -> bytes:
-    """What a data file holds that is small enough to be checked each time. Raises ModelFormatError."""
+def _read_checked(folder: Path, entry: ModelEntry, name: str) -> bytes:
+    """The contents of a data file that is small enough to be checked every time. Raises ModelFormatError."""
     _check_data(folder, entry, name, silent)
     return _data_file(folder, entry, name).read_bytes()
 
@@ -201,76 +200,75 @@ def _text_of(folder: Path, entry: ModelEntry, name: str) -> bytes:
 def _check_data(folder: Path, entry: ModelEntry, name: str, progress: Progress) -> None:
     path, expected = _data_file(folder, entry, name), entry.files[name].sha256
     try:
-        found = file_digest(path, progress)
+        digest = file_digest(path, progress)
     except OSError as error:
         raise ModelFormatError(f"{path}: cannot be read: {error.strerror}") from error
-    if found != expected:
+    if digest != expected:
         raise ModelFormatError(
-            f"{path}: its SHA-256 is {found}, expected {expected}; the file has changed since it was written"
+            f"{path}: its SHA-256 is {digest}, expected {expected}; the file has changed since it was written"
         )
 
 
 def _check_card(path: Path) -> None:
-    """A missing card is no error: no program needs it, and a kill right behind a first commit leaves none."""
-    card = _bytes_of(path)
-    if card is not None and card != _sealed(card.rpartition(_SEAL)[0]):
+    """A missing card is no error: no program needs it, and a kill right after a first commit leaves none."""
+    card = _read_if_present(path)
+    if card is not None and card != _with_checksum(card.rpartition(_SEAL)[0]):
         raise ModelFormatError(
-            f"{path}: the card was edited or damaged since it was written; the model does not need it"
+            f"{path}: the card was edited or damaged after it was written; the model does not need it"
         )
 
 
-def _sealed(card: bytes) -> bytes:
-    """A card with its own checksum below, so that it can be checked whichever model a kill leaves it beside."""
+def _with_checksum(card: bytes) -> bytes:
+    """A card followed by its own checksum, so that it can be checked even if a kill leaves it with another model."""
     return card + _SEAL + hashlib.sha256(card).hexdigest().encode() + b" -->\n"
 
 
 @contextmanager
-def _undone_on_failure(folder: Path) -> Iterator[Callable[[str], Path]]:
-    """Gives a maker of paths for new files.
+def _undo_on_failure(folder: Path) -> Iterator[Callable[[str], Path]]:
+    """Yields a function that gives the paths of new files in a folder.
 
-    Where the work fails, the files are removed, and the folders too that were made for them; what config.json names
-    once it has been replaced stays.
+    If the block fails, these files are removed, and the folders created for them. After the commit, the files that
+    config.json names stay.
     """
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
-    before = _bytes_of(folder / CONFIG)
-    paths: list[Path] = []
+    new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
+    before = _read_if_present(folder / CONFIG)
+    new_files: list[Path] = []
 
-    def make(name: str) -> Path:
+    def new_path(name: str) -> Path:
         path = folder / name
-        if not path.exists():  # a data file of the same content may be there already
-            paths.append(path)
+        if not path.exists():  # a data file with the same content may exist already
+            new_files.append(path)
         return path
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        yield make
+        yield new_path
     except BaseException as error:
-        committed = (
-            _bytes_of(folder / CONFIG) != before
-        )  # asked of the disk, since Ctrl-C may come right behind the commit
-        for path in paths:
+        # Ask the disk, not a variable: Ctrl-C may come right after the commit.
+        committed = _read_if_present(folder / CONFIG) != before
+        for path in new_files:
             if not (committed and _NAMED_BY_CONTENT.fullmatch(path.name)):
                 with suppress(OSError):
                     path.unlink()
-        for path in made:
+        for path in new_folders:
             with suppress(OSError):
                 path.rmdir()
         if isinstance(error, OSError):
-            outcome = f"the model was saved, but perhaps not its {CARD}" if committed else "nothing was changed"
+            outcome = f"the model was saved, but its {CARD} may not be" if committed else "nothing was changed"
             raise OutputError(f"{folder}: cannot be written: {error.strerror}; {outcome}") from error
         raise
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file is a model's data or what a killed save left behind."""
+    """Whether a file is a model's data, or left by a save that was killed."""
     return _NAMED_BY_CONTENT.fullmatch(path.name) is not None or _LEFTOVER.fullmatch(path.name) is not None
 
 
-def _named_by_content(name: str, digest: str) -> str:
+def _content_name(name: str, digest: str) -> str:
     return f"{Path(name).stem}-{digest[:16]}{Path(name).suffix}"
 
 
-def _bytes_of(path: Path) -> bytes | None:
+def _read_if_present(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
     except OSError:
@@ -278,7 +276,7 @@ def _bytes_of(path: Path) -> bytes | None:
 
 
 def _write_synced(path: Path, data: bytes) -> str:
-    """Writes and syncs a file; its SHA-256. Raises OSError."""
+    """Writes and syncs a file, and returns its SHA-256. Raises OSError."""
     with open(path, "wb") as file:
         file.write(data)
         file.flush()
@@ -286,4 +284,4 @@ def _write_synced(path: Path, data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-VOCABULARY_ARRAYS, SPELLER_ARRAYS = "vocabulary.", "speller."  # what the names of their arrays begin with in a folder
+VOCABULARY_ARRAYS, SPELLER_ARRAYS = "vocabulary.", "speller."  # prefixes of array names

@@ -1,8 +1,7 @@
-"""Named arrays in one file, in the safetensors layout: 8 bytes of header length, a JSON header, the arrays' bytes.
-Nothing is executed.
+"""Named arrays in a safetensors file: the header's length in 8 bytes, a JSON header, the bytes of the arrays.
 
-Reading checks the header against the file's size before anything is allocated, and maps the arrays into memory instead
-of copying them.
+Reading executes nothing, checks the header against the file's size before it allocates anything, and maps the arrays
+into memory instead of copying them.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.base.bfloat16 import BFLOAT16
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError
 
@@ -27,54 +27,78 @@ if TYPE_CHECKING:
 
     from numpy import ndarray
 
-_TYPES = {"F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U8": "|u1", "U64": "<u8"}
-_NAMES = {np.dtype(code): name for name, code in _TYPES.items()}
+_TYPES: dict[str, np.dtype[Any]] = {
+    "F32": np.dtype("<f4"),
+    "F64": np.dtype("<f8"),
+    "I32": np.dtype("<i4"),
+    "I64": np.dtype("<i8"),
+    "U8": np.dtype("|u1"),
+    "U64": np.dtype("<u8"),
+    "BF16": BFLOAT16,
+    "F16": np.dtype("<f2"),
+    "BOOL": np.dtype("|b1"),
+    "I8": np.dtype("|i1"),
+    "I16": np.dtype("<i2"),
+    "U16": np.dtype("<u2"),
+    "U32": np.dtype("<u4"),
+}
+_NAMES = {dtype: name for name, dtype in _TYPES.items()}
+_METADATA = "__metadata__"
 _ALIGNMENT = 64
 _CHUNK = 1 << 24
 _MAX_HEADER = 100_000_000  # the safetensors library's own bound
 _MAX_DIMENSIONS, _MAX_BYTES = 32, 1 << 62  # within NumPy's own bounds
 
 
-def write_tensors(path: Path, arrays: dict[str, ndarray], progress: Progress = silent) -> str:
-    """Writes and syncs a file; its SHA-256. Raises OSError."""
-    # Wider types first, so that every array begins at a multiple of its item size.
+def write_tensors(
+    path: Path,
+    arrays: dict[str, ndarray],
+    progress: Progress = silent,
+    *,
+    metadata: dict[str, str] | None = None,
+) -> str:
+    """Writes and syncs a file, and returns its SHA-256. metadata: what the header says beside the arrays.
+
+    Raises OSError.
+    """
+    # Wider types first, so that every array starts at a multiple of its item size.
     ordered = dict(sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])))
-    header: dict[str, Any] = {}
-    place = 0
+    header: dict[str, Any] = {} if metadata is None else {_METADATA: metadata}
+    offset = 0
     for name, array in ordered.items():
         header[name] = {
             "dtype": _NAMES[array.dtype],
             "shape": list(array.shape),
-            "data_offsets": [place, place + array.nbytes],
+            "data_offsets": [offset, offset + array.nbytes],
         }
-        place += array.nbytes
+        offset += array.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + 8) % _ALIGNMENT)
     digest = hashlib.sha256()
-    with open(path, "wb") as file, ThreadPoolExecutor(1) as beside:
+    with open(path, "wb") as file, ThreadPoolExecutor(1) as hashing_thread:
 
-        def put(data: bytes | memoryview) -> None:
-            hashed = beside.submit(digest.update, data)
+        def write(data: bytes | memoryview) -> None:
+            hashing = hashing_thread.submit(digest.update, data)
             file.write(data)
-            hashed.result()
+            hashing.result()
 
-        put(len(text).to_bytes(8, "little") + text)
+        write(len(text).to_bytes(8, "little") + text)
         header_size = written = 8 + len(text)
         for array in ordered.values():
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
             while data:
-                # Whole chunks from multiples of _CHUNK on: so the system keeps them in large pages, quicker to map.
+                # Chunks that start at multiples of _CHUNK: the system caches them in large pages, faster to map.
                 part = data[: _CHUNK - written % _CHUNK]
-                put(part)
+                write(part)
                 data, written = data[len(part) :], written + len(part)
-                progress("saving", written - header_size, place)
+                progress("saving", written - header_size, offset)
         file.flush()
         os.fsync(file.fileno())
     return digest.hexdigest()
 
 
 def open_tensors(path: Path) -> dict[str, ndarray]:
-    """The arrays of a file, mapped privately: they can be written to, and the file stays as it is.
+    """The arrays of a file, mapped copy-on-write: they can be written to without changing the file.
 
     Raises ModelFormatError.
     """
@@ -85,11 +109,11 @@ def open_tensors(path: Path) -> dict[str, ndarray]:
             if size < 8 or length > min(size - 8, _MAX_HEADER):
                 raise ModelFormatError(
                     f"{path}: the header claims {length:,} bytes, but the file has {size:,}; "
-                    "it is cut off or no safetensors file"
+                    "it is cut off, or not a safetensors file"
                 )
             header = file.read(length)
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-            if hasattr(mmap, "MADV_HUGEPAGE"):  # look-ups far apart wait less for the tables of large pages
+            if hasattr(mmap, "MADV_HUGEPAGE"):  # fewer misses of the address cache in random look-ups
                 with suppress(OSError):
                     mapped.madvise(mmap.MADV_HUGEPAGE)
     except OSError as error:
@@ -99,27 +123,27 @@ def open_tensors(path: Path) -> dict[str, ndarray]:
         if not isinstance(entries, dict):
             raise TypeError
     except (ValueError, TypeError, RecursionError) as error:
-        raise ModelFormatError(f"{path}: the header is no JSON object; the file is damaged") from error
+        raise ModelFormatError(f"{path}: the header is not a JSON object; the file is damaged") from error
     base = 8 + length
-    places = {
-        name: _place_of(path, name, entry, size - base) for name, entry in entries.items() if name != "__metadata__"
+    layouts = {
+        name: _check_layout(path, name, entry, size - base) for name, entry in entries.items() if name != _METADATA
     }
-    spans = sorted((place.start, place.stop) for place in places.values())
+    spans = sorted((layout.start, layout.stop) for layout in layouts.values())
     if [0, *(stop for _, stop in spans)] != [*(start for start, _ in spans), size - base]:
         raise ModelFormatError(
-            f"{path}: the arrays do not lie side by side from the header to the file's end; it is cut off or damaged"
+            f"{path}: the arrays do not fill the file from the header to its end; it is cut off or damaged"
         )
-    return {name: _mapped_array(mapped, base, place) for name, place in places.items()}
+    return {name: _map_array(mapped, base, layout) for name, layout in layouts.items()}
 
 
 class MappedFile:
-    """A file as it was when it was opened, so that a change in place can be told: what is mapped would change with it.
+    """Detects that a file was changed in place after it was opened, since arrays mapped from it would change, too.
 
-    A file that is replaced by another, as our own saves do, is no change: what is mapped stays what it was.
+    Replacing the file by another one, as our own saves do, leaves the mapped arrays as they are and is no change.
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises ModelFormatError where there is no such file."""
+        """Raises ModelFormatError if there is no such file."""
         self._path = path
         try:
             self._opened = os.stat(path)
@@ -127,10 +151,10 @@ class MappedFile:
             raise ModelFormatError(f"{path}: cannot be opened: {error.strerror}") from error
 
     def check(self) -> None:
-        """Raises ModelFormatError where the file was written to, cut off or touched; costs a microsecond."""
+        """Raises ModelFormatError if the file was written to, truncated or touched. Takes a microsecond."""
         try:
             now = os.stat(self._path)
-        except OSError:  # gone, and its pages are still ours
+        except OSError:  # deleted; the mapped pages stay valid
             return
         if os.path.samestat(now, self._opened) and (now.st_size, now.st_mtime_ns) != (
             self._opened.st_size,
@@ -154,34 +178,39 @@ def file_digest(path: Path, progress: Progress = silent) -> str:
     return digest.hexdigest()
 
 
-class _Place(NamedTuple):
+class _Layout(NamedTuple):
     dtype: np.dtype[Any]
     shape: list[int]
-    start: int  # of its bytes, after the header
+    start: int  # in bytes, from the end of the header
     stop: int
 
 
-def _place_of(path: Path, name: str, entry: Any, room: int) -> _Place:
-    """Where an array lies in the `room` bytes after the header. Raises ModelFormatError."""
+def _check_layout(path: Path, name: str, entry: Any, size: int) -> _Layout:
+    """An array's entry in the header, checked against the `size` bytes after the header. Raises ModelFormatError."""
     match entry:
         case {"dtype": str(code), "shape": list(shape), "data_offsets": [int(start), int(stop)]} if (
             code in _TYPES and all(type(n) is int and n >= 0 for n in shape)
         ):
-            dtype = np.dtype(_TYPES[code])
+            dtype = _TYPES[code]
+        case {"dtype": str(code)} if code not in _TYPES:
+            raise ModelFormatError(
+                f"{path}: the array {name!r} is of type {code}, which is not read here; expected one of "
+                f"{', '.join(_TYPES)}"
+            )
         case _:
             raise ModelFormatError(f"{path}: the header's entry for {name!r} is not understood: {reprlib.repr(entry)}")
-    # Zeros left out, since NumPy wants the other sides of an empty array to be in bounds too.
-    sane = len(shape) <= _MAX_DIMENSIONS and math.prod(filter(None, shape)) * dtype.itemsize < _MAX_BYTES
-    if not (sane and 0 <= start <= stop <= room and stop - start == math.prod(shape) * dtype.itemsize):
+    # Without zeros, since NumPy wants the other dimensions of an empty array to be within its bounds, too.
+    in_bounds = len(shape) <= _MAX_DIMENSIONS and math.prod(filter(None, shape)) * dtype.itemsize < _MAX_BYTES
+    if not (in_bounds and 0 <= start <= stop <= size and stop - start == math.prod(shape) * dtype.itemsize):
         raise ModelFormatError(
-            f"{path}: the array {name!r} does not fit its place in the file: {reprlib.repr(entry)}; "
+            f"{path}: the array {name!r} does not fit into the file: {reprlib.repr(entry)}; "
             "the file is cut off or damaged"
         )
-    return _Place(dtype, shape, start, stop)
+    return _Layout(dtype, shape, start, stop)
 
 
-def _mapped_array(mapped: mmap.mmap, base: int, place: _Place) -> ndarray:
-    array = np.frombuffer(mapped, np.uint8, place.stop - place.start, base + place.start)
-    if (base + place.start) % place.dtype.itemsize:  # written by another program
+def _map_array(mapped: mmap.mmap, base: int, layout: _Layout) -> ndarray:
+    array = np.frombuffer(mapped, np.uint8, layout.stop - layout.start, base + layout.start)
+    if (base + layout.start) % layout.dtype.itemsize:  # written by another program
         array = array.copy()
-    return array.view(place.dtype).reshape(place.shape)
+    return array.view(layout.dtype).reshape(layout.shape)

@@ -78,11 +78,11 @@ class Tokenized(NamedTuple):
     """A tokenizer, and a text as one stream of ids."""
 
     tokenizer: Tokenizer
-    stream: Int32[ndarray, " tokens"]
+    stream: Int32[ndarray, " T"]
     left_out: Sequence[bytes]  # the words of the text that the vocabulary was not to have
 
 
-def limited(tokenizer: Tokenizer, stream: Int32[ndarray, " tokens"], config: TokenizerConfig) -> Tokenized:
+def limited(tokenizer: Tokenizer, stream: Int32[ndarray, " T"], config: TokenizerConfig) -> Tokenized:
     """A tokenizer that knows only the tokens that a configuration keeps, and the stream with <unk> for the others.
 
     The stream is changed in place, since it may be larger than memory.
@@ -100,7 +100,7 @@ def limited(tokenizer: Tokenizer, stream: Int32[ndarray, " tokens"], config: Tok
     return limited_to(kept, tokenizer, stream)
 
 
-def limited_to(kept: Sequence[bytes], tokenizer: Tokenizer, stream: Int32[ndarray, " tokens"]) -> Tokenized:
+def limited_to(kept: Sequence[bytes], tokenizer: Tokenizer, stream: Int32[ndarray, " T"]) -> Tokenized:
     """As `limited`: a tokenizer that knows these tokens, in their order, and no others."""
     tokens, vocabulary, first = tokenizer.vocabulary.tokens(), Vocabulary(kept), len(MARKER_TOKENS)
     numbers = np.arange(len(tokens), dtype=np.int32)  # the new id of each token
@@ -111,7 +111,7 @@ def limited_to(kept: Sequence[bytes], tokenizer: Tokenizer, stream: Int32[ndarra
     return Tokenized(tokenizer.with_vocabulary(vocabulary), stream, left_out)
 
 
-def _most_frequent(counts: Int64[ndarray, " vocab"], min_count: int, size: int | None) -> list[int]:
+def _most_frequent(counts: Int64[ndarray, " V"], min_count: int, size: int | None) -> list[int]:
     """The tokens seen often enough, at most so many with the markers, by id; of equally frequent ones the first."""
     often = np.flatnonzero(counts >= min_count)
     often = often[often >= len(MARKER_TOKENS)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.files import named_twice
+from chainrule.base.files import describe_duplicate
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.text.corpus import Corpus
@@ -93,13 +93,13 @@ class Mix:
     ) -> Mix:
         """Files or folders with the shares that their bytes shall have in the whole.
 
-        Raises SettingError where the shares do not add up to one, or where a file is named twice; TextError, as
+        Raises SettingError if the shares do not add up to one, or where a file is named twice; TextError, as
         `Corpus.of`, and for standard input.
         """
         if seed < 0:
             raise SettingError(f"seed is {seed}; expected 0 or more")
         exact = exact_shares(shares.values())
-        twice = named_twice([os.fspath(source) for source in shares])
+        twice = describe_duplicate([os.fspath(source) for source in shares])
         if twice is not None:
             raise SettingError(f"the mix names {twice}; each text has one share")
         corpora = [Corpus.of(source, reading) for source in shares]

@@ -26,8 +26,8 @@ class Alignment:
     """
 
     text: UInt8[ndarray, " bytes"]
-    starts: Int64[ndarray, " tokens"]
-    stops: Int64[ndarray, " tokens"]
+    starts: Int64[ndarray, " T"]
+    stops: Int64[ndarray, " T"]
 
 
 def spaced(tokens: UInt8[ndarray, " bytes"], *, before: str = "", after: str = "") -> Alignment:

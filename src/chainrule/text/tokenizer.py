@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import in_order
+from chainrule.base.jit import map_in_order
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import OutputError, SettingError
 from chainrule.protocol import END
@@ -127,13 +127,13 @@ def encoded_stream(
     grow: bool = False,
     expecting: Callable[[int], None] | None = None,
     file: BinaryIO | None = None,
-) -> Int32[ndarray, " tokens"]:
+) -> Int32[ndarray, " T"]:
     """A whole source as one stream of ids, </s> after each document, encoded on threads.
 
     grow: whether the tokenizer's vocabulary learns new tokens; their ids follow by first appearance. expecting: told
     once, after the first block, how many tokens there will be in all, where the source knows its size. file: where the
     ids go, so that the stream is mapped from there and may be larger than memory; without one, they stay in memory.
-    Raises TextError, told with file and line; OutputError where the file cannot be written.
+    Raises TextError, told with file and line; OutputError if the file cannot be written.
     """
     shares: list[float] = []  # of the source that has been read, block by block
 
@@ -142,7 +142,7 @@ def encoded_stream(
             shares.append(done / total if total else 0.0)
         progress(task, done, total)
 
-    def encoded(block: Block) -> tuple[Int32[ndarray, " tokens"], Vocabulary]:
+    def encoded(block: Block) -> tuple[Int32[ndarray, " T"], Vocabulary]:
         if not grow:
             return tokenizer.encode_block(block).ids, tokenizer.vocabulary
         own = tokenizer.with_vocabulary(Vocabulary())
@@ -150,7 +150,7 @@ def encoded_stream(
 
     stream = np.empty(0, np.int32)
     size, is_first = 0, True
-    for ids, vocabulary in in_order(encoded, source.blocks(told)):
+    for ids, vocabulary in map_in_order(encoded, source.blocks(told)):
         expected = int(ids.size / shares[0]) if is_first and shares and shares[0] > 0 else 0
         if expected and expecting is not None:
             expecting(expected)
@@ -169,13 +169,13 @@ def encoded_stream(
     return stream[:size] if file is None else np.asarray(np.memmap(file, np.int32, "r+"))
 
 
-def _with_room(stream: Int32[ndarray, " tokens"], room: int) -> Int32[ndarray, " room"]:
+def _with_room(stream: Int32[ndarray, " T"], room: int) -> Int32[ndarray, " room"]:
     grown = np.empty(room, np.int32)
     grown[: stream.size] = stream
     return grown
 
 
-def _append(file: BinaryIO, ids: Int32[ndarray, " tokens"]) -> None:
+def _append(file: BinaryIO, ids: Int32[ndarray, " T"]) -> None:
     """Raises OutputError."""
     try:
         file.write(np.ascontiguousarray(ids, np.int32).data)
@@ -186,7 +186,7 @@ def _append(file: BinaryIO, ids: Int32[ndarray, " tokens"]) -> None:
         ) from error
 
 
-def documents_of(stream: Int32[ndarray, " tokens"]) -> list[Int32[ndarray, " tokens"]]:
+def documents_of(stream: Int32[ndarray, " T"]) -> list[Int32[ndarray, " T"]]:
     """A stream of ids cut after each </s>; the parts come without it."""
     ends = np.flatnonzero(stream == END)
     starts = np.concatenate([[0], ends + 1])[:-1]

@@ -26,8 +26,8 @@ _BETWEEN = re.compile("[\t-\r ]+")
 class UnitTokens(NamedTuple):
     """A document's tokens, and which of its units each belongs to; -1: none. number: of its units."""
 
-    tokens: Int32[ndarray, " tokens"]
-    of_tokens: Int64[ndarray, " tokens"]
+    tokens: Int32[ndarray, " T"]
+    of_tokens: Int64[ndarray, " T"]
     number: int
 
 
@@ -49,7 +49,7 @@ class TextUnits(NamedTuple):
     text: UInt8[ndarray, " bytes"]  # normalised
     starts: Int64[ndarray, " units"]
     stops: Int64[ndarray, " units"]
-    of_tokens: Int64[ndarray, " tokens"]  # the unit of each token but </s>, which never falls; -1: none
+    of_tokens: Int64[ndarray, " T"]  # the unit of each token but </s>, which never falls; -1: none
     documents: Int64[ndarray, " documents+1"]
     ends: Int64[ndarray, " documents"]  # where the newlines are that end documents
 

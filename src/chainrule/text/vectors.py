@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from chainrule.base.files import compressing, replaced
+from chainrule.base.files import compressing, replace_file
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.text.splitters import JOINER
@@ -68,7 +68,7 @@ def read_vectors(name: str, tokens: Sequence[bytes], progress: Progress = silent
 
     A token that is not there as it is has the vector of the word without the mark by which the word tokenizer knows
     that it touches its neighbour.
-    Raises TextError where the file cannot be read, is cut short, or has a row of another width or what is no number.
+    Raises TextError if the file cannot be read, is cut short, or has a row of another width or what is no number.
     """
     exact = {token: i for i, token in enumerate(tokens)}
     bare = _without_joiners(tokens)
@@ -125,7 +125,7 @@ def write_vectors(
 
     Raises OutputError.
     """
-    with replaced(path) as raw, compressing(raw, path) as file:
+    with replace_file(path) as raw, compressing(raw, path) as file:
         if layout != "glove":
             file.write(b"%d %d\n" % rows.shape)
         for i, (token, row) in enumerate(zip(tokens, rows, strict=True)):
@@ -205,7 +205,7 @@ def _binary(name: str, file: io.BufferedReader[Any], layout: _Layout) -> Iterato
 
 
 def _numbers(name: str, layout: _Layout, row: _Row) -> Float32[ndarray, " numbers"]:
-    """Raises TextError where one is no finite number."""
+    """Raises TextError if one is no finite number."""
     found = np.frombuffer(row.numbers, "<f4") if layout.is_binary else _decimals(row.numbers)
     if found.size != layout.width:
         raise _of_another_width(name, layout, row.place, found.size)

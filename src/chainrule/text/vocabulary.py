@@ -41,11 +41,11 @@ DROPPED: dict[Markers, frozenset[bytes]] = {
 class Encoded:
     """Documents as one stream of ids, </s> after each."""
 
-    ids: Int32[ndarray, " tokens"]
+    ids: Int32[ndarray, " T"]
     text: UInt8[ndarray, " bytes"]  # the documents as a splitter wrote them
 
     @cached_property
-    def starts(self) -> Int64[ndarray, " tokens"]:
+    def starts(self) -> Int64[ndarray, " T"]:
         """The place of each token's first byte in the text; of the newline for </s>."""
         is_newline = self.text == ord("\n")
         is_gap = is_newline | (self.text == ord(" "))
@@ -77,7 +77,7 @@ class Vocabulary:
         offsets: Int64[ndarray, " tokens+1"],
         slots: UInt64[ndarray, " slots"] | None = None,
     ) -> Vocabulary:
-        """What `arrays` gave. Raises ModelFormatError where they contradict each other.
+        """What `arrays` gave. Raises ModelFormatError if they contradict each other.
 
         slots: the hash table, so that it need not be made; the ids in it are checked as they are used. Making one
         checks that no token is there twice.
@@ -196,7 +196,7 @@ class Vocabulary:
             document = int(np.count_nonzero(text[:position] == ord("\n"))) + 1
             raise MarkerError(text[position:].tobytes().split(maxsplit=1)[0].decode(), document)
 
-    def absorb(self, other: Vocabulary) -> Int32[ndarray, " tokens"]:
+    def absorb(self, other: Vocabulary) -> Int32[ndarray, " T"]:
         """Takes in the tokens of another vocabulary, in their order; their ids here, by their ids there."""
         self._own_slots()
         mapping = np.arange(len(other), dtype=np.int32)  # markers have the same ids in all

@@ -27,11 +27,11 @@ class Words(NamedTuple):
 
     starts: Int64[ndarray, " words"]
     stops: Int64[ndarray, " words"]
-    of_tokens: Int64[ndarray, " tokens"]  # which word each token belongs to; it never falls
+    of_tokens: Int64[ndarray, " T"]  # which word each token belongs to; it never falls
     documents: Int64[ndarray, " documents+1"]
 
 
-def words_of(ids: Int32[ndarray, " tokens"], aligned: Alignment) -> Words:
+def words_of(ids: Int32[ndarray, " T"], aligned: Alignment) -> Words:
     """The words of some documents. ids: of their tokens; aligned: the places of these."""
     text = aligned.text
     visible = ~is_white(text)
@@ -49,7 +49,7 @@ def words_of(ids: Int32[ndarray, " tokens"], aligned: Alignment) -> Words:
     return Words(starts, stops, of_tokens, np.concatenate([[0], np.searchsorted(starts, ends) + 1]))
 
 
-def begins_word(tokenizer: Tokenizer) -> Bool[ndarray, " vocab"]:
+def begins_word(tokenizer: Tokenizer) -> Bool[ndarray, " V"]:
     """Whether each token of a vocabulary begins a word: behind another token, white space comes first.
 
     Tokenizers that cut words and punctuation give whole words: all of their tokens do.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from chainrule.base.files import locked, replaced, sync_folder
+from chainrule.base.files import lock_folder, replace_file, sync_folder
 from chainrule.errors import ModelFormatError, OutputError
 from chainrule.storage.safetensors import file_digest, open_tensors, write_tensors
 
@@ -102,7 +102,7 @@ class Checkpoints:
         with ExitStack() as lock:
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                lock.enter_context(locked(self.folder, wait=False))
+                lock.enter_context(lock_folder(self.folder, wait=False))
             except BlockingIOError as error:
                 raise OutputError(
                     f"{self.folder.parent}: another run goes on in this folder; wait for its end, or choose another"
@@ -148,7 +148,7 @@ class Checkpoints:
                 os.replace(temporary, path)
             sync_folder(self.folder)
             entry = Checkpoint(format=FORMAT, run=run, machine=machine, progress=progress, files=files)
-            with replaced(self.index) as file:
+            with replace_file(self.index) as file:
                 file.write(entry.model_dump_json(indent=2).encode())
         except OSError as error:
             self._remove(fresh)
@@ -225,7 +225,7 @@ class Checkpoints:
 
     def remove(self) -> None:
         """When a run is over, and its model saved; not where another one has begun here since."""
-        with suppress(OSError), locked(self.folder, wait=False):
+        with suppress(OSError), lock_folder(self.folder, wait=False):
             self.index.unlink()
             self._files = {}
             self._sweep()

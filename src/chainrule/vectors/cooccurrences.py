@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.base.jit import run, run_all
-from chainrule.base.memory import memory_at_hand
+from chainrule.base.memory import available_memory
 from chainrule.base.scratch import room_for
 from chainrule.errors import TextError
 from chainrule.protocol import END
@@ -64,7 +64,7 @@ def count_cooccurrences(
 
 def _part_size(tokens: int, config: CooccurrenceConfig) -> int:
     """How many tokens are counted at once: as many as surely fit into a quarter of the memory."""
-    at_hand = memory_at_hand()
+    at_hand = available_memory()
     if at_hand is None:
         return max(1, tokens)
     each = 12 + 2 * min(config.window, 16) * _COUNTED_BYTES  # positions, and at most so many pairs, mostly repeated

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from chainrule.base.files import replaced
+from chainrule.base.files import replace_file
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError
 from chainrule.vectors.subwords import Ngrams
@@ -64,7 +64,7 @@ def write_fasttext(path: Path, model: FastText, progress: Progress = silent) -> 
     """As version 12. Buckets that no word has are rows of zeros. Raises OutputError."""
     width, words = model.inputs.shape[1], len(model.words)
     shortest, longest, buckets = model.ngrams or (0, 0, 0)
-    with replaced(path) as file:
+    with replace_file(path) as file:
         file.write(struct.pack("<2i", MAGIC, _VERSION))
         shape = width, model.window, model.epochs, int(model.counts.min()), model.negatives, 1
         kind = _LOSSES.get(model.loss, 2), _MODELS.get(model.method, 2)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.progress import clock_of
+from chainrule.base.progress import format_duration
 from chainrule.errors import EstimationError
 from chainrule.vectors.config import ngram_lengths
 from chainrule.vectors.cooccurrence_config import CooccurrenceConfig
@@ -47,7 +47,7 @@ class VectorsReport:
         left = self.seconds * (self.steps - self.step) / self.step
         return (
             f"epoch {self.epoch:.2f} of {self.epochs}  loss {self.loss:.4f}  "
-            f"{self.words_per_second:,.0f} {self.unit}/s" + (f"  {clock_of(left)} left" if left else "")
+            f"{self.words_per_second:,.0f} {self.unit}/s" + (f"  {format_duration(left)} left" if left else "")
         )
 
 

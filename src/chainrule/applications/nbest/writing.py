@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 from chainrule.applications.nbest.json_lists import write_json_list
 from chainrule.applications.nbest.moses import write_moses_list
 from chainrule.applications.nbest.srilm import write_srilm_list
-from chainrule.base.files import compressing, replaced, sync_folder
+from chainrule.base.files import compressing, replace_file, sync_folder
 from chainrule.errors import OutputError, SettingError
 from chainrule.text.reading import FORMATS, text_suffix
 
@@ -40,7 +40,7 @@ def list_writer(path: Path, kind: ListFormat, models: Sequence[str]) -> Iterator
     if FORMATS.get(text_suffix(str(path))) == "json":
         kind = "json"
     if kind in ("json", "moses"):
-        with replaced(path) as raw, compressing(raw, path) as file:
+        with replace_file(path) as raw, compressing(raw, path) as file:
             yield _OneFile(file, kind)
     elif kind == "srilm":
         if len(models) != 1:

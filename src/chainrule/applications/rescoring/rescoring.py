@@ -12,7 +12,7 @@ from chainrule.applications.nbest.writing import TOTAL
 from chainrule.applications.rescoring.features import Features, features_of, first_of_best, together
 from chainrule.applications.rescoring.likelihood import most_likely
 from chainrule.applications.rescoring.tuning import TuningConfig, least_errors
-from chainrule.base.jit import in_order
+from chainrule.base.jit import map_in_order
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.evaluation.error_rates import CharacterErrors, WordErrors
@@ -63,7 +63,7 @@ def scored(lists: Iterable[NBestList], models: dict[str, TextScorer]) -> Iterato
             return found
         return replace(found, errors=WordErrors().statistics(found.texts(), found.references()))
 
-    return in_order(with_features, together(lists))
+    return map_in_order(with_features, together(lists))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.applications.rescoring.envelope_kernels import upper_envelopes
-from chainrule.base.jit import in_order
+from chainrule.base.jit import map_in_order
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 
@@ -67,7 +67,7 @@ def least_errors(
     seeds = np.random.SeedSequence(config.seed).spawn(len(starts))
     found: list[tuple[float, Vector]] = []
     calls = list(zip(starts, seeds, strict=True))
-    for result in in_order(lambda call: search.descend(call[0], np.random.default_rng(call[1]), spreads), calls):
+    for result in map_in_order(lambda call: search.descend(call[0], np.random.default_rng(call[1]), spreads), calls):
         found.append(result)
         progress("tuning", len(found), len(calls))
     best = min(range(len(found)), key=lambda i: found[i][0])

@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule import __version__
 from chainrule.applications.rescoring.features import WORDS
-from chainrule.base.files import replaced
+from chainrule.base.files import replace_file
 from chainrule.errors import SettingError, TextError
 
 if TYPE_CHECKING:
@@ -53,19 +53,19 @@ class Weights:
                 f"there is a weight for {others[0]}, but no such score; the scores are {', '.join(names)}"
             )
 
-    def with_defaults(self, names: Sequence[str], replaced: Sequence[str] = ()) -> Weights:
+    def with_defaults(self, names: Sequence[str], replace_file: Sequence[str] = ()) -> Weights:
         """All that have no weight get 1, but for the number of words and what is replaced, which get 0.
 
         Raises as `check`.
         """
         self.check(names)
-        without = (WORDS, *replaced)
+        without = (WORDS, *replace_file)
         return Weights({name: self.values.get(name, 0.0 if name in without else 1.0) for name in names}, self.record)
 
     def save(self, path: Path) -> None:
         """Raises OutputError."""
         content = {"kind": _KIND, "chainrule": __version__, "weights": dict(self.values), "tuned": dict(self.record)}
-        with replaced(path) as file:
+        with replace_file(path) as file:
             file.write((json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
 
 

@@ -10,23 +10,25 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
-from chainrule.neural.attention import Sight, cached_sight, causal_sight
+from chainrule.neural.attention import AttentionMask, cached_mask, causal_mask
 from chainrule.neural.cache import Cache
 from chainrule.neural.config.transformer import TransformerConfig
 from chainrule.neural.cross_attention import CrossAttention
 from chainrule.neural.dropout import dropped
 from chainrule.neural.encoders.transformer import Attention
 from chainrule.neural.layers import FeedForward, norm
-from chainrule.neural.positions import Rotary, Sinusoidal, Turn
+from chainrule.neural.positions import Rotary, Rotation, Sinusoidal
 
 if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int64
+
     from chainrule.neural.config.conditional import ConditionalConfig
-    from chainrule.neural.source import Kept, Source
+    from chainrule.neural.source import KeysAndValues, Source
     from chainrule.neural.states import State
 
 
 def block_config(config: ConditionalConfig, layers: int) -> TransformerConfig:
-    """What the blocks of either side are made of."""
+    """The configuration of the blocks of the encoder or the decoder."""
     is_vaswani = config.style == "vaswani"
     return TransformerConfig(
         layers=layers,
@@ -45,23 +47,25 @@ def block_config(config: ConditionalConfig, layers: int) -> TransformerConfig:
     )
 
 
-class Places(nn.Module):
-    """Tells places by sinusoids, which are added, or by what queries and keys are turned by."""
+class PositionEncoding(nn.Module):
+    """Adds sinusoids to vectors, or gives the rotation for queries and keys, or does neither."""
 
     def __init__(self, config: ConditionalConfig) -> None:
         super().__init__()
         self.sinusoidal = Sinusoidal(config.width) if config.positions == "sinusoidal" else None
         self.rotary = Rotary(config.width // config.heads, 10_000.0) if config.positions == "rotary" else None
 
-    def forward(self, x: Tensor, places: Tensor) -> tuple[Tensor, Turn | None]:
-        """x: (B, T, D). places: (B or 1, T)."""
+    def forward(
+        self, x: Float[Tensor, "B T D"], positions: Int64[Tensor, "#B T"]
+    ) -> tuple[Float[Tensor, "B T D"], Rotation | None]:
+        """Vectors with their positions added, and the rotation, if there is one."""
         if self.sinusoidal is not None:
-            x = x + self.sinusoidal(places).to(x.dtype)
-        return x, None if self.rotary is None else self.rotary(places, x)
+            x = x + self.sinusoidal(positions).to(x.dtype)
+        return x, None if self.rotary is None else self.rotary(positions, x)
 
 
 class DecoderBlock(nn.Module):
-    """Each sub-layer is added to what it was given; norms stand before it, or after the sum."""
+    """Three sub-layers with residual connections; norms come before each sub-layer, or after each sum."""
 
     def __init__(self, config: ConditionalConfig, blocks: TransformerConfig) -> None:
         super().__init__()
@@ -81,15 +85,21 @@ class DecoderBlock(nn.Module):
         self.post, self.dropout = config.norm_place == "post", config.dropout
 
     def forward(
-        self, x: Tensor, sight: Sight, turn: Turn | None, cache: Cache | None, layer: int, source: Source
-    ) -> Tensor:
-        """(B, T, D) -> (B, T, D)."""
+        self,
+        x: Float[Tensor, "B T D"],
+        mask: AttentionMask,
+        rotation: Rotation | None,
+        cache: Cache | None,
+        layer: int,
+        source: Source,
+    ) -> Float[Tensor, "B T D"]:
+        """mask, rotation, cache, layer: as for `Attention`, of the target on itself."""
         before, between, after = self.norms
         if self.post:
-            x = before(x + self._dropped(self.attention(x, sight, turn, cache, layer)))
+            x = before(x + self._dropped(self.attention(x, mask, rotation, cache, layer)))
             x = between(x + self._dropped(self.look(x, source, layer)))
             return cast("Tensor", after(x + self._dropped(self.feed_forward(x))))
-        x = x + self._dropped(self.attention(before(x), sight, turn, cache, layer))
+        x = x + self._dropped(self.attention(before(x), mask, rotation, cache, layer))
         x = x + self._dropped(self.look(between(x), source, layer))
         return x + self._dropped(self.feed_forward(after(x)))
 
@@ -103,45 +113,49 @@ class TransformerDecoder(nn.Module):
     def __init__(self, config: ConditionalConfig) -> None:
         super().__init__()
         blocks = block_config(config, config.decoder_layers)
-        self.width, self.dropout, self.places = config.width, config.dropout, Places(config)
+        self.width, self.dropout, self.positions = config.width, config.dropout, PositionEncoding(config)
         self.blocks = nn.ModuleList(DecoderBlock(config, blocks) for _ in range(config.decoder_layers))
         is_pre = config.norm_place == "pre"
         self.norm = norm(blocks.norm, config.width, gain=blocks.norm_gain, bias=blocks.biases) if is_pre else None
 
-    def kept(self, memory: Tensor) -> tuple[Kept, ...]:
-        """As `Decoder.kept`."""
-        return tuple(cast("DecoderBlock", block).look.kept(memory) for block in self.blocks)
+    def keys_and_values(self, memory: Float[Tensor, "M S D"]) -> tuple[KeysAndValues, ...]:
+        """As `Decoder.keys_and_values`."""
+        return tuple(cast("DecoderBlock", block).look.keys_and_values(memory) for block in self.blocks)
 
     def start(self, source: Source) -> Cache:
         """As `Decoder.start`."""
         return Cache.empty(len(source.rows), len(self.blocks), source.memory.device)
 
-    def forward(self, x: Tensor, state: State, starts: Tensor | None, source: Source) -> tuple[Tensor, State]:
+    def forward(
+        self, x: Float[Tensor, "B T D"], state: State, starts: Bool[Tensor, "B T"] | None, source: Source
+    ) -> tuple[Float[Tensor, "B T D"], State]:
         """As `Decoder`."""
         length = x.shape[1]
         if state is None:
             columns = torch.arange(length, device=x.device)
             documents = None if starts is None else starts.cumsum(1)
-            places = columns[None]
+            positions = columns[None]
             if starts is not None:
-                places = columns - torch.where(starts, columns, 0).cummax(1).values
-            sight = causal_sight(length, x.device, window=None, bias=None, documents=documents)
-            return self._through(x, places, sight, None, source), None
+                positions = columns - torch.where(starts, columns, 0).cummax(1).values
+            mask = causal_mask(length, x.device, window=None, bias=None, documents=documents)
+            return self._through(x, positions, mask, None, source), None
         assert isinstance(state, Cache)
         cache, columns, first = state.grown(x, starts, None, keep_inputs=False)
-        places = columns[None] - (cache.first[:1, None] if first is None else first)
+        positions = columns[None] - (cache.first[:1, None] if first is None else first)
         if first is None and length == 1:
-            sight = Sight()
+            mask = AttentionMask()
         else:
             keys = torch.arange(cache.begin, cache.columns, device=x.device)
-            sight = cached_sight(columns, keys, first, None, None)
-        return self._through(x, places, sight, cache, source), cache
+            mask = cached_mask(columns, keys, first, None, None)
+        return self._through(x, positions, mask, cache, source), cache
 
-    def _through(self, x: Tensor, places: Tensor, sight: Sight, cache: Cache | None, source: Source) -> Tensor:
-        x, turn = self.places(x, places)
+    def _through(
+        self, x: Tensor, positions: Tensor, mask: AttentionMask, cache: Cache | None, source: Source
+    ) -> Tensor:
+        x, rotation = self.positions(x, positions)
         x = dropped(x, self.dropout, self.training)
-        if source.looked is not None:
-            sight = sight._replace(looked=source.looked.target)
+        if source.weights_out is not None:
+            mask = mask._replace(weights_out=source.weights_out.target)
         for layer, block in enumerate(self.blocks):
-            x = block(x, sight, turn, cache, layer, source)
+            x = block(x, mask, rotation, cache, layer, source)
         return x if self.norm is None else self.norm(x)

@@ -1,1 +1,1 @@
-"""From a stream of token ids to the counts of n-grams of all orders."""
+"""Counts the n-grams of all orders in a stream of token ids."""

@@ -1,6 +1,6 @@
 """The compiled passes of counting.
 
-A place is an index into the stream. A sort key holds a word above PLACE_BITS and a place below.
+A position is an index into the stream. A sort key holds a word in the bits above POSITION_BITS and a position below.
 """
 
 from __future__ import annotations
@@ -8,49 +8,51 @@ from __future__ import annotations
 import numpy as np
 
 from chainrule.base.jit import allocating_kernel, kernel
-from chainrule.ngram.trie.sorting_kernels import _INSERTION_LIMIT, PLACE_BITS, Array, sort_keys
+from chainrule.ngram.trie.sorting_kernels import _INSERTION_LIMIT, POSITION_BITS, Array, sort_keys
 from chainrule.protocol import BEGIN, END
 
-_PLACE = (1 << PLACE_BITS) - 1
+_POSITION_MASK = (1 << POSITION_BITS) - 1
 _BLOCK = 1024
 
 
 @allocating_kernel
 def count_contexts(stream: Array, start: int, stop: int, vocabulary_size: int) -> Array:
-    """How often each word stands before the places start .. stop of a stream; before the first one stands </s>."""
+    """How often each word precedes the positions start .. stop of a stream; </s> precedes the first position."""
     counts = np.zeros(vocabulary_size, np.int64)
-    for place in range(start - 1, stop - 1):
-        counts[stream[place] if place >= 0 else END] += 1
+    for position in range(start - 1, stop - 1):
+        counts[stream[position] if position >= 0 else END] += 1
     return counts
 
 
 @kernel
 def group_by_context(
-    stream: Array, start: int, stop: int, cursor: Array, places: Array, following: Array, ends: Array
+    stream: Array, start: int, stop: int, cursor: Array, positions: Array, following: Array, ends: Array
 ) -> None:
-    """Puts the places start .. stop of a stream where its cursor is for the word before, which is <s> at a beginning.
+    """Groups the positions start .. stop of a stream by the word before; <s> precedes the first word of a document.
 
-    cursor: by word, moved on. following: the words at the places. ends[place]: the unigram's node there, and the word
-    after it.
+    cursor: by word, where its next occurrence goes; advanced. following: the words at the positions. ends[position]:
+    the node of the unigram there, and the next word.
     """
     context = stream[start - 1] if start > 0 else END
-    for place in range(start, stop):
+    for position in range(start, stop):
         if context == END:
             context = BEGIN
-        word = stream[place]
-        places[cursor[context]] = place
+        word = stream[position]
+        positions[cursor[context]] = position
         following[cursor[context]] = word
         cursor[context] += 1
-        ends[place, 0] = 1 + word
-        ends[place, 1] = stream[place + 1] if place + 1 < stream.size else END
+        ends[position, 0] = 1 + word
+        ends[position, 1] = stream[position + 1] if position + 1 < stream.size else END
         context = word
 
 
 @allocating_kernel
-def sort_following(words: Array, sizes: Array, start: int, stop: int, places: Array, following: Array, at: int) -> int:
-    """Sorts the occurrences after contexts start .. stop, which stand from `at` on, by word within each context.
+def sort_following(
+    words: Array, sizes: Array, start: int, stop: int, positions: Array, following: Array, at: int
+) -> int:
+    """Sorts the occurrences of contexts start .. stop, which start at index `at`, by word within each context.
 
-    Returns how many distinct n-grams they are. Nothing follows a context that ends with </s>.
+    Returns the number of distinct n-grams. Nothing follows a context that ends with </s>.
     """
     largest = 0
     for context in range(start, stop):
@@ -66,25 +68,25 @@ def sort_following(words: Array, sizes: Array, start: int, stop: int, places: Ar
             distinct += 1
         elif size > 1:
             for i in range(size):
-                keys[i] = np.int64(following[at + i]) << PLACE_BITS | places[at + i]
+                keys[i] = np.int64(following[at + i]) << POSITION_BITS | positions[at + i]
             sort_keys(keys[:size], scratch)
             last = -1
             for i in range(size):
-                word = keys[i] >> PLACE_BITS
+                word = keys[i] >> POSITION_BITS
                 distinct += word != last
                 last = word
                 following[at + i] = word
-                places[at + i] = keys[i] & _PLACE
+                positions[at + i] = keys[i] & _POSITION_MASK
         at += size
     return distinct
 
 
 @allocating_kernel
-def number(
+def number_ngrams(
     sizes: Array,
     start: int,
     stop: int,
-    places: Array,
+    positions: Array,
     following: Array,
     ends: Array,
     at: int,
@@ -95,17 +97,17 @@ def number(
     ngram: int,
     last: bool,
 ) -> None:
-    """Numbers the n-grams that `sort_following` sorted, from `ngram` on, and fills in all that is known of them.
+    """Numbers the n-grams that `sort_following` sorted, from `ngram` on, and writes their words, counts and suffixes.
 
-    Their own occurrences take the room of their contexts', one place further in the stream, and without those that
-    nothing follows; not at the last order, for which `ends` has only its first column.
+    Their occurrences replace those of their contexts, one position further in the stream, except where a document ends;
+    not at the last order, for which `ends` has only its first column.
     """
-    suffix_of, word_after = np.empty(_BLOCK, ends.dtype), np.empty(_BLOCK, np.int32)
+    block_suffixes, block_next_words = np.empty(_BLOCK, ends.dtype), np.empty(_BLOCK, np.int32)
     block = block_end = own_end = at
     for context in range(start, stop):
         own_end += sizes[context] * (words[context] != END)
     ngram -= 1
-    to = at
+    target = at
     for context in range(start, stop):
         begin[context] = ngram + 1
         if words[context] == END:
@@ -113,29 +115,29 @@ def number(
         word_before = -1
         for i in range(at, at + sizes[context]):
             if i == block_end:  # the random reads of a block first, so that the processor overlaps them
-                block, block_end = i, min(i + _BLOCK, own_end)  # what is behind may be no place at all
+                block, block_end = i, min(i + _BLOCK, own_end)  # entries after own_end may be no positions
                 for j in range(block, block_end):
-                    suffix_of[j - block] = ends[places[j], 0]
+                    block_suffixes[j - block] = ends[positions[j], 0]
                     if not last:
-                        word_after[j - block] = ends[places[j], 1]
-            word, place = following[i], places[i]
+                        block_next_words[j - block] = ends[positions[j], 1]
+            word, position = following[i], positions[i]
             if word != word_before:
                 ngram += 1
                 word_before = word
                 words[ngram] = word
                 counts[ngram] = 0
-                suffixes[ngram] = suffix_of[i - block]  # the same at each of its places
+                suffixes[ngram] = block_suffixes[i - block]  # the same at all of its positions
             counts[ngram] += 1
             if not last:
-                ends[place, 0] = ngram
-                following[to] = word_after[i - block]
-                places[to] = place + 1
-                to += word != END
+                ends[position, 0] = ngram
+                following[target] = block_next_words[i - block]
+                positions[target] = position + 1
+                target += word != END
         at += sizes[context]
 
 
 @kernel
 def keep_first_column(rows: Array, column: Array) -> None:
-    """Both may be the same memory."""
+    """Copies the first column of `rows`; `column` may be in the same memory."""
     for i in range(rows.shape[0]):
         column[i] = rows[i, 0]

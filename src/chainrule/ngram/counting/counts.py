@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Counts:
-    """Every n-gram of a text. <s> alone has a count of 0: it is context only."""
+    """All n-grams of a text and their counts. <s> alone has a count of 0: it is never predicted."""
 
     level_sizes: tuple[int, ...]  # distinct n-grams by order, from unigrams on
     words: Int32[ndarray, " nodes"]
     begin: Int[ndarray, " inner+1"]
     suffixes: Int[ndarray, " nodes"]  # the node of the n-gram without its first word
     counts: Int[ndarray, " nodes"]
-    records: Records | None = None  # where words and begin lie, with room beside them for the numbers of one model
+    records: Records | None = None  # hold words and begin, with room for the probabilities of one model
 
     @property
     def order(self) -> int:
@@ -35,7 +35,7 @@ class Counts:
         return level_slice(self.level_sizes, order)
 
     def up_to(self, order: int) -> Counts:
-        """Those of the lower orders alone."""
+        """The counts of the lower orders alone."""
         sizes = self.level_sizes[:order]
         nodes = 1 + sum(sizes)
         inner = nodes - sizes[-1]
@@ -43,19 +43,19 @@ class Counts:
 
 
 def begin_nodes(counts: Counts) -> list[int]:
-    """The nodes of <s>, <s> <s>, ..., as far as they were counted: contexts that are never predicted."""
+    """The nodes of <s>, <s> <s>, ..., as far as they occur: contexts that are never predicted."""
     nodes = [1 + BEGIN]
     while nodes[-1] < counts.begin.size - 1:
         low, high = int(counts.begin[nodes[-1]]), int(counts.begin[nodes[-1] + 1])
-        place = low + int(np.searchsorted(counts.words[low:high], np.int32(BEGIN)))
-        if place == high or counts.words[place] != BEGIN:
+        node = low + int(np.searchsorted(counts.words[low:high], np.int32(BEGIN)))
+        if node == high or counts.words[node] != BEGIN:
             break
-        nodes.append(place)
+        nodes.append(node)
     return nodes
 
 
 def nodes_after_begin(counts: Counts, order: int) -> slice:
-    """The n-grams of an order that begin with <s>; they are neighbours, since their contexts are."""
+    """The n-grams of an order that begin with <s>; they are contiguous, since their contexts are."""
     first, last = 1 + BEGIN, 2 + BEGIN
     for _ in range(order - 1):
         first, last = int(counts.begin[first]), int(counts.begin[last])

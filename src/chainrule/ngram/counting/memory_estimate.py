@@ -1,10 +1,10 @@
-"""Whether the memory at hand will do for counting a text, asked before the work begins."""
+"""Checks before counting whether the available memory suffices for a text."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chainrule.base.memory import _SAY_MORE, _gigabytes, memory_at_hand
+from chainrule.base.memory import MEMORY_HINT, _gigabytes, available_memory
 from chainrule.errors import EstimationError
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.protocol import END
@@ -13,34 +13,36 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-TOKEN_BYTES = 20  # of the stream and of the arrays of occurrences
-_NODE_BYTES = 32  # of the trie, counts, suffixes and probabilities
-_SAMPLE = 1 << 20  # tokens; the share of distinct n-grams falls with the length of a text, so that a sample's is enough
+TOKEN_BYTES = 20  # the stream and the arrays of occurrences
+_NODE_BYTES = 32  # the trie, counts, suffixes and probabilities
+_SAMPLE = 1 << 20  # tokens; a longer text has a smaller share of distinct n-grams, so a sample gives an upper bound
 
 
 def check_memory(stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: int) -> None:
     """Raises EstimationError where counting and smoothing would need more memory than there is."""
-    at_hand = memory_at_hand()
-    if at_hand is None or _needed(stream.size, vocabulary_size + (order - 1) * stream.size) <= at_hand:
-        return  # whatever the text
+    available = available_memory()
+    if available is None or _needed(stream.size, vocabulary_size + (order - 1) * stream.size) <= available:
+        return  # even if all n-grams are distinct
     ngrams = _expected_ngrams(stream, vocabulary_size, order)
-    if _needed(stream.size, sum(ngrams)) <= at_hand:
+    if _needed(stream.size, sum(ngrams)) <= available:
         return
-    fitting = [n for n in range(1, order) if _needed(stream.size, sum(ngrams[:n])) <= at_hand]
-    lower = f"order {fitting[-1]} would do (order={fitting[-1]}), or " if fitting else ""
+    fitting = [n for n in range(1, order) if _needed(stream.size, sum(ngrams[:n])) <= available]
+    advice = f"take order={fitting[-1]}, or a shorter text" if fitting else "take a shorter text"
     raise EstimationError(
         f"counting {order}-grams of {stream.size:,} tokens needs about {_gigabytes(_needed(stream.size, sum(ngrams)))} "
-        f"of memory, and {_gigabytes(at_hand)} are free; {lower}a shorter text, or a smaller vocabulary; {_SAY_MORE}"
+        f"of memory, and {_gigabytes(available)} are free; {advice}, or a smaller vocabulary; "
+        f"{MEMORY_HINT}"
     )
 
 
 def check_text_fits(tokens: int, token_bytes: int) -> None:
-    """Raises EstimationError where already a text of so many tokens, with so many bytes each, is too much."""
-    at_hand = memory_at_hand()
-    if at_hand is not None and tokens * token_bytes > at_hand:
+    """Raises EstimationError where a text of `tokens` tokens, at `token_bytes` bytes each, needs too much memory."""
+    available = available_memory()
+    if available is not None and tokens * token_bytes > available:
         raise EstimationError(
             f"training on about {tokens:,} tokens needs at least {_gigabytes(tokens * token_bytes)} of memory, and "
-            f"{_gigabytes(at_hand)} are free; take a shorter text, such as a part of it (chainrule split); {_SAY_MORE}"
+            f"{_gigabytes(available)} are free; take a shorter text, such as a part of it (chainrule split); "
+            f"{MEMORY_HINT}"
         )
 
 
@@ -49,7 +51,7 @@ def _needed(tokens: int, ngrams: int) -> int:
 
 
 def _expected_ngrams(stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: int) -> list[int]:
-    """By order, from a sample out of the middle of the text; rather too many than too few."""
+    """Estimates the n-grams of each order from a sample of the middle of the text, rather too high than too low."""
     start = max(0, stream.size // 2 - _SAMPLE // 2)
     sample = stream[start : start + _SAMPLE].copy()
     sample[-1] = END

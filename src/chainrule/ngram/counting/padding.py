@@ -1,6 +1,6 @@
-"""How a document begins: after one <s>, or after order - 1 of them, so that every context is full.
+"""Padding: a document begins after one <s>, or after order - 1 of them, so that every context is full.
 
-The engine knows one <s>, which is not in the stream. The others stand there as words that are never predicted.
+The first <s> of a document is implicit and not in the stream; further ones are tokens that are never predicted.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 def padded(
-    stream: Int32[ndarray, " tokens"], more: int
+    stream: Int32[ndarray, " tokens"], extra: int
 ) -> tuple[Int32[ndarray, " padded"], Bool[ndarray, " padded"] | slice]:
-    """The stream with so many more <s> before each document, and where its own tokens are."""
-    if more == 0 or stream.size == 0:
+    """The stream with `extra` more <s> before each document, and a mask of its own tokens."""
+    if extra == 0 or stream.size == 0:
         return stream, slice(None)
     starts = np.concatenate([[0], np.flatnonzero(stream[:-1] == END) + 1])
-    places = np.repeat(starts, more)
-    return np.insert(stream, places, np.int32(BEGIN)), np.insert(np.ones(stream.size, np.bool_), places, False)
+    positions = np.repeat(starts, extra)
+    return np.insert(stream, positions, np.int32(BEGIN)), np.insert(np.ones(stream.size, np.bool_), positions, False)
 
 
 def history_lengths(stream: Int32[ndarray, " tokens"], order: int) -> Int64[ndarray, " tokens"]:
-    """How long the longest n-gram is that could end at each place: back to the <s> of the document, or `order`."""
+    """The length of the longest n-gram that could end at each position: back to the document's <s>, at most `order`."""
     is_first = np.concatenate([[True], stream[:-1] == END])[: stream.size]
     starts = np.flatnonzero(is_first)
-    places = np.arange(stream.size) - starts[np.cumsum(is_first) - 1]
-    return np.minimum(places + 2, order)
+    positions = np.arange(stream.size) - starts[np.cumsum(is_first) - 1]
+    return np.minimum(positions + 2, order)

@@ -1,4 +1,4 @@
-"""Large arrays whose memory can be given back to the system in parts, before all of them is done with."""
+"""Large arrays whose memory can be returned to the system in parts, before the whole array is."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 class Returnable:
-    """An array of its own memory."""
+    """An array in memory of its own."""
 
     def __init__(self, size: int, dtype: DTypeLike) -> None:
-        """What is in it is 0; memory is taken only for what is written."""
+        """Filled with zeros; the system assigns memory only where something is written."""
         self._item_size = np.dtype(dtype).itemsize
-        self._memory = mmap.mmap(-1, max(size * self._item_size, 1), access=mmap.ACCESS_COPY)  # private, unlike others
-        if hasattr(mmap, "MADV_HUGEPAGE"):  # look-ups far apart wait less for the tables of large pages
+        self._memory = mmap.mmap(-1, max(size * self._item_size, 1), access=mmap.ACCESS_COPY)  # private to this process
+        if hasattr(mmap, "MADV_HUGEPAGE"):  # random access is faster with large pages
             with suppress(OSError):
                 self._memory.madvise(mmap.MADV_HUGEPAGE)
         self.array: Int[ndarray, " size"] = np.frombuffer(self._memory, dtype, size)
 
     def give_back(self, start: int, stop: int) -> None:
-        """Nobody reads the elements start .. stop again. Where the system takes no memory back, nothing happens."""
+        """Returns the memory of the elements start .. stop, which must not be read again; a no-op where unsupported."""
         first = -(-start * self._item_size // mmap.PAGESIZE) * mmap.PAGESIZE
         last = stop * self._item_size // mmap.PAGESIZE * mmap.PAGESIZE
         if stop == self.array.size:

@@ -1,4 +1,4 @@
-"""Absolute discounting: a constant is taken from every count and given to the lower order.
+"""Absolute discounting: subtracts a constant from every count and gives this mass to the lower order.
 
 Source: Ney, Essen and Kneser, On structuring probabilistic dependences in stochastic language modelling (1994).
 """
@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from chainrule.base.progress import Progress, silent
-from chainrule.ngram.estimation.discounts import one_discount
-from chainrule.ngram.estimation.passes import interpolated_by_discounts, raw_counts
+from chainrule.ngram.estimation.discounts import single_discount
+from chainrule.ngram.estimation.passes import interpolate_by_discounts, raw_counts
 
 if TYPE_CHECKING:
     from chainrule.ngram.config import NGramConfig
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def absolute_discounting(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
     """p(w|h) = max(c(hw) - D, 0) / c(h) + D N1+(h.) / c(h) p(w|h'), recursively.
 
-    N1+(h.): how many kinds of words were seen after h. D: as given for an order, or its leave-one-out estimate,
-    n1 / (n1 + 2 n2).
+    N1+(h.): the number of types seen after h. D: config.discount, or the leave-one-out estimate n1 / (n1 + 2 n2) of
+    each order.
     """
     adjusted_at = partial(raw_counts, counts)
-    return interpolated_by_discounts(counts, config, adjusted_at, partial(one_discount, config), progress)
+    return interpolate_by_discounts(counts, config, adjusted_at, partial(single_discount, config), progress)

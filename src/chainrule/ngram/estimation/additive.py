@@ -1,7 +1,7 @@
-"""Maximum likelihood, and what adds a constant to every count: Lidstone, Laplace.
+"""Maximum likelihood and additive smoothing (Lidstone, Laplace).
 
-These do not mix orders: a context that was seen in full decides alone. In the trie that is a lower order that is
-uniform, and of which only contexts in full, those of order - 1 words or beginning with <s>, know more.
+These do not mix orders: the full context alone decides. In the trie, lower orders are uniform; only full contexts, of
+order - 1 words or beginning with <s>, have distributions of their own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.ngram.counting.counts import nodes_after_begin
-from chainrule.ngram.estimation.passes import Contexts, interpolated_by_weights, uniform_share
+from chainrule.ngram.estimation.passes import Contexts, interpolate_by_weights, uniform_share
 
 if TYPE_CHECKING:
     from jaxtyping import Float64
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 def maximum_likelihood(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
-    """p(w|h) = c(hw) / c(h): zero for what was never seen, as in Jurafsky and Martin, Speech and language processing.
+    """p(w|h) = c(hw) / c(h), zero for unseen n-grams; Jurafsky and Martin, Speech and language processing.
 
-    After a context that was never seen, 0 / 0, the longest part of it that was seen decides.
+    After an unseen context, where this is 0 / 0, its longest seen suffix decides.
     """
-    return interpolated_by_weights(counts, config, lambda contexts: np.ones(contexts.totals.size), progress)
+    return interpolate_by_weights(counts, config, lambda contexts: np.ones(contexts.totals.size), progress)
 
 
 def lidstone(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
-    """p(w|h) = (c(hw) + k) / (c(h) + k V), V being the number of words that can be predicted; 1 / V after an unseen h.
+    """p(w|h) = (c(hw) + k) / (c(h) + k V), where V words can be predicted; 1 / V after an unseen h.
 
-    Lidstone (1920); Jeffreys, Theory of probability (1939), for k = 1/2. k: config.pseudocount.
+    k: config.pseudocount. Lidstone (1920); Jeffreys, Theory of probability (1939), for k = 1/2.
     """
     added = config.pseudocount / uniform_share(counts, config)
 
@@ -47,7 +47,7 @@ def lidstone(counts: Counts, config: NGramConfig, progress: Progress = silent) -
         nodes = np.arange(contexts.start, contexts.start + weights.size)
         return np.where((nodes >= full.start) & (nodes < full.stop), weights, 0.0) if full else np.zeros(weights.size)
 
-    return interpolated_by_weights(counts, config, weights_of, progress)
+    return interpolate_by_weights(counts, config, weights_of, progress)
 
 
 def laplace(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:

@@ -1,12 +1,12 @@
-"""Discounts from counts of counts, and what replaces those that cannot be estimated."""
+"""Estimates discounts from counts of counts, with fallbacks where that is impossible."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from chainrule.base.jit import run
+from chainrule.ngram.estimation.discount_kernels import tally_counts
 from chainrule.ngram.estimation.estimates import Discounts
-from chainrule.ngram.estimation.interpolation_kernels import counts_of_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,16 +17,14 @@ if TYPE_CHECKING:
     from chainrule.ngram.config import NGramConfig
 
 
-FALLBACK = (0.5, 1.0, 1.5)
+FALLBACK = (0.5, 1.0, 1.5)  # D1, D2, D3+
+SINGLE_FALLBACK = 0.75
 
 
-FALLBACK_OF_ONE = 0.75
+def estimate_discounts(order: int, n: Sequence[int], fallback: tuple[float, float, float] = FALLBACK) -> Discounts:
+    """D(j) = j - (j+1) y n(j+1) / n(j), where y = n1 / (n1 + 2 n2); if impossible, the fallback and the reason.
 
-
-def estimated_discounts(order: int, n: Sequence[int], fallback: tuple[float, float, float] = FALLBACK) -> Discounts:
-    """D(j) = j - (j+1) y n(j+1) / n(j) with y = n1 / (n1 + 2 n2), or the fallback with the reason.
-
-    Chen and Goodman (1998), modified Kneser-Ney. n: how many n-grams have an adjusted count of 1, 2, 3, 4.
+    Chen and Goodman (1998), section 3. n: the numbers of n-grams with an adjusted count of 1, 2, 3 and 4.
     """
     for count in (1, 2, 3):
         if n[count - 1] == 0:
@@ -49,38 +47,40 @@ def estimated_discounts(order: int, n: Sequence[int], fallback: tuple[float, flo
     return Discounts(order, (values[0], values[1], values[2]))
 
 
-def one_discount(config: NGramConfig, order: int, adjusted: Int[ndarray, " ngrams"]) -> Discounts:
-    """The constant that was given, or D = n1 / (n1 + 2 n2), or the fallback with the reason.
+def single_discount(config: NGramConfig, order: int, adjusted: Int[ndarray, " ngrams"]) -> Discounts:
+    """config.discount, or D = n1 / (n1 + 2 n2); if that is impossible, the fallback and the reason.
 
-    The leave-one-out estimate of Ney, Essen and Kneser (1994), an upper bound of the best.
+    The leave-one-out estimate of Ney, Essen and Kneser (1994), an upper bound of the optimal discount.
     """
     given = config.given_discount(order)
     if given is not None:
         return Discounts(order, (given,))
-    once, twice = count_of_counts(adjusted, 2)
+    once, twice = counts_of_counts(adjusted, 2)
     if once == 0 or twice == 0:
         return Discounts(
             order,
-            (FALLBACK_OF_ONE,),
+            (SINGLE_FALLBACK,),
             f"order {order}: no {order}-gram has a count of {1 if once == 0 else 2}, so no discount can be estimated",
-            str(FALLBACK_OF_ONE),
+            str(SINGLE_FALLBACK),
         )
     return Discounts(order, (once / (once + 2 * twice),))
 
 
-def count_of_counts(adjusted: Int[ndarray, " ngrams"], largest: int) -> list[int]:
-    """How many n-grams have a count of 1, 2, ..., `largest`."""
-    return [int(value) for value in run(counts_of_counts, adjusted, largest)[1 : largest + 1]]
+def counts_of_counts(adjusted: Int[ndarray, " ngrams"], largest: int) -> list[int]:
+    """The numbers of n-grams with a count of 1, 2, ..., `largest`."""
+    return [int(value) for value in run(tally_counts, adjusted, largest)[1 : largest + 1]]
 
 
-def _counts_of_counts(adjusted: Int[ndarray, " ngrams"], first: int, last: tuple[int, int] | None) -> list[int]:
-    """How many n-grams have an adjusted count of 1, 2, 3, 4.
+def counts_of_counts_replacing(
+    adjusted: Int[ndarray, " ngrams"], first: int, replacement: tuple[int, int] | None
+) -> list[int]:
+    """The numbers of n-grams with an adjusted count of 1, 2, 3 and 4.
 
-    first: their first node. last: a node that is taken with another count, and that count.
+    first: the node of adjusted[0]. replacement: a node, and the count to use for it instead; see kenlm_compatible.
     """
-    n = run(counts_of_counts, adjusted, 4)
-    if last is not None:
-        node, count = last
+    n = run(tally_counts, adjusted, 4)
+    if replacement is not None:
+        node, count = replacement
         n[min(adjusted[node - first], 5)] -= 1
         n[min(count, 5)] += 1
     return [int(value) for value in n[1:5]]

@@ -1,4 +1,4 @@
-"""What estimation gives: probabilities and back-offs by node, with the discounts used."""
+"""The result of estimation: probabilities and backoffs by node, with the discounts used."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Discounts:
-    """What is taken from counts of 1, 2, ..., at one order; the last value is for all that are larger, too."""
+    """The discounts of counts 1, 2, ... at one order; the last value applies to all larger counts, too."""
 
     order: int
     values: tuple[float, ...]
-    problem: str | None = None  # why they could not be estimated, where the fallback stands in
-    fallback: str = ""  # what stands in, in words
+    problem: str | None = None  # why they could not be estimated; the values are then a fallback
+    fallback: str = ""  # the fallback, for messages
 
     @property
     def estimated(self) -> bool:
@@ -28,11 +28,11 @@ class Discounts:
 
 @dataclass(frozen=True)
 class Estimates:
-    """The numbers of every n-gram that was counted, by node."""
+    """Probabilities and backoffs of all counted n-grams, by node."""
 
     log_probs: Float32[ndarray, " nodes"]
-    log_backoffs: Float32[ndarray, " inner"]  # log gamma; 0 where nothing follows
+    log_backoffs: Float32[ndarray, " inner"]  # log gamma; 0 for a context that nothing follows
     discounts: tuple[Discounts, ...] = ()  # by order
-    kept: Bool[ndarray, " nodes"] | None = None  # without it, all are
-    record: dict[str, Any] = field(default_factory=dict)  # what else was estimated: weights, constants
-    records: Records | None = None  # where the numbers lie beside the n-grams already
+    kept: Bool[ndarray, " nodes"] | None = None  # None: all n-grams are kept
+    record: dict[str, Any] = field(default_factory=dict)  # other estimated parameters, such as weights
+    records: Records | None = None  # the arrays of `log_probs` and `log_backoffs`, where these lie beside the n-grams

@@ -1,4 +1,4 @@
-"""All estimators by their names. Each is a function of the same counts, with its formula and source beside it."""
+"""All estimators by name. Each has its formula and source in its docstring."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from chainrule.ngram.estimation.kneser_ney import (
 )
 from chainrule.ngram.estimation.stupid_backoff import stupid_backoff
 from chainrule.ngram.estimation.tuning import (
-    tuned_absolute,
-    tuned_kneser_ney,
-    tuned_lidstone,
-    tuned_modified_kneser_ney,
+    tune_absolute,
+    tune_kneser_ney,
+    tune_lidstone,
+    tune_modified_kneser_ney,
 )
 from chainrule.ngram.estimation.witten_bell import witten_bell
 
@@ -52,27 +52,27 @@ ESTIMATORS: dict[str, Estimator] = {
     "modified-kneser-ney-backoff": modified_kneser_ney_backoff,
     "stupid-backoff": stupid_backoff,
 }
-# Those that a held-out text can tune.
-TUNED: dict[str, TunedEstimator] = {
-    "lidstone": tuned_lidstone,
+# Those that can be tuned on a held-out text.
+TUNED_ESTIMATORS: dict[str, TunedEstimator] = {
+    "lidstone": tune_lidstone,
     "jelinek-mercer": jelinek_mercer,
-    "absolute": tuned_absolute,
-    "kneser-ney": tuned_kneser_ney,
-    "modified-kneser-ney": tuned_modified_kneser_ney,
+    "absolute": tune_absolute,
+    "kneser-ney": tune_kneser_ney,
+    "modified-kneser-ney": tune_modified_kneser_ney,
 }
 
 
-def estimated(
+def estimate(
     counts: Counts,
     config: NGramConfig,
     progress: Progress = silent,
     heldout: Int32[ndarray, " tokens"] | None = None,
 ) -> Estimates:
-    """What a configuration makes of counts. heldout: a stream, padded as the counts' was, to tune on.
+    """Estimates probabilities as a configuration says. heldout: a stream to tune on, padded as the counted one.
 
-    Raises EstimationError, SettingError.
+    Raises EstimationError where that is impossible, SettingError where there is nothing to tune.
     """
     if heldout is None:
         return ESTIMATORS[config.smoothing](counts, config, progress)
     check_tunable(config)
-    return TUNED[config.smoothing](counts, config, progress, heldout)
+    return TUNED_ESTIMATORS[config.smoothing](counts, config, progress, heldout)

@@ -1,4 +1,4 @@
-"""The compiled side of tuning: held-out words found in the trie of counts, and a step of expectation maximisation."""
+"""Compiled tuning: looks held-out words up in the trie of counts; a step of expectation maximisation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = NDArray[Any]
 def match(words: Array, begin: Array, order: int, stream: Array, nodes: Array, contexts: Array) -> None:
     """nodes[i, k] = the (k+1)-gram that ends at stream[i], contexts[i, k] = its context; NO_NODE where there is none.
 
-    Every token is below the vocabulary's size.
+    Every token is below the vocabulary size.
     """
     inner = begin.size - 1
     for i in range(stream.size):
@@ -34,7 +34,7 @@ def match(words: Array, begin: Array, order: int, stream: Array, nodes: Array, c
 @allocating_kernel
 def expect(
     shares: Array,
-    passed: Array,
+    pruned: Array,
     buckets: Array,
     counts: Array,
     bottoms: Array,
@@ -42,11 +42,10 @@ def expect(
     stopped: Array,
     reached: Array,
 ) -> float:
-    """One step of expectation over the events of p_k = w (shares_k + passed_k p_(k-1)) + (1 - w) p_(k-1), from the
-    highest order down.
+    """The expectation step over events with p_k = w (shares_k + pruned_k p_(k-1)) + (1 - w) p_(k-1).
 
-    stopped, reached: by bucket, how often an order's counts are expected to have given the word, and to have been
-    asked. A bucket of -1: this order is not asked. passed: what was pruned. bottoms: p_0. Returns the log-likelihood.
+    reached, stopped: by bucket, the expected number of events whose prediction reaches an order, and that its own
+    counts generate. A bucket of -1 skips the order. bottoms: p_0. Returns the log-likelihood.
     """
     orders = shares.shape[1]
     probs = np.empty(orders + 1, np.float64)
@@ -57,7 +56,7 @@ def expect(
             probs[k + 1] = probs[k]
             if buckets[i, k] >= 0:
                 weight = weights[buckets[i, k]]
-                probs[k + 1] = weight * (shares[i, k] + passed[i, k] * probs[k]) + (1 - weight) * probs[k]
+                probs[k + 1] = weight * (shares[i, k] + pruned[i, k] * probs[k]) + (1 - weight) * probs[k]
         if probs[orders] <= 0:
             total = -np.inf
             continue
@@ -69,6 +68,6 @@ def expect(
                 reached[buckets[i, k]] += reach
                 if probs[k + 1] <= 0:
                     break
-                stopped[buckets[i, k]] += reach * weight * (shares[i, k] + passed[i, k] * probs[k]) / probs[k + 1]
-                reach *= (1 - weight + weight * passed[i, k]) * probs[k] / probs[k + 1]
+                stopped[buckets[i, k]] += reach * weight * (shares[i, k] + pruned[i, k] * probs[k]) / probs[k + 1]
+                reach *= (1 - weight + weight * pruned[i, k]) * probs[k] / probs[k + 1]
     return total

@@ -1,7 +1,7 @@
-"""Jelinek-Mercer smoothing: the orders interpolated with weights that expectation maximisation finds.
+"""Jelinek-Mercer smoothing: interpolates the orders with weights from expectation maximisation.
 
 Sources: Jelinek and Mercer, Interpolated estimation of Markov source parameters from sparse data (1980); Bahl, Jelinek
-and Mercer, A maximum likelihood approach to continuous speech recognition (1983), for buckets by the context's count.
+and Mercer, A maximum likelihood approach to continuous speech recognition (1983), for weights by the context's count.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from chainrule.base.jit import run
 from chainrule.base.progress import Progress, silent
 from chainrule.ngram.estimation.heldout_events import (
     Events,
-    at,
     bottom_shares,
     counts_of,
     heldout_events,
     pruned_of,
     totals_of,
     training_events,
+    values_at,
 )
 from chainrule.ngram.estimation.heldout_kernels import expect
-from chainrule.ngram.estimation.passes import Contexts, interpolated_by_weights
+from chainrule.ngram.estimation.passes import Contexts, interpolate_by_weights
 from chainrule.ngram.trie.query_kernels import NO_NODE
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 TASK = "finding weights"
 BUCKETS = 32  # by the binary logarithm of the context's count
-_MOST_STEPS = 200
-_ENOUGH = 1e-6  # nats an event: a step that gains less is the last
-_FIRST = 0.5
+_MAX_STEPS = 200
+_TOLERANCE = 1e-6  # nats an event: a step that gains less is the last
+_INITIAL_WEIGHT = 0.5
 
 
 def jelinek_mercer(
@@ -50,108 +50,111 @@ def jelinek_mercer(
 ) -> Estimates:
     """p(w|h) = l(h) c(hw) / c(h) + (1 - l(h)) p(w|h'), with a weight l for each order and size of c(h), or each order.
 
-    What was pruned goes to the lower order, too. heldout: a stream whose likelihood the weights maximise. Without it,
-    that of the training text, each word left out of the counts when it is predicted. Raises EstimationError.
+    Pruned mass goes to the lower order, too. The weights maximise the likelihood of `heldout`, a stream; without it,
+    that of the training text, each word left out of the counts when it is predicted. Raises EstimationError where the
+    stream shares no word with the vocabulary.
     """
     heldout_chains = None if heldout is None else _chains(counts, config, heldout_events(counts, config, heldout))
-    weights = _maximised(_chains(counts, config, training_events(counts, config)), config, progress)
+    weights = _fit_weights(_chains(counts, config, training_events(counts, config)), config, progress)
     if heldout_chains is not None:
-        tuned = _maximised(heldout_chains, config, progress)
-        if heldout_chains.expect(tuned).likelihood > heldout_chains.expect(weights).likelihood:
-            weights = tuned  # or else there is too little text to tune on
+        tuned = _fit_weights(heldout_chains, config, progress)
+        if heldout_chains.expect(tuned).log_likelihood > heldout_chains.expect(weights).log_likelihood:
+            weights = tuned  # otherwise the held-out text is too small to tune on
 
     def weights_of(contexts: Contexts) -> Float64[ndarray, " contexts"]:
         return weights[contexts.order - 1][_buckets(contexts.totals, weights.shape[1])]
 
-    estimates = interpolated_by_weights(counts, config, weights_of, progress)
-    return replace(estimates, record={"weights": [_shortened(row) for row in weights.tolist()]})
+    estimates = interpolate_by_weights(counts, config, weights_of, progress)
+    return replace(estimates, record={"weights": [_without_repeats(row) for row in weights.tolist()]})
 
 
 class _Expected(NamedTuple):
-    """By order and bucket, how often its counts are expected to have given the word, and to have been asked."""
+    """Expected numbers of events by order and bucket; see `expect`."""
 
-    likelihood: float  # its logarithm
+    log_likelihood: float
     stopped: Float64[ndarray, "order buckets"]
     reached: Float64[ndarray, "order buckets"]
 
 
 @dataclass(frozen=True)
 class _Chains:
-    """Words to be predicted; what each order says of them, column by column. counts: how often each is there.
+    """Events, each with what every order says of it, a column an order. counts: how often each event occurs.
 
-    shares: c(hw) / c(h). passed: the share of c(h) that was pruned. buckets: of the orders' weights; -1 where the order
-    is not asked. bottoms: what each word has below the unigrams.
+    shares: c(hw) / c(h). pruned: the share of c(h) that was pruned. buckets: the index of the weight; -1 where h is
+    unseen. bottoms: the probability below the unigrams.
     """
 
     shares: Float64[ndarray, "events order"]
-    passed: Float64[ndarray, "events order"]
+    pruned: Float64[ndarray, "events order"]
     buckets: Int32[ndarray, "events order"]
     bottoms: Float64[ndarray, " events"]
     counts: Float64[ndarray, " events"]
 
     def expect(self, weights: Float64[ndarray, "order buckets"]) -> _Expected:
-        """A step of expectation with these weights."""
+        """The expectation step with these weights."""
         stopped, reached = np.zeros(weights.shape), np.zeros(weights.shape)
-        given = self.shares, self.passed, self.buckets, self.counts, self.bottoms
-        likelihood = run(expect, *given, weights.reshape(-1), stopped.reshape(-1), reached.reshape(-1))
-        return _Expected(likelihood, stopped, reached)
+        given = self.shares, self.pruned, self.buckets, self.counts, self.bottoms
+        log_likelihood = run(expect, *given, weights.reshape(-1), stopped.reshape(-1), reached.reshape(-1))
+        return _Expected(log_likelihood, stopped, reached)
 
 
 def _chains(counts: Counts, config: NGramConfig, events: Events) -> _Chains:
     size = _size(config)
-    shares, passed = np.zeros(events.nodes.shape), np.zeros(events.nodes.shape)
+    shares, pruned = np.zeros(events.nodes.shape), np.zeros(events.nodes.shape)
     buckets = np.full(events.nodes.shape, -1, np.int32)
     for k in range(counts.order):
         order, level = k + 1, counts.level(k + 1)
-        totals, least = totals_of(counts, events, order), config.least(order)
-        asked = totals > 0
+        totals, min_count = totals_of(counts, events, order), config.min_count(order)
+        seen_contexts = totals > 0
         nodes = events.nodes[:, k]
         seen = counts_of(events, counts.counts[level], level.start, order)
-        is_kept = at(counts.counts[level], nodes - level.start, nodes != NO_NODE) >= least
-        shares[asked, k] = np.where(is_kept, seen, 0)[asked] / totals[asked]
-        if least > 1:
-            passed[asked, k] = pruned_of(counts, events, order, least)[asked] / totals[asked]
-        buckets[asked, k] = k * size + _buckets(totals[asked], size)
-    return _Chains(shares, passed, buckets, bottom_shares(counts, config, events), events.counts)
+        is_kept = values_at(counts.counts[level], nodes - level.start, nodes != NO_NODE) >= min_count
+        shares[seen_contexts, k] = np.where(is_kept, seen, 0)[seen_contexts] / totals[seen_contexts]
+        if min_count > 1:
+            pruned[seen_contexts, k] = (
+                pruned_of(counts, events, order, min_count)[seen_contexts] / totals[seen_contexts]
+            )
+        buckets[seen_contexts, k] = k * size + _buckets(totals[seen_contexts], size)
+    return _Chains(shares, pruned, buckets, bottom_shares(counts, config, events), events.counts)
 
 
-def _maximised(chains: _Chains, config: NGramConfig, progress: Progress) -> Float64[ndarray, "order buckets"]:
-    """The weights. Each bucket is given one more event that the lower order wins, so that none has a weight of one."""
-    weights = np.full((chains.shares.shape[1], _size(config)), _FIRST)
-    before = -np.inf
-    for step in range(_MOST_STEPS):
+def _fit_weights(chains: _Chains, config: NGramConfig, progress: Progress) -> Float64[ndarray, "order buckets"]:
+    """Maximum-likelihood weights. An extra event in each bucket, which the lower order predicts, keeps them below 1."""
+    weights = np.full((chains.shares.shape[1], _size(config)), _INITIAL_WEIGHT)
+    previous = -np.inf
+    for step in range(_MAX_STEPS):
         progress(TASK, step, None)
         expected = chains.expect(weights)
         weights = expected.stopped / (expected.reached + 1)
-        if expected.likelihood - before < _ENOUGH * chains.counts.sum():
+        if expected.log_likelihood - previous < _TOLERANCE * chains.counts.sum():
             break
-        before = expected.likelihood
-    return np.array([_filled(*rows) for rows in zip(weights, expected.reached, strict=True)])
+        previous = expected.log_likelihood
+    return np.array([_fill_empty_buckets(*rows) for rows in zip(weights, expected.reached, strict=True)])
 
 
 def _size(config: NGramConfig) -> int:
-    """How many weights an order has."""
+    """The number of weights of each order."""
     return BUCKETS if config.weights_by == "count" else 1
 
 
 def _buckets(totals: Int[ndarray, " contexts"], size: int) -> Int[ndarray, " contexts"]:
-    """floor(log2(total)), as far as there are buckets."""
+    """floor(log2(total)), at most size - 1."""
     return np.clip(np.frexp(totals)[1] - 1, 0, size - 1)
 
 
-def _filled(
+def _fill_empty_buckets(
     weights: Float64[ndarray, " buckets"], reached: Float64[ndarray, " buckets"]
 ) -> Float64[ndarray, " buckets"]:
-    """A bucket that no event has reached gets the weight of the next lower one that some have, or the next higher."""
+    """Gives empty buckets the weight of the next lower bucket with events, or else of the next higher one."""
     known = np.flatnonzero(reached)
     if not known.size:
-        return np.full(weights.size, _FIRST)
+        return np.full(weights.size, _INITIAL_WEIGHT)
     nearest = np.searchsorted(known, np.arange(weights.size), side="right") - 1
     return weights[known[np.maximum(nearest, 0)]]
 
 
-def _shortened(weights: list[float]) -> list[float]:
-    """Without the repetitions at the end."""
+def _without_repeats(weights: list[float]) -> list[float]:
+    """The weights without repetitions at the end."""
     while len(weights) > 1 and weights[-1] == weights[-2]:
         weights = weights[:-1]
     return weights

@@ -1,6 +1,7 @@
-"""The compiled passes that several estimators share; the one of interpolated discounts is in `smoothing_kernels.py`.
+"""The compiled passes from counts to probabilities; see `passes.py`.
 
-An n-gram with a count of 0 stands in the trie only as a context; it counts as unseen.
+In a pass, log_probs[node] first holds p_lower, the probability of the n-gram's suffix, as scratch. An n-gram with a
+count of 0 is in the trie only as a context, and counts as unseen.
 """
 
 from __future__ import annotations
@@ -15,23 +16,23 @@ from chainrule.base.jit import allocating_kernel, kernel
 
 Array = NDArray[Any]
 
-_NOTHING_LEFT = 1e-8  # of a distribution, that is: only rounding
+_NOTHING_LEFT = 1e-8  # of a distribution: anything below is a rounding error
 
 
 @kernel
-def sum_children(start: int, stop: int, begin: Array, counts: Array, first: int, totals: Array, kinds: Array) -> None:
-    """How often something follows the contexts start .. stop, and how many kinds; first: the node of counts[0]."""
+def sum_children(start: int, stop: int, begin: Array, counts: Array, first: int, totals: Array, types: Array) -> None:
+    """The number of tokens and of types that follow the contexts start .. stop; first: the node of counts[0]."""
     for context in range(start, stop):
-        total = kind = 0
+        total = distinct = 0
         for node in range(begin[context], begin[context + 1]):
             total += counts[node - first]
-            kind += counts[node - first] > 0
-        totals[context - start], kinds[context - start] = total, kind
+            distinct += counts[node - first] > 0
+        totals[context - start], types[context - start] = total, distinct
 
 
 @kernel
-def sum_kinds(start: int, stop: int, begin: Array, counts: Array, first: int, sums: Array) -> None:
-    """By context from `start` on, the sum of the counts of what follows, and how many are 1, 2, and 3 or more."""
+def sum_by_count(start: int, stop: int, begin: Array, counts: Array, first: int, sums: Array) -> None:
+    """For contexts start .. stop, the sum of the counts after each, and how many of these are 1, 2, and 3 or more."""
     for context in range(start, stop):
         row = sums[context - start]
         row[:] = 0
@@ -43,13 +44,54 @@ def sum_kinds(start: int, stop: int, begin: Array, counts: Array, first: int, su
 
 
 @kernel
+def interpolate(
+    start: int,
+    stop: int,
+    begin: Array,
+    suffixes: Array,
+    adjusted: Array,
+    first: int,
+    counts: Array,
+    min_count: int,
+    discounts: Array,
+    probs: Array,
+    log_probs: Array,
+    log_backoffs: Array,
+) -> None:
+    """p = (a - D(a)) / total + gamma p_lower for the n-grams after contexts start .. stop; log_backoffs gets log gamma.
+
+    adjusted: counts a of the level's n-grams, from node `first` on. min_count: n-grams seen less often are pruned.
+    discounts: D(0) = 0, D(1), D(2), D(3 and more). A context that nothing follows has gamma = 1. probs: by node, for
+    the lower orders only; may share memory with `adjusted`, since each count is read before it is overwritten.
+    """
+    for node in range(begin[start], begin[stop]):  # the random reads first, so that the processor overlaps them
+        log_probs[node] = probs[suffixes[node]]
+    for context in range(start, stop):
+        total = 0.0
+        freed = 0.0  # for the lower order: the discounts of kept n-grams, the counts of pruned ones
+        for node in range(begin[context], begin[context + 1]):
+            count = adjusted[node - first]
+            total += count
+            freed += discounts[min(count, 3)] if counts[node] >= min_count else count
+        gamma = freed / total if total > 0 else 1.0
+        log_backoffs[context] = math.log(gamma) if gamma > 0 else -np.inf
+        for node in range(begin[context], begin[context + 1]):
+            count = adjusted[node - first]
+            discounted = (count - discounts[min(count, 3)]) / total if total > 0 else 0.0
+            prob = discounted + gamma * log_probs[node]
+            if node < probs.size:
+                probs[node] = prob
+            log_probs[node] = math.log(prob)
+
+
+@kernel
 def weigh(
     start: int,
     stop: int,
     begin: Array,
     suffixes: Array,
     counts: Array,
-    least: int,
+    min_count: int,
     totals: Array,
     weights: Array,
     probs: Array,
@@ -58,8 +100,8 @@ def weigh(
 ) -> None:
     """p = w(h) c(hw) / c(h) + gamma(h) p_lower for what follows contexts start .. stop; log_backoffs gets log gamma.
 
-    gamma = 1 - w, and what the pruned had, those seen less often than `least`. weights, totals: from `start` on.
-    probs: by node, written as far as there is room.
+    gamma = 1 - w + the share of pruned n-grams, those seen less often than `min_count`. weights, totals: from `start`
+    on. probs: by node, for the lower orders only.
     """
     for node in range(begin[start], begin[stop]):  # the random reads first, so that the processor overlaps them
         log_probs[node] = probs[suffixes[node]]
@@ -68,12 +110,12 @@ def weigh(
         share = weight / total if total > 0 else 0.0
         gamma = 1 - weight if total > 0 else 1.0
         for node in range(begin[context], begin[context + 1]):
-            if counts[node] < least:
+            if counts[node] < min_count:
                 gamma += share * counts[node]
         log_backoffs[context] = math.log(gamma) if gamma > 0 else -np.inf
         for node in range(begin[context], begin[context + 1]):
             prob = gamma * log_probs[node]
-            if counts[node] >= least:
+            if counts[node] >= min_count:
                 prob += share * counts[node]
             if node < probs.size:
                 probs[node] = prob
@@ -89,7 +131,7 @@ def back_off(
     adjusted: Array,
     first: int,
     counts: Array,
-    least: int,
+    min_count: int,
     discounts: Array,
     probs: Array,
     log_probs: Array,
@@ -97,48 +139,48 @@ def back_off(
 ) -> None:
     """p = (a - D(a)) / total for what was seen after contexts start .. stop, and gamma p_lower for what was not.
 
-    gamma makes the whole one. The arguments are those of `interpolate`, but for discounts: D(0) = 0, D(1), ...,
-    the last one for all larger counts. Where nothing at all is discounted, one count is set aside for the
-    unseen. Where nothing is unseen, the seen share all; if nothing of them is left, the lower order gives all.
+    gamma makes each distribution sum to one. The arguments are those of `interpolate`, except that the last discount
+    applies to all larger counts. If nothing is discounted, one count is set aside for the unseen. If nothing is unseen,
+    the seen words share the whole mass; if their discounts leave nothing, p = p_lower.
     """
     largest = discounts.size - 1
-    room = 0
+    most_children = 0
     for context in range(start, stop):
-        room = max(room, begin[context + 1] - begin[context])
-    lower = np.empty(room, np.float64)
+        most_children = max(most_children, begin[context + 1] - begin[context])
+    lower = np.empty(most_children, np.float64)
     for context in range(start, stop):
         low, high = begin[context], begin[context + 1]
-        total = spared = covered = 0.0
+        total = freed = covered = 0.0
         for node in range(low, high):
             lower[node - low] = probs[suffixes[node]]
         for node in range(low, high):
             count = adjusted[node - first]
             total += count
-            if count > 0 and counts[node] >= least:
-                spared += discounts[min(count, largest)]
+            if count > 0 and counts[node] >= min_count:
+                freed += discounts[min(count, largest)]
                 covered += lower[node - low]
             else:
-                spared += count
+                freed += count
         is_all_seen = 1 - covered <= _NOTHING_LEFT
-        if total == 0 or (is_all_seen and total - spared <= _NOTHING_LEFT * total):
+        if total == 0 or (is_all_seen and total - freed <= _NOTHING_LEFT * total):
             log_backoffs[context] = 0.0
             for node in range(low, high):
                 if node < probs.size:
                     probs[node] = lower[node - low]
                 log_probs[node] = math.log(lower[node - low]) if lower[node - low] > 0 else -np.inf
             continue
-        if spared <= 0:
+        if freed <= 0:
             total += 1
-            spared = 1.0
+            freed = 1.0
         gamma = 0.0
         if is_all_seen:
-            total -= spared
+            total -= freed
         else:
-            gamma = spared / total / (1 - covered)
+            gamma = freed / total / (1 - covered)
         log_backoffs[context] = math.log(gamma) if gamma > 0 else -np.inf
         for node in range(low, high):
             count = adjusted[node - first]
-            if count > 0 and counts[node] >= least:
+            if count > 0 and counts[node] >= min_count:
                 prob = (count - discounts[min(count, largest)]) / total
             else:
                 prob = gamma * lower[node - low]
@@ -148,7 +190,7 @@ def back_off(
 
 
 @kernel
-def relative(
+def divide(
     start: int,
     stop: int,
     begin: Array,
@@ -158,9 +200,9 @@ def relative(
     log_probs: Array,
     log_backoffs: Array,
 ) -> None:
-    """log c(hw) / c(h) for what follows contexts start .. stop, and nothing for backing off. totals: from `start` on.
+    """log c(hw) / c(h) for the n-grams after contexts start .. stop; all backoffs are 0. totals: from `start` on.
 
-    probs: by node, written as far as there is room.
+    probs: by node, for the lower orders only.
     """
     for context in range(start, stop):
         log_backoffs[context] = 0

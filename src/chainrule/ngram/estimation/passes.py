@@ -1,11 +1,11 @@
-"""Counts to probabilities: the passes over the levels of the trie that all estimators are made of.
+"""The passes from counts to probabilities, over the levels of the trie, that all estimators consist of.
 
-An estimator says what it takes from counts, or how much a context's counts weigh against the lower order; a pass does
-the rest, the unigrams first, each order from the one below. `estimators.py` names them all.
+An estimator chooses the discounts, or the weights of contexts against the lower order; a pass does the rest, from the
+unigrams up, each order from the one below. `estimators.py` lists all estimators.
 
 Sources: Chen and Goodman, An empirical study of smoothing techniques for language modeling (1998), sections 2 and 3;
-Heafield et al., Scalable modified Kneser-Ney language model estimation (ACL 2013), section 3, for the conventions at
-sentence borders and of pruning.
+Heafield et al., Scalable modified Kneser-Ney language model estimation (ACL 2013), section 3, for sentence boundaries
+and pruning.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from chainrule.base.jit import in_order, run_all
+from chainrule.base.jit import map_in_order, run_all
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import EstimationError
 from chainrule.ngram.counting.counts import begin_nodes
 from chainrule.ngram.estimation.estimates import Discounts, Estimates
-from chainrule.ngram.estimation.interpolation_kernels import interpolate
-from chainrule.ngram.estimation.pass_kernels import back_off, relative, sum_children, weigh
+from chainrule.ngram.estimation.pass_kernels import back_off, divide, interpolate, sum_children, weigh
 from chainrule.ngram.trie.records import ROOT
 from chainrule.protocol import BEGIN, UNKNOWN
 
@@ -35,36 +34,37 @@ if TYPE_CHECKING:
     from chainrule.ngram.config import NGramConfig
     from chainrule.ngram.counting.counts import Counts
 
-CHUNKS = 64
+CHUNKS = 64  # parts of the work, for threads
 TASK = "smoothing"
+PRUNED = -1  # a count below any threshold
 
 
-class Adjusted(Protocol):
-    """The counts of an order's n-grams that discounts are taken from."""
+class AdjustedCounts(Protocol):
+    """Returns the counts of an order that discounts are subtracted from: raw, or adjusted as by Kneser-Ney."""
 
-    def __call__(self, order: int, room: Int[ndarray, " ngrams"] | None = None, /) -> Int[ndarray, " ngrams"]:
-        """room: where they may be written, if they do not lie anywhere yet."""
+    def __call__(self, order: int, buffer: Int[ndarray, " ngrams"] | None = None, /) -> Int[ndarray, " ngrams"]:
+        """buffer: memory for counts that have to be computed."""
 
 
-def raw_counts(counts: Counts, order: int, room: Int[ndarray, " ngrams"] | None = None) -> Int[ndarray, " ngrams"]:
-    """The counts as they are."""
+def raw_counts(counts: Counts, order: int, buffer: Int[ndarray, " ngrams"] | None = None) -> Int[ndarray, " ngrams"]:
+    """The counts of an order, unadjusted."""
     return counts.counts[counts.level(order)]
 
 
 @dataclass(frozen=True)
 class Contexts:
-    """Some contexts of one order, with the nodes from `start` on: how often something follows, and how many kinds."""
+    """Contexts of one order, the nodes from `start` on: the number of tokens and of types that follow each."""
 
-    order: int  # of the n-grams that they are the contexts of
+    order: int  # of the n-grams after them
     start: int
     totals: Int64[ndarray, " contexts"]
-    kinds: Int64[ndarray, " contexts"]
+    types: Int64[ndarray, " contexts"]
 
 
-def interpolated_by_discounts(
+def interpolate_by_discounts(
     counts: Counts,
     config: NGramConfig,
-    adjusted_at: Adjusted,
+    adjusted_at: AdjustedCounts,
     discounts_at: Callable[[int, Int[ndarray, " ngrams"]], Discounts],
     progress: Progress = silent,
     *,
@@ -72,101 +72,117 @@ def interpolated_by_discounts(
 ) -> Estimates:
     """p(w|h) = (a(hw) - D(a(hw))) / sum_v a(hv) + gamma(h) p(w|h'), for all orders.
 
-    gamma(h) holds all that was discounted and pruned after h; what has a negative count in `counts` is pruned at any
-    order. discounts_at: of an order and its counts, one value for all counts or three. words: how many share in the
-    uniform distribution, if not all but <s>. Raises EstimationError under config.strict_discounts.
+    gamma(h): the mass that was discounted and pruned after h. An n-gram with the count PRUNED is pruned at any order.
+    discounts_at: a function of an order and its counts; one discount or three. words: the number of words that share
+    the uniform distribution; by default all but <s>. Raises EstimationError under config.strict_discounts.
     """
     passes = _Passes(counts, config, np.float32)
     if words is not None and config.interpolate_unigrams:
         passes.probs[ROOT] = 1 / words
     for order in passes.orders(progress):
-        adjusted = adjusted_at(order, passes.room(order))
-        values = passes.checked(discounts_at(order, adjusted)).values
-        taken = np.array([0.0, *(values if len(values) == 3 else 3 * values)])
-        fixed = counts.begin, counts.suffixes, adjusted, counts.level(order).start, counts.counts, config.least(order)
-        run_all(interpolate, [(*piece, *fixed, taken, *passes.outputs) for piece in passes.pieces(order)])
+        adjusted = adjusted_at(order, passes.buffer(order))
+        values = passes.add_discounts(discounts_at(order, adjusted)).values
+        by_count = np.concatenate([[0.0], np.broadcast_to(values, 3)])  # a single discount serves for D1, D2 and D3+
+        fixed = (
+            counts.begin,
+            counts.suffixes,
+            adjusted,
+            counts.level(order).start,
+            counts.counts,
+            config.min_count(order),
+        )
+        run_all(interpolate, [(*piece, *fixed, by_count, *passes.outputs) for piece in passes.pieces(order)])
     return passes.estimates()
 
 
-def backed_off_by_discounts(
+def back_off_by_discounts(
     counts: Counts,
     config: NGramConfig,
-    adjusted_at: Adjusted,
+    adjusted_at: AdjustedCounts,
     discounts_at: Callable[[int, Int[ndarray, " ngrams"]], Discounts],
     progress: Progress = silent,
 ) -> Estimates:
     """p(w|h) = (a(hw) - D(a(hw))) / sum_v a(hv) where hw was seen, and gamma(h) p(w|h') where it was not.
 
-    gamma(h) makes the whole one. discounts_at: of an order and its counts, values for counts of 1, 2, ..., the last one
-    for all that are larger. Raises EstimationError under config.strict_discounts.
+    gamma(h) makes the distribution sum to one. discounts_at: a function of an order and its counts; discounts of counts
+    1, 2, ..., the last one also of all larger counts. Raises EstimationError under config.strict_discounts.
     """
-    passes = _Passes(counts, config, np.float64)  # what is left of one must not be rounding
+    passes = _Passes(counts, config, np.float64)  # 1 - sum needs more than float32
     for order in passes.orders(progress):
         adjusted = adjusted_at(order)
-        taken = np.array([0.0, *passes.checked(discounts_at(order, adjusted)).values])
-        fixed = counts.begin, counts.suffixes, adjusted, counts.level(order).start, counts.counts, config.least(order)
-        run_all(back_off, [(*piece, *fixed, taken, *passes.outputs) for piece in passes.pieces(order)])
+        by_count = np.array([0.0, *passes.add_discounts(discounts_at(order, adjusted)).values])
+        fixed = (
+            counts.begin,
+            counts.suffixes,
+            adjusted,
+            counts.level(order).start,
+            counts.counts,
+            config.min_count(order),
+        )
+        run_all(back_off, [(*piece, *fixed, by_count, *passes.outputs) for piece in passes.pieces(order)])
     return passes.estimates()
 
 
-def interpolated_by_weights(
+def interpolate_by_weights(
     counts: Counts,
     config: NGramConfig,
     weights_of: Callable[[Contexts], Float64[ndarray, " contexts"]],
     progress: Progress = silent,
 ) -> Estimates:
-    """p(w|h) = weight(h) c(hw) / c(h) + (1 - weight(h)) p(w|h'), for all orders; what was pruned goes to p(w|h'), too.
+    """p(w|h) = weight(h) c(hw) / c(h) + (1 - weight(h)) p(w|h'), for all orders; pruned mass goes to p(w|h'), too.
 
-    weights_of: for contexts that something follows; what it says of others does not matter.
+    weights_of: the weights of contexts; ignored for those that nothing follows.
     """
     passes = _Passes(counts, config, np.float32)
     for order in passes.orders(progress):
-        level, least = counts.level(order), config.least(order)
+        level, min_count = counts.level(order), config.min_count(order)
 
-        def weighed(piece: tuple[int, int], order: int = order, level: slice = level, least: int = least) -> None:
+        def weigh_piece(
+            piece: tuple[int, int], order: int = order, level: slice = level, min_count: int = min_count
+        ) -> None:
             contexts = _contexts(counts, order, level, *piece)
             weights = np.ascontiguousarray(weights_of(contexts), np.float64)
-            fixed = counts.begin, counts.suffixes, counts.counts, least
+            fixed = counts.begin, counts.suffixes, counts.counts, min_count
             weigh(piece[0], piece[1], *fixed, contexts.totals, weights, *passes.outputs)
 
-        for _ in in_order(weighed, passes.pieces(order), ahead=CHUNKS):
+        for _ in map_in_order(weigh_piece, passes.pieces(order), ahead=CHUNKS):
             pass
     return passes.estimates()
 
 
 def relative_frequencies(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
-    """c(hw) / c(h) for all orders, and nothing for what was not seen: no distribution where orders are mixed."""
+    """c(hw) / c(h) for all orders, and 0 for unseen n-grams; not a distribution once orders are mixed."""
     passes = _Passes(counts, config, np.float32)
     for order in passes.orders(progress):
         level = counts.level(order)
 
-        def divided(piece: tuple[int, int], order: int = order, level: slice = level) -> None:
+        def divide_piece(piece: tuple[int, int], order: int = order, level: slice = level) -> None:
             totals = _contexts(counts, order, level, *piece).totals
-            relative(piece[0], piece[1], counts.begin, counts.counts, totals, *passes.outputs)
+            divide(piece[0], piece[1], counts.begin, counts.counts, totals, *passes.outputs)
 
-        for _ in in_order(divided, passes.pieces(order), ahead=CHUNKS):
+        for _ in map_in_order(divide_piece, passes.pieces(order), ahead=CHUNKS):
             pass
     return passes.estimates()
 
 
 def uniform_share(counts: Counts, config: NGramConfig) -> float:
-    """What each word has where nothing is known: all but <s> share, and <unk> where a closed vocabulary lacks it."""
-    return 1 / (counts.level_sizes[0] - 1 - is_without_unknown(counts, config))
+    """The uniform probability: every word gets one share, except <s>, and <unk> if a closed vocabulary never saw it."""
+    return 1 / (counts.level_sizes[0] - 1 - excludes_unknown(counts, config))
 
 
-def is_without_unknown(counts: Counts, config: NGramConfig) -> bool:
-    """Whether <unk> is to have no probability: in a closed vocabulary, where the text has none."""
+def excludes_unknown(counts: Counts, config: NGramConfig) -> bool:
+    """Whether <unk> gets no probability: in a closed vocabulary, if the text has none."""
     return not config.open_vocabulary and counts.counts[1 + UNKNOWN] == 0
 
 
 def _contexts(counts: Counts, order: int, level: slice, start: int, stop: int) -> Contexts:
-    totals, kinds = np.empty(stop - start, np.int64), np.empty(stop - start, np.int64)
-    sum_children(start, stop, counts.begin, counts.counts[level], level.start, totals, kinds)
-    return Contexts(order, start, totals, kinds)
+    totals, types = np.empty(stop - start, np.int64), np.empty(stop - start, np.int64)
+    sum_children(start, stop, counts.begin, counts.counts[level], level.start, totals, types)
+    return Contexts(order, start, totals, types)
 
 
 class _Passes:
-    """The arrays that the passes fill in, and what is done before, between and after them."""
+    """The arrays that the passes fill, and the work before, between and after the passes."""
 
     def __init__(self, counts: Counts, config: NGramConfig, precision: type) -> None:
         self.counts, self.config = counts, config
@@ -176,9 +192,9 @@ class _Passes:
         else:
             self.log_probs = counts.records.nodes["log_prob"]
             self.log_backoffs = counts.records.contexts["log_backoff"][:inner]
-        # Those that a higher order, or the unigrams, are made of.
+        # Probabilities by node, for the higher orders and for finishing the unigrams.
         self.probs = np.empty(max(inner, unigrams.stop), precision)
-        # The bottom is uniform over all words but <s>, which is never predicted; or <unk> and the unseen, added below.
+        # Below the unigrams: uniform over all words but <s>; else the mass goes to <unk> and unseen words afterwards.
         self.probs[ROOT] = uniform_share(counts, config) if config.interpolate_unigrams else 0
         self._discounts: list[Discounts] = []
 
@@ -187,7 +203,7 @@ class _Passes:
         return self.probs, self.log_probs, self.log_backoffs
 
     def orders(self, progress: Progress) -> Iterator[int]:
-        """From 1 on; what the unigrams need after their pass is done here."""
+        """The orders from 1 up; finishes the unigrams after their pass."""
         for order in range(1, self.counts.order + 1):
             progress(TASK, order - 1, self.counts.order)
             yield order
@@ -196,28 +212,26 @@ class _Passes:
         progress(TASK, self.counts.order, self.counts.order)
 
     def pieces(self, order: int) -> list[tuple[int, int]]:
-        """The contexts of an order, cut for threads."""
+        """The contexts of the n-grams of an order, in parts for threads."""
         contexts = self.counts.level(order - 1)
         edges = np.linspace(contexts.start, contexts.stop, min(CHUNKS, contexts.stop - contexts.start) + 1)
         return list(itertools.pairwise(edges.astype(np.int64).tolist()))
 
-    def room(self, order: int) -> Int[ndarray, " ngrams"] | None:
-        """Where an order's counts may lie until `interpolate` writes their n-grams' probabilities over them."""
+    def buffer(self, order: int) -> Int[ndarray, " ngrams"] | None:
+        """Memory for the counts of an order until `interpolate` overwrites them; None where there is too little."""
         counts, level = self.counts.counts, self.counts.level(order)
-        is_fitting = counts.itemsize == self.probs.itemsize and level.stop <= self.probs.size
-        return self.probs[level].view(counts.dtype) if is_fitting else None
+        fits = counts.itemsize == self.probs.itemsize and level.stop <= self.probs.size
+        return self.probs[level].view(counts.dtype) if fits else None
 
-    def checked(self, discounts: Discounts) -> Discounts:
-        """Raises EstimationError under config.strict_discounts."""
+    def add_discounts(self, discounts: Discounts) -> Discounts:
+        """Records the discounts of the next order. Raises EstimationError under config.strict_discounts."""
         if self.config.strict_discounts and discounts.problem:
-            raise EstimationError(
-                f"{discounts.problem}. Without strict_discounts, {discounts.fallback} would be taken instead"
-            )
+            raise EstimationError(f"{discounts.problem}; strict_discounts=False would use {discounts.fallback} instead")
         self._discounts.append(discounts)
         return discounts
 
     def estimates(self) -> Estimates:
-        self.log_probs[ROOT] = self.log_backoffs[ROOT] = 0  # never asked for
+        self.log_probs[ROOT] = self.log_backoffs[ROOT] = 0  # never queried
         discounts, records = tuple(self._discounts), self.counts.records
         return Estimates(self.log_probs, self.log_backoffs, discounts, self._kept(), records=records)
 
@@ -225,11 +239,11 @@ class _Passes:
         unigrams = self.counts.level(1)
         probs, seen = self.probs[unigrams], self.counts.counts[unigrams] != 0
         if not self.config.interpolate_unigrams:
-            unseen = ~seen  # a tokenizer's alphabet or a given list may hold types that the text has not
+            unseen = ~seen  # a tokenizer's alphabet or a given vocabulary may have types that the text lacks
             unseen[UNKNOWN], unseen[BEGIN] = True, False
             probs[unseen] += np.exp(self.log_backoffs[ROOT]) / np.count_nonzero(unseen)
         probs[BEGIN] = 0
-        if is_without_unknown(self.counts, self.config):
+        if excludes_unknown(self.counts, self.config):
             probs[UNKNOWN] = 0
         with np.errstate(divide="ignore"):
             self.log_probs[unigrams] = np.log(probs)
@@ -242,6 +256,6 @@ class _Passes:
         for order in range(2, counts.order + 1):
             level = counts.level(order)
             if self.config.threshold(order) > 0:
-                kept[level] = counts.counts[level] >= self.config.least(order)
+                kept[level] = counts.counts[level] >= self.config.min_count(order)
         kept[begin_nodes(counts)] = True
         return kept

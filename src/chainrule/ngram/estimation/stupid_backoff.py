@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def stupid_backoff(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
     """S(w|h) = c(hw) / c(h) if hw was seen, else 0.4 S(w|h'); c(w) / N without a context.
 
-    The factors are for `StupidBackoff` to add: the equation asks for them after contexts that no table has, too. A word
-    that the text has not gets one more factor and the uniform distribution, where the paper has no rule; in a closed
+    Brants et al. (2007), equation 5. `StupidBackoff` applies the factors, since they are due after unseen contexts,
+    too. The paper has no rule for unseen words: here they get one more factor and the uniform distribution; in a closed
     vocabulary, <unk> gets nothing.
     """
     estimates = relative_frequencies(counts, config, progress)
