@@ -16,7 +16,7 @@ from chainrule.cli.arguments import (
     TextFiles,
     TokenizerOptions,
 )
-from chainrule.cli.flags import flags_of, given_of
+from chainrule.cli.flags import flags_of, given_settings
 from chainrule.cli.models import is_model
 from chainrule.cli.screen import note, print_json, progress_bar
 from chainrule.cli.texts import (
@@ -88,7 +88,7 @@ def vectors(
         screen = TrainingScreen(progress.close)
         trained = train_vectors(
             source,
-            VectorsConfig(**given_of(settings)),
+            VectorsConfig(**given_settings(settings)),
             tokenizer=tokenizer.config(WORDS.min_count),
             markers=markers,
             folder=output,
