@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.training.config import TrainingConfig
     from chainrule.training.finetuning_config import FineTuningConfig
+    from chainrule.training.options import TrainingRun
     from chainrule.uniform import UniformConfig
 
 __version__ = "0.1.0"
@@ -122,6 +123,7 @@ _HOMES = {
     "TextPairModel": "api.pair_model",
     "TokenizerConfig": "text.tokenizer_config",
     "TrainingConfig": "training.config",
+    "TrainingRun": "training.options",
     "TransformerConfig": "neural.config",
     "TwoSidedConfig": "neural.config",
     "UniformConfig": "uniform",
@@ -206,6 +208,7 @@ __all__ = [
     "TextPairModel",
     "TokenizerConfig",
     "TrainingConfig",
+    "TrainingRun",
     "TransformerConfig",
     "TwoSidedConfig",
     "UniformConfig",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from chainrule.ngram.models.compact_model import CompactNGramModel
     from chainrule.ngram.variants import AnyNGram
     from chainrule.protocol import LanguageModel
-    from chainrule.training.job import Run
+    from chainrule.training.options import StreamOptions, TrainingRun
 
     Arrays = dict[str, ndarray]
     Json = dict[str, Any]
@@ -44,8 +44,8 @@ Job = Literal["continue", "fill", "classify"]
 @dataclass(frozen=True)
 class Family:
     """train: stream of ids, vocabulary size, configuration, progress -> model and training record. An owned
-    stream may be freed early. A family that trains in steps takes a stream that is not, and a Run besides: its budget,
-    a text to validate on, where its checkpoints are.
+    stream may be freed early. A family that trains in steps takes a stream that is not, StreamOptions and a
+    TrainingRun besides.
     take_apart: model -> settings and arrays; put_together: settings, arrays, vocabulary size -> model, or
     ModelFormatError.
     """
@@ -216,13 +216,13 @@ def _train_network(
     vocabulary_size: int,
     config: NetworkConfig,
     progress: Progress,
-    run: Run | None = None,
+    options: StreamOptions | None = None,
+    run: TrainingRun | None = None,
 ) -> tuple[NeuralModel, Json]:
     from chainrule.neural.language_model import NeuralModel
-    from chainrule.training.job import Run
     from chainrule.training.run import train_network
 
-    network, record = train_network(stream, vocabulary_size, config, run or Run())
+    network, record = train_network(stream, vocabulary_size, config, options, run)
     return NeuralModel(network), record
 
 
@@ -252,13 +252,13 @@ def _train_two_sided(
     vocabulary_size: int,
     config: NetworkConfig,
     progress: Progress,
-    run: Run | None = None,
+    options: StreamOptions | None = None,
+    run: TrainingRun | None = None,
 ) -> tuple[TwoSidedModel, Json]:
     from chainrule.neural.two_sided_model import TwoSidedModel
-    from chainrule.training.job import Run
     from chainrule.training.run import train_network
 
-    network, record = train_network(stream, vocabulary_size, config, run or Run())
+    network, record = train_network(stream, vocabulary_size, config, options, run)
     return TwoSidedModel(network), record
 
 
@@ -287,7 +287,8 @@ def _train_conditional(
     vocabulary_size: int,
     config: ConditionalConfig,
     progress: Progress,
-    run: Run | None = None,
+    options: StreamOptions | None = None,
+    run: TrainingRun | None = None,
 ) -> tuple[LanguageModel[Any], Json]:
     raise SettingError("a conditional model learns from pairs: chainrule train translation, or chainrule.train_pairs")
 
