@@ -59,7 +59,10 @@ class Family:
     running: Callable[[Any], Running | None] = lambda model: None  # how a text is scored in one stream, if it is
     measured_as: Callable[[Any], Json] = lambda model: {}  # what `measure` should know of a model, by its parameters
     embeds: bool = False  # whether its models are Embedders
+    vectors_advice: str = "networks do"  # what to say where they are not
     job: Job = "continue"  # whether they are LanguageModels, TwoSidedModels, or Classifiers
+    layout: Callable[[Any], str | None] = lambda model: None  # how an n-gram table lies in memory and on disk
+    why_no_table: Callable[[Any], str | None] = lambda model: None  # why it has n-grams, and no table alone, in words
 
 
 def _train_uniform(
@@ -194,6 +197,18 @@ def _ngram_measured_as(model: Any) -> Json:
     from chainrule.ngram.variants import measured_as
 
     return measured_as(model)
+
+
+def _ngram_layout(model: Any) -> str:
+    from chainrule.ngram.layouts import layout_of
+
+    return layout_of(model)
+
+
+def _ngram_why_no_table(model: Any) -> str | None:
+    from chainrule.ngram.variants import why_no_table
+
+    return why_no_table(model)
 
 
 def _mixture_running(model: Any) -> Running | None:
@@ -341,9 +356,17 @@ FAMILIES: dict[str, Family] = {
         _put_together_mixture,
         running=_mixture_running,
         measured_as=lambda model: {"with_rows": model},
+        why_no_table=lambda model: "it is a mixture; take the models that it was made from",
     ),
     "ngram": Family(
-        NGramConfig, 20, _train_ngram, _take_apart_ngram, _put_together_ngram, measured_as=_ngram_measured_as
+        NGramConfig,
+        20,
+        _train_ngram,
+        _take_apart_ngram,
+        _put_together_ngram,
+        measured_as=_ngram_measured_as,
+        layout=_ngram_layout,
+        why_no_table=_ngram_why_no_table,
     ),
     # A language model once it has its source: chainrule.api.pair_model trains, saves and opens it.
     "conditional": Family(
@@ -352,9 +375,20 @@ FAMILIES: dict[str, Family] = {
     **{name: _network_family(config) for name, config in NETWORKS.items()},
     **{name: _two_sided_family(config) for name, config in TWO_SIDED.items()},
     "classifier": Family(
-        FineTuningConfig, 4, _train_classifier, _take_apart_classifier, _put_together_classifier, job="classify"
+        FineTuningConfig,
+        4,
+        _train_classifier,
+        _take_apart_classifier,
+        _put_together_classifier,
+        job="classify",
+        vectors_advice="take the network that it was made from",
     ),
 }
+
+
+def why_no_table(family: str, engine: object) -> str:
+    """Why a model does not consist of an n-gram table alone, in words."""
+    return FAMILIES[family].why_no_table(engine) or f"it is of family {family!r}, which has no n-grams"
 
 
 def family_of(config: object) -> str:
