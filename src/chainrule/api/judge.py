@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING, get_args
 
 from chainrule.errors import SettingError
-from chainrule.evaluation.acceptability import judged, read_pairs
-from chainrule.evaluation.pricing import priced_documents
-from chainrule.evaluation.pseudo_pricing import Pseudo, pseudo_priced
+from chainrule.evaluation.acceptability import judge, read_pairs
+from chainrule.evaluation.pricing import price_documents
+from chainrule.evaluation.pseudo_pricing import Pseudo, pseudo_price
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from chainrule.api.parts import ModelParts
     from chainrule.base.progress import Progress
-    from chainrule.evaluation.acceptability import Judged
+    from chainrule.evaluation.acceptability import GroupAccuracy
     from chainrule.text.corpus import Paths
     from chainrule.text.records import OnBad
 
@@ -32,7 +32,7 @@ def judge_pairs(
     pseudo: Pseudo | None,
     on_bad: OnBad,
     progress: Progress,
-) -> list[Judged]:
+) -> list[GroupAccuracy]:
     """fills: whether the model sees both sides. The rest is as `Model.judge_pairs` has it."""
     names = [files] if isinstance(files, str | os.PathLike) else files
     if pseudo is not None and pseudo not in get_args(Pseudo):
@@ -45,8 +45,8 @@ def judge_pairs(
 
     def price(texts: Sequence[str]) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
         if fills:
-            return pseudo_priced(parts.engine, parts.speller, parts.tokenizer, texts, pseudo)
-        return priced_documents(parts.engine, parts.speller, parts.tokenizer.encode_texts(texts), end=ends)
+            return pseudo_price(parts.engine, parts.speller, parts.tokenizer, texts, pseudo)
+        return price_documents(parts.engine, parts.speller, parts.tokenizer.encode_texts(texts), end=ends)
 
     pairs = read_pairs((os.fspath(name) for name in names), on_bad)
-    return judged(pairs, price, progress, ends=ends and not fills, tokenizer=parts.tokenizer)
+    return judge(pairs, price, progress, ends=ends and not fills, tokenizer=parts.tokenizer)

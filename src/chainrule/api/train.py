@@ -113,7 +113,7 @@ def train(
     speller = cache(start_in_thread(lambda: speller_of_counts(learner, counts, request.config, left_out)))
     text = _Text(learner, Owned(stream), left_out, speller)
     del stream
-    learn = _learn_in_steps if request.family.in_steps else _learn_counts
+    learn = _learn_in_steps if request.family.trains_in_steps else _learn_counts
     engine, learnt = learn(request, text, run, progress)
     unseen_types = speller().unseen_types
     record = {
@@ -190,7 +190,7 @@ def _check(request: _Request, run: TrainingRun) -> None:
     if request.tune is not None:
         check_tunable(request.config)
     for_networks = (request.training, request.validation, run.folder, request.vectors)
-    if not request.family.in_steps and (for_networks != (None,) * 4 or run.resume):
+    if not request.family.trains_in_steps and (for_networks != (None,) * 4 or run.resume):
         raise SettingError(
             f"a model of family {request.family_name} is counted; training, validation, folder and vectors are for "
             "networks"
@@ -203,7 +203,7 @@ def _read(request: _Request, markers: Markers, folder: Path | None, progress: Pr
     """The text as ids; those of a network lie in a file. Raises TextError."""
     from chainrule.ngram.counting.memory_estimate import check_text_fits
 
-    with ids_file(folder) if request.family.in_steps else nullcontext() as file:
+    with ids_file(folder) if request.family.trains_in_steps else nullcontext() as file:
         return tokenized(
             request.source,
             request.tokenizer,
