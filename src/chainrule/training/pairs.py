@@ -155,7 +155,7 @@ def pairs_job(
     training = conditional_settled(training)
     recipe = conditional_recipe(config, training)
     if training.label_smoothing and config.attention == "hard":
-        raise SettingError("labels cannot be smoothed with hard attention; leave one of them out")
+        raise SettingError("label_smoothing does not work with hard attention; leave one of them out")
     return TrainingJob(
         training=training,
         recipe=recipe,
