@@ -398,7 +398,7 @@ def test_a_whole_file_can_be_a_document(tmp_path: Path, text: str, size: int) ->
         patch.setattr(plain, "BLOCK_BYTES", size)
         (block,) = Corpus.of(name, Reading(document="file")).blocks()
     assert block.documents() == [cleaned(text.encode()).decode().removesuffix("\n")]
-    assert block.place(1) == name
+    assert block.locate(1) == name
     assert block.text.flags.writeable
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chainrule.errors import SettingError, TextError
-from chainrule.text.labelled import Labelled, checked, classes_of, read_labelled
+from chainrule.text.labelled import Labelled, check_labelled, classes_of, read_labelled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,7 +87,7 @@ def test_what_is_not_labelled_may_be_left_out(
 
 def test_what_did_not_come_from_a_file_is_checked_too(tmp_path: Path) -> None:
     good = Labelled("a text", ("news",))
-    assert checked((each for each in [good, good]), "text") == [good, good]
+    assert check_labelled((each for each in [good, good]), "text") == [good, good]
     for bad in (
         "file.tsv",
         ["a text"],
@@ -96,14 +96,14 @@ def test_what_did_not_come_from_a_file_is_checked_too(tmp_path: Path) -> None:
         [Labelled(None, ("a",))],
     ):
         with pytest.raises(TypeError, match=r"labelled texts|tuple of labels"):
-            checked(bad, "text")
+            check_labelled(bad, "text")
     for label in (1, "", " ", "a\nb", "a\tb", None):
         with pytest.raises(TextError, match=r"line 3: the label .* is no string of one line that is not empty"):
-            checked([good, Labelled("b", (label,), "line 3")], "text")
+            check_labelled([good, Labelled("b", (label,), "line 3")], "text")
     with pytest.raises(TextError, match="a text has one label, and there are 2"):
-        checked([Labelled("a b", ("x", "y"))], "text")
+        check_labelled([Labelled("a b", ("x", "y"))], "text")
     with pytest.raises(TextError, match="no labelled texts"):
-        checked([], "word")
+        check_labelled([], "word")
     with pytest.raises(SettingError, match="unit is 'words'; expected text, where texts are labelled, or word"):
         read_labelled(tmp_path / "a.tsv", "words")
 

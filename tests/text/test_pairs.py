@@ -42,7 +42,7 @@ def test_each_side_knows_the_lines_of_its_file(tmp_path: Path) -> None:
     assert (len(found), found.left_out) == (2, 2)
     for side in found.sides():
         [block] = side.blocks()
-        assert [block.place(number) for number in (1, 2)] == [f"{tmp_path}/a.tsv, line {line}" for line in (1, 4)]
+        assert [block.locate(number) for number in (1, 2)] == [f"{tmp_path}/a.tsv, line {line}" for line in (1, 4)]
 
 
 def test_as_many_sources_as_targets() -> None:

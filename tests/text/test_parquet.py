@@ -45,7 +45,7 @@ def test_each_row_is_a_document_whatever_the_groups(tmp_path: Path, values: list
         found = blocks(path)
     expected = [value.replace("\r\n", "\n") for value in values]
     assert [text for block in found for text in block.documents()] == expected
-    places = [block.place(i + 1) for block in found for i in range(len(block.documents()))]
+    places = [block.locate(i + 1) for block in found for i in range(len(block.documents()))]
     assert places == [f"{path}, row {i + 1}" for i in range(len(values))]
     lines = [line for text in expected for line in text.removesuffix("\n").split("\n")]
     assert documents(path, document="line") == lines

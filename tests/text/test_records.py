@@ -59,9 +59,9 @@ def test_the_field_can_be_named_and_empty_lines_and_a_byte_order_mark_are_nothin
     data = b'\xef\xbb\xbf\r\n{"body": "a\\nb", "text": 1}\r\n  \n\n{"body": "c"}\n'
     (block,) = blocks(tmp_path / "a.jsonl", data, field="body")
     assert block.documents() == ["a\nb", "c"]
-    assert [block.place(i) for i in (1, 2)] == [f"{tmp_path}/a.jsonl, line {line}" for line in (2, 5)]
+    assert [block.locate(i) for i in (1, 2)] == [f"{tmp_path}/a.jsonl, line {line}" for line in (2, 5)]
     part = block.select(np.array([False, True]), block.stops())
-    assert (part.documents(), part.place(1)) == (["c"], f"{tmp_path}/a.jsonl, line 5")
+    assert (part.documents(), part.locate(1)) == (["c"], f"{tmp_path}/a.jsonl, line 5")
 
 
 def test_other_files_and_standard_input_are_json_lines_where_documents_are_records(tmp_path: Path, monkeypatch) -> None:

@@ -14,7 +14,7 @@ from chainrule.api.record import circumstances
 from chainrule.applications.labelling import labelled_units
 from chainrule.errors import SettingError
 from chainrule.families import FAMILIES
-from chainrule.text.labelled import Labelled, LabelledUnit, checked, classes_of, digest_of
+from chainrule.text.labelled import Labelled, LabelledUnit, check_labelled, classes_of, digest_of
 from chainrule.training.finetuning_config import FineTuningConfig
 from chainrule.training.job import Run
 
@@ -60,7 +60,7 @@ def finetune(
         raise SettingError("resume goes on with a run and overwrite begins anew; say one of them")
     if not FAMILIES[model.family].embeds:
         raise SettingError(f"a model of family {model.family!r} has no encoder to put a head on; networks have")
-    examples = checked(examples, unit)
+    examples = check_labelled(examples, unit)
     units = labelled_units(model.tokenizer, examples, unit)
     labels = classes_of(examples)
     index = {label: i for i, label in enumerate(labels)}

@@ -41,7 +41,7 @@ from chainrule.protocol import UNKNOWN
 from chainrule.text.corpus import source_of
 from chainrule.text.masks import MASK, masked_tokens
 from chainrule.text.reading import document_in
-from chainrule.text.records import refuse
+from chainrule.text.records import raise_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -251,7 +251,7 @@ class Model:
             encoded = self.tokenizer.encode_texts(texts)
             return price_documents(self.language_model, self.speller, encoded, end=ends)
 
-        on_bad = refuse if strict else lambda error: warn(str(error))
+        on_bad = raise_error if strict else lambda error: warn(str(error))
         pairs = read_pairs((os.fspath(name) for name in names), on_bad)
         return judge(pairs, price, progress, ends=ends and not fills, tokenizer=self.tokenizer)
 

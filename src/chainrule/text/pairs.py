@@ -15,7 +15,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.text.corpus import Corpus, Lines
 from chainrule.text.reading import Reading
-from chainrule.text.records import json_objects, named_fields
+from chainrule.text.records import json_objects, suggest_fields
 
 if TYPE_CHECKING:
     import os
@@ -103,7 +103,7 @@ def parallel(source: Corpus | File, target: Corpus | File, progress: Progress = 
                 "both: look for a line that is missing or was broken in two"
             )
         pairs.add(first, second, number)
-    return _checked(pairs, " and ".join(names), {"data": {**source.record["data"], **target.record["data"]}})
+    return _finish(pairs, " and ".join(names), {"data": {**source.record["data"], **target.record["data"]}})
 
 
 def tab_separated(corpus: Corpus, progress: Progress = silent) -> Pairs:
@@ -116,10 +116,10 @@ def tab_separated(corpus: Corpus, progress: Progress = silent) -> Pairs:
             if (line.strip() and not tab) or "\t" in target:
                 found = "more than one tab" if tab else "no tab"
                 raise TextError(
-                    f"{block.place(number)}: there is {found}; expected a source and a target, with one tab between"
+                    f"{block.locate(number)}: there is {found}; expected a source and a target, with one tab between"
                 )
             pairs.add(source, target, block.first + number - 1)
-    return _checked(pairs, name, {"data": corpus.record["data"]})
+    return _finish(pairs, name, {"data": corpus.record["data"]})
 
 
 def from_records(name: str, source_field: str, target_field: str) -> Pairs:
@@ -130,11 +130,11 @@ def from_records(name: str, source_field: str, target_field: str) -> Pairs:
         for each in (source_field, target_field):
             if not isinstance(record.get(each), str):
                 found = "is no text" if each in record else "is missing"
-                advice = named_fields(record, "source_field=... and target_field=...")
+                advice = suggest_fields(record, "source_field=... and target_field=...")
                 raise TextError(f"{place}: the field {each!r} {found}; {advice}")
             texts.append(" ".join(record[each].split("\n")))
         pairs.add(texts[0], texts[1], number)
-    return _checked(pairs, name, {"data": {}, "read_from": name})
+    return _finish(pairs, name, {"data": {}, "read_from": name})
 
 
 def pairs_of(files: Sequence[str], fields: tuple[str, str], progress: Progress = silent) -> Pairs:
@@ -155,7 +155,7 @@ def _documents(corpus: Corpus, progress: Progress) -> Iterator[str]:
         yield from block.documents()
 
 
-def _checked(pairs: Pairs, name: str, record: dict[str, Any]) -> Pairs:
+def _finish(pairs: Pairs, name: str, record: dict[str, Any]) -> Pairs:
     if not pairs:
         empty = f": one side of each of the {pairs.left_out:,} is empty" if pairs.left_out else ""
         raise TextError(f"{name}: there are no pairs in it{empty}; expected a source and a target text in each line")

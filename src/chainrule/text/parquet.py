@@ -9,9 +9,9 @@ import numpy as np
 
 from chainrule.errors import TextError
 from chainrule.text.plain import DOCUMENT_BYTES, invalid_utf8
-from chainrule.text.records import Documents, named_fields
+from chainrule.text.records import Documents, suggest_fields
 from chainrule.text.streams import EXPANSION, EXPANSION_BYTES, file_size, unreadable
-from chainrule.text.utf8 import repaired
+from chainrule.text.utf8 import repair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +74,7 @@ def _check_column(name: str, schema: Any, field: str) -> None:
     import pyarrow
 
     if schema.names.count(field) != 1:
-        raise TextError(f"{name}: there is no column {field!r}; {named_fields(schema.names)}")
+        raise TextError(f"{name}: there is no column {field!r}; {suggest_fields(schema.names)}")
     kind = schema.field(field).type
     kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
     tests = (pyarrow.types.is_string, pyarrow.types.is_large_string, pyarrow.types.is_binary)
@@ -103,6 +103,6 @@ def _utf8(value: bytes | None, reading: Reading, documents: Documents, place: st
         if reading.encoding_errors == "strict":
             byte = f"byte 0x{value[error.start]:02x} at offset {error.start} of the field"
             raise invalid_utf8(text, f"{place}: {byte}") from error
-        value, places = repaired(text, reading.encoding_errors)
+        value, places = repair(text, reading.encoding_errors)
         documents.repaired += places
     return value

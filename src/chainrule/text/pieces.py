@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from chainrule.errors import SettingError
 from chainrule.text.byte_symbols import BYTE_OF_SYMBOL, SYMBOLS, in_symbols
-from chainrule.text.restoring import Alignment, joined, meanings_of, spaced
+from chainrule.text.restoring import Alignment, join_tokens, meanings_of, space_tokens
 from chainrule.text.splitters import REPLACEMENT, VISIBLE
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ class Spelling(Protocol):
     def is_complete(self, alphabet: Sequence[bytes]) -> bool:
         """Whether these pieces can spell any text."""
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
-        """As `Splitter.restored`."""
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        """As `Splitter.align`."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class Bytes:
     def is_complete(self, alphabet: Sequence[bytes]) -> bool:
         return {symbol.encode() for symbol in SYMBOLS} <= set(alphabet)
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
-        return joined(tokens, _MEANT_BYTES, drops_space=self.drops_space)
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        return join_tokens(tokens, _MEANT_BYTES, drops_space=self.drops_space)
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,11 @@ class Metaspace:
     def is_complete(self, alphabet: Sequence[bytes]) -> bool:
         return self.names_bytes and {b"<0x%02X>" % byte for byte in range(256)} <= set(alphabet)
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
         meanings = meanings_of(
             {self.space: ord(" "), **{picture: ord(character) for character, picture in VISIBLE.items()}}
         )
-        return joined(tokens, meanings, drops_space=self.drops_space, names_bytes=self.names_bytes)
+        return join_tokens(tokens, meanings, drops_space=self.drops_space, names_bytes=self.names_bytes)
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ class Words:
     def is_complete(self, alphabet: Sequence[bytes]) -> bool:
         return False
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
-        return spaced(tokens, before=self.continuation)
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        return space_tokens(tokens, before=self.continuation)
 
 
 def spelling_of(described: dict[str, Any], source: str) -> Spelling:

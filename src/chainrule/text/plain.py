@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule.errors import TextError
 from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8, Block, byte_array
-from chainrule.text.utf8 import repaired, windows
+from chainrule.text.utf8 import repair, windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ def line_blocks(stream: ByteStream, rule: EncodingErrors, *, wait: bool = True) 
     """
     line, place = 1, 0  # of the next document
     for raw in _ended_by_newlines(stream, wait=wait):
-        text, lines, places = _cleaned(raw, rule, stream.name, line, place)
+        text, lines, places = _clean(raw, rule, stream.name, line, place)
         yield Block(text, stream.name, line, repaired=places)
         line, place = line + lines, place + raw.size
 
@@ -57,7 +57,7 @@ def line_blocks(stream: ByteStream, rule: EncodingErrors, *, wait: bool = True) 
 def file_block(stream: ByteStream, rule: EncodingErrors) -> Block:
     """All of it is one document; a newline at its end is not part of it. Raises TextError."""
     (raw,) = _ended_by_newlines(stream, whole=True)
-    text, _, places = _cleaned(raw, rule, stream.name, 1, 0)
+    text, _, places = _clean(raw, rule, stream.name, 1, 0)
     text[-1] = NEVER_IN_UTF8
     return Block(text, stream.name, 1, NEVER_IN_UTF8, unit="", repaired=places)
 
@@ -85,7 +85,7 @@ def _ended_by_newlines(stream: ByteStream, *, wait: bool = True, whole: bool = F
         buffer[: rest.size] = rest
         read = stream.fill(buffer[rest.size :], wait=wait)
         data = buffer[: rest.size + read]
-        cut = 0 if whole or not read else _behind_last_newline(data)
+        cut = 0 if whole or not read else _after_last_newline(data)
         if cut:
             yield np.concatenate([*held, data[:cut]]) if held else data[:cut]
             held, held_size, rest = [], 0, data[cut:]
@@ -105,28 +105,28 @@ def _ended_by_newlines(stream: ByteStream, *, wait: bool = True, whole: bool = F
         yield np.concatenate([*held, np.array([] if is_ended else [LINE_FEED], np.uint8)])
 
 
-def _behind_last_newline(data: Bytes) -> int:
+def _after_last_newline(data: Bytes) -> int:
     """0 where there is no newline."""
     start = max(data.size - _TAIL, 0)
     found = data[start:].tobytes().rfind(b"\n")
     return start + found + 1 if found >= 0 or start == 0 else data[:start].tobytes().rfind(b"\n") + 1
 
 
-def _cleaned(text: Bytes, rule: EncodingErrors, name: str, line: int, place: int) -> tuple[Bytes, int, int]:
+def _clean(text: Bytes, rule: EncodingErrors, name: str, line: int, place: int) -> tuple[Bytes, int, int]:
     """UTF-8 without a byte-order mark and carriage returns of line ends; its newlines; the places that were repaired.
 
     line, place: of the first byte, for messages.
     """
-    invalid, lines, has_returns = _scanned(text)
+    invalid, lines, has_returns = _scan(text)
     places = 0
     if invalid is not None:
         if rule == "strict":
             line += int(np.count_nonzero(text[:invalid] == LINE_FEED))
             byte = f"byte 0x{text[invalid]:02x} at offset {place + invalid}"
             raise invalid_utf8(text, f"{name}, line {line}: {byte}")
-        data, places = repaired(text, rule)
+        data, places = repair(text, rule)
         text = byte_array(data)
-        _, lines, has_returns = _scanned(text)
+        _, lines, has_returns = _scan(text)
     if place == 0 and text[: len(_BYTE_ORDER_MARK)].tobytes() == _BYTE_ORDER_MARK:
         text = text[len(_BYTE_ORDER_MARK) :]
     if has_returns:
@@ -134,7 +134,7 @@ def _cleaned(text: Bytes, rule: EncodingErrors, name: str, line: int, place: int
     return text, lines, places
 
 
-def _scanned(text: Bytes) -> tuple[int | None, int, bool]:
+def _scan(text: Bytes) -> tuple[int | None, int, bool]:
     """The place of the first byte that is not UTF-8; and up to it, newlines, and whether there are carriage returns."""
     lines, has_returns = 0, False
     for start, window in windows(text):

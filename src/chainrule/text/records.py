@@ -11,8 +11,8 @@ import numpy as np
 from chainrule.errors import TextError
 from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8, Block, byte_array
 from chainrule.text.plain import line_blocks
-from chainrule.text.streams import opened
-from chainrule.text.utf8 import encoded
+from chainrule.text.streams import open_stream
+from chainrule.text.utf8 import encode_string
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ _JSON = json.JSONDecoder(parse_int=float)  # Python's integers refuse numbers of
 _SHOWN = 8  # fields that a message names at most
 
 
-def refuse(error: TextError) -> None:
+def raise_error(error: TextError) -> None:
     """An `OnBad` for which one bad record is an error."""
     raise error
 
@@ -83,12 +83,12 @@ def json_blocks(stream: ByteStream, reading: Reading, *, wait: bool = True) -> I
             yield block
 
 
-def json_objects(name: str, on_bad: OnBad = refuse) -> Iterator[tuple[str, dict[str, Any]]]:
+def json_objects(name: str, on_bad: OnBad = raise_error) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a file of JSON lines, compressed or not, each with its place; - is standard input.
 
     Empty lines are passed over. on_bad: gets a TextError with file and line for one that is no object.
     """
-    with opened(name) as stream:
+    with open_stream(name) as stream:
         for lines in line_blocks(stream, "strict"):
             for number, line in enumerate(lines.text.tobytes().split(b"\n")[:-1], lines.first):
                 if line and not line.isspace():
@@ -121,12 +121,12 @@ def _json_text(line: bytes, reading: Reading) -> tuple[bytes, int]:
     """The text field of a JSON object; and how many lone surrogates were repaired in it. Raises TextError."""
     record = _json_object(line, f" with the field {reading.field!r}")
     if reading.field not in record:
-        raise TextError(f"there is no field {reading.field!r}; {named_fields(record)}")
+        raise TextError(f"there is no field {reading.field!r}; {suggest_fields(record)}")
     text = record[reading.field]
     if not isinstance(text, str):
         raise TextError(f"the field {reading.field!r} is {_kind(text)}, expected a string")
     try:
-        return encoded(text, reading.encoding_errors)
+        return encode_string(text, reading.encoding_errors)
     except UnicodeEncodeError as error:
         raise TextError(
             f"the field {reading.field!r} has \\u{ord(text[error.start]):04x} in it, half of a surrogate pair "
@@ -140,13 +140,13 @@ def _kind(value: Any) -> str:
     return kinds.get(type(value), "null")
 
 
-def field_of(record: dict[str, Any], field: str, place: str) -> Any:
+def read_field(record: dict[str, Any], field: str, place: str) -> Any:
     """What a record has; a whole number as it was written, in place of the float that JSON is read as.
 
     Raises TextError, told with its place, where there is no such field.
     """
     if field not in record:
-        raise TextError(f"{place}: there is no field {field!r}; {named_fields(record, '')}")
+        raise TextError(f"{place}: there is no field {field!r}; {suggest_fields(record, '')}")
     return as_written(record[field])
 
 
@@ -155,7 +155,7 @@ def as_written(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def named_fields(names: Any, options: str = "field=...") -> str:
+def suggest_fields(names: Any, options: str = "field=...") -> str:
     """What to say instead of a field that is not there. options: the settings that name fields."""
     shown = [repr(name) for name in list(names)[:_SHOWN]]
     more = ", ..." if len(names) > _SHOWN else ""

@@ -30,18 +30,18 @@ class Alignment:
     stops: Int64[ndarray, " T"]
 
 
-def spaced(tokens: UInt8[ndarray, " bytes"], *, before: str = "", after: str = "") -> Alignment:
+def space_tokens(tokens: UInt8[ndarray, " bytes"], *, before: str = "", after: str = "") -> Alignment:
     """A space between tokens, but where the mark `before` begins the second or the mark `after` ends the first.
 
     tokens: one space between, a newline after each document, as `Splitter.rewrite` writes them.
     """
-    out, starts, stops = _room(tokens)
+    out, starts, stops = _allocate(tokens)
     marks = byte_array(before.encode()), byte_array(after.encode())
     size, count = restore_spaced(tokens, *marks, out, starts, stops)
     return Alignment(out[:size], starts[:count], stops[:count])
 
 
-def joined(
+def join_tokens(
     tokens: UInt8[ndarray, " bytes"],
     meanings: Int16[ndarray, " codepoints"],
     *,
@@ -53,7 +53,7 @@ def joined(
     drops_space: whether a space that begins a document was put there by the tokenizer. names_bytes: whether <0xE9> is
     the byte E9.
     """
-    out, starts, stops = _room(tokens)
+    out, starts, stops = _allocate(tokens)
     size, count = restore_joined(tokens, meanings, drops_space, names_bytes, out, starts, stops)
     return Alignment(out[:size], starts[:count], stops[:count])
 
@@ -66,6 +66,6 @@ def meanings_of(bytes_of: Mapping[str, int]) -> Int16[ndarray, " codepoints"]:
     return meanings
 
 
-def _room(tokens: UInt8[ndarray, " bytes"]) -> tuple[ndarray, ndarray, ndarray]:
+def _allocate(tokens: UInt8[ndarray, " bytes"]) -> tuple[ndarray, ndarray, ndarray]:
     """For the text, and the starts and stops of tokens: none of them can be more than `tokens` has bytes."""
     return np.empty(tokens.size, np.uint8), np.empty(tokens.size, np.int64), np.empty(tokens.size, np.int64)

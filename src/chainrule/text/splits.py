@@ -69,7 +69,7 @@ def split(source: Source, shares: Mapping[str, Share], progress: Progress = sile
     good:  chainrule.split(chainrule.Corpus.of("a.txt"), {"train": 0.8, "validation": 0.1, "test": 0.1})
     """
     pieces: list[list[Block]] = [[] for _ in shares]
-    for part, piece in divided(source, exact_shares(shares.values()), progress):
+    for part, piece in divide(source, exact_shares(shares.values()), progress):
         pieces[part].append(piece)
     whole = ", ".join(source.sources)
     return {name: Part(f"{name} of {whole}", pieces[part], source.record) for part, name in enumerate(shares)}
@@ -81,14 +81,14 @@ def train_and_heldout(source: Source, progress: Progress = silent) -> tuple[Part
     Raises TextError if there are fewer than ten lines.
     """
     pieces: tuple[list[Block], list[Block]] = ([], [])
-    for part, piece in divided(source, _HELDOUT, progress):
+    for part, piece in divide(source, _HELDOUT, progress):
         pieces[part].append(piece)
     name = ", ".join(source.sources)
     names = f"nine tenths of {name}", f"one tenth of {name}"
     return Part(names[0], pieces[0], source.record), Part(names[1], pieces[1], source.record)
 
 
-def divided(
+def divide(
     source: Source, shares: Sequence[Fraction], progress: Progress = silent, task: str = "reading"
 ) -> Iterator[tuple[int, Block]]:
     """Every document of a source, block by block, with the number of the part that it belongs to.

@@ -5,7 +5,7 @@
     byte:        "é b"            ->  "Ã © Ġ b"
 
 A splitter knows no vocabulary. What it does not keep (runs of white space, its own marker characters) it names in
-`loses`, and `restored(rewrite(text)).text` is the normalised text: what probabilities and bits per byte are about.
+`loses`, and `align(rewrite(text)).text` is the normalised text: what probabilities and bits per byte are about.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from chainrule.errors import SettingError
 from chainrule.text.block import LINE_FEED
 from chainrule.text.byte_symbols import BYTE_OF_SYMBOL, SYMBOLS
 from chainrule.text.character_classes import character_classes
-from chainrule.text.restoring import Alignment, joined, meanings_of, spaced
+from chainrule.text.restoring import Alignment, join_tokens, meanings_of, space_tokens
 from chainrule.text.splitter_kernels import (
     rewrite_bytes,
     rewrite_characters,
@@ -66,7 +66,7 @@ class Splitter(Protocol):
         text: valid UTF-8, each document ended by the byte `document_end`.
         """
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
         """The normalised text of tokens that `rewrite` wrote, or a model put together, and the place of each in it."""
 
 
@@ -83,8 +83,8 @@ class Whitespace:
         out = np.empty(text.size, np.uint8)
         return out[: rewrite_whitespace(text, document_end, out)]
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
-        return spaced(tokens)
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        return space_tokens(tokens)
 
 
 class Word:
@@ -105,8 +105,8 @@ class Word:
         out = np.empty(5 * text.size, np.uint8)
         return out[: rewrite_words(text, document_end, character_classes(), out)]
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
-        return spaced(tokens, before=JOINER, after=JOINER)
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        return space_tokens(tokens, before=JOINER, after=JOINER)
 
 
 class Character:
@@ -122,8 +122,8 @@ class Character:
         out = np.empty(4 * text.size, np.uint8)
         return out[: rewrite_characters(text, document_end, out)]
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
-        return joined(tokens, _PICTURED)
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        return join_tokens(tokens, _PICTURED)
 
 
 class Byte:
@@ -139,8 +139,8 @@ class Byte:
         out = np.empty(3 * text.size, np.uint8)
         return out[: rewrite_bytes(text, document_end, _CODES_OF_BYTES, out)]
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
-        return joined(tokens, _MEANT_BYTES)
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        return join_tokens(tokens, _MEANT_BYTES)
 
 
 SPLITTERS: dict[str, Splitter] = {splitter.name: splitter for splitter in (Whitespace(), Word(), Character(), Byte())}

@@ -23,20 +23,20 @@ STANDARD_INPUT = "-"
 # A compressed file that has grown to more than this many bytes, and to this many times its size, is taken for a bomb.
 EXPANSION_BYTES = 1 << 30
 EXPANSION = 250
-_HASHED_AT_ONCE = 1 << 20  # bytes that are not worth a thread
+_MIN_HASHED_ON_THREAD = 1 << 20  # bytes that are not worth a thread
 
 
 class ByteStream:
     """The bytes of one source, read forwards once. `place`: how many bytes of the file on disk that took."""
 
-    def __init__(self, name: str, file: _Readable, counted: _Counted | None) -> None:
+    def __init__(self, name: str, file: _Readable, counted: _CountingFile | None) -> None:
         """file: gives the bytes. counted: the compressed file beneath, where it is one."""
         self.name, self.size, self.last = name, 0, b""  # last: byte
         self._file, self._counted = file, counted
         self._digest = _Digest()
 
     @property
-    def place(self) -> int:
+    def position(self) -> int:
         return self.size if self._counted is None else self._counted.size
 
     def fill(self, room: UInt8[ndarray, " bytes"], *, wait: bool = True) -> int:
@@ -70,7 +70,7 @@ class ByteStream:
 
 
 @contextmanager
-def opened(name: str) -> Iterator[ByteStream]:
+def open_stream(name: str) -> Iterator[ByteStream]:
     """The bytes of a file, decompressed as its name says, or of standard input. Raises TextError."""
     if name == STANDARD_INPUT:
         yield ByteStream(name, cast("_Readable", sys.stdin.buffer), None)
@@ -84,7 +84,7 @@ def opened(name: str) -> Iterator[ByteStream]:
         if opener is None:
             yield ByteStream(name, cast("_Readable", raw), None)
         else:
-            counted = _Counted(raw)
+            counted = _CountingFile(raw)
             with opener(counted) as file:
                 yield ByteStream(name, file, counted)
 
@@ -109,7 +109,7 @@ class _Readable(Protocol):
     def readinto1(self, room: memoryview, /) -> int | None: ...
 
 
-class _Counted:
+class _CountingFile:
     """A file that counts what is read from it, which a pipe cannot tell."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -132,7 +132,7 @@ class _Digest:
     def update(self, data: UInt8[ndarray, " bytes"]) -> None:
         """The data must stay as they are."""
         self._wait()
-        if data.size <= _HASHED_AT_ONCE:
+        if data.size <= _MIN_HASHED_ON_THREAD:
             self._sha256.update(data.data)
         else:
             self._running = threading.Thread(target=self._sha256.update, args=(data.data,), daemon=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from chainrule.errors import ChainruleError, ModelFormatError, SettingError
 from chainrule.text.block import LINE_FEED
-from chainrule.text.chunks import Chunks, packed, with_pieces
+from chainrule.text.chunks import Chunks, packed, write_documents
 from chainrule.text.pieces import Spelling, parts_of, spelling_of
 from chainrule.text.vocabulary import MARKER_TOKENS
 
@@ -54,8 +54,8 @@ class Subword:
 
     def __init__(self, definition: bytes, source: str) -> None:
         self._source = source
-        described = _cleaned(definition, source)
-        with _told_of(source, "is no tokenizer.json that can be read"):
+        described = _clean_definition(definition, source)
+        with _library_errors(source, "is no tokenizer.json that can be read"):
             self.definition = definition
             self._library = library().Tokenizer.from_str(json.dumps(described, ensure_ascii=False))
         self._library.encode_special_tokens = True
@@ -76,7 +76,7 @@ class Subword:
         left_out = {*special, unknown, *MARKER_TOKENS, ""}
         own = (piece for number, piece in enumerate(spelled) if contents.get(number, "") not in left_out)
         self.alphabet = tuple(dict.fromkeys(piece for piece in own if piece))
-        self._chunks = Chunks(self.written) if _cuts_at_spaces(described) else None
+        self._chunks = Chunks(self.write) if _cuts_at_spaces(described) else None
         self.spells_everything = self.spelling.is_complete(self.alphabet)
         if self._unknown is None and not self.spells_everything:
             raise SettingError(
@@ -98,19 +98,19 @@ class Subword:
         if self._chunks is not None:
             return self._chunks.rewrite(text, document_end)
         documents = text.tobytes().split(bytes([document_end]))[:-1]
-        return np.concatenate([np.empty(0, np.uint8), *self.written(documents)])
+        return np.concatenate([np.empty(0, np.uint8), *self.write(documents)])
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
-        """As `Splitter.restored`."""
-        return self.spelling.restored(tokens)
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        """As `Splitter.align`."""
+        return self.spelling.align(tokens)
 
-    def written(self, documents: list[bytes]) -> Iterator[UInt8[ndarray, " bytes"]]:
+    def write(self, documents: list[bytes]) -> Iterator[UInt8[ndarray, " bytes"]]:
         """The pieces of documents, as `rewrite` gives them, batch by batch."""
         for batch in _batches(documents):
-            with _told_of(self._source, "cannot be used on this text"):
-                yield self._written([document.decode() for document in batch])
+            with _library_errors(self._source, "cannot be used on this text"):
+                yield self._write([document.decode() for document in batch])
 
-    def _written(self, documents: list[str]) -> UInt8[ndarray, " bytes"]:
+    def _write(self, documents: list[str]) -> UInt8[ndarray, " bytes"]:
         rows = [encoded.ids for encoded in self._library.encode_batch_fast(documents, add_special_tokens=False)]
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         pieces = np.fromiter(itertools.chain.from_iterable(rows), np.int32, int(lengths.sum()))
@@ -121,7 +121,7 @@ class Subword:
             more, more_offsets = packed(self._surfaces(having))
             pieces[unknown] = offsets.size - 1 + np.arange(unknown.size, dtype=np.int32)
             pool, offsets = np.concatenate([pool, more]), np.concatenate([offsets, offsets[-1] + more_offsets[1:]])
-        return with_pieces(pieces, lengths, pool, offsets)
+        return write_documents(pieces, lengths, pool, offsets)
 
     def _surfaces(self, documents: list[str]) -> list[bytes]:
         """What the unknown pieces of some documents stand for, spelled as pieces are; one after the other."""
@@ -139,7 +139,7 @@ class Subword:
 
 
 @contextmanager
-def _told_of(source: str, failure: str) -> Iterator[None]:
+def _library_errors(source: str, failure: str) -> Iterator[None]:
     """Raises what goes wrong in the library as a ModelFormatError; its panics are not even an Exception."""
     try:
         yield
@@ -149,7 +149,7 @@ def _told_of(source: str, failure: str) -> Iterator[None]:
         raise ModelFormatError(f"{source}: {failure}: {error}") from error
 
 
-def _cleaned(definition: bytes, source: str) -> dict[str, Any]:
+def _clean_definition(definition: bytes, source: str) -> dict[str, Any]:
     """A tokenizer.json without what would change or cut documents: truncation, padding, random dropout."""
     try:
         described = json.loads(definition)

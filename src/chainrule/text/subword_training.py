@@ -34,7 +34,7 @@ LONGEST_WORD = 1000  # characters
 _UNKNOWN_WORD = "[UNK]"
 
 
-def trained(kind: str, documents: Documents, vocabulary_size: int, progress: Progress = silent) -> Subword:
+def train_subword(kind: str, documents: Documents, vocabulary_size: int, progress: Progress = silent) -> Subword:
     """Pieces learnt from batches of documents; the same text and library give the same pieces.
 
     documents: begins a pass over the batches. vocabulary_size: of tokens with our three markers; there are fewer where
@@ -60,16 +60,16 @@ def trained(kind: str, documents: Documents, vocabulary_size: int, progress: Pro
 def _bpe(documents: Documents, pieces: int, progress: Progress) -> Json:
     tokenizers = library()
     trainer = tokenizers.trainers.BpeTrainer(vocab_size=pieces, initial_alphabet=list(SYMBOLS), show_progress=False)
-    return _learnt(_on_bytes(tokenizers.models.BPE()), trainer, documents, "learning bpe pieces", progress)
+    return _train(_on_bytes(tokenizers.models.BPE()), trainer, documents, "learning bpe pieces", progress)
 
 
 def _unigram(documents: Documents, pieces: int, progress: Progress) -> Json:
     tokenizers = library()
     trainer = tokenizers.trainers.UnigramTrainer(vocab_size=pieces, initial_alphabet=list(SYMBOLS), show_progress=False)
-    described = _learnt(_on_bytes(tokenizers.models.Unigram()), trainer, documents, "learning unigram pieces", progress)
+    described = _train(_on_bytes(tokenizers.models.Unigram()), trainer, documents, "learning unigram pieces", progress)
     # There are no scores where the text has nothing in it.
     scored = [(piece, 0.0 if score is None else score) for piece, score in described["model"]["vocab"]]
-    described["model"]["vocab"] = _settled(scored)
+    described["model"]["vocab"] = _in_canonical_order(scored)
     return described
 
 
@@ -84,7 +84,7 @@ def _wordpiece(documents: Documents, pieces: int, progress: Progress) -> Json:
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
         tokenizer.decoder = tokenizers.decoders.WordPiece()
         trainer = tokenizers.trainers.WordPieceTrainer(vocab_size=size, special_tokens=first, show_progress=False)
-        return _learnt(tokenizer, trainer, documents, task, progress)
+        return _train(tokenizer, trainer, documents, task, progress)
 
     characters = learnt([_UNKNOWN_WORD], 0, "finding characters")["model"]["vocab"]
     numbered = [_UNKNOWN_WORD, *sorted(set(characters) - {_UNKNOWN_WORD})]
@@ -102,7 +102,7 @@ def _on_bytes(model: Any) -> Any:
     return tokenizer
 
 
-def _learnt(tokenizer: Any, trainer: Any, documents: Documents, task: str, progress: Progress) -> Json:
+def _train(tokenizer: Any, trainer: Any, documents: Documents, task: str, progress: Progress) -> Json:
     """Trains a tokenizer and describes it, as in a tokenizer.json."""
 
     cutter = (
@@ -133,7 +133,7 @@ def _with_short_words(document: str, cutter: Any) -> list[str]:
     return [document[start:stop] for start, stop in pairwise([0, *cuts, len(document)])]
 
 
-def _settled(scored: list[tuple[str, float]]) -> list[tuple[str, float]]:
+def _in_canonical_order(scored: list[tuple[str, float]]) -> list[tuple[str, float]]:
     """A unigram vocabulary in an order of its own.
 
     The library goes through its tables in an order drawn anew each time, so the last digits of scores differ, and which

@@ -86,7 +86,7 @@ class Tokenizer:
         try:
             return self.encode(block.text, document_end=block.document_end, grow=grow)
         except MarkerError as error:
-            raise error.at(block.place(error.document)) from None
+            raise error.at(block.locate(error.document)) from None
 
     def encode_texts(self, texts: Iterable[str]) -> Encoded:
         """Each text is a document, newlines in it or not."""
@@ -112,11 +112,11 @@ class Tokenizer:
 
     def restore(self, tokens: bytes) -> bytes:
         """The normalised text of tokens with one space between and a newline after each document."""
-        return self.splitter.restored(byte_array(tokens)).text.tobytes()
+        return self.splitter.align(byte_array(tokens)).text.tobytes()
 
     def align(self, encoded: Encoded) -> Alignment:
         """The normalised text of what was encoded, and the place of each of its tokens there, unknown ones too."""
-        return self.splitter.restored(encoded.text)
+        return self.splitter.align(encoded.text)
 
 
 def encoded_stream(

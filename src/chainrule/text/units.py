@@ -67,12 +67,12 @@ class TextUnits(NamedTuple):
             begin = end + 1
 
 
-def given_words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words of a text as it was written: what stands between ASCII white space."""
     return [word for word in _BETWEEN.split(text) if word]
 
 
-def words_in(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
+def count_words(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
     """How many words, as `units_of` finds them, each text has once it is normalised."""
     if not texts:
         return []

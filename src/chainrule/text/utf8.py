@@ -39,7 +39,7 @@ def _character_start(text: UInt8[ndarray, " bytes"], place: int) -> int:
     return place
 
 
-def repaired(text: UInt8[ndarray, " bytes"], rule: EncodingErrors) -> tuple[bytes, int]:
+def repair(text: UInt8[ndarray, " bytes"], rule: EncodingErrors) -> tuple[bytes, int]:
     """UTF-8 with U+FFFD, or nothing, for what is not; and in how many places.
 
     A place is what Unicode calls a maximal subpart: the longest beginning of a character, or else a single byte.
@@ -53,7 +53,7 @@ def repaired(text: UInt8[ndarray, " bytes"], rule: EncodingErrors) -> tuple[byte
     return b"".join(pieces), places
 
 
-def encoded(text: str, rule: EncodingErrors) -> tuple[bytes, int]:
+def encode_string(text: str, rule: EncodingErrors) -> tuple[bytes, int]:
     """A string as UTF-8, its lone surrogates replaced or left out; and how many these were.
 
     Raises UnicodeEncodeError if the rule is strict.

@@ -20,7 +20,7 @@ from chainrule.base.files import compressing, replace_file
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.text.splitters import JOINER
-from chainrule.text.streams import file_size, opened
+from chainrule.text.streams import file_size, open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from chainrule.text.streams import ByteStream
 
 _MOST_NUMBERS = 1 << 16  # of a word
-_AT_ONCE = 1 << 20  # bytes; no line is longer
+_BATCH = 1 << 20  # bytes; no line is longer
 _TOLD_EVERY = 1 << 12  # rows
 
 
@@ -74,12 +74,12 @@ def read_vectors(name: str, tokens: Sequence[bytes], progress: Progress = silent
     own: dict[int, Float32[ndarray, " numbers"]] = {}
     lent: dict[int, Float32[ndarray, " numbers"]] = {}
     size, count = file_size(name), 0
-    with opened(name) as stream:
-        file: io.BufferedReader[Any] = io.BufferedReader(_Raw(stream), _AT_ONCE)
+    with open_stream(name) as stream:
+        file: io.BufferedReader[Any] = io.BufferedReader(_Raw(stream), _BATCH)
         layout = _layout(name, file)
         for count, row in enumerate(_binary(name, file, layout) if layout.is_binary else _text(name, file, layout), 1):
             if count % _TOLD_EVERY == 0:
-                progress("reading word vectors", stream.place, size or None)
+                progress("reading word vectors", stream.position, size or None)
             if row.word in exact or row.word in bare:
                 numbers = _numbers(name, layout, row)
                 if row.word in exact:
@@ -122,7 +122,7 @@ def _layout(name: str, file: io.BufferedReader[Any]) -> _Layout:
     first = _line(name, file)
     if header := re.fullmatch(rb"\s*(\d{1,18})\s+(\d{1,18})\s*", first):
         words, width = map(int, header.groups())
-        is_binary = _trailing_numbers(file.peek(_AT_ONCE).partition(b"\n")[0]) < width
+        is_binary = _trailing_numbers(file.peek(_BATCH).partition(b"\n")[0]) < width
         first = b""
     else:
         words, width, is_binary = None, _trailing_numbers(first), False
@@ -154,14 +154,14 @@ def _binary(name: str, file: io.BufferedReader[Any], layout: _Layout) -> Iterato
     for place in range(1, layout.words + 1):
         space = data.find(b" ", at)
         if space < 0 or len(data) < space + 1 + size:
-            data, at = data[at:] + file.read(_AT_ONCE), 0
+            data, at = data[at:] + file.read(_BATCH), 0
             space = data.find(b" ")
         if space < 0 or len(data) < space + 1 + size:
             raise TextError(f"{name}: it ends within word {place:,} of {layout.words:,}; it is cut short: get it again")
         numbers = slice(space + 1, space + 1 + size)
         yield _Row(place, data[at:space].lstrip(b"\n"), data[numbers])
         at = numbers.stop
-    if (data[at:] + file.read(_AT_ONCE)).strip():
+    if (data[at:] + file.read(_BATCH)).strip():
         raise TextError(f"{name}: it goes on after the {layout.words:,} words that its first line says: get it again")
 
 
@@ -191,9 +191,9 @@ def _decimals(numbers: bytes) -> Float32[ndarray, " numbers"]:
 
 
 def _line(name: str, file: io.BufferedReader[Any]) -> bytes:
-    line = file.readline(_AT_ONCE)
-    if len(line) == _AT_ONCE:
-        raise TextError(f"{name}: a line has over {_AT_ONCE:,} bytes, so it holds no word and its numbers")
+    line = file.readline(_BATCH)
+    if len(line) == _BATCH:
+        raise TextError(f"{name}: a line has over {_BATCH:,} bytes, so it holds no word and its numbers")
     return line
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32, Int64, UInt8, UInt64
     from numpy import ndarray
 
-_TOGETHER = 64  # tokens that are looked up at the same time
+_BATCH = 64  # tokens that are looked up at the same time
 _GLANCE = 1024  # slots, among which a sound table surely has an empty one
 Markers = Literal["error", "skip", "keep"]
 MARKER_TOKENS = ("<unk>", "<s>", "</s>")
@@ -116,9 +116,9 @@ class Vocabulary:
         self._size = offsets.size - 1
         self._text, self._offsets = text, offsets  # with spare room while growing
         self._given_slots = slots  # not ours to grow in
-        self._slots = self._made_slots(slots_needed(self._size)) if slots is None else slots
+        self._slots = self._build_slots(slots_needed(self._size)) if slots is None else slots
 
-    def _made_slots(self, size: int) -> UInt64[ndarray, " slots"]:
+    def _build_slots(self, size: int) -> UInt64[ndarray, " slots"]:
         slots = np.zeros(size, np.uint64)
         twin = insert_all(self._text, self._offsets, self._size, slots)
         if twin >= 0:
@@ -156,7 +156,7 @@ class Vocabulary:
         return {
             "text": self._text[: self._offsets[self._size]],
             "offsets": self._offsets[: self._size + 1],
-            "slots": self._slots if self._slots.size == needed else self._made_slots(needed),
+            "slots": self._slots if self._slots.size == needed else self._build_slots(needed),
         }
 
     def encode(self, text: UInt8[ndarray, " bytes"], *, markers: Markers = "error", grow: bool = False) -> Encoded:
@@ -169,9 +169,9 @@ class Vocabulary:
         if grow:
             self._own_slots()
         if markers != "error":
-            text = _without(text, DROPPED[markers])
+            text = _drop_tokens(text, DROPPED[markers])
         ids = np.empty(text.size, np.int32)
-        places, hashes = np.empty((2, _TOGETHER), np.int64), np.empty(_TOGETHER, np.uint64)
+        places, hashes = np.empty((2, _BATCH), np.int64), np.empty(_BATCH, np.uint64)
         position = count = 0
         while True:
             status, position, count, self._size = look_up(
@@ -215,9 +215,9 @@ class Vocabulary:
     def _make_room(self, text_size: int) -> None:
         """Doubles what is full; called between two passes of the kernel."""
         used = int(self._offsets[self._size])
-        self._text = _grown(self._text, used, 2 * used + text_size)
-        self._offsets = _grown(self._offsets, self._size + 1, 2 * self._size + 1024)
-        self._slots = self._made_slots(slots_needed(2 * self._size))
+        self._text = _grow(self._text, used, 2 * used + text_size)
+        self._offsets = _grow(self._offsets, self._size + 1, 2 * self._size + 1024)
+        self._slots = self._build_slots(slots_needed(2 * self._size))
 
 
 class MarkerError(TextError):
@@ -236,7 +236,7 @@ class MarkerError(TextError):
         return MarkerError(self.marker, self.document, place)
 
 
-def _without(text: UInt8[ndarray, " bytes"], dropped: frozenset[bytes]) -> UInt8[ndarray, " bytes"]:
+def _drop_tokens(text: UInt8[ndarray, " bytes"], dropped: frozenset[bytes]) -> UInt8[ndarray, " bytes"]:
     """Tokens, one space between and a newline after each document, without some of them."""
     data = text.tobytes()
     if not any(token in data for token in dropped):
@@ -250,7 +250,7 @@ def slots_needed(size: int) -> int:
     return 1 << max(10, int(2 * size).bit_length())
 
 
-def _grown(array: ndarray, used: int, capacity: int) -> ndarray:
+def _grow(array: ndarray, used: int, capacity: int) -> ndarray:
     grown = np.empty(capacity, array.dtype)
     grown[:used] = array[:used]
     return grown

@@ -57,7 +57,7 @@ def begins_word(tokenizer: Tokenizer) -> Bool[ndarray, " V"]:
     tokens = tokenizer.vocabulary.tokens()
     if tokenizer.name in ("word", "whitespace"):
         return np.ones(len(tokens), np.bool_)
-    aligned = tokenizer.splitter.restored(byte_array(b"".join(b"a " + token + b"\n" for token in tokens)))
+    aligned = tokenizer.splitter.align(byte_array(b"".join(b"a " + token + b"\n" for token in tokens)))
     begins = is_white(aligned.text)[aligned.stops[::3]]  # what stands behind each a
     begins[[BEGIN, END]] = True
     return np.asarray(begins)

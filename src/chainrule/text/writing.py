@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from chainrule.text.block import Block
 
 
-_WRITTEN_AT_ONCE = 1 << 18  # bytes: compressing a whole block would leave Ctrl-C unheard for seconds
+_CHUNK = 1 << 18  # bytes: compressing a whole block would leave Ctrl-C unheard for seconds
 
 
 class DocumentFile:
@@ -32,8 +32,8 @@ class DocumentFile:
     def write(self, block: Block) -> None:
         """Raises TextError if a document holds newlines and the file has a line for each; OSError."""
         data = self._as_json(block) if self._is_json else self._as_lines(block)
-        for start in range(0, len(data), _WRITTEN_AT_ONCE):
-            self._file.write(data[start : start + _WRITTEN_AT_ONCE])
+        for start in range(0, len(data), _CHUNK):
+            self._file.write(data[start : start + _CHUNK])
         self.documents += int((block.text == block.document_end).sum())
         self.bytes += len(data)
 
@@ -47,7 +47,7 @@ class DocumentFile:
             return text
         end = bytes([block.document_end])
         if b"\n" in text:
-            place = block.place(text[: text.index(b"\n")].count(end) + 1)
+            place = block.locate(text[: text.index(b"\n")].count(end) + 1)
             raise TextError(
                 f"{place}: the document holds newlines, and {self._name} has a line for each; give that a name that "
                 "ends in .jsonl, or cut documents into lines with document='line'"
