@@ -69,7 +69,7 @@ def test_several_masks_and_others_than_the_usual_one() -> None:
     [
         ("the dog", "[MASK]", r"there is no \[MASK\] in 'the dog'"),
         ("the dog", " ", "the mask is empty"),
-        ("the dogs[MASK] bit", "[MASK]", r"a token of 'the dogs\[MASK\] bit' holds more than \[MASK\]"),
+        ("the dogs[MASK] bit", "[MASK]", r"a token of 'the dogs\[MASK\] bit' contains more than \[MASK\]"),
     ],
 )
 def test_what_is_no_gap_is_refused(text: str, mask: str, message: str) -> None:

@@ -145,5 +145,5 @@ class Records:
 
 
 def test_too_few_records_are_an_error() -> None:
-    with pytest.raises(TextError, match=r"^records: has 1 document; at least 2 are needed .*or more where content"):
+    with pytest.raises(TextError, match=r"^records: has 1 document; at least 2 are needed .*or more for whole files"):
         split(Records(["a"]), {"a": 0.5, "b": 0.5})

@@ -1,7 +1,7 @@
-"""Plain text as blocks: a line or a whole file is a document.
+"""Plain text as blocks: each line, or the whole file, is a document.
 
-Every block is checked to be UTF-8, or made so; a byte-order mark at the start of a file and the carriage return of a
-CRLF line end are dropped. Each byte is copied once, from the file into the block.
+Every block is checked to be UTF-8, or repaired. A byte-order mark at the start of a file and the carriage returns of
+CRLF line ends are dropped. Each byte is copied once, from the file into the block.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     Bytes = UInt8[ndarray, " bytes"]
 
 BLOCK_BYTES = 1 << 23
-DOCUMENT_BYTES = 1 << 31  # a longer line, or file that is one document, is refused
+DOCUMENT_BYTES = 1 << 31  # longer documents are refused
 _CARRIAGE_RETURN = 13
-_TAIL = 1 << 12  # bytes in which the last newline of a block is mostly found
+_TAIL = 1 << 12  # bytes at the end of a block to search for its last newline first
 _BYTE_ORDER_MARK = codecs.BOM_UTF8
-_MAGIC = {  # what files begin with that are no plain text, and what they are
+_MAGIC = {  # the first bytes of files that are not plain text
     codecs.BOM_UTF16_LE: "it looks like UTF-16; convert it to UTF-8 first, for instance with iconv -f UTF-16 -t UTF-8",
     codecs.BOM_UTF16_BE: "it looks like UTF-16; convert it to UTF-8 first, for instance with iconv -f UTF-16 -t UTF-8",
     b"\x1f\x8b": "it looks like gzip; give the file a name that ends in .gz, or decompress it first",
@@ -43,9 +43,9 @@ _MAGIC = {  # what files begin with that are no plain text, and what they are
 
 
 def line_blocks(stream: ByteStream, rule: EncodingErrors, *, wait: bool = True) -> Iterator[Block]:
-    """A line is a document. Raises TextError.
+    """Reads lines as documents. Raises TextError.
 
-    wait: without it, a block has the lines that are there now, so that a pipe gets its answers before it closes.
+    wait: whether to fill blocks; if False, a block has the lines that have arrived, which suits pipes.
     """
     line, place = 1, 0  # of the next document
     for raw in _ended_by_newlines(stream, wait=wait):
@@ -55,7 +55,7 @@ def line_blocks(stream: ByteStream, rule: EncodingErrors, *, wait: bool = True) 
 
 
 def file_block(stream: ByteStream, rule: EncodingErrors) -> Block:
-    """All of it is one document; a newline at its end is not part of it. Raises TextError."""
+    """Reads a whole file as one document, without a newline at its end. Raises TextError."""
     (raw,) = _ended_by_newlines(stream, whole=True)
     text, _, places = _clean(raw, rule, stream.name, 1, 0)
     text[-1] = NEVER_IN_UTF8
@@ -63,14 +63,14 @@ def file_block(stream: ByteStream, rule: EncodingErrors) -> Block:
 
 
 def invalid_utf8(text: Bytes, place: str) -> TextError:
-    """The error for a byte, told in `place`, of a text that is not UTF-8."""
+    """The error for a text that is not UTF-8. place: the location and the byte, for the message."""
     beginning = text[:6].tobytes()
     kind = next((kind for magic, kind in _MAGIC.items() if beginning.startswith(magic)), None)
     if kind is None and 0 in text[:4096]:
         kind = "it looks like a binary file"
     advice = kind or (
-        "convert it to UTF-8 first, for instance with iconv, or say encoding_errors='replace' or "
-        "encoding_errors='skip', where a command has that"
+        "convert it to UTF-8 first, for instance with iconv, or set encoding_errors='replace' or "
+        "encoding_errors='skip', if a command has that"
     )
     return TextError(f"{place} is not UTF-8; {advice}")
 
@@ -106,16 +106,16 @@ def _ended_by_newlines(stream: ByteStream, *, wait: bool = True, whole: bool = F
 
 
 def _after_last_newline(data: Bytes) -> int:
-    """0 where there is no newline."""
+    """The position after the last newline; 0 if there is none."""
     start = max(data.size - _TAIL, 0)
     found = data[start:].tobytes().rfind(b"\n")
     return start + found + 1 if found >= 0 or start == 0 else data[:start].tobytes().rfind(b"\n") + 1
 
 
 def _clean(text: Bytes, rule: EncodingErrors, name: str, line: int, place: int) -> tuple[Bytes, int, int]:
-    """UTF-8 without a byte-order mark and carriage returns of line ends; its newlines; the places that were repaired.
+    """UTF-8 without a byte-order mark and the carriage returns of line ends; the number of newlines, and of repairs.
 
-    line, place: of the first byte, for messages.
+    line, place: the line and offset of the first byte, for messages.
     """
     invalid, lines, has_returns = _scan(text)
     places = 0
@@ -135,7 +135,7 @@ def _clean(text: Bytes, rule: EncodingErrors, name: str, line: int, place: int) 
 
 
 def _scan(text: Bytes) -> tuple[int | None, int, bool]:
-    """The place of the first byte that is not UTF-8; and up to it, newlines, and whether there are carriage returns."""
+    """The position of the first byte that is not UTF-8; and before it, the newlines, and if any carriage return."""
     lines, has_returns = 0, False
     for start, window in windows(text):
         try:
