@@ -43,7 +43,7 @@ from chainrule.errors import SettingError
 from chainrule.neural.config import NETWORKS, TWO_SIDED, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
 from chainrule.training.config import TrainingConfig
-from chainrule.training.job import beginning_name
+from chainrule.training.options import vectors_name
 from chainrule.training.resume_check import differences
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class VectorOptions:
     @property
     def name(self) -> str | None:
         """As in a model's record."""
-        return None if self.vectors is None else beginning_name(self.vectors, fixed=self.fixed_vectors)
+        return None if self.vectors is None else vectors_name(self.vectors, fixed=self.fixed_vectors)
 
 
 DEFAULT_VECTORS = VectorOptions()
