@@ -96,6 +96,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.text.tokenizer_config import TokenizerConfig as TokenizerConfig
     from chainrule.training.config import TrainingConfig as TrainingConfig
     from chainrule.training.finetuning_config import FineTuningConfig as FineTuningConfig
+    from chainrule.training.options import TrainingRun as TrainingRun
     from chainrule.uniform import UniformConfig as UniformConfig
     from chainrule.vectors.config import VectorsConfig as VectorsConfig
     from chainrule.vectors.cooccurrence_config import CooccurrenceConfig as CooccurrenceConfig
@@ -152,6 +153,7 @@ _HOMES = {
     "Together": "api.cooccurrences",
     "TokenizerConfig": "text.tokenizer_config",
     "TrainingConfig": "training.config",
+    "TrainingRun": "training.options",
     "TransformerConfig": "neural.config",
     "TwoSidedConfig": "neural.config",
     "UniformConfig": "uniform",
