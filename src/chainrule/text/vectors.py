@@ -100,7 +100,7 @@ def read_all_vectors(name: str, progress: Progress = silent) -> tuple[list[bytes
     words: dict[bytes, None] = {}
     rows: list[Float32[ndarray, " D"]] = []
     size, count = file_size(name), 0
-    with opened(name) as stream:
+    with open_stream(name) as stream:
         file: io.BufferedReader[Any] = io.BufferedReader(_Raw(stream), _BATCH)
         layout = _layout(name, file)
         for count, row in enumerate(_binary(name, file, layout) if layout.is_binary else _text(name, file, layout), 1):

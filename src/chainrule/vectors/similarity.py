@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from chainrule.errors import SettingError, TextError
-from chainrule.text.streams import opened
+from chainrule.text.streams import open_stream
 
 if TYPE_CHECKING:
     import os
@@ -163,7 +163,7 @@ def lines_of(path: str | os.PathLike[str]) -> list[str]:
 
     name = os.fspath(path)
     room = np.empty(_LONGEST + 1, np.uint8)
-    with opened(name) as stream:
+    with open_stream(name) as stream:
         size = stream.fill(room)
     if size > _LONGEST:
         raise TextError(f"{name}: has over {_LONGEST:,} bytes; expected a set of words to measure with")
