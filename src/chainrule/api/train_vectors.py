@@ -21,7 +21,7 @@ from chainrule.base.memory import check_fits
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus import source_of
-from chainrule.text.learning import limited_to
+from chainrule.text.learning import keep_tokens
 from chainrule.text.tokenizer_config import LEARNT, TokenizerConfig, as_config
 from chainrule.training.folder import remove_checkpoints
 from chainrule.training.interruptions import interruptions
@@ -117,7 +117,7 @@ def read_words(
     tokens = learner.vocabulary.tokens()
     counts = _counts(stream, len(tokens))
     order = FIRST + np.argsort(-counts[FIRST:], kind="stable")
-    ordered = limited_to([tokens[token] for token in order.tolist()], learner, stream)
+    ordered = keep_tokens([tokens[token] for token in order.tolist()], learner, stream)
     return ordered.tokenizer, ordered.stream
 
 
@@ -131,7 +131,7 @@ def _read(
     seen = counts[FIRST:] > 0  # a given vocabulary may have words that the text has not
     words, own = words[: int(seen.sum())], counts[FIRST:][: int(seen.sum())]
     if len(words) < len(seen):
-        learner = limited_to(words, learner, stream).tokenizer
+        learner = keep_tokens(words, learner, stream).tokenizer
     return learner, TrainingText(stream, words, own), int(counts[UNKNOWN]), int(counts[END])
 
 

@@ -105,7 +105,7 @@ def read_all_vectors(name: str, progress: Progress = silent) -> tuple[list[bytes
         layout = _layout(name, file)
         for count, row in enumerate(_binary(name, file, layout) if layout.is_binary else _text(name, file, layout), 1):
             if count % _REPORT_EVERY == 0:
-                progress("reading word vectors", stream.place, size or None)
+                progress("reading word vectors", stream.position, size or None)
             if row.word not in words:
                 words[row.word] = None
                 rows.append(_numbers(name, layout, row))
