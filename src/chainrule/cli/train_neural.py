@@ -23,7 +23,7 @@ from chainrule.cli.arguments import (
     file_or_dash,
 )
 from chainrule.cli.embed import NetworkPath
-from chainrule.cli.ended_run import report_ended_run, text_differences
+from chainrule.cli.finished_run import report_finished_run, text_differences
 from chainrule.cli.flags import flags_of, given_settings
 from chainrule.cli.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.screen import count_of, print_json, progress_bar
@@ -239,7 +239,7 @@ def _train(
 
     continues = run.resume and is_unfinished(output)
     if run.resume and not continues and is_model(output):
-        report_ended_run(output, family_of(config), settings_of(config), training, other_changes, json=run.json)
+        report_finished_run(output, family_of(config), settings_of(config), training, other_changes, json=run.json)
         return
     replaces = run.overwrite or continues  # a run that continues was started with permission to replace
     check_model_target(output, overwrite=replaces)
