@@ -14,7 +14,7 @@ from chainrule.api.run_options import RunOptions, training_run
 from chainrule.applications.labelling import labelled_units
 from chainrule.errors import SettingError
 from chainrule.families import FAMILIES
-from chainrule.text.labelled import Labelled, LabelledUnit, checked, classes_of, digest_of
+from chainrule.text.labelled import Labelled, LabelledUnit, check_labelled, classes_of, digest_of
 from chainrule.training.finetuning_config import FineTuningConfig
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def finetune(
         raise TypeError(f"config is {config!r}; expected a FineTuningConfig")
     if not FAMILIES[model.family].embeds:
         raise SettingError(f"a model of family {model.family!r} has no encoder to put a head on; networks have")
-    examples = checked(examples, unit)
+    examples = check_labelled(examples, unit)
     units = labelled_units(model.tokenizer, examples, unit)
     labels = classes_of(examples)
     index = {label: i for i, label in enumerate(labels)}

@@ -38,7 +38,7 @@ from chainrule.protocol import UNKNOWN
 from chainrule.text.corpus import source_of
 from chainrule.text.masks import MASK, masked_tokens
 from chainrule.text.reading import document_in
-from chainrule.text.records import refuse
+from chainrule.text.records import raise_error
 
 if TYPE_CHECKING:
     import os
@@ -240,7 +240,7 @@ class Model:
             ends=ends,
             fills=self.sees_both_sides,
             pseudo=pseudo,
-            on_bad=refuse if strict else lambda error: warn(str(error)),
+            on_bad=raise_error if strict else lambda error: warn(str(error)),
             progress=progress,
         )
 
