@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
@@ -11,6 +11,8 @@ from chainrule.cli.arguments import ModelPath, ModelTokenizerName, Normalise, Ov
 from chainrule.cli.models import check_model_target, opened, save_or_keep
 from chainrule.cli.screen import note, progress
 from chainrule.ngram.config import COMPACT
+
+Form = Literal["hugging-face"]
 
 
 def convert(
@@ -25,9 +27,15 @@ def convert(
     compact: Annotated[
         bool, Parameter(negative=(), help="Write a compact n-gram model: quantised, a fifth of the size.")
     ] = False,
+    to: Annotated[
+        Form | None, Parameter(help="hugging-face: write a network as a folder that transformers opens.")
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Between model folders, fast and compact, and ARPA files; and from KenLM's binaries.
+    """Between model folders, fast and compact, and ARPA files; from the files of other programs, and to theirs.
+
+    KenLM's binaries, Hugging Face folders, GGUF files and those of llama2.c
+    become folders of ours; --to hugging-face writes a network the other way.
 
     Such a file does not say how its text was cut into tokens. The marks of our
     own tokenizers are recognised; else it is taken to be cut at white space.
@@ -39,6 +47,12 @@ def convert(
 
     if normalise and tokenizer is None:
         raise CycloptsError(msg="--normalise needs --tokenizer, which says how the normalised text is cut.")
+    if to is not None:
+        from chainrule.api.convert import convert as convert_to
+
+        with progress() as told:
+            convert_to(source, target, to=to, overwrite=overwrite, progress=told)
+        return
     check_model_target(target, overwrite=overwrite, compact=compact)
     with progress() as told:
         config = tokenizer and TokenizerConfig(kind=tokenizer, normalise=steps_of(normalise))
