@@ -77,7 +77,9 @@ def sampling(model: chainrule.Model, options: argparse.Namespace) -> list[str]:
 def sampled(model: LanguageModel, config: SamplingConfig, length: int, texts: int = 64) -> Speed:
     constraints = Constraints(min_tokens=length, max_tokens=length, banned=[0])
     return speed(
-        lambda: sum(len(text.tokens) for text in sample(model, [START], config, constraints, seed=1, each=texts))
+        lambda: sum(
+            len(text.tokens) for text in sample(model, [START], config, constraints, seed=1, texts_per_prefix=texts)
+        )
     )
 
 

@@ -190,7 +190,7 @@ def generation(texts: Texts, options: argparse.Namespace) -> None:
     constraints = Constraints(min_tokens=256, max_tokens=256, banned=[0])
 
     def ours() -> int:
-        texts = sample(model, [np.array([5], np.int32)], SamplingConfig(), constraints, seed=1, each=64)
+        texts = sample(model, [np.array([5], np.int32)], SamplingConfig(), constraints, seed=1, texts_per_prefix=64)
         return sum(len(text.tokens) for text in texts)
 
     speed = median_speed(ours, options.runs)

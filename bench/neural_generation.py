@@ -56,7 +56,7 @@ def ours(config: TransformerConfig) -> Callable[[int], None]:
 
     def generate(tokens: int) -> None:
         constraints = Constraints(max_tokens=tokens, min_tokens=tokens)
-        texts = sample(model, prompt, None, constraints, seed=1, each=ROWS)
+        texts = sample(model, prompt, None, constraints, seed=1, texts_per_prefix=ROWS)
         assert all(len(text.tokens) == tokens for text in texts)
 
     return generate

@@ -1,4 +1,4 @@
-"""chainrule convert SOURCE TARGET: between model folders and ARPA files, and from KenLM's binaries."""
+"""chainrule convert SOURCE TARGET: between model folders and ARPA files, and from KenLM binaries."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import ModelPath, ModelTokenizerName, Normalise, Overwrite, steps_of
-from chainrule.cli.models import check_model_target, opened, save_or_keep
-from chainrule.cli.screen import note, progress
+from chainrule.cli.arguments import ModelPath, ModelTokenizerName, Normalise, Overwrite, normalisation_steps
+from chainrule.cli.models import check_model_target, open_model, save_or_keep
+from chainrule.cli.screen import note, progress_bar
 from chainrule.ngram.config import COMPACT
 
 Form = Literal["hugging-face"]
@@ -32,31 +32,37 @@ def convert(
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Between model folders, fast and compact, and ARPA files; from the files of other programs, and to theirs.
+    """Convert between model folders, ARPA files, and the formats of other programs.
 
-    KenLM's binaries, Hugging Face folders, GGUF files and those of llama2.c
-    become folders of ours; --to hugging-face writes a network the other way.
+    KenLM binaries, Hugging Face folders, GGUF files and those of llama2.c become
+    model folders; --to hugging-face writes a network for transformers.
 
-    Such a file does not say how its text was cut into tokens. The marks of our
-    own tokenizers are recognised; else it is taken to be cut at white space.
-    A compact model becomes a fast one without --compact; its probabilities stay
-    quantised.
+        $ chainrule convert lm/ model.arpa
+        $ chainrule convert smollm2/ lm/
+        $ chainrule convert lm/ for-transformers/ --to hugging-face
+
+    An ARPA file or KenLM binary does not say how its text was tokenized. The
+    marks of our own tokenizers are recognised; otherwise white space is assumed.
+    Without --compact, a compact model is unpacked: larger and faster, with its
+    probabilities still quantised.
     """
     from chainrule.api.convert import in_layout
     from chainrule.text.tokenizer_config import TokenizerConfig
 
     if normalise and tokenizer is None:
-        raise CycloptsError(msg="--normalise needs --tokenizer, which says how the normalised text is cut.")
+        raise CycloptsError(msg="--normalise needs --tokenizer.")
     if to is not None:
         from chainrule.api.convert import convert as convert_to
 
-        with progress() as told:
-            convert_to(source, target, to=to, overwrite=overwrite, progress=told)
+        with progress_bar() as progress:
+            convert_to(source, target, to=to, overwrite=overwrite, progress=progress)
         return
     check_model_target(target, overwrite=overwrite, compact=compact)
-    with progress() as told:
-        config = tokenizer and TokenizerConfig(kind=tokenizer, normalise=steps_of(normalise))
-        model = opened(source, config, None, told)
+    with progress_bar() as progress:
+        config = tokenizer and TokenizerConfig(kind=tokenizer, normalise=normalisation_steps(normalise))
+        model = open_model(source, config, None, progress)
         if model.layout == COMPACT and not compact:
-            note(f"{source}: its probabilities were quantised when it was made compact, and stay so")
-        save_or_keep(in_layout(model, compact=compact, progress=told), target, overwrite=overwrite, told=told)
+            note(f"{source}: its probabilities were quantised when it was compacted, and stay so")
+        save_or_keep(
+            in_layout(model, compact=compact, progress=progress), target, overwrite=overwrite, progress=progress
+        )

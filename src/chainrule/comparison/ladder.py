@@ -31,7 +31,7 @@ from chainrule.uniform import UniformConfig, UniformModel
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chainrule.evaluation.likelihood import Measurement
+    from chainrule.evaluation.measurement import Measurement
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.network import OutputKind
     from chainrule.ngram.spelling.speller import Speller

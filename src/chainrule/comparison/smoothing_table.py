@@ -16,13 +16,13 @@ from chainrule.base.plain_tables import text_table
 from chainrule.comparison.ladder import check_overlap
 from chainrule.drawing.rendering import html_tables
 from chainrule.errors import SettingError
-from chainrule.evaluation.likelihood import NO_DISTRIBUTION
+from chainrule.evaluation.measurement import NO_DISTRIBUTION
 from chainrule.ngram.config import SMOOTHINGS, NGramConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from chainrule.evaluation.likelihood import Measurement
+    from chainrule.evaluation.measurement import Measurement
     from chainrule.text.corpus import Source
     from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.text.vocabulary import Markers

@@ -77,7 +77,7 @@ def memory(
     for number, (label, config) in enumerate(compared.items()):
         progress(f"memory: {label}", number, len(compared))
         family = FAMILIES[family_of(config)]
-        more = {"run": Run(training=training)} if family.in_steps else {}
+        more = {"run": Run(training=training)} if family.trains_in_steps else {}
         model, _ = family.train(stream, _VOCABULARY, config, silent, **more)
         lines.append(Line(label=label, x=list(lengths), y=[accuracy(model, some) for some in asked]))
     progress("memory", 1, 1)

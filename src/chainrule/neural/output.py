@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from chainrule.errors import SettingError
 from chainrule.neural.cross_entropy import blocks, cross_entropy
-from chainrule.neural.layers import product
+from chainrule.neural.products import product
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:

@@ -22,8 +22,9 @@ from chainrule.neural.attention import (
 )
 from chainrule.neural.cache import Cache
 from chainrule.neural.dropout import dropped
-from chainrule.neural.layers import FeedForward, initialise, linear, norm
+from chainrule.neural.layers import FeedForward, initialise, norm
 from chainrule.neural.positions import ALiBi, Learned, Relative, Rotary, Rotation, Scaling, Sinusoidal, rotate
+from chainrule.neural.products import linear
 from chainrule.neural.scores import build_score
 
 if TYPE_CHECKING:

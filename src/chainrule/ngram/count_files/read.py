@@ -22,14 +22,14 @@ from chainrule.ngram.trie.assembly_kernels import (
     count_children,
     find_nodes,
     find_suffixes,
-    group,
+    group_keys,
     is_ascending,
     sort_groups,
 )
 from chainrule.ngram.trie.parts import parts_of
 from chainrule.ngram.trie.query_kernels import NO_NODE
 from chainrule.ngram.trie.records import narrowest
-from chainrule.ngram.trie.table import index_of
+from chainrule.ngram.trie.table import build_index
 from chainrule.protocol import BEGIN
 from chainrule.text.streams import STANDARD_INPUT, file_size, opened
 from chainrule.text.vocabulary import Vocabulary
@@ -224,7 +224,7 @@ class _Assembly:
         first_node = self._words.size
         first_context = first_node - self._sizes[-1]
         contexts = np.empty(len(rows), self._index)
-        slots = index_of(self._words, self._begin)
+        slots = build_index(self._words, self._begin)
         run(find_nodes, self._words, self._begin, slots, rows, order - 1, contexts)
         orphans = np.flatnonzero(contexts == NO_NODE)
         if orphans.size:
@@ -235,7 +235,7 @@ class _Assembly:
         begin[1:] += np.cumsum(children, dtype=self._index)
         if not run(is_ascending, contexts, words):
             keys = np.empty(words.size, np.int64)
-            run(group, contexts, words, 0, words.size, first_context, begin[:-1] - first_node, keys)
+            run(group_keys, contexts, words, 0, words.size, first_context, begin[:-1] - first_node, keys)
             run_all(
                 sort_groups,
                 [(keys, begin, first_node, start, stop) for start, stop in parts_of(slice(0, begin.size - 1))],

@@ -20,7 +20,7 @@ from chainrule.errors import SettingError
 from chainrule.ngram.editing.pruning_kernels import back_off_anew, raise_contexts, relative_entropies
 from chainrule.ngram.trie.parts import parts_of
 from chainrule.ngram.trie.suffixes import with_suffixes
-from chainrule.ngram.trie.table import Table, from_records, packed
+from chainrule.ngram.trie.table import Table, pack_records, table_from_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,8 +124,8 @@ def selected(table: Table, kept: Bool[ndarray, " nodes"], log_backoffs: Float32[
     order = max(n for n, size in enumerate(sizes, 1) if size)
     contexts = np.flatnonzero(kept[: 1 + sum(table.level_sizes[: order - 1])])
     begin = np.append(renumbered[table.begin[contexts]], renumbered[-1:])
-    records = packed(table.words[kept], table.log_probs[kept], begin, log_backoffs[contexts])
-    return run(from_records, tuple(sizes[:order]), records, _selected_suffixes(table, kept, renumbered))
+    records = pack_records(table.words[kept], table.log_probs[kept], begin, log_backoffs[contexts])
+    return run(table_from_records, tuple(sizes[:order]), records, _selected_suffixes(table, kept, renumbered))
 
 
 def _selected_suffixes(

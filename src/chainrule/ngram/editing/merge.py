@@ -22,7 +22,7 @@ from chainrule.ngram.trie.assembly import Trie
 from chainrule.ngram.trie.parts import parts_of
 from chainrule.ngram.trie.records import narrowest
 from chainrule.ngram.trie.suffixes import check_trie, with_suffixes
-from chainrule.ngram.trie.table import Table, indexed
+from chainrule.ngram.trie.table import Table, build_table
 from chainrule.protocol import UNKNOWN
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def merged(tables: Sequence[Table], weights: Sequence[float], progress: Progress
     tables = [with_suffixes(table)[0] for table in tables]
     level_sizes, words, begin, nodes = _united(tables)
     empty = np.zeros(words.size, np.float32)
-    frame, suffixes = with_suffixes(indexed(level_sizes, words, empty, begin, empty[: begin.size - 1]))
+    frame, suffixes = with_suffixes(build_table(level_sizes, words, empty, begin, empty[: begin.size - 1]))
     mixed, left, left_below = np.zeros(words.size), np.zeros(begin.size - 1), np.zeros(begin.size - 1)
     for i, (table, own, weight) in enumerate(zip(tables, nodes, weights, strict=True)):
         progress(TASK, i, len(tables))
@@ -56,7 +56,7 @@ def merged(tables: Sequence[Table], weights: Sequence[float], progress: Progress
         log_probs, log_backoffs = np.log(mixed).astype(np.float32), np.log(left / left_below).astype(np.float32)
     log_backoffs[np.diff(begin) == 0] = 0
     log_probs[0] = log_backoffs[0] = 0
-    return indexed(level_sizes, words, log_probs, begin, log_backoffs)
+    return build_table(level_sizes, words, log_probs, begin, log_backoffs)
 
 
 def renumbered(table: Table, numbers: Int32[ndarray, " vocab"], vocabulary_size: int) -> Table:
@@ -101,7 +101,7 @@ def with_fewer_unseen(table: Table, ratio: float) -> Table:
     log_probs[1:][table.words[1:] == UNKNOWN] += np.log(ratio)
     log_backoffs[1:] += log_total[suffixes[1:contexts]] - log_total[1:]
     numbers = log_probs.astype(np.float32), table.begin, log_backoffs.astype(np.float32)
-    return indexed(table.level_sizes, table.words, *numbers)
+    return build_table(table.level_sizes, table.words, *numbers)
 
 
 def _united(
