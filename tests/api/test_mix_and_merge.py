@@ -20,7 +20,7 @@ from chainrule.families import FAMILIES
 from chainrule.mixture.cache import UnigramCache
 from chainrule.mixture.tuning import classes_of_tokens, linear_weights
 from chainrule.mixture.unseen import FewerUnseen
-from chainrule.ngram.editing.merge import with_fewer_unseen
+from chainrule.ngram.editing.merge import scale_unknown
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.spelling.mixed_speller import speller_from_arrays
 from chainrule.protocol import END, UNKNOWN
@@ -279,7 +279,7 @@ def test_a_table_with_fewer_unseen_types_is_the_model_with_fewer(order: int, fix
     tokenizer = chainrule.TokenizerConfig(kind="whitespace")
     model = chainrule.train(Lines(lines), NGramConfig(order=order), tokenizer=tokenizer, markers="keep")
     found, expected = (
-        NGramModel(with_fewer_unseen(model.language_model.table, 9.0)),
+        NGramModel(scale_unknown(model.language_model.table, 9.0)),
         FewerUnseen(model.language_model, 9.0),
     )
     stream = stream_of(model, fixtures / "heldout.txt")
@@ -306,8 +306,8 @@ def test_a_mixture_of_unseen_types_is_saved(two, fixtures: Path, tmp_path: Path)
     ("change", "message"),
     [
         ({"weights": np.array([0.5, 0.6])}, "do not sum to 1"),
-        ({"weights": np.array([1.5, -0.5])}, "weights of the spellers are none"),
-        ({"unseen_types": np.array([-1])}, "no number of types"),
+        ({"weights": np.array([1.5, -0.5])}, "weights of the spellers are not positive"),
+        ({"unseen_types": np.array([-1])}, "unseen_types is not a count"),
     ],
 )
 def test_damaged_spellers_are_told(change, message: str, two) -> None:

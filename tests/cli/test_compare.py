@@ -342,5 +342,5 @@ def test_a_heldout_text_without_a_known_word_is_refused(
     say = ["compare", heldout, "--heldout", tmp_path / "other.txt", "--order", 2, "-o", tmp_path / "report"]
     result = chainrule(*say, *smoothing)
     assert result.status == 1
-    assert "other.txt: the text that was trained on has none of its tokens, so no models can be compared" in result.err
+    assert "other.txt: none of its tokens occurs in the training text, so models cannot be compared" in result.err
     assert not (tmp_path / "report").exists()

@@ -33,7 +33,7 @@ def test_all_texts_of_a_small_alphabet_sum_to_one(model: Model, unseen_types: in
     """Those shorter than n by what `priced` says; the others by the mass of all beginnings of n pieces."""
     n = 6
     tokens = model.tokenizer.vocabulary.tokens()
-    speller = Speller.trained(
+    speller = Speller.train(
         [b"a", b"ab", b"ba", b"aab", b"b\xff", b"abab"], Vocabulary(tokens[3:]), unseen_types=unseen_types,
         never=NOT_A_NOR_B,
     )  # fmt: skip
@@ -113,7 +113,7 @@ def test_the_prices_add_up_and_known_tokens_have_no_spelling(model: Model) -> No
 
 
 def test_one_unseen_type_changes_nothing(model: Model) -> None:
-    speller = Speller.trained([b"a"], Vocabulary([b"a"]), unseen_types=1)
+    speller = Speller.train([b"a"], Vocabulary([b"a"]), unseen_types=1)
     assert not price(model.language_model, speller, encoded_texts(model, [b"a zz", b""])).unseen.any()
 
 

@@ -162,7 +162,7 @@ def _compare_models(
 ) -> tuple[Comparison, str]:
     """Compares saved models; also says what the table is about."""
     from chainrule.base.files import describe_duplicate
-    from chainrule.comparison.saved_models import contest
+    from chainrule.comparison.saved_models import compare_models
 
     if not models:
         raise CycloptsError(msg="MODELS are missing: name the model folders or ARPA files to compare.")
@@ -180,7 +180,7 @@ def _compare_models(
             (name, open_model(Path(name), of_folders if Path(name).is_dir() else config, markers, progress))
             for name in models
         )
-        comparison = contest(named, source, progress)
+        comparison = compare_models(named, source, progress)
     note_repairs(source)
     return comparison, f"measured on {text}"
 

@@ -85,7 +85,7 @@ class FeedForward(nn.Module):
         return linear(self.activation(hidden), self.down)
 
 
-def hidden_layers(widths: Sequence[int], activation: Activation, dropout: float) -> nn.Sequential:
+def layer_stack(widths: Sequence[int], activation: Activation, dropout: float) -> nn.Sequential:
     """A stack of layers a(W x + b), from the first width to the last. dropout: of the output of each layer."""
     layers: list[nn.Module] = []
     for pair in pairwise(widths):

@@ -84,7 +84,7 @@ class Attention(nn.Module):
                 query = query * math.sqrt(self.head_width)  # to cancel the kernel's division
         dropout = self.dropout if self.training else 0.0
         if cache is not None:
-            key, value = cache.appended(layer, key, value)
+            key, value = cache.append(layer, key, value)
         if self.score is not None and not self.score.is_product:
             heads = attend_unfused(self.score, query, key, value, mask, dropout)
         else:

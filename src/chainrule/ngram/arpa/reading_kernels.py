@@ -153,9 +153,8 @@ def _short_word(text: Array, start: int) -> int:
     if start + 8 > text.size:
         return np.uint64(0)
     letters = eight_bytes(text, start)
-    spaces = (
-        (letters - _ABOVE_SPACES) & ~letters & _TOP_BITS
-    )  # set in the first byte <= space, and perhaps in later ones
+    # set in the first byte <= space, and perhaps in later ones
+    spaces = (letters - _ABOVE_SPACES) & ~letters & _TOP_BITS
     length = trailing_zeros(spaces) >> 3
     if length == 0 or length > _SHORT or is_inside_word(text[start + length]):
         return np.uint64(0)

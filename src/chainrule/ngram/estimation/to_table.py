@@ -21,9 +21,8 @@ def table_of(counts: Counts, estimates: Estimates) -> Table:
     kept = estimates.kept
     inner = counts.begin.size - 1
     sizes = tuple(int(np.count_nonzero(kept[counts.level(order)])) for order in range(1, counts.order + 1))
-    new_nodes = (
-        np.cumsum(kept, dtype=counts.begin.dtype) - kept
-    )  # a node's new number; for a pruned one, that of the next kept node
+    # a node's new number; for a pruned one, that of the next kept node
+    new_nodes = np.cumsum(kept, dtype=counts.begin.dtype) - kept
     new_nodes = np.append(new_nodes, new_nodes.dtype.type(1 + sum(sizes)))
     inner_kept = kept[:inner]
     begin = np.append(new_nodes[counts.begin[:inner][inner_kept]], new_nodes[-1:])

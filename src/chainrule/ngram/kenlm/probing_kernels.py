@@ -72,14 +72,14 @@ def extend_hashed(model_address: int, word: int, before: int, after: int) -> tup
     values = array_at(model[UNIGRAMS], width * model[UNIGRAM_COUNT], np.float32)
     score = 0.0 if word == BEGIN else -np.float64(abs(values[width * kenlm_id]))
     can_extend = bits[width * kenlm_id] & _SIGN == 0  # whether longer n-grams end in this one
+    # of the context of `length` words; read before it is overwritten
     first, backoff = (
         words_before[3],
         backoffs_before[2],
-    )  # of the context of `length` words; read before it is overwritten
+    )
     words_after[3], backoffs_after[2] = kenlm_id, values[width * kenlm_id + 1]
-    lengths_after[0] = (
-        1 if bits[width * kenlm_id + 1] != _SIGN else 0
-    )  # -0.0 marks a context that extends to no longer n-gram
+    # -0.0 marks a context that extends to no longer n-gram
+    lengths_after[0] = 1 if bits[width * kenlm_id + 1] != _SIGN else 0
     length, key = 1, np.uint64(kenlm_id)
     while can_extend and length <= context_length:
         key = extend_key(key, np.int64(first))

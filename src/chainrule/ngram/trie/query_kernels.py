@@ -82,9 +82,8 @@ def find_children(
         end = max(min(np.int64(begin[context + 1]), words.size), 0)
         low[j] = min(first, last)
         size[j] = max(end - first, 0)
-        slot[j] = slot_of(
-            context, tokens[known[j]], slots.size
-        )  # for all: waiting for the size would cost a cache miss
+        # for all: waiting for the size would cost a cache miss
+        slot[j] = slot_of(context, tokens[known[j]], slots.size)
         prefetch(slots, slot[j])
     for j in range(count):
         node = np.int64(slots[slot[j]]) if size[j] > long_run else low[j] + (size[j] >> 1)

@@ -125,9 +125,8 @@ def walk_stream(
     slot, candidate = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64)
     backed_off, backoffs = np.zeros(LANES, np.int64), np.empty((LANES, order), np.float32)
     lanes, live = np.arange(LANES), 0
-    contexts = np.empty(
-        stop - start if unknown.size > 0 else 0, np.int64
-    )  # the longest known context before each token
+    # the longest known context before each token
+    contexts = np.empty(stop - start if unknown.size > 0 else 0, np.int64)
     for lane in range(LANES):
         first_own[live], end[live] = (
             start + (stop - start) * lane // LANES,
