@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, overload
 
 from chainrule.api.load_model import load as load_model
 from chainrule.api.model import Model
-from chainrule.api.pair_model import FAMILY, TextPairModel, load_pairs
+from chainrule.api.pair_model import TextPairModel, holds_pairs, load_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.storage.config_json import CONFIG, read_config
-from chainrule.storage.hugging_face import is_hugging_face
 
 if TYPE_CHECKING:
     import os
@@ -70,8 +68,7 @@ def load(
     if kind not in (None, Model, TextPairModel):
         raise SettingError(f"kind is {kind!r}; expected Model or TextPairModel, or nothing")
     folder = Path(path)
-    is_ours = (folder / CONFIG).is_file() and not is_hugging_face(folder)
-    is_pairs = is_ours and read_config(folder).family == FAMILY
+    is_pairs = holds_pairs(folder)
     if is_pairs:
         if kind is Model:
             raise ModelFormatError(

@@ -94,10 +94,11 @@ def train(
 
     progress = callback(progress)
     told = told or told_by(progress)
-    started_from = None
+    started_from, origin = None, {}
     if start is not None:
         model = _model_to_start_from(Path(start), config, tokenizer, vectors)
-        started_from, source = model.engine.network, source_of(source, model.document)
+        started_from, source = model.engine.network.float(), source_of(source, model.document)
+        origin = {name: model.record[name] for name in ("hugging_face",) if name in model.record}
         config, tokenizer = started_from.config, os.fspath(start)
     config = NGramConfig() if config is None else config
     family = family_of(config)
@@ -149,6 +150,7 @@ def train(
                     "normalise": list(learner.normaliser.steps),
                     "vectors": None if beginning is None else beginning.name,
                     **({} if start is None else {"start": os.fspath(start)}),
+                    **origin,
                 },
                 start=started_from,
                 beginning=beginning,

@@ -1,4 +1,4 @@
-"""chainrule convert SOURCE TARGET: between model folders and ARPA files, and from KenLM binaries."""
+"""chainrule convert SOURCE TARGET: between model folders, ARPA files, and the formats of other programs."""
 
 from __future__ import annotations
 

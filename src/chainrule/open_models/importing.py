@@ -48,10 +48,8 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Im
     place = checkpoint.place
     architecture = _architecture_of(checkpoint)
     config, ignored = read_settings(architecture, checkpoint.config, f"{place}: {CONFIG}")
-    if checkpoint.tokenizer is None:
-        raise ModelFormatError(f"{place}: has no {TOKENIZER}, which says how text is cut; transformers writes one")
-    splitter = Subword(checkpoint.tokenizer, f"{place}: {TOKENIZER}")
     tensors = _Tensors(architecture, checkpoint)
+    splitter = _splitter_of(checkpoint)
     numbering, warnings = numbering_of(checkpoint, splitter, _rows(architecture, tensors))
     config = replace(config, memory="document", **numbering.settings())
     layers: int = getattr(config, "layers", 0)
@@ -77,6 +75,22 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Im
     }
     tokenizer = Tokenizer(splitter, vocabulary_of(splitter, numbering))
     return Imported(architecture.family, {"network": settings_of(config)}, arrays, tokenizer, record)
+
+
+def import_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
+    """How a model's text is cut, without the model. Raises ModelFormatError, SettingError."""
+    architecture, splitter = _architecture_of(checkpoint), _splitter_of(checkpoint)
+    numbering, _ = numbering_of(checkpoint, splitter, _rows(architecture, _Tensors(architecture, checkpoint)))
+    return Tokenizer(splitter, vocabulary_of(splitter, numbering))
+
+
+def _splitter_of(checkpoint: Checkpoint) -> Subword:
+    """Raises ModelFormatError, SettingError."""
+    if checkpoint.tokenizer is None:
+        raise ModelFormatError(
+            f"{checkpoint.place}: has no {TOKENIZER}, which says how text is cut; transformers writes one"
+        )
+    return Subword(checkpoint.tokenizer, f"{checkpoint.place}: {TOKENIZER}")
 
 
 def _architecture_of(checkpoint: Checkpoint) -> Architecture:
