@@ -2,8 +2,8 @@
 
     python bench/front_page.py docs/ladder.svg [--minutes 0.6]
 
-Trains on Python's own documentation, each network for so many minutes: some five minutes in all by default. Prints the
-machine and the table, for bench/results/.
+Trains on Python's own documentation, each network for so many minutes: some five minutes in all by default. Prints
+the machine and the table, for bench/results/.
 """
 
 from __future__ import annotations
