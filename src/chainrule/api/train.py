@@ -94,11 +94,11 @@ def train(
 
     progress = callback(progress)
     told = told or told_by(progress)
-    started_from, origin = None, {}
+    started_from, came_as = None, {}
     if start is not None:
         model = _model_to_start_from(Path(start), config, tokenizer, vectors)
         started_from, source = model.engine.network.float(), source_of(source, model.document)
-        origin = {name: model.record[name] for name in ("hugging_face",) if name in model.record}
+        came_as = {name: model.record[name] for name in ("hugging_face",) if name in model.record}
         config, tokenizer = started_from.config, os.fspath(start)
     config = NGramConfig() if config is None else config
     family = family_of(config)
@@ -150,7 +150,6 @@ def train(
                     "normalise": list(learner.normaliser.steps),
                     "vectors": None if beginning is None else beginning.name,
                     **({} if start is None else {"start": os.fspath(start)}),
-                    **origin,
                 },
                 start=started_from,
                 beginning=beginning,
@@ -175,6 +174,7 @@ def train(
         **_data_record(source, tokens),
         **({} if beginning is None else {"vectors": beginning.name}),
         **({} if start is None else {"start": os.fspath(start)}),
+        **came_as,
         **({"validated_on": validation.record["data"]} if isinstance(validation, Source) else {}),
         "unseen_types": speller.unseen_types,
         **learnt,
