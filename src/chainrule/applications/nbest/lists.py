@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.errors import TextError
 from chainrule.text.plain import line_blocks
-from chainrule.text.streams import file_size, opened
+from chainrule.text.streams import file_size, open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,11 +54,11 @@ class Line:
 def lines_of(name: str, progress: Progress, task: str = "reading") -> Iterator[Line]:
     """The lines of a file, decompressed as its name says, or of standard input, as they come. Raises TextError."""
     total = file_size(name) or None
-    with opened(name) as stream:
+    with open_stream(name) as stream:
         for block in line_blocks(stream, "strict", wait=False):
             for number, text in enumerate(block.documents(), block.first):
                 yield Line(text, name, number)
-            progress(task, stream.place, total)
+            progress(task, stream.position, total)
 
 
 def finite_score(value: object, line: Line, what: str) -> float:
