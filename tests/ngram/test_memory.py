@@ -40,6 +40,17 @@ def test_where_memory_will_not_do_it_is_reported_how_much_is_needed_and_which_or
         check_memory(stream, 5002, 2)
 
 
+def test_a_model_whose_probabilities_take_the_place_of_counts_needs_less(stream, monkeypatch) -> None:
+    grams = sum(memory._expected_ngrams(stream, 5002, 5))
+    monkeypatch.setenv("CHAINRULE_MEMORY", str(16 * stream.size + 20 * grams))
+    check_memory(stream, 5002, 5, keeps_counts=False)
+    with pytest.raises(EstimationError):
+        check_memory(stream, 5002, 5)
+    monkeypatch.setenv("CHAINRULE_MEMORY", str(16 * stream.size + 20 * grams - 1))
+    with pytest.raises(EstimationError):
+        check_memory(stream, 5002, 5, keeps_counts=False)
+
+
 def test_what_is_expected_of_a_sample_is_rather_too_much(stream, monkeypatch) -> None:
     monkeypatch.setattr(memory, "_SAMPLE", 20_000)
     expected = memory._expected_ngrams(stream, 5002, 4)

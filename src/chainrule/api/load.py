@@ -9,6 +9,7 @@ from chainrule.api.load_model import load as load_model
 from chainrule.api.model import Model
 from chainrule.api.pair_model import TextPairModel, holds_pairs, load_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.word_vectors import is_vectors_folder
 from chainrule.errors import ModelFormatError, SettingError
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ def load(
     if kind not in (None, Model, TextPairModel):
         raise SettingError(f"kind is {kind!r}; expected Model or TextPairModel, or nothing")
     folder = Path(path)
+    if is_vectors_folder(folder):
+        raise ModelFormatError(f"{path}: holds word vectors, not a model of texts; open it with load_vectors")
     is_pairs = holds_pairs(folder)
     if is_pairs:
         if kind is Model:

@@ -24,9 +24,15 @@ from chainrule.decoding.constraints import Constraints
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.protocol import UNKNOWN
 from chainrule.report.card import model_card
-from chainrule.storage.config_json import CONFIG, TokenizerEntry, read_config
-from chainrule.storage.hugging_face import is_hugging_face
-from chainrule.storage.model_folder import SOURCE_TOKENIZER, TOKENIZER, VOCABULARY_ARRAYS, open_model, save_model
+from chainrule.storage.config_json import TokenizerEntry
+from chainrule.storage.model_folder import (
+    SOURCE_TOKENIZER,
+    TOKENIZER,
+    VOCABULARY_ARRAYS,
+    open_model,
+    save_model,
+    saved_family,
+)
 from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
@@ -196,7 +202,7 @@ class TextPairModel:
 
 def holds_pairs(path: Path) -> bool:
     """Whether a path is a folder of a model of pairs. Raises ModelFormatError where it is a broken folder."""
-    return (path / CONFIG).is_file() and not is_hugging_face(path) and read_config(path).family == FAMILY
+    return saved_family(path) == FAMILY
 
 
 def load_pairs(path: str | os.PathLike[str]) -> TextPairModel:

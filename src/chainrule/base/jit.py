@@ -335,6 +335,7 @@ def _sources_digest() -> str:
     digest = hashlib.sha256(f"{sys.version} numba {numba.__version__}".encode())
     for path in [
         Path(__file__),
+        Path(__file__).with_name("lanes.py"),
         PACKAGE / "protocol.py",  # its token ids are constants in the kernels
         *sorted(PACKAGE.rglob("*_kernels.py")),
     ]:
@@ -348,8 +349,8 @@ def set_threads(number: int | None) -> None:
     Results of kernels do not depend on it; those of networks may differ in the last bits. Raises SettingError.
     """
     global _threads
-    if number is not None and number < 1:
-        raise SettingError(f"threads is {number}; expected 1 or more")
+    if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
+        raise SettingError(f"threads is {number!r}; expected a whole number from 1 on, or None")
     _threads = number
     for callback in _on_threads_set:
         callback()
