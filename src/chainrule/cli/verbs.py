@@ -58,7 +58,7 @@ GROUPS = {
 # The same, under `chainrule train`.
 FAMILIES = {
     "ngram": ("train:ngram", "An n-gram model, by default with modified Kneser-Ney smoothing."),
-    "bilinear": ("train_neural:bilinear", "A log-bilinear model: it foretells the next token's vector linearly."),
+    "bilinear": ("train_neural:bilinear", "A log-bilinear model: it predicts the next token's vector linearly."),
     "bag": ("train_neural:bag", "A deep averaging network: blind to the order of what it has read."),
     "feedforward": (
         "train_neural:feedforward",

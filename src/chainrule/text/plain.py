@@ -76,10 +76,10 @@ def invalid_utf8(text: Bytes, place: str) -> TextError:
 
 
 def _ended_by_newlines(stream: ByteStream, *, wait: bool = True, whole: bool = False) -> Iterator[Bytes]:
-    """All bytes, cut behind newlines unless they are to be `whole`; a last line without a newline gets one."""
+    """The bytes of a stream, split after newlines unless `whole`; a last line without a newline gets one."""
     held: list[Bytes] = []  # of a line whose end has not been read yet
     held_size = 0
-    rest = np.empty(0, np.uint8)  # what was read behind the last newline
+    rest = np.empty(0, np.uint8)  # bytes after the last newline
     while True:
         buffer = np.empty(rest.size + BLOCK_BYTES, np.uint8)
         buffer[: rest.size] = rest
@@ -108,8 +108,8 @@ def _ended_by_newlines(stream: ByteStream, *, wait: bool = True, whole: bool = F
 def _after_last_newline(data: Bytes) -> int:
     """The position after the last newline; 0 if there is none."""
     start = max(data.size - _TAIL, 0)
-    found = data[start:].tobytes().rfind(b"\n")
-    return start + found + 1 if found >= 0 or start == 0 else data[:start].tobytes().rfind(b"\n") + 1
+    index = data[start:].tobytes().rfind(b"\n")
+    return start + index + 1 if index >= 0 or start == 0 else data[:start].tobytes().rfind(b"\n") + 1
 
 
 def _clean(text: Bytes, rule: EncodingErrors, name: str, line: int, place: int) -> tuple[Bytes, int, int]:
