@@ -17,7 +17,16 @@ from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, c
 from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural import states
-from chainrule.neural.scoring import WARM_UP, batches_of, padded, pieces_of, stride, window_start
+from chainrule.neural.scoring import (
+    TOGETHER,
+    TOGETHER_ON_PROCESSORS,
+    WARM_UP,
+    batches_of,
+    padded,
+    pieces_of,
+    stride,
+    window_start,
+)
 from chainrule.neural.vectors import static_vectors, token_vectors
 from chainrule.protocol import END, UNKNOWN
 
@@ -251,7 +260,8 @@ class NeuralModel:
         scores, others = ([np.zeros(len(row), np.float32) for row in rows] for _ in range(2))
         lengths = [len(row) for row in rows]
         done = 0
-        for batch in batches_of(pieces_of(lengths, self.network.encoder, warm_up=warm_up)):
+        together = TOGETHER_ON_PROCESSORS if self.network.device.type == "cpu" else TOGETHER
+        for batch in batches_of(pieces_of(lengths, self.network.encoder, warm_up=warm_up), together):
             tokens = self._tensor(padded([inputs[row][begin:end] for row, begin, _, end in batch], END))
             targets = self._tensor(padded([rows[row][begin:end] for row, begin, _, end in batch], END))
             log_probs = self._log_probs_of(tokens, targets, unknown=unknown)
