@@ -158,7 +158,7 @@ VERBS = {
     | {"--bleu", "--tokenizer", "--markers", "--overwrite", "--json"},
     "noise": {"TEXTS", "--channel", "--rate", "--seed", "--model", "--best", "--output", "--tokenizer", "--overwrite"}
     | READING,
-    "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--overwrite"},
+    "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--to", "--overwrite"},
     "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache", "--static"}
     | {"--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,

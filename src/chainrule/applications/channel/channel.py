@@ -64,7 +64,7 @@ class Channel:
             raise SettingError(f"the rules of a character have {self._largest:.3f} together; expected at most {_MOST}")
 
     def corrupted(self, text: str, rng: np.random.Generator) -> str:
-        """A text as it may come out."""
+        """A random output of the channel for a text."""
         draws = rng.random(len(text))
         pieces, done = [], 0
         for place in np.flatnonzero(draws < self._largest).tolist():

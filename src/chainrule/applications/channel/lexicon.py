@@ -1,4 +1,4 @@
-"""The words that may have been meant, as a trie, with how likely each is by itself."""
+"""The words that may have been meant, as a trie, with the prior probability of each."""
 
 from __future__ import annotations
 
