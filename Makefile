@@ -8,7 +8,7 @@ ON_OLD_PROCESSOR := tests/neural tests/training --ignore tests/training/test_sev
 	tests/test_contract.py::test_score_equals_stepping tests/test_contract.py::test_a_beam_of_one_equals_greedy \
 	tests/test_contract.py::test_rows_sum_to_one_and_the_begin_is_never_predicted
 
-.PHONY: demo test lint docs bench fuzz clean
+.PHONY: demo test test-harness lint docs bench fuzz clean
 .DELETE_ON_ERROR:
 
 demo: .venv/installed ## train every model on Python's own documentation, networks for 12 s each, and compare them
@@ -17,6 +17,9 @@ demo: .venv/installed ## train every model on Python's own documentation, networ
 test: .venv/installed lint
 	$(OLD_PROCESSOR) $(PYTEST) $(ON_OLD_PROCESSOR)
 	$(PYTEST)
+
+test-harness: .venv/harness-installed ## tests with lm-evaluation-harness itself, whose packages have 300 MB
+	$(PYTEST) -n 0 tests/interop/with_lm_eval.py
 
 lint: .venv/installed
 	$(BIN)/ruff check src tests bench docs
@@ -37,6 +40,10 @@ fuzz: .venv/installed ## breaks model files for SECONDS (findings are kept in fu
 
 clean:
 	rm -rf .venv site report .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+.venv/harness-installed: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[harness]'
+	touch $@
 
 .venv/docs-installed: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "training": {*GROUND, "text", "storage", "neural"},
     "applications": {*GROUND, "text", *AGAINST_THE_WAIST},
     "report": {*GROUND, "text", "drawing", *AGAINST_THE_WAIST, "training"},
+    "open_models": {*GROUND, "text", "storage", "neural"},
     "families": {*GROUND, *ENGINES, "evaluation", "training"},
 }
 MAY_IMPORT["api"] = {*MAY_IMPORT, "text"} - {"uniform"}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from chainrule.api.filter import Filtered, filter
     from chainrule.api.finetune import finetune
     from chainrule.api.frequencies import Frequencies
+    from chainrule.api.harness import harness
     from chainrule.api.info import info
     from chainrule.api.load import load
     from chainrule.api.merge import merge
@@ -134,6 +135,7 @@ _HOMES = {
     "experiment": "experiments.named",
     "filter": "api.filter",
     "finetune": "api.finetune",
+    "harness": "api.harness",
     "info": "api.info",
     "load": "api.load",
     "load_pairs": "api.pair_model",
@@ -217,6 +219,7 @@ __all__ = [
     "experiment",
     "filter",
     "finetune",
+    "harness",
     "info",
     "load",
     "load_pairs",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,11 +27,13 @@ from chainrule.neural.two_sided_model import TwoSidedModel
 from chainrule.text.labelled import Labelled
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.units import UnitTokens
-from chainrule.training.finetuning import Example, validated
 from chainrule.training.finetuning_config import FineTuningConfig
+from chainrule.training.labels import Example, split
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from chainrule.training.reports import Report
 
 ANIMALS, FOODS = ("dog", "cat", "bird"), ("bread", "soup", "rice")
 TEXTS = [
@@ -122,7 +126,7 @@ def test_layers_are_mixed_by_the_weights_of_peters() -> None:
     torch.nn.init.normal_(classifier.head.weight)
     classifier.mix.data = torch.tensor([0.3, -1.0])
     tokens = torch.tensor([[2, 5, 6]])
-    first, second = network.causal.hidden_layers(network.embedding(tokens))
+    first, second = network.encoder.hidden_layers(network.embedding(tokens))
     weights = torch.tensor([0.3, -1.0]).softmax(0)
     mixed = weights[0] * first + weights[1] * second
     expected = classifier.head(F.layer_norm(mixed[0].mean(0), (16,))).log_softmax(0)
@@ -160,7 +164,7 @@ def test_vectors_that_are_tied_to_the_output_learn_too() -> None:
 def test_a_step_of_many_tokens_is_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     config = replace(QUICK, epochs=1, precision="float32")
     whole = finetune(model("bag"), TEXTS, "text", config).classifier
-    monkeypatch.setattr("chainrule.training.finetuning._TOGETHER", 20)
+    monkeypatch.setattr("chainrule.training.labels._TOGETHER", 20)
     parts = finetune(model("bag"), TEXTS, "text", config).classifier
     torch.testing.assert_close(parts.head.weight, whole.head.weight, rtol=0, atol=1e-4)
 
@@ -181,7 +185,7 @@ def test_a_long_text_is_read_in_parts_that_all_count(family: str, monkeypatch: p
     read = []
     for begin in range(0, 35, 10):
         inputs = torch.from_numpy(framed(tokens[begin : begin + 10], network))
-        *_, last = network.causal.hidden_layers(network.embedding(inputs[None]))
+        *_, last = network.encoder.hidden_layers(network.embedding(inputs[None]))
         read.append(last[0, : 1 + len(tokens[begin : begin + 10])])
     expected = classifier.head(F.layer_norm(torch.cat(read).mean(0), (width,))).log_softmax(0)
     np.testing.assert_allclose(found[0], expected.detach(), atol=1e-5)
@@ -237,54 +241,89 @@ def test_a_damaged_network_gives_no_labels() -> None:
 
 
 def test_training_ends_early_and_the_best_epoch_is_kept() -> None:
-    told: list[str] = []
+    reports: list[Report] = []
     learnt = finetune(
         model("bag"),
         TEXTS,
         "text",
         replace(QUICK, epochs=60, patience=1, learning_rate=0.5, valid_share=0.3),
-        told=told.append,
+        told=reports.append,
     )
     record = learnt.record
-    assert record["epochs"] == len(told) < 60
+    assert record["epochs"] == sum(report.valid_loss is not None for report in reports) < 60
     assert record["best_epoch"] == record["epochs"] - 1
     assert record["validation_examples"] > 0
     assert 0 <= record["validation_accuracy"] <= 1
 
 
-def test_what_is_told_of_validation_is_what_an_assessment_finds() -> None:
-    learnt = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=3))
-    classifier = learnt.classifier
-    examples = [
-        Example(
-            UnitTokens(tokens, np.zeros(len(tokens), np.int64), 1), np.array([classifier.labels.index(text.labels[0])])
-        )
-        for text in TEXTS
-        for tokens in [learnt.tokenizer.encode_texts([text.text]).ids[:-1]]
+def test_the_figures_of_validation_are_those_of_an_assessment_of_the_texts_that_were_kept() -> None:
+    learnt = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=3, valid_share=0.3, precision="float32"))
+    kept = [
+        text.input for text in split([Example(text, np.array([len(text.labels[0])])) for text in TEXTS], 0.3, 0).kept
     ]
-    found, expected = validated(classifier, examples), learnt.assess(TEXTS)
-    assert found.nats == pytest.approx(expected.nats, rel=1e-5)
-    assert found.accuracy == expected.accuracy.share
+    found = learnt.assess(kept)
+    assert learnt.record["validation_examples"] == len(kept) == 28
+    assert learnt.record["validation_nats"] == pytest.approx(found.nats, rel=1e-5)
+    assert learnt.record["validation_accuracy"] == found.accuracy.share
 
 
-def test_an_interruption_takes_the_best_epoch_so_far() -> None:
-    told: list[str] = []
+class Interrupt:
+    """Keeps reports, and asks for an end after an epoch, as Ctrl-C does."""
 
-    def interrupted_after(epoch: int) -> Model:
-        def tell(line: str) -> None:
-            told.append(line)
-            if line.startswith(f"epoch {epoch} "):
-                raise KeyboardInterrupt
+    def __init__(self, epoch: int, number: int = signal.SIGINT) -> None:
+        self.epoch, self.number = epoch, number
+        self.losses: list[float] = []
+        self.notes: list[str] = []
 
-        return finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=9, patience=9, valid_share=0.2), told=tell)
+    def __call__(self, report: Report) -> None:
+        self.notes += [] if report.note is None else [report.note]
+        if report.valid_loss is not None:
+            self.losses.append(report.valid_loss)
+            if len(self.losses) == self.epoch:
+                os.kill(os.getpid(), self.number)
 
-    record = interrupted_after(4).record
-    losses = [float(line.split()[5].rstrip(",")) for line in told[:4]]
+
+def test_ctrl_c_takes_the_best_epoch_so_far(tmp_path: Path) -> None:
+    settings = replace(QUICK, epochs=9, patience=9, valid_share=0.2)
+    interrupt = Interrupt(4)
+    record = finetune(model("bag"), TEXTS, "text", settings, told=interrupt).record
+    best = 1 + int(np.argmin(interrupt.losses))
     assert record["epochs"] == 4
-    assert record["best_epoch"] == 1 + losses.index(min(losses))
-    assert told[4] == f"interrupted in epoch 4; epoch {record['best_epoch']}, the best so far, is taken"
-    with pytest.raises(KeyboardInterrupt):
-        finetune(model("bag"), TEXTS, "text", QUICK, progress=_interrupted)
+    assert record["best_epoch"] == best
+    steps = record["steps"]
+    assert interrupt.notes[-1] == (
+        f"interrupted after step {steps}; the weights are the best so far, of step {steps // 4 * best}"
+    )
+    for interrupting in (
+        {"progress": _interrupted},
+        {"told": Interrupt(4, signal.SIGTERM), "folder": tmp_path / "sent"},
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            finetune(model("bag"), TEXTS, "text", settings, **interrupting)
+
+
+def test_a_run_that_was_ended_goes_on_in_its_folder(tmp_path: Path) -> None:
+    settings = replace(QUICK, epochs=6, patience=6, valid_share=0.2, dropout=0.2)
+    whole = finetune(model("bag"), TEXTS, "text", settings)
+    with pytest.raises(KeyboardInterrupt, match="all is kept"):
+        finetune(model("bag"), TEXTS, "text", settings, told=Interrupt(2, signal.SIGTERM), folder=tmp_path)
+    with pytest.raises(SettingError, match="the text is another one"):
+        finetune(model("bag"), [*TEXTS[1:], TEXTS[0]], "text", settings, folder=tmp_path, resume=True)
+    other = model("bag")
+    other.engine.network.embedding.weight.data[5] += 1
+    with pytest.raises(SettingError, match="weights was"):
+        finetune(other, TEXTS, "text", settings, folder=tmp_path, resume=True)
+    resumed = finetune(model("bag"), TEXTS, "text", settings, folder=tmp_path, resume=True)
+    assert torch.equal(resumed.classifier.head.weight, whole.classifier.head.weight)
+    assert resumed.record["validation"] == whole.record["validation"]
+
+
+def test_minutes_end_it() -> None:
+    record = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=None, minutes=0.005)).record
+    assert record["steps"] >= 1
+    assert record["most_epochs"] is None
+    with pytest.raises(SettingError, match="epochs and minutes are both given"):
+        replace(QUICK, minutes=1.0)
 
 
 def _interrupted(*told: object) -> None:
@@ -323,7 +362,7 @@ def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
         FineTuningConfig(device=0)
     broken = model("bag")
     broken.engine.network.embedding.weight.data[:] = float("nan")
-    with pytest.raises(EstimationError, match="try a lower learning rate"):
+    with pytest.raises(EstimationError, match=r"step 1, after 0 tokens; try a lower learning_rate$"):
         finetune(broken, TEXTS, "text", QUICK)
     for verb in ("next", "generate", "score", "embed"):
         with pytest.raises(SettingError, match="family 'classifier'"):

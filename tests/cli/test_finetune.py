@@ -48,7 +48,7 @@ def test_a_classifier_is_made_reported_on_and_used(
     shown = ["accuracy", "majority", "macro", "nats", "calibration", "examples", "label", "animal", "food"]
     assert [line.split()[0] for line in report] == shown
     assert report[1].split()[1:3] == ["50.00%", "animal,"]
-    assert result.err.startswith("epoch 1  loss ")
+    assert result.err.startswith("step 4 of 20  loss ")
     stdin(b"the dog boils\nsoup soup\n")
     lines = [line.split("\t") for line in chainrule("classify", made).lines]
     assert [line[2] for line in lines] == ["the dog boils", "soup soup"]
@@ -155,7 +155,7 @@ def test_labels_there_once_and_texts_too_few_to_validate_on_are_told(chainrule, 
         ("finetune NETWORK --data missing.tsv -o OUT", 1, "missing.tsv"),
         ("finetune NETWORK --data LABELLED --words -o OUT", 1, "found the word 'the dog barks'"),
         ("finetune NETWORK --data LABELLED -o OUT --test OTHER", 1, "the label 'tool' was not seen in training"),
-        ("finetune NETWORK --data LABELLED -o NETWORK", 1, "there is a model already"),
+        ("finetune NETWORK --data LABELLED -o NETWORK", 1, "is the network that is read"),
         ("finetune NETWORK --data LABELLED -o NETWORK --overwrite", 1, "is the network that is read"),
         ("finetune NETWORK --data LABELLED -o OUT --frozen --fresh", 1, "choose one of them"),
         ("finetune NETWORK --data LABELLED -o OUT --epochs 0", 1, "epochs is 0"),
@@ -174,3 +174,20 @@ def test_what_cannot_be_is_told_and_nothing_is_written(
     assert message in result.err.splitlines()[-1]
     assert result.out == ""
     assert not (tmp_path / "out").exists()
+
+
+def test_a_finished_run_is_not_begun_again(chainrule, network: Path, labelled: Path, tmp_path: Path) -> None:
+    arguments = ("finetune", network, "--data", labelled, "-o", tmp_path / "made", "--resume")
+    assert chainrule(*arguments, *QUICK).status == 0
+    assert sorted(path.name for path in (tmp_path / "made").iterdir() if path.suffix != ".safetensors") == [
+        "README.md",
+        "config.json",
+        "log.jsonl",
+    ]
+    again = chainrule(*arguments, *QUICK)
+    assert again.status == 0
+    assert "note: the run has ended: 20 steps" in again.err
+    assert "with other settings: batch was 4 and is 3" in chainrule(*arguments, "--batch", 3).err
+    labelled.write_text(LABELLED + "the cat sleeps\tanimal\n")
+    assert "with other settings: the text is another one" in chainrule(*arguments, *QUICK).err
+    assert "--resume goes on with a run" in chainrule(*arguments, "--overwrite").err

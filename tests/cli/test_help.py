@@ -12,6 +12,7 @@ from dataclasses import fields
 import pytest
 from rich.console import Console
 
+from chainrule.base.settings import is_rare
 from chainrule.cli import verbs as cli_verbs
 from chainrule.cli.main import app, train
 from chainrule.neural.config import NETWORKS, TWO_SIDED
@@ -36,7 +37,12 @@ NETWORK = (
 TRAINING = {flag(each.name) for each in fields(TrainingConfig)}
 VERBS = {
     **{
-        f"train {name}": {"TEXTS", *NETWORK, *TRAINING, *(flag(each.name) for each in fields(config))}
+        f"train {name}": {
+            "TEXTS",
+            *NETWORK,
+            *TRAINING,
+            *(flag(each.name) for each in fields(config) if not is_rare(each)),
+        }
         | ({"--preset"} if name == "transformer" else set())
         for name, config in {**NETWORKS, **TWO_SIDED}.items()
     },
@@ -61,6 +67,7 @@ VERBS = {
     | TRAINING
     | {flag(each.name) for each in fields(ConditionalConfig)},
     "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
+    "harness": {"ARGUMENTS"},
     "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--strict", "--tokenizer", "--markers", "--ends"}
     | {"--json"}
     | READING,
@@ -69,7 +76,7 @@ VERBS = {
     | READING
     | MIXING
     | TRAINING,
-    "finetune": {"MODEL", "--data", "--output", "--test", "--strict", "--words", "--markers"}
+    "finetune": {"MODEL", "--data", "--output", "--test", "--strict", "--words", "--resume", "--markers"}
     | {"--overwrite", "--json"}
     | {flag(each.name) for each in fields(FineTuningConfig)},
     "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--json"} | READING,

@@ -211,7 +211,7 @@ def test_where_a_language_model_looks(chainrule, corpus: Path, model: Path, tmp_
     result = chainrule("attend", tmp_path / "lm", "a man", "-o", tmp_path / "a.html")
     assert result.out.endswith("8 maps\n"), result.err
     assert (
-        "looks at 7 at once; shorten it"
+        "reads at most 7 at once; shorten it"
         in chainrule("attend", tmp_path / "lm", "a long man", "-o", tmp_path / "b.svg").error
     )
     assert "leave out the second, 'x'" in chainrule("attend", tmp_path / "lm", "a", "x", "-o", tmp_path / "b.svg").error

@@ -128,7 +128,7 @@ def test_a_convolution_is_torch_s_with_padding_at_the_left(gate: str, kernel: in
 )
 def test_a_prediction_depends_on_as_many_tokens_as_the_reach_says(config) -> None:
     network = random_network(config).eval()
-    assert network.causal.reach == 4
+    assert network.encoder.reach == 4
     vectors = network.embedding(TEXT).detach().requires_grad_()
     given = network.encoder(vectors)[0][0, -1]
     (given * torch.arange(6)).sum().backward()  # not of squares: the norm at the end makes their sum a constant

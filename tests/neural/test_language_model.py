@@ -78,7 +78,7 @@ def test_windows_are_those_that_stepping_goes_through(inputs: int, context: int)
 @pytest.mark.parametrize("name", NETWORKS)
 @given(st.lists(st.integers(0, 60), max_size=5))
 def test_pieces_score_each_input_once_with_enough_before_it(name: str, lengths: list[int]) -> None:
-    encoder = random_model(NETWORKS[name]).network.causal
+    encoder = random_model(NETWORKS[name]).network.encoder
     scored = [np.zeros(length, int) for length in lengths]
     for row, begin, first, end in pieces_of(lengths, encoder):
         scored[row][first:end] += 1
@@ -94,7 +94,7 @@ def test_a_long_stream_of_a_recurrent_network_is_read_in_pieces(monkeypatch: pyt
     monkeypatch.setattr(scoring, "_SCORED", 100)
     model = random_model(RecurrentConfig(width=10, layers=1))
     stream = text(1003)
-    pieces = pieces_of([1003], model.network.causal, warm_up=scoring.WARM_UP)
+    pieces = pieces_of([1003], model.network.encoder, warm_up=scoring.WARM_UP)
     assert len(pieces) == 10
     [whole] = model.score([stream], end=False)
     np.testing.assert_allclose(model.score_stream(stream), whole, rtol=0, atol=1e-4)

@@ -14,7 +14,7 @@ from chainrule.neural.attention import attend, causal_mask
 from chainrule.neural.config import MaskedConfig, RecurrentConfig, gpt2
 from chainrule.neural.maps import maps_of_pair, maps_of_text
 from chainrule.neural.positions import ALiBi
-from chainrule.neural.scores import weights_of
+from chainrule.neural.scores import attention_weights
 from chainrule.neural.two_sided_model import TwoSidedModel
 from chainrule.protocol import END
 
@@ -76,7 +76,7 @@ def test_self_attention_by_another_score_is_its_formula(name: str) -> None:
     query, key, _ = block.attention.query_key_value(x).unflatten(-1, (3, 4, 4)).transpose(1, 3).unbind(2)
     score = block.attention.score
     causal = torch.ones(5, 5, dtype=torch.bool).tril()
-    expected = weights_of(score, score.query(query), score.key(key), causal)[0]
+    expected = attention_weights(score, score.query(query), score.key(key), causal)[0]
     np.testing.assert_allclose(found.weights, expected.numpy(), atol=1e-5)
 
 
@@ -94,9 +94,9 @@ def test_maps_of_a_pair_are_distributions_of_all_layers(name: str) -> None:
 
 
 def test_what_has_no_attention_has_no_maps() -> None:
-    with pytest.raises(SettingError, match="has no attention to be shown"):
+    with pytest.raises(SettingError, match="has no attention to show"):
         maps_of_text(random_model(RecurrentConfig(width=8)), TOKENS)
-    with pytest.raises(SettingError, match="without attention has no maps"):
+    with pytest.raises(SettingError, match="has no attention to show"):
         maps_of_pair(random_pair(PAIRS["LSTM without attention"]), TOKENS, TOKENS)
-    with pytest.raises(SettingError, match="looks at 5 at once"):
+    with pytest.raises(SettingError, match="reads at most 5 at once"):
         maps_of_text(random_model(MODERN), np.arange(3, 12, dtype=np.int32))

@@ -98,7 +98,7 @@ def test_muon_gets_the_hidden_matrices_and_nothing_else() -> None:
 def test_reading_in_parts_is_reading_at_once(name: str) -> None:
     """As far as a context reaches: past that, the parts of a stream are read in windows."""
     network = random_network(NETWORKS[name]).eval()
-    length = min(network.causal.context or 12, 12)
+    length = min(network.encoder.context or 12, 12)
     text = tokens(3, length)
     whole, _ = network(text)
     for cut in range(1, length):
@@ -116,7 +116,7 @@ def test_rows_that_begin_anew_read_as_if_they_were_alone(name: str) -> None:
     starts = torch.zeros(3, 8, dtype=torch.bool)
     starts[0, [0, 3]] = True
     starts[1, [5, 6, 7]] = True
-    alone = torch.empty(3, 8, network.causal.width)
+    alone = torch.empty(3, 8, network.encoder.width)
     for row in range(3):
         borders = [0, *starts[row].nonzero()[:, 0].tolist(), 8]
         for begin, end in pairwise(borders):
@@ -145,7 +145,7 @@ def test_a_network_of_documents_finds_their_borders_by_itself() -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_gradients_reach_every_number(name: str) -> None:
     network = random_network(NETWORKS[name]).train()
-    length = min(network.causal.context or 6, 6)
+    length = min(network.encoder.context or 6, 6)
     hidden, _ = network(tokens(4, length))
     network.output.loss(hidden, tokens(4, length, seed=1)).backward()
     for parameter, weight in network.named_parameters():

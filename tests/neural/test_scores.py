@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from chainrule.neural.cross_attention import CrossAttention
-from chainrule.neural.scores import Product, attend_by_score, score_named, weights_of
+from chainrule.neural.scores import Product, attend_by_score, attention_weights, build_score
 from chainrule.neural.source import Source, WeightLists
 
 NAMES = ["dot", "scaled_dot", "general", "content", "additive", "location"]
@@ -22,7 +22,7 @@ def seeded() -> None:
 
 
 def scored(name: str, heads: int = H, width: int = D) -> nn.Module:
-    score = score_named(name, heads, width, longest=9)
+    score = build_score(name, heads, width, longest=9)
     with torch.no_grad():
         for weight in score.parameters():
             weight.add_(torch.randn_like(weight) * 0.3)
@@ -70,7 +70,7 @@ def test_fused_and_plain_attention_agree(name: str, masked: str) -> None:
         "causal": torch.ones(S, S, dtype=torch.bool).tril()[None, None],
     }[masked]
     query, key = score.query(query), score.key(key)
-    weights = weights_of(score, query, key, mask)
+    weights = attention_weights(score, query, key, mask)
     torch.testing.assert_close(weights.sum(-1), torch.ones(B, H, S))
     if mask is not None:
         assert (weights[~mask.expand_as(weights)] == 0).all()
@@ -88,7 +88,7 @@ KEYS = rows([1.0, 0], [1, 0], [0, 1], [1, 0])
 def test_worked_example_of_dot_product_attention_in_base_3() -> None:
     score = Product("dot", 1, 2)
     key = KEYS * math.log(3)  # e^(s . h log 3) is 3^(s . h)
-    weights = weights_of(score, rows([0.0, 1]), key, None)
+    weights = attention_weights(score, rows([0.0, 1]), key, None)
     torch.testing.assert_close(weights, rows([1 / 6, 1 / 6, 1 / 2, 1 / 6]))
     found = attend_by_score(score, rows([0.0, 1]), key, KEYS, None)
     torch.testing.assert_close(found, rows([0.5, 0.5]))
@@ -96,7 +96,7 @@ def test_worked_example_of_dot_product_attention_in_base_3() -> None:
 
 
 def test_worked_example_of_boosted_keys() -> None:
-    weights = weights_of(Product("dot", 1, 2), rows([0.0, 1]), KEYS @ (10 * torch.eye(2)), None)
+    weights = attention_weights(Product("dot", 1, 2), rows([0.0, 1]), KEYS @ (10 * torch.eye(2)), None)
     whole = math.exp(10) + 3
     torch.testing.assert_close(weights, rows([1 / whole, 1 / whole, math.exp(10) / whole, 1 / whole]))
     assert weights[0, 0, 0, 2].item() == pytest.approx(22026.47 / 22029.47)
@@ -117,7 +117,7 @@ def test_worked_example_of_scaled_dot_products() -> None:
     scores = query @ key.mT / math.sqrt(8) + torch.where(mask, 0.0, -torch.inf)
     found = attend_by_score(score, score.query(query), score.key(key), value, mask)
     torch.testing.assert_close(found, scores.softmax(-1) @ value)
-    assert (weights_of(score, score.query(query), score.key(key), mask)[~mask] == 0).all()
+    assert (attention_weights(score, score.query(query), score.key(key), mask)[~mask] == 0).all()
 
 
 @torch.no_grad()

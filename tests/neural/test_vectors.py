@@ -20,7 +20,7 @@ TEXTS = [
 def test_a_token_has_the_vector_of_the_state_after_it(name: str) -> None:
     model = random_model(NETWORKS[name])
     for text, vectors in zip(TEXTS, model.vectors(TEXTS), strict=True):
-        assert vectors.shape == (len(text), model.network.causal.width)
+        assert vectors.shape == (len(text), model.network.encoder.width)
         for position in range(len(text)):
             expected = model.start([text[: position + 1]]).next.hidden[0]
             np.testing.assert_allclose(vectors[position], expected, rtol=0, atol=1e-4)
@@ -33,8 +33,8 @@ def test_layers_are_numbered_from_the_vectors_of_tokens_alone(name: str) -> None
     static, last = model.static_vectors(), model.vectors([text])[0]
     assert np.array_equal(model.vectors([text], 0)[0], static[text])
     embedded = model.network.embedding(torch.tensor([[END, *text.tolist()]]))
-    if model.network.causal.context is None or model.network.causal.context > len(text):
-        for number, hidden in enumerate(model.network.causal.hidden_layers(embedded), 1):
+    if model.network.encoder.context is None or model.network.encoder.context > len(text):
+        for number, hidden in enumerate(model.network.encoder.hidden_layers(embedded), 1):
             found = model.vectors([text], number)[0]
             np.testing.assert_allclose(found, hidden[0, 1:].detach(), rtol=0, atol=1e-5)
         np.testing.assert_array_equal(found, last)

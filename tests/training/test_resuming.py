@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from training_runs import QUICK, RECURRENT, TRANSFORMER, killed_at, numbers, text, trained, validation
+from training_runs import FINE_TUNING, QUICK, RECURRENT, TRANSFORMER, killed_at, numbers, text, trained, validation
 
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.neural.config import BilinearConfig, ConvolutionConfig, MaskedConfig
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.training.config import TrainingConfig
+    from chainrule.training.finetuning_config import FineTuningConfig
     from chainrule.training.reports import Report
 
 RUNS = {
@@ -38,11 +39,14 @@ RUNS = {
     "an empty state": (BilinearConfig(width=12, window=1, context=6), QUICK),
     "in parts": (RECURRENT, replace(QUICK, accumulate=2, optimiser="sgd", schedule="plateau", patience=1)),
     "averaged": (RECURRENT, replace(QUICK, optimiser="asgd", validate_every=2, patience=1, forcing="scheduled")),
+    "labels": (FINE_TUNING, QUICK),
     "in bfloat16": (RECURRENT, replace(QUICK, precision="bfloat16")),
 }
 
 
-def in_a_process(event: int, config: NetworkConfig, training: TrainingConfig, folder: Path) -> int | None:
+def in_a_process(
+    event: int, config: NetworkConfig | FineTuningConfig, training: TrainingConfig, folder: Path
+) -> int | None:
     """How a process ended that was to be killed at an event, or went on to its end."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["chainrule.training.run", "torch._dynamo", "pytest"])

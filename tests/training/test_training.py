@@ -214,7 +214,7 @@ def test_too_little_memory_says_what_to_lower(error: Exception, monkeypatch: pyt
         raise error
 
     monkeypatch.setattr(Trainer, "_step", full)
-    with pytest.raises(SettingError, match=r"does not hold a step of 4 rows of 8 tokens; raise --accumulate .*--batch"):
+    with pytest.raises(SettingError, match=r"does not hold a step of 4 rows of 8 tokens; raise accumulate .*batch"):
         trained(TRANSFORMER)
 
 
@@ -285,15 +285,15 @@ def test_tensorboard_that_is_not_installed_is_an_error(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("settings", "flags"),
+    ("settings", "advice"),
     [
-        ({"optimiser": "adamw"}, "a lower --learning-rate, a longer --warm-up (now 2), or --clip 0.5"),
-        ({"optimiser": "sgd", "clip": 0.2}, "a lower --learning-rate, a longer --warm-up (now 0), or --clip 0.1"),
-        ({"optimiser": "muon", "clip": 0.0}, "--learning-rate and --matrix-learning-rate, a longer --warm-up"),
+        ({"optimiser": "adamw"}, "a lower learning_rate, a longer warm_up (now 2), or clip=0.5"),
+        ({"optimiser": "sgd", "clip": 0.2}, "a lower learning_rate, a longer warm_up (now 0), or clip=0.1"),
+        ({"optimiser": "muon", "clip": 0.0}, "learning_rate and matrix_learning_rate, a longer warm_up"),
     ],
 )
-def test_a_loss_that_is_no_number_names_the_flags_of_the_optimiser(
-    settings: dict[str, Any], flags: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_loss_that_is_no_number_names_the_settings_of_the_optimiser(
+    settings: dict[str, Any], advice: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     step = Trainer._step
 
@@ -303,9 +303,9 @@ def test_a_loss_that_is_no_number_names_the_flags_of_the_optimiser(
         step(self)
 
     monkeypatch.setattr(Trainer, "_step", broken)
-    with pytest.raises(EstimationError, match=rf"{re.escape(flags)}.*There is no checkpoint yet") as told:
+    with pytest.raises(EstimationError, match=rf"{re.escape(advice)}.*There is no checkpoint yet") as told:
         trained(RECURRENT, replace(QUICK, **settings), folder=tmp_path)
-    assert ("--matrix" in str(told.value)) == (settings["optimiser"] == "muon")
+    assert ("matrix_" in str(told.value)) == (settings["optimiser"] == "muon")
 
 
 def test_tensorboard_is_told_what_the_log_is_and_forgets_what_a_resumed_run_does_again(

@@ -8,18 +8,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 import chainrule
+from chainrule.neural.building import build
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
+from chainrule.text.units import UnitTokens
 from chainrule.training.config import TrainingConfig
+from chainrule.training.finetuning import finetune_network
+from chainrule.training.finetuning_config import FineTuningConfig
 from chainrule.training.job import Run
+from chainrule.training.labels import Example
 from chainrule.training.run import train_network
 from chainrule.training.validation import Validation
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import torch
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.training.reports import Report
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
 VOCABULARY = 11
 TRANSFORMER = TransformerConfig(layers=1, width=16, heads=2, context=8, dropout=0.1)
 RECURRENT = RecurrentConfig(layers=1, width=12, context=6, dropout=0.1, output_dropout=0.1)
+FINE_TUNING = FineTuningConfig(
+    epochs=3, batch=4, accumulate=2, patience=3, dropout=0.2, mixed=True, save_every=3, precision="float32"
+)
 QUICK = TrainingConfig(steps=12, batch=4, validate_every=5, save_every=3, precision="float32", compile="no")
 
 
@@ -41,10 +48,18 @@ def validation(tokens: int = 100) -> Validation:
 
 
 def trained(
-    config: NetworkConfig, training: TrainingConfig = QUICK, stream: np.ndarray | None = None, **more: Any
+    config: NetworkConfig | FineTuningConfig,
+    training: TrainingConfig = QUICK,
+    stream: np.ndarray | None = None,
+    **more: Any,
 ) -> tuple[torch.nn.Module, dict[str, Any], list[Report]]:
     """A network, its record, and all that was told."""
     told: list[Report] = []
+    if isinstance(config, FineTuningConfig):
+        torch.manual_seed(0)
+        network = build(TRANSFORMER, VOCABULARY)
+        run = Run(**{"told": told.append, **more})
+        return *finetune_network(network, ["a", "b", "c"], "word", examples(), config, run), told
     more = {"validation": validation(), "told": told.append, **more}
     network, record = train_network(
         text() if stream is None else stream, VOCABULARY, config, Run(training=training, **more)
@@ -52,12 +67,18 @@ def trained(
     return network, record, told
 
 
+def examples() -> list[Example[UnitTokens]]:
+    """Texts of several lengths; a token's label is what is left of it by three."""
+    rows = [text(length, seed=length) for length in (3, 9, 1, 6, 12, 2, 7, 5, 4, 8, 11, 3, 6, 2, 9, 5, 4, 7)]
+    return [Example(UnitTokens(row, np.arange(row.size), row.size), row.astype(np.int64) % 3) for row in rows]
+
+
 def numbers(network: torch.nn.Module) -> bytes:
     """All weights, bit by bit."""
     return b"".join(each.numpy().tobytes() for each in network.state_dict().values())
 
 
-def killed_at(event: int, config: NetworkConfig, training: TrainingConfig, folder: Path) -> None:
+def killed_at(event: int, config: NetworkConfig | FineTuningConfig, training: TrainingConfig, folder: Path) -> None:
     """Trains in this process, which kills itself at an event: a file is synced or renamed, a step begins or ends."""
     chainrule.set_threads(1)
     events = 0

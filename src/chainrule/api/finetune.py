@@ -1,23 +1,28 @@
-"""From a pre-trained model and labelled texts to a classifier, and its predictions."""
+"""From a pre-trained model and labelled texts to a classifier."""
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chainrule.api.model import Model, check_model
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress, told_by
 from chainrule.api.record import circumstances
 from chainrule.applications.labelling import labelled_units
 from chainrule.errors import SettingError
 from chainrule.families import FAMILIES
-from chainrule.text.labelled import Labelled, LabelledUnit, checked, classes_of
+from chainrule.text.labelled import Labelled, LabelledUnit, checked, classes_of, digest_of
 from chainrule.training.finetuning_config import FineTuningConfig
+from chainrule.training.job import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    import os
+    from collections.abc import Iterable
+
+    from chainrule.training.reports import Told
 
 
 @shows_progress
@@ -27,42 +32,57 @@ def finetune(
     unit: LabelledUnit = "text",
     config: FineTuningConfig | None = None,
     *,
-    told: Callable[[str], None] = lambda line: None,
+    folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    told: Told | None = None,
     progress: ProgressOption = None,
 ) -> Model:
     """A model of family classifier: a network with a head that has learnt labels.
 
     model: of any family of networks. examples: with a label for the text, or for each of its words, as `unit` says.
-    told: is given a line for each epoch. Raises SettingError where the model is no network; TextError where there are
-    too few labels; EstimationError where the loss is no number.
+    folder, resume, overwrite, told, progress: as of `train`. Ctrl-C ends the training with the best epoch so far, once
+    there is one.
+    Raises SettingError where the model is no network; TextError where there are too few labels; EstimationError where
+    the loss is no number; else what `train` raises.
 
     good:  chainrule.finetune(chainrule.load("lm/"), chainrule.read_labelled("reviews.tsv"))
     """
-    progress = callback(progress)
-    from chainrule.training.finetuning import Example, finetuned
+    from chainrule.training.finetuning import finetune_network
+    from chainrule.training.labels import Example
 
+    progress = callback(progress)
     began = time.perf_counter()
     check_model(model)
     if not isinstance(config, FineTuningConfig | None):
         raise TypeError(f"config is {config!r}; expected a FineTuningConfig")
+    if resume and overwrite:
+        raise SettingError("resume goes on with a run and overwrite begins anew; say one of them")
     if not FAMILIES[model.family].embeds:
         raise SettingError(f"a model of family {model.family!r} has no encoder to put a head on; networks have")
     examples = checked(examples, unit)
     units = labelled_units(model.tokenizer, examples, unit)
     labels = classes_of(examples)
-    numbers = {label: number for number, label in enumerate(labels)}
-    pairs = []
-    for own, example in zip(units, examples, strict=True):
-        pairs.append(Example(own, np.array([numbers[label] for label in example.labels])))
+    index = {label: i for i, label in enumerate(labels)}
+    labelled = [
+        Example(own, np.array([index[label] for label in example.labels]))
+        for own, example in zip(units, examples, strict=True)
+    ]
     config = config or FineTuningConfig()
-    classifier, record = finetuned(model.engine.network, labels, unit, pairs, config, told, progress)
-    parameters = sum(weight.numel() for weight in classifier.parameters())
+    run = Run(
+        folder=None if folder is None else Path(folder),
+        resume=resume,
+        overwrite=overwrite,
+        origin={"family": "classifier", "unit": unit},
+        told=told or told_by(progress),
+    )
+    classifier, record = finetune_network(model.engine.network, labels, unit, labelled, config, run)
     record = {
         **circumstances("classifier", config),
         "seconds": time.perf_counter() - began,
+        "data": {"labelled examples": digest_of(examples)},
         **record,
         "base": model.family,
         "base_record": model.record,
-        "parameters": parameters,
     }
     return Model("classifier", classifier, model.tokenizer, record, model.speller)

@@ -11,6 +11,7 @@ from chainrule.api.pair_model import FAMILY, TextPairModel, load_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.storage.config_json import CONFIG, read_config
+from chainrule.storage.hugging_face import is_hugging_face
 
 if TYPE_CHECKING:
     import os
@@ -69,7 +70,8 @@ def load(
     if kind not in (None, Model, TextPairModel):
         raise SettingError(f"kind is {kind!r}; expected Model or TextPairModel, or nothing")
     folder = Path(path)
-    is_pairs = (folder / CONFIG).is_file() and read_config(folder).family == FAMILY
+    is_ours = (folder / CONFIG).is_file() and not is_hugging_face(folder)
+    is_pairs = is_ours and read_config(folder).family == FAMILY
     if is_pairs:
         if kind is Model:
             raise ModelFormatError(

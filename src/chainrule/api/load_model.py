@@ -13,6 +13,8 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.families import FAMILIES
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
+from chainrule.open_models.importing import import_checkpoint
+from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, open_model
 from chainrule.text.learning import splitter_of
 from chainrule.text.normalising import Normaliser
@@ -23,6 +25,7 @@ from chainrule.text.tokenizer_config import TokenizerConfig, as_config
 
 if TYPE_CHECKING:
     from chainrule.ngram.kenlm.hashed_model import HashedModel
+    from chainrule.open_models.importing import Imported
     from chainrule.text.vocabulary import Markers
 
 
@@ -45,7 +48,10 @@ def load(
     """
     path = Path(path)
     wanted = None if tokenizer is None else as_config(tokenizer)
-    model = _load_file(path, wanted, progress) if path.is_file() else _load_folder(path, copy=copy)
+    if path.is_dir() and is_hugging_face(path):
+        model = _model_of(import_checkpoint(open_folder(path), progress))
+    else:
+        model = _load_file(path, wanted, progress) if path.is_file() else _load_folder(path, copy=copy)
     if path.is_dir() and wanted not in (None, TokenizerConfig(kind=model.tokenizer.name)):
         raise SettingError(
             f"{path}: was trained with the {model.tokenizer.name} tokenizer; it cannot use {wanted.kind!r}"
@@ -53,6 +59,13 @@ def load(
     if markers is not None:
         model.set_markers(markers)
     return model
+
+
+def _model_of(imported: Imported) -> Model:
+    """A model that others trained. Raises ModelFormatError."""
+    tokenizer = imported.tokenizer
+    engine = FAMILIES[imported.family].put_together(imported.settings, imported.arrays, tokenizer.vocabulary_size)
+    return Model(imported.family, engine, tokenizer, {**imported.record, "chainrule": __version__})
 
 
 def _load_folder(path: Path, *, copy: bool) -> Model:

@@ -219,13 +219,15 @@ class Model:
         files: Paths,
         progress: ProgressOption = None,
         *,
+        ends: bool = True,
         pseudo: Pseudo | None = None,
         strict: bool = False,
         warn: Callable[[str], None] = warnings.warn,
     ) -> list[Judged]:
         """Which sentence of each minimal pair, BLiMP's JSON lines, is likelier: by set, by field and in all.
 
-        pseudo: how a network that sees both sides scores, see `pseudo_priced`. warn: gets file and line of each pair
+        ends: whether </s> is predicted and counted; never of a network that sees both sides.
+        pseudo: how such a network scores, see `pseudo_priced`. warn: gets file and line of each pair
         that cannot be judged, which is left out, and of each whose sentences are equal, which is a tie; strict: these
         are errors.
         Raises TextError; SettingError where the model has no such way.
@@ -245,11 +247,12 @@ class Model:
         def price(texts: Sequence[str]) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
             if fills:
                 return pseudo_priced(self.engine, self.speller, self.tokenizer, texts, pseudo)
-            return priced_documents(self.language_model, self.speller, self.tokenizer.encode_texts(texts))
+            encoded = self.tokenizer.encode_texts(texts)
+            return priced_documents(self.language_model, self.speller, encoded, end=ends)
 
         on_bad = refuse if strict else lambda error: warn(str(error))
         pairs = read_pairs((os.fspath(name) for name in names), on_bad)
-        return judged(pairs, price, progress, ends=not fills, tokenizer=self.tokenizer)
+        return judged(pairs, price, progress, ends=ends and not fills, tokenizer=self.tokenizer)
 
     def fill(self, text: str, top: int = 5, *, mask: str = MASK) -> list[list[tuple[str, float]]]:
         """The likeliest tokens for each mask of a text, with their probabilities, best first, none of them zero.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Generic
 
 import numpy as np
 
+from chainrule.base.bfloat16 import has_nan
 from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
 from chainrule.protocol import UNKNOWN, LanguageModel, State
@@ -140,7 +141,7 @@ def check_log_probs(log_probs: Float32[ndarray, " T"] | Float32[ndarray, "B V"])
 
 def check_savable(name: str, array: ndarray) -> None:
     """Raises EstimationError if an array of a model about to be saved has NaN: nobody could use that model."""
-    if array.dtype.kind == "f" and array.size and np.isnan(array.min()):  # the minimum of an array with NaN is NaN
+    if has_nan(array):
         raise EstimationError(
             f"the model has NaN in its {name}, so it is not saved: its settings do not suit its text, or the models "
             "that it was made from are damaged; make it again with other ones"

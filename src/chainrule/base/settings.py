@@ -14,9 +14,20 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-def setting(default: Any, text: str, *, least: float | None = None, below: float = math.inf) -> Any:
-    """A field with a default, a help text and bounds: least <= value < below."""
-    return dataclasses.field(default=default, metadata={"help": text, "least": least, "below": below})
+def setting(
+    default: Any, text: str, *, least: float | None = None, below: float = math.inf, is_rare: bool = False
+) -> Any:
+    """A field with a default, a help text and bounds: least <= value < below.
+
+    is_rare: only models trained elsewhere set it: it is no flag, and files leave it out at its default.
+    """
+    metadata = {"help": text, "least": least, "below": below, "is_rare": is_rare}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def is_rare(field: Field[Any]) -> bool:
+    """Whether a field is one that only models trained elsewhere set."""
+    return bool(field.metadata.get("is_rare"))
 
 
 def own_fields_first(config: type[DataclassInstance]) -> list[Field[Any]]:
@@ -53,9 +64,10 @@ def config_from_json(kind: type[DataclassInstance], settings: object) -> Any:
     if not isinstance(settings, dict):
         raise ModelFormatError(f"the settings of the network are {settings!r}; expected an object")
     names = {field.name for field in fields(kind)}
+    needed = {field.name for field in fields(kind) if not is_rare(field)}
     if unknown := sorted(map(str, settings.keys() - names)):
         raise ModelFormatError(f"the network has a setting {unknown[0]!r}, which this version does not know")
-    if missing := sorted(names - settings.keys()):
+    if missing := sorted(needed - settings.keys()):
         raise ModelFormatError(f"the network's setting {missing[0]!r} is missing")
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
     try:
@@ -90,7 +102,8 @@ def _describe_type(hint: Any) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join(_describe_type(each) for each in get_args(hint))
     if origin is tuple:
-        return "a tuple of whole numbers"
+        inner = get_args(hint)[0]
+        return "a tuple of whole numbers" if inner is int else f"a tuple of {_describe_type(inner)}"
     return {int: "a whole number", float: "a number", bool: "True or False", str: "a string", type(None): "nothing"}[
         hint
     ]

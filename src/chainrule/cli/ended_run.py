@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def say_that_it_has_ended(
     output: Path,
     family: str,
-    network: dict[str, Any],
+    network: dict[str, Any] | None,
     training: dict[str, Any],
     others: Callable[[dict[str, Any]], list[str]],
     *,
@@ -29,7 +29,8 @@ def say_that_it_has_ended(
 ) -> None:
     """Of a folder with a model, whose run would be gone on with.
 
-    network: its settings now. training: what is said of it. others: in words, what else differs from a model's record.
+    network: its settings now; None: `others` compares them. training: what is said of it. others: in words, what else
+    differs from a model's record.
     Raises SettingError where the model came about otherwise, ModelFormatError where it is none.
     """
     from chainrule.storage.config_json import read_config
@@ -41,7 +42,7 @@ def say_that_it_has_ended(
     else:
         before = entry.record.get("training", {})
         said = {name: value for name, value in training.items() if name != "device"}  # the record has the one in use
-        found = differences(entry.settings.get("network", {}), network)
+        found = [] if network is None else differences(entry.settings.get("network", {}), network)
         found += differences({name: before.get(name) for name in said}, said)
         found += others(entry.record)
     if found:

@@ -52,7 +52,9 @@ def evaluate(
     strict: Strict = False,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
-    ends: Annotated[bool, Parameter(help="Predict and count the end of each line, as everyone does.")] = True,
+    ends: Annotated[
+        bool, Parameter(help="Predict and count the end of each line or sentence, as everyone does.")
+    ] = True,
     reading: TextOptions = AS_USUAL,
     json: Json = False,
 ) -> None:
@@ -72,9 +74,9 @@ def evaluate(
             raise CycloptsError(msg="--minimal-pairs takes files; standard input is /dev/stdin there.")
         if texts:
             raise CycloptsError(msg="TEXTS and --minimal-pairs are both given; one of them is measured at a time.")
-        if not ends or reading != AS_USUAL:
-            raise CycloptsError(msg="--no-ends, and how texts are read, are for TEXTS, not for --minimal-pairs.")
-        _judge_pairs(model, minimal_pairs, pseudo, tokenizer, markers, strict=strict, json=json)
+        if reading != AS_USUAL:
+            raise CycloptsError(msg="How texts are read is for TEXTS, not for --minimal-pairs.")
+        _judge_pairs(model, minimal_pairs, pseudo, tokenizer, markers, ends=ends, strict=strict, json=json)
         return
     if strict:
         raise CycloptsError(msg="--strict is for --minimal-pairs.")
@@ -99,6 +101,7 @@ def _judge_pairs(
     tokenizer: str | None,
     markers: Markers | None,
     *,
+    ends: bool,
     strict: bool,
     json: bool,
 ) -> None:
@@ -110,7 +113,7 @@ def _judge_pairs(
         judge = opened(model, tokenizer, markers, told)
         with bad_records(strict=strict) as on_bad:
             rows = judge.judge_pairs(
-                files, told, pseudo=pseudo, strict=strict, warn=lambda message: on_bad(TextError(message))
+                files, told, ends=ends, pseudo=pseudo, strict=strict, warn=lambda message: on_bad(TextError(message))
             )
     if judge.sees_both_sides:
         note(f"by pseudo-log-likelihoods, {_ASKED[pseudo]}")

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, Output, Overwrite
 from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.embed import NetworkPath
+from chainrule.cli.ended_run import data_differences, say_that_it_has_ended
 from chainrule.cli.flags import flags_of, given_of
-from chainrule.cli.models import check_model_target, opened, save_or_keep
+from chainrule.cli.models import check_model_target, is_model, opened, save_or_keep
 from chainrule.cli.screen import note, print_json, progress
-from chainrule.errors import OutputError
+from chainrule.cli.train_neural import Resume
+from chainrule.cli.training_screen import TrainingScreen
+from chainrule.errors import OutputError, SettingError
 from chainrule.training.finetuning_config import FineTuningConfig
+from chainrule.training.resume_check import differences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from chainrule.evaluation.classification import Classification
     from chainrule.text.labelled import Labelled, LabelledUnit
@@ -55,6 +59,7 @@ def finetune(
     ] = None,
     strict: Strict = False,
     words: Annotated[bool, Parameter(negative=(), help="Each word has a label, not each text.")] = False,
+    resume: Resume = False,
     training: FineTuningFlags = AS_RECOMMENDED,
     markers: ModelMarkerRule = None,
     overwrite: Overwrite = False,
@@ -63,37 +68,64 @@ def finetune(
     """Put a head on a network of any family, and train both on labels.
 
     The epoch that does best on a share of the texts that is kept for it wins,
-    also where Ctrl-C ends the training early. What is written is a model
-    folder for chainrule classify. With --test: accuracy with its 95 %
-    interval, precision, recall, F1, confusion, calibration.
+    also where Ctrl-C ends the training early. Checkpoints and log.jsonl are
+    kept in the folder while it is trained, and --resume goes on after the
+    process was killed. What is written is a model folder for chainrule
+    classify. With --test: accuracy with its 95 % interval, precision, recall,
+    F1, confusion, calibration.
     """
     from chainrule.api.finetune import finetune as finetuned
     from chainrule.applications.labelling import check_labels
     from chainrule.evaluation.classification import word_baseline
     from chainrule.text.labelled import classes_of, read_labelled
+    from chainrule.training.folder import is_first_process, is_unfinished, remove_checkpoints
 
     if strict and test is None:
         raise CycloptsError(msg="--strict is for --test.")
-    check_model_target(output, overwrite=overwrite)
+    if resume and overwrite:
+        raise SettingError("--resume goes on with a run and --overwrite begins anew; say one of them")
     if output.resolve() == model.resolve():
         raise OutputError(f"{output}: is the network that is read, which would be lost; choose another folder")
     unit: LabelledUnit = "word" if words else "text"
-    config = FineTuningConfig(**given_of(training))
+    said = given_of(training)
+    config = FineTuningConfig(**said)
+    goes_on = resume and is_unfinished(output)
+    if resume and not goes_on and is_model(output):
+        _say_that_it_has_ended(output, said, data, unit, json=json)
+        return
+    replaces = overwrite or goes_on
+    check_model_target(output, overwrite=replaces)
     examples = read_labelled(data, unit)
     tests = None
     if test is not None:
         with bad_records(strict=strict) as on_bad:
             tests = read_labelled(test, unit, on_bad)
     check_labels(tests or [], classes_of(examples))
-    _note_oddities(examples, unit)
+    if is_first_process():
+        _note_oddities(examples, unit)
     with progress() as told:
-        classifier = finetuned(opened(model, None, markers, told), examples, unit, config, told=_tell, progress=told)
+        screen = TrainingScreen(told.close)
+        classifier = finetuned(
+            opened(model, None, markers, told),
+            examples,
+            unit,
+            config,
+            folder=output,
+            resume=resume,
+            overwrite=overwrite,
+            told=screen,
+            progress=told,
+        )
+        screen.close()
+        if not is_first_process():
+            return
         found = None if tests is None else classifier.assess(tests, told)
         if found is not None:
             if words:
                 found = replace(found, word_baseline=word_baseline(examples, tests or []))
             classifier.record["test"] = found.as_json()
-        save_or_keep(classifier, output, overwrite=overwrite, told=told)
+        save_or_keep(classifier, output, overwrite=replaces, told=told)
+    remove_checkpoints(output)
     if found is not None:
         note_unseen(found)
     record = classifier.record
@@ -143,8 +175,15 @@ def _by_word(found: Classification) -> list[tuple[str, str, str]]:
     return [("by word", f"{found.word_baseline:.2%}", "if each word has its most frequent label of --data")]
 
 
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr)
+def _say_that_it_has_ended(output: Path, said: dict[str, Any], data: str, unit: LabelledUnit, *, json: bool) -> None:
+    from chainrule.text.labelled import digest_of, read_labelled
+
+    def others(before: dict[str, Any]) -> list[str]:
+        settings = before.get("settings", {})
+        now = {"data": {"labelled examples": digest_of(read_labelled(data, unit))}}
+        return differences({name: settings.get(name) for name in said}, said) + data_differences(before, now)
+
+    say_that_it_has_ended(output, "classifier", None, {}, others, json=json)
 
 
 def described(found: Classification) -> str:

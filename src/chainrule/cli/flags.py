@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 
 from cyclopts import Parameter
 
-from chainrule.base.settings import own_fields_first
+from chainrule.base.settings import is_rare, own_fields_first
 from chainrule.cli.arguments import WholeNumber
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ def flags_of(config: type[DataclassInstance]) -> Any:
     hints = get_type_hints(config)
     made = []
     for each in own_fields_first(config):
+        if is_rare(each):
+            continue
         default = None if each.default is MISSING else each.default
         kind = hints[each.name]
         is_several = get_origin(kind) is tuple

@@ -38,6 +38,10 @@ VERBS = {
     "prune": ("prune:prune", "Make an n-gram model smaller."),
     "mix": ("mix:mix", "Mix models of one tokenizer and vocabulary into one."),
     "info": ("info:info", "What is known of a model: size, settings, data, training, validation."),
+    "harness": (
+        "harness:harness",
+        "Run lm-evaluation-harness, with its tasks and its command line, on any of our models.",
+    ),
     "verify": ("verify:verify", "Check the checksums of a model folder."),
 }
 INSTALL = ("completion_script:install", "Install completion for your shell.")
@@ -45,7 +49,7 @@ INSTALL = ("completion_script:install", "Install completion for your shell.")
 # What one is about to do, and the verbs for it, the commonest first.
 GROUPS = {
     "Train": ("train", "adapt", "finetune", "mix", "prune"),
-    "Measure": ("evaluate", "compare", "score", "experiment"),
+    "Measure": ("evaluate", "compare", "score", "experiment", "harness"),
     "Use": ("next", "generate", "complete", "fill", "rescore", "noise", "translate", "classify", "embed", "nearest"),
     "Look inside": ("info", "attend"),
     "Files": ("split", "filter", "count", "convert", "verify", "lmplz"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -75,6 +76,17 @@ def constraints_for(limits: Limits, tokenizer: Tokenizer, prompt: str) -> Constr
         allowed=allowed,
         no_repeat=limits.no_repeat,
     )
+
+
+def possible_stops(stops: Sequence[str], tokenizer: Tokenizer) -> list[str]:
+    """Those of some stop strings that the tokenizer's tokens can make; `constraints_for` refuses the others."""
+    forms = _forms(tokenizer) if stops else []
+    possible = []
+    for stop in stops:
+        with suppress(SettingError):
+            _check_stop(stop, tokenizer, forms)
+            possible.append(stop)
+    return possible
 
 
 def _forms(tokenizer: Tokenizer) -> list[str]:

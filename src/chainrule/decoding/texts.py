@@ -36,6 +36,7 @@ class Spelling(Protocol):
 class Text(NamedTuple):
     """text: the prompt, as normalised, and what was generated. log_prob: nats, of the generated tokens, and of </s>
     where it ended with it. score: what it was ranked by. tokens: the generated ones, with the marks of the tokenizer.
+    continuation: what was generated, as text.
     """
 
     text: str
@@ -43,6 +44,7 @@ class Text(NamedTuple):
     score: float
     ending: Ending
     tokens: list[str]
+    continuation: str
 
 
 class Searched(NamedTuple):
@@ -69,20 +71,38 @@ class TextDecoder:
         progress: Progress = silent,
     ) -> list[Text]:
         """n texts; the same seed gives the same ones, and the first of them whatever n is. Raises SettingError."""
+        return self.sample_each([prompt], n, config, limits, seed=seed, progress=progress)
+
+    def sample_each(
+        self,
+        prompts: Sequence[str],
+        n: int = 1,
+        config: SamplingConfig | None = None,
+        limits: Limits | None = None,
+        *,
+        seed: int,
+        progress: Progress = silent,
+    ) -> list[Text]:
+        """n texts for each prompt, one prompt after the other. Raises as `sample`; SettingError where several prompts
+        are to go on with the same words, `begin`.
+        """
         limits = limits or Limits()
-        begun = _Prompt.of(prompt, self.tokenizer)
-        constraints = constraints_for(limits, self.tokenizer, prompt)
+        if limits.begin and len(prompts) > 1:
+            raise SettingError(f"begin is {limits.begin!r} for {len(prompts)} prompts; put it into the prompts")
+        begun = [_Prompt.of(prompt, self.tokenizer) for prompt in prompts]
+        constraints = constraints_for(limits, self.tokenizer, next(iter(prompts), ""))
         growing: dict[int, GrowingText] = {}
 
         def is_stopped(number: int, tokens: Sequence[int]) -> bool:
             if number not in growing:
-                growing[number] = self._growing(begun, limits, self._surfaces(tokens[:-1], seed, number))
+                surfaces = self._surfaces(tokens[:-1], seed, number)
+                growing[number] = self._growing(begun[number // n], limits, surfaces)
             growing[number].add(self._surface(tokens[-1], seed, number, len(tokens) - 1))
             return growing[number].is_stopped
 
         samples = sample(
             self.model,
-            [begun.tokens],
+            [prompt.tokens for prompt in begun],
             config,
             constraints,
             seed=seed,
@@ -90,7 +110,10 @@ class TextDecoder:
             until=is_stopped if limits.stop else None,
             progress=progress,
         )
-        return [self._text(begun, limits, made, self._surfaces(made.tokens, seed, i)) for i, made in enumerate(samples)]
+        return [
+            self._text(begun[number // n], limits, made, self._surfaces(made.tokens, seed, number))
+            for number, made in enumerate(samples)
+        ]
 
     def stream(
         self,
@@ -189,7 +212,7 @@ class TextDecoder:
             after = after[: first_stop(after, limits.stop)]
         score = made.score if isinstance(made, Hypothesis) else made.log_prob
         tokens = [surface.decode("utf-8", "replace") for surface in surfaces]
-        return Text(begun.text + after, made.log_prob, score, made.ending, tokens)
+        return Text(begun.text + after, made.log_prob, score, made.ending, tokens, after)
 
 
 class _Prompt(NamedTuple):

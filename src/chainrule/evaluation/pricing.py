@@ -64,10 +64,27 @@ class Prices:
         return self.closed + self.unseen + self.spelling
 
 
-def priced(model: Priced, speller: Speller, encoded: Encoded) -> Prices:
-    """The prices of encoded documents, each by itself."""
+def priced(model: Priced, speller: Speller, encoded: Encoded, given: Sequence[int] | None = None) -> Prices:
+    """The prices of encoded documents, each by itself.
+
+    given: how many tokens at the front of each document are conditioned on, and cost nothing; none, by default.
+    """
     sequences = documents_of(encoded.ids)
-    return priced_stream(encoded, speller, _joined(model.score(sequences)), _joined(model.unknown_log_probs(sequences)))
+    if given is None:
+        closed, share = _joined(model.score(sequences)), _joined(model.unknown_log_probs(sequences))
+        return priced_stream(encoded, speller, closed, share)
+    prefixes = [sequence[:first] for sequence, first in zip(sequences, given, strict=True)]
+    rest = [sequence[first:] for sequence, first in zip(sequences, given, strict=True)]
+    is_priced = np.repeat(
+        np.tile([False, True], len(rest)),
+        [size for prefix, own in zip(prefixes, rest, strict=True) for size in (prefix.size, own.size + 1)],
+    )
+    closed, share = np.zeros(is_priced.size), np.full(is_priced.size, -np.inf)
+    closed[is_priced] = _joined(model.score(rest, prefixes=prefixes))
+    share[is_priced] = _joined(model.unknown_log_probs(rest, prefixes=prefixes))
+    prices = priced_stream(encoded, speller, closed, share)
+    unseen, spelling = (np.where(is_priced, column, 0.0) for column in (prices.unseen, prices.spelling))
+    return Prices(closed, unseen, spelling, prices.unknown)
 
 
 def priced_stream(
@@ -87,14 +104,20 @@ def priced_stream(
 
 
 def priced_documents(
-    model: Priced, speller: Speller, encoded: Encoded
+    model: Priced, speller: Speller, encoded: Encoded, *, given: Sequence[int] | None = None, end: bool = True
 ) -> tuple[Float64[ndarray, " documents"], Int64[ndarray, " documents"]]:
-    """What each document costs in all, in nats (a log-probability), and how many tokens it has, </s> counted."""
+    """What each document costs in all, in nats (a log-probability), and how many tokens it has.
+
+    given: as `priced` takes it. end: whether </s> is one of the tokens.
+    """
     ends = np.flatnonzero(encoded.ids == END)
     if not ends.size:
         return np.empty(0), np.empty(0, np.int64)
     starts = np.concatenate([[0], ends[:-1] + 1])
-    return np.add.reduceat(priced(model, speller, encoded).total, starts), ends + 1 - starts
+    prices = priced(model, speller, encoded, given).total
+    if not end:
+        prices[ends] = 0
+    return np.add.reduceat(prices, starts), ends + int(end) - starts
 
 
 def _joined(rows: list[Any]) -> Float64[ndarray, " T"]:

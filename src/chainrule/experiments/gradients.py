@@ -86,7 +86,7 @@ def made(config: NetworkConfig, radius: float | None) -> Network:
 
 def norms_by_distance(network: Network, text: Tensor) -> Tensor:
     """(T,): of d loss / d x_t, averaged over rows; first that of the last place. text: (B, T + 1), its targets too."""
-    x = network.embedding(text[:, :-1]).detach().requires_grad_()
-    hidden, _ = network.causal(x, None, None)
+    x = network.embed(text[:, :-1]).detach().requires_grad_()
+    hidden, _ = network.encoder(x, None, None)
     [gradient] = torch.autograd.grad(network.output.loss(hidden[:, -1], text[:, -1]), x)
     return gradient.norm(dim=2).mean(0).flip(0)

@@ -87,7 +87,7 @@ def losses_by_position(
     begins = np.linspace(0, len(stream) - length - 1, rows).astype(np.int64)
     text = torch.from_numpy(stream[begins[:, None] + np.arange(length + 1)].astype(np.int64))
     losses = [
-        -network.output.log_probs_of(network.causal(network.embedding(some[:, :-1]), None, None)[0], some[:, 1:])
+        -network.output.log_probs_of(network.encoder(network.embed(some[:, :-1]), None, None)[0], some[:, 1:])
         for some in torch.split(text, _READ_TOGETHER)
     ]
     return torch.cat(losses).double().mean(0).numpy()

@@ -1,4 +1,4 @@
-"""From a configuration to a network: configurations go no deeper than here and the encoders."""
+"""Builds networks from configurations, which only this module and the encoders read."""
 
 from __future__ import annotations
 
@@ -27,15 +27,19 @@ from chainrule.neural.encoders.convolution import Convolution
 from chainrule.neural.encoders.directions import Apart, Woven
 from chainrule.neural.encoders.feedforward import Feedforward
 from chainrule.neural.encoders.recurrent import Recurrent
-from chainrule.neural.encoders.transformer import Transformer
-from chainrule.neural.layers import Embedding, initialise, norm
+from chainrule.neural.encoders.transformer import Transformer, norm_of
+from chainrule.neural.layers import Embedding, initialise
 from chainrule.neural.network import Network
 from chainrule.neural.output import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_ENCODERS: dict[type[NetworkConfig], Callable[[Any], nn.Module]] = {
+    from jaxtyping import Float
+
+    from chainrule.neural.network import Encoder
+
+_ENCODERS: dict[type[NetworkConfig], Callable[[Any], Encoder]] = {
     BilinearConfig: Bilinear,
     BagConfig: Bag,
     FeedforwardConfig: Feedforward,
@@ -48,11 +52,11 @@ _ENCODERS: dict[type[NetworkConfig], Callable[[Any], nn.Module]] = {
 }
 
 
-def build(config: NetworkConfig, vocabulary_size: int, counts: Tensor | None = None) -> Network:
-    """A network with the weights that training begins with, drawn by torch's random numbers.
+def build(config: NetworkConfig, vocabulary_size: int, counts: Float[Tensor, " V"] | None = None) -> Network:
+    """A network with initial weights, drawn from torch's random generator.
 
-    counts: (V,), how often each token is in the training text, for outputs that sort or draw tokens by it.
-    Raises SettingError where the configuration does not suit the vocabulary.
+    counts: how often each token occurs in the training text, for outputs that rank or sample tokens by frequency.
+    Raises SettingError if the configuration does not suit the vocabulary.
     """
     if isinstance(config, TransformerConfig):
         ends = _ends_of_transformer(config, vocabulary_size)
@@ -63,21 +67,23 @@ def build(config: NetworkConfig, vocabulary_size: int, counts: Tensor | None = N
     if config.output == "adaptive":
         cutoffs = config.cutoffs or _cutoffs(vocabulary_size)
         return Network(config, ends.embedding, encoder, AdaptiveSoftmax(config.output_width, counts, cutoffs))
-    full = FullSoftmax(ends.output_weight, bias=ends.bias or config.output == "nce")
+    full = FullSoftmax(
+        ends.output_weight, bias=ends.output_bias or config.output == "nce", ends=config.ends, banned=config.banned
+    )
     if config.output == "full":
         return Network(config, ends.embedding, encoder, full)
-    if config.output == "nce" and full.bias is not None:  # so that the scores of all tokens begin as a distribution
+    if config.output == "nce" and full.bias is not None:  # the scores then begin as a normalised distribution
         nn.init.constant_(full.bias, -math.log(vocabulary_size))
     sampled = SampledSoftmax(full, config.output, config.noise_samples, counts, config.noise_power)
     return Network(config, ends.embedding, encoder, sampled)
 
 
 class _Ends(NamedTuple):
-    """What stands before and behind the encoder."""
+    """What comes before and after the encoder."""
 
     embedding: Embedding
     output_weight: nn.Parameter
-    bias: bool  # of the output
+    output_bias: bool
 
 
 def _ends(config: NetworkConfig, vocabulary_size: int) -> _Ends:
@@ -87,7 +93,7 @@ def _ends(config: NetworkConfig, vocabulary_size: int) -> _Ends:
     if not config.tied:
         weight = nn.Parameter(torch.empty(vocabulary_size, config.output_width))
         initialise(weight, "fan_in")
-    return _Ends(embedding, weight, bias=True)
+    return _Ends(embedding, weight, output_bias=True)
 
 
 def _ends_of_transformer(config: TransformerConfig, vocabulary_size: int) -> _Ends:
@@ -96,19 +102,19 @@ def _ends_of_transformer(config: TransformerConfig, vocabulary_size: int) -> _En
         vocabulary_size,
         width,
         scale=math.sqrt(width) if config.scaled_embedding else 1.0,
-        norm=norm(config.norm, width, gain=config.norm_gain, bias=config.biases) if config.embedding_norm else None,
+        norm=norm_of(config) if config.embedding_norm else None,
         token_dropout=config.embedding_dropout,
     )
-    spread = 0.02 if config.initialisation == "gpt2" else width**-0.5 if config.tied else 1.0
-    nn.init.normal_(embedding.weight, std=spread)
+    std = 0.02 if config.initialisation == "gpt2" else width**-0.5 if config.tied else 1.0
+    nn.init.normal_(embedding.weight, std=std)
     weight = embedding.weight
     if not config.tied:
         weight = nn.Parameter(torch.zeros(vocabulary_size, width))
         if not config.zero_projections:
             initialise(weight, config.initialisation)
-    return _Ends(embedding, weight, bias=False)
+    return _Ends(embedding, weight, output_bias=False)
 
 
 def _cutoffs(vocabulary_size: int) -> tuple[int, ...]:
-    """A tenth of the vocabulary in the head, the next three tenths in a cluster, and the rest in another."""
+    """Puts a tenth of the vocabulary in the head, the next three tenths in one cluster, and the rest in another."""
     return tuple(sorted({max(1, vocabulary_size // 10), max(1, 4 * vocabulary_size // 10)}))

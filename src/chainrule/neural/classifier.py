@@ -65,10 +65,24 @@ class Classifier(nn.Module):
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, texts: Sequence[UnitTokens]) -> Tensor:
+    def forward(self, inputs: Sequence[UnitTokens]) -> Tensor:
         """(units of all texts, C): what becomes log-probabilities by a softmax."""
-        parts = self._parts(texts)
-        return self._judged(self._summed(parts, self._nothing(texts)), parts)
+        parts = self._parts(inputs)
+        return self._judged(self._summed(parts, self._nothing(inputs)), parts)
+
+    def train(self, mode: bool = True) -> Classifier:
+        """A network that does not learn is read as it will be: nothing in it is dropped."""
+        super().train(mode)
+        self.network.train(mode and any(weight.requires_grad for weight in self.network.parameters()))
+        return self
+
+    def size(self, item: UnitTokens) -> int:
+        """The tokens that are read of a text, with its markers."""
+        return len(item.tokens) + 2
+
+    def matrices(self) -> list[nn.Parameter]:
+        """The network's hidden matrices."""
+        return self.network.matrices()
 
     @torch.inference_mode()
     def log_probs(self, texts: Sequence[UnitTokens], progress: Progress = silent) -> list[Float32[ndarray, "units C"]]:
@@ -99,9 +113,9 @@ class Classifier(nn.Module):
         lengths = [len(part.inputs) for part in parts]
         device, width = self.network.device, max(lengths)
         if self.training:
-            width = min(rounded_up(width), self.network.causal.context or 1 << 62)
+            width = min(rounded_up(width), self.network.encoder.context or 1 << 62)
         tokens = torch.from_numpy(padded([part.inputs for part in parts], END, length=width)).to(device)
-        starts = padding(lengths, device, width=width) if self.network.causal.is_bidirectional else None
+        starts = padding(lengths, device, width=width) if self.network.encoder.is_bidirectional else None
         hidden = self._hidden(tokens, starts).float()
         owners = padded([part.owners for part in parts], -1, length=width).ravel()
         chosen = np.flatnonzero(owners >= 0)
@@ -116,7 +130,7 @@ class Classifier(nn.Module):
         return cast("Tensor", self.head(dropped(vectors, self.dropout, self.training)))
 
     def _hidden(self, tokens: Tensor, starts: Tensor | None) -> Tensor:
-        layers = list(self.network.causal.hidden_layers(self.network.embedding(tokens), starts))
+        layers = list(self.network.encoder.hidden_layers(self.network.embed(tokens), starts))
         if not len(self.mix):
             return layers[-1]
         weights = self.mix.softmax(0)
@@ -127,7 +141,7 @@ class Classifier(nn.Module):
         vector, too.
         """
         parts, first = [], 0
-        context = self.network.causal.context or _PART
+        context = self.network.encoder.context or _PART
         size = max(1, context - 2)
         for text in texts:
             for begin in range(0, max(1, len(text.tokens)), size):
@@ -152,4 +166,4 @@ def _of_all_units(rows: Float32[ndarray, "units C"], text: UnitTokens) -> Float3
 def layer_widths(network: Network) -> list[int]:
     """What each layer of a network's encoder gives."""
     tokens = torch.full((1, 1), END, device=network.device)
-    return [layer.shape[-1] for layer in network.causal.hidden_layers(network.embedding(tokens))]
+    return [layer.shape[-1] for layer in network.encoder.hidden_layers(network.embed(tokens))]

@@ -1,4 +1,4 @@
-"""One sequence given another: P(target | source). A reader, and a decoder that is a context encoder with a source.
+"""Networks for P(target | source): a reader, and a decoder, which is a context encoder that attends to the source.
 
 Legend: M sources, S their tokens, B rows of the decoder, T time, D width.
 """
@@ -6,7 +6,7 @@ Legend: M sources, S their tokens, B rows of the decoder, T time, D width.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +18,16 @@ from chainrule.neural.decoders.transformer import TransformerDecoder
 from chainrule.neural.layers import Embedding
 from chainrule.neural.output import FullSoftmax
 from chainrule.neural.output_of_choices import ChoiceSoftmax
-from chainrule.neural.readers import Encoding, reader_of
+from chainrule.neural.readers import build_reader
 from chainrule.neural.source import Source
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtyping import Bool, Float, Int64
+
     from chainrule.neural.config.conditional import ConditionalConfig
+    from chainrule.neural.readers import Reader
     from chainrule.neural.source import KeysAndValues
     from chainrule.neural.states import State
 
@@ -30,82 +35,84 @@ if TYPE_CHECKING:
 class Decoder(Protocol):
     """An nn.Module."""
 
-    width: int  # of what it gives
+    width: int  # of its hidden states
 
-    def keys_and_values(self, memory: Tensor) -> tuple[KeysAndValues, ...]:
-        """What its layers look at, made of a memory, (M, S, D), once."""
+    def keys_and_values(self, memory: Float[Tensor, "M S D"]) -> tuple[KeysAndValues, ...]:
+        """What each layer attends to; computed once for each source."""
 
     def start(self, source: Source) -> State:
-        """The state of the source's rows that have read nothing."""
+        """The state of the source's rows before their first token."""
 
-    def __call__(self, x: Tensor, state: State, starts: Tensor | None, source: Source) -> tuple[Tensor, State]:
-        """As `Encoder`: x: (B, T, D) -> (B, T, ...), and the state; the rows look at `source`."""
+    def __call__(
+        self, x: Float[Tensor, "B T D"], state: State, starts: Bool[Tensor, "B T"] | None, source: Source
+    ) -> tuple[Float[Tensor, "B T *choices D"], State]:
+        """As `Encoder`, with rows that attend to `source`."""
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """As `nn.Module.parameters`."""
 
 
 class ConditionalNetwork(nn.Module):
-    """Both vocabularies are fed with </s>: a source ends with it, and a target begins after it."""
+    """A source ends with </s>; the input of the decoder begins with it."""
 
     def __init__(
         self,
         config: ConditionalConfig,
         source_embedding: Embedding,
-        reader: nn.Module,
+        reader: Reader,
         embedding: Embedding,
-        decoder: nn.Module,
+        decoder: Decoder,
         output: FullSoftmax | ChoiceSoftmax,
     ) -> None:
-        """reader: a Reader. decoder: a Decoder."""
         super().__init__()
         self.config, self.output = config, output
         self.source_embedding, self.reader = source_embedding, reader
         self.embedding, self.decoder = embedding, decoder
         self.vocabulary_size, self.source_vocabulary_size = len(embedding.weight), len(source_embedding.weight)
 
-    def read(self, tokens: Tensor, seen: Tensor, weights_out: list[Tensor] | None = None) -> Source:
-        """tokens: (M, S), int64, each source with its </s>. seen: (M, S), True where there is one. weights_out: as the
-        reader's.
-        """
-        encoding: Encoding = self.reader(self.source_embedding(tokens), seen, weights_out)
-        return Source.of(seen, *encoding, self.writer.keys_and_values(encoding.vectors))
+    def read(
+        self, tokens: Int64[Tensor, "M S"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
+    ) -> Source:
+        """Encodes sources, each with its </s>. is_token: False at padding. weights_out: as for `Reader`."""
+        encoding = self.reader(self.source_embedding(tokens), is_token, weights_out)
+        return Source.of(is_token, *encoding, self.decoder.keys_and_values(encoding.vectors))
 
-    def forward(self, tokens: Tensor, seen: Tensor, inputs: Tensor) -> Tensor:
-        """Of sources, and what is read of their targets, (M, T), </s> first: hidden states for `output`."""
-        return self.writer(self.embedding(inputs), None, None, self.read(tokens, seen))[0]
-
-    @property
-    def writer(self) -> Decoder:
-        return cast("Decoder", self.decoder)
+    def forward(
+        self, tokens: Int64[Tensor, "M S"], is_token: Bool[Tensor, "M S"], inputs: Int64[Tensor, "M T"]
+    ) -> Float[Tensor, "M T *choices D"]:
+        """Hidden states for `output`. inputs: </s>, then the target. tokens, is_token: as for `read`."""
+        return self.decoder(self.embedding(inputs), None, None, self.read(tokens, is_token))[0]
 
     @property
     def device(self) -> torch.device:
         return self.embedding.weight.device
 
     def matrices(self) -> list[nn.Parameter]:
-        """The hidden matrices, whose gradients Muon makes orthogonal."""
+        """The hidden matrices: Muon orthogonalises their gradients."""
         parts = (self.reader, self.decoder)
         return [weight for part in parts for weight in part.parameters() if weight.ndim == 2]
 
 
 def build_conditional(config: ConditionalConfig, source_size: int, size: int) -> ConditionalNetwork:
-    """A network with the weights that training begins with, drawn by torch's random numbers.
+    """A network with initial weights, drawn from torch's random generator.
 
-    source_size, size: of the vocabularies. Raises SettingError.
+    source_size, size: of the two vocabularies. Raises SettingError if they differ but share vectors.
     """
     if config.shared == "all" and source_size != size:
         raise SettingError(
             f"source and target cannot share vectors: their vocabularies have {source_size:,} and {size:,} tokens; "
-            "give them one tokenizer, or share those of the target alone"
+            "use one tokenizer for both, or set shared to target"
         )
-    is_scaled = "transformer" in (config.encoder, config.decoder) or "convolution" in (config.encoder, config.decoder)
+    is_scaled = not {"transformer", "convolution"}.isdisjoint((config.encoder, config.decoder))
     scale = math.sqrt(config.width) if is_scaled else 1.0
     embedding = Embedding(size, config.width, scale=scale)
     source_embedding = Embedding(source_size, config.width, scale=scale)
-    spread = config.width**-0.5 if is_scaled or config.shared != "none" else 1.0
-    for each in (embedding, source_embedding):
-        nn.init.normal_(each.weight, std=spread)
+    std = config.width**-0.5 if is_scaled or config.shared != "none" else 1.0
+    for vectors in (embedding, source_embedding):
+        nn.init.normal_(vectors.weight, std=std)
     if config.shared == "all":
         source_embedding.weight = embedding.weight
-    reader, decoder = reader_of(config), _decoder(config)
+    reader, decoder = build_reader(config), _build_decoder(config)
     for part in (reader, decoder):
         for module in part.modules():
             if isinstance(module, nn.Linear):
@@ -121,7 +128,7 @@ def build_conditional(config: ConditionalConfig, source_size: int, size: int) ->
     return ConditionalNetwork(config, source_embedding, reader, embedding, decoder, output)
 
 
-def _decoder(config: ConditionalConfig) -> nn.Module:
+def _build_decoder(config: ConditionalConfig) -> TransformerDecoder | ConvolutionDecoder | RecurrentDecoder:
     if config.decoder == "transformer":
         return TransformerDecoder(config)
     return ConvolutionDecoder(config) if config.decoder == "convolution" else RecurrentDecoder(config)

@@ -75,16 +75,16 @@ class Bound:
 
     def __init__(self, network: ConditionalNetwork, source: Source, *, alignments: bool = False) -> None:
         self.network, self.source, self.alignments = network, source, alignments
-        self.embedding, self.output = network.embedding, network.output
-        self.vocabulary_size, self.width, self.device = network.vocabulary_size, network.writer.width, network.device
+        self.embedding, self.embed, self.output = network.embedding, network.embedding, network.output
+        self.vocabulary_size, self.width, self.device = network.vocabulary_size, network.decoder.width, network.device
 
     @property
     def config(self) -> ConditionalConfig:
         return self.network.config
 
     @property
-    def causal(self) -> Self:
-        """The context encoder: this itself."""
+    def encoder(self) -> Self:
+        """The context encoder: this object itself."""
         return self
 
     def eval(self) -> Self:
@@ -94,12 +94,12 @@ class Bound:
     def start(self, rows: int) -> State:
         """A row for each source, or any number of them for a single one. Raises SettingError."""
         sources = self.rows_of(rows)
-        attention = sources.new_zeros(rows, self.source.seen.shape[1], dtype=torch.float32)
-        return (sources, self.network.writer.start(self.source.at(sources)), attention if self.alignments else None)
+        attention = sources.new_zeros(rows, self.source.is_token.shape[1], dtype=torch.float32)
+        return (sources, self.network.decoder.start(self.source.at(sources)), attention if self.alignments else None)
 
     def rows_of(self, rows: int) -> Tensor:
         """The source of each row. Raises SettingError."""
-        number = len(self.source.seen)
+        number = len(self.source.is_token)
         if number == 1:
             return torch.zeros(rows, dtype=torch.int64, device=self.device)
         if rows not in (number, 0):
@@ -110,8 +110,8 @@ class Bound:
         """As `Encoder`."""
         begun = self.start(len(x)) if state is None else state
         rows, inner, attention = cast("tuple[Tensor, State, Tensor | None]", begun)
-        maps = WeightLists([], []) if attention is not None else None
-        hidden, inner = self.network.writer(x, inner, starts, self.source.at(rows, maps))
+        maps = WeightLists([], None) if attention is not None else None
+        hidden, inner = self.network.decoder(x, inner, starts, self.source.at(rows, maps))
         if maps is not None:
             attention = maps.source[-1][:, :, -1].mean(1)  # of the last layer, over its heads, for the next token
         return hidden, (rows, inner, attention)
@@ -162,7 +162,7 @@ class Given:
     def attention(self, state: Reading) -> Float32[ndarray, "rows source"]:
         """Where each row attention to predict its next token, NaN past the end of its source."""
         sources, _, attention = cast("tuple[Tensor, State, Tensor]", state.memory)
-        found = attention.masked_fill(~self.bound.source.seen[sources], torch.nan).float().cpu().numpy()
+        found = attention.masked_fill(~self.bound.source.is_token[sources], torch.nan).float().cpu().numpy()
         return found if state.rows is None else found[state.rows]
 
     def score(
@@ -220,7 +220,7 @@ class Given:
         targets = torch.from_numpy(padded(rows, END)).to(device)
         source = bound.source.at(torch.from_numpy(sources).to(device))
         starts = inputs == END if bool((inputs[:, 1:] == END).any()) else None
-        hidden, _ = bound.network.writer(bound.embedding(inputs), None, starts, source)
+        hidden, _ = bound.network.decoder(bound.embedding(inputs), None, starts, source)
         return [
             bound.output.log_probs_of(hidden, each).cpu().numpy()
             for each in (targets, torch.full_like(targets, UNKNOWN))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def framed(sequence: Int32[ndarray, " tokens"], network: Network) -> Int64[ndarray, " inputs"]:
     """The </s> that ends a document begins the next: a network that reads documents by themselves never sees it."""
-    ends = [END] * (network.causal.is_bidirectional and network.memory == "stream")
+    ends = [END] * (network.encoder.is_bidirectional and network.memory == "stream")
     return np.concatenate([[END], sequence, ends]).astype(np.int64)
 
 

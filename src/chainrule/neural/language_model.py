@@ -70,7 +70,7 @@ class NeuralModel:
     @property
     def stream_signature(self) -> str:
         """How much context a token has in `score_stream`."""
-        encoder = self.network.causal
+        encoder = self.network.encoder
         parts = [f"context:{self.network.memory}"]
         if encoder.context is not None:
             parts += [f"window:{encoder.context}", f"stride:{stride(encoder.context)}"]
@@ -116,7 +116,7 @@ class NeuralModel:
     def start(self, prefixes: Sequence[Tokens]) -> Reading:
         """As `LanguageModel.start`."""
         if not prefixes:
-            nothing = torch.zeros(0, self.network.causal.width, device=self.network.device)
+            nothing = torch.zeros(0, self.network.encoder.width, device=self.network.device)
             return Reading(self.network.start(0), _Next(nothing))
         rows = [self._seen_at_the_end(as_tokens(prefix)) for prefix in prefixes]
         tokens = padded(rows, END, left=True)
@@ -251,7 +251,7 @@ class NeuralModel:
         scores, others = ([np.zeros(len(row), np.float32) for row in rows] for _ in range(2))
         lengths = [len(row) for row in rows]
         done = 0
-        for batch in batches_of(pieces_of(lengths, self.network.causal, warm_up=warm_up)):
+        for batch in batches_of(pieces_of(lengths, self.network.encoder, warm_up=warm_up)):
             tokens = self._tensor(padded([inputs[row][begin:end] for row, begin, _, end in batch], END))
             targets = self._tensor(padded([rows[row][begin:end] for row, begin, _, end in batch], END))
             found = self._log_probs_of(tokens, targets, unknown=unknown)
@@ -268,7 +268,7 @@ class NeuralModel:
 
     def _log_probs_of(self, tokens: Tensor, targets: Tensor, *, unknown: bool) -> list[Float32[ndarray, "rows most"]]:
         """Of the targets, and of <unk>, after the tokens of each row up to the same position."""
-        encoder, output = self.network.causal, self.network.output
+        encoder, output = self.network.encoder, self.network.output
         can_go_on = encoder.context is None and encoder.reach is None
         state: states.State = None
         parts: list[list[Tensor]] = [[], []]
@@ -282,7 +282,7 @@ class NeuralModel:
 
     def _read(self, tokens: Tensor, state: states.State, starts: Tensor | None) -> tuple[Tensor, states.State]:
         """As `Network.forward`, but that it begins anew only where `starts` says so: rows hold no borders."""
-        return self.network.causal(self.network.embedding(tokens), state, starts)
+        return self.network.encoder(self.network.embed(tokens), state, starts)
 
     @torch.inference_mode()
     def _log_probs(self, state: Reading) -> Tensor:
@@ -295,7 +295,7 @@ class NeuralModel:
         """</s> and a prefix, from where it is still seen when its last token is read."""
         check_tokens(prefix, self.vocabulary_size)
         inputs = np.concatenate([[END], prefix])
-        encoder = self.network.causal
+        encoder = self.network.encoder
         if self.network.memory == "document":
             inputs = inputs[np.flatnonzero(inputs == END)[-1] :]
         if encoder.context is not None:

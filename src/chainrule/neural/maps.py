@@ -1,6 +1,6 @@
-"""Where a network looks: the weights of every attention in it, for one text, or for a source and its target.
+"""Attention maps: the weights of every attention layer of a network, for one text, or for a source and its target.
 
-They come from the layers themselves while these read the text.
+The layers record them while they read the text.
 """
 
 from __future__ import annotations
@@ -31,55 +31,59 @@ Sides = Literal["text", "source", "target", "target on source"]
 
 
 class Weights(NamedTuple):
-    """Of one layer, (H, T, S). sides: what looks at what; layer: from 1."""
+    """The attention weights of one layer."""
 
-    sides: Sides
-    layer: int
+    sides: Sides  # what attends to what
+    layer: int  # from 1
     weights: Float32[ndarray, "heads queries keys"]
 
 
 @torch.inference_mode()
 def maps_of_text(model: Scorer, tokens: Tokens) -> tuple[Int64[ndarray, " read"], list[Weights]]:
-    """What the network reads of a text, its </s> too, and where it looks in that.
+    """The tokens that the network reads for a text, </s> included, and its attention maps over them.
 
-    Raises SettingError where it has no attention, or the text is longer than it looks.
+    Raises SettingError if the network has no attention, or the text is longer than its context.
     """
-    encoder = model.network.causal if isinstance(model, NeuralModel | TwoSidedModel) else None
+    encoder = model.network.encoder if isinstance(model, NeuralModel | TwoSidedModel) else None
     if not isinstance(model, NeuralModel | TwoSidedModel) or not isinstance(encoder, Transformer):
-        raise SettingError("this model has no attention to be shown; expected a Transformer, or a model of pairs")
+        raise SettingError("this model has no attention to show; expected a Transformer, or a model of pairs")
     read = framed(tokens, model.network)
     if encoder.context is not None and len(read) > encoder.context:
         most = encoder.context - len(read) + len(tokens)
         raise SettingError(
-            f"the text has {len(tokens):,} tokens, and the network looks at {most:,} at once; shorten it"
+            f"the text has {len(tokens):,} tokens, but the network reads at most {most:,} at once; shorten it"
         )
     inputs = torch.from_numpy(read)[None].to(model.network.device)
-    return read, _numbered("text", encoder.attention_maps(model.network.embedding(inputs)))
+    return read, _numbered("text", encoder.attention_maps(model.network.embed(inputs)))
 
 
 @torch.inference_mode()
 def maps_of_pair(model: ConditionalModel, source: Tokens, target: Tokens) -> list[Weights]:
-    """Of a source with its </s>, and of </s> and a target. Raises SettingError where the model has no attention."""
+    """The maps of a source, with its </s>, and of a target, after </s>. Raises SettingError without attention."""
     network = model.network
     if network.config.attention == "none":
-        raise SettingError("a model without attention has no maps to be shown")
-    given, beginning = ([*source.tolist(), END], [END, *target.tolist()])
-    tokens, inputs = (torch.tensor([row], device=network.device) for row in (given, beginning))
+        raise SettingError(
+            "this model has no attention to show; expected attention other than none in its configuration"
+        )
+    rows_of_tokens = ([*source.tolist(), END], [END, *target.tolist()])
+    tokens, inputs = (torch.tensor([row], device=network.device) for row in rows_of_tokens)
     own: list[Tensor] = []
-    read = network.read(tokens, torch.ones_like(tokens, dtype=torch.bool), own)
-    weights_out = WeightLists([], [])
-    network.writer(network.embedding(inputs), None, None, read.at(torch.zeros_like(inputs[:, 0]), weights_out))
-    across = [torch.cat(steps, 2) for steps in _by_layer(weights_out.source, len(read.keys_and_values))]
+    source_read = network.read(tokens, torch.ones_like(tokens, dtype=torch.bool), own)
+    on_source: list[Tensor] = []
+    on_target: list[Tensor] = []
+    rows = source_read.at(torch.zeros_like(inputs[:, 0]), WeightLists(on_source, on_target))
+    network.decoder(network.embedding(inputs), None, None, rows)
+    across = [torch.cat(steps, 2) for steps in _by_layer(on_source, len(rows.keys_and_values))]
     return [
         *_numbered("target on source", across),
         *_numbered("source", own),
-        *_numbered("target", weights_out.target),
+        *_numbered("target", on_target),
     ]
 
 
-def _by_layer(found: list[Tensor], layers: int) -> list[list[Tensor]]:
-    """What was put down layer by layer, once for each call: recurrent decoders go step by step."""
-    return [found[layer::layers] for layer in range(layers)]
+def _by_layer(recorded: list[Tensor], layers: int) -> list[list[Tensor]]:
+    """The maps of each layer, step by step: recurrent decoders record one for each step."""
+    return [recorded[layer::layers] for layer in range(layers)]
 
 
 def _numbered(sides: Sides, maps: list[Tensor]) -> list[Weights]:

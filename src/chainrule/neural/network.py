@@ -1,6 +1,6 @@
-"""The field's formula as a module: softmax(U f(w_1 .. w_i-1)), with an embedding before f.
+"""A neural language model as a module: softmax(U f(w_1 .. w_i-1)), with an embedding before the context encoder f.
 
-It is fed with </s> before the first token of a text, so that a text begins as every document of a stream does.
+Its input begins with </s>, so that a text begins as every document of a stream does. Legend: B batch, T time, D width.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from chainrule.protocol import END
+from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from jaxtyping import Bool, Float, Int64
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.network import Memory
@@ -23,34 +25,49 @@ if TYPE_CHECKING:
 
 
 class Encoder(Protocol):
-    """A context encoder, f: an nn.Module. Causality and the state that it goes on from are its own business.
+    """A context encoder, f: an nn.Module that handles causality and its state itself."""
 
-    is_bidirectional: whether a position sees what comes after it; then there is no state to go on from.
-    context: the most tokens that a state holds; before one more is read, it keeps the last `context // 2` and reads
-    them again by themselves. None: a state never fills.
-    reach: where a state never fills, the last tokens that a prediction depends on; None: all.
-    """
+    @property
+    def width(self) -> int:
+        """The width of its hidden states."""
 
-    width: int  # of what it gives
-    is_bidirectional: bool
-    context: int | None
-    reach: int | None
+    @property
+    def is_bidirectional(self) -> bool:
+        """Whether a token's hidden state also depends on later tokens; if so, there is no state to continue from."""
+
+    @property
+    def context(self) -> int | None:
+        """The most tokens that a state holds; None: any number.
+
+        Before a full state reads one more token, it drops all but the last `context // 2` tokens and reads them again.
+        """
+
+    @property
+    def reach(self) -> int | None:
+        """If a state never fills: how many of the last tokens a prediction depends on; None: all."""
 
     def start(self, rows: int) -> State:
         """The state of rows that have read nothing."""
 
-    def __call__(self, x: Tensor, state: State = None, starts: Tensor | None = None) -> tuple[Tensor, State]:
-        """x: (B, T, D) -> (B, T, `width`), and the state to go on from, which may be None if none was given.
+    def __call__(
+        self, x: Float[Tensor, "B T D"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
+    ) -> tuple[Float[Tensor, "B T width"], State]:
+        """Hidden states, and the state to continue from (possibly None if no state was given).
 
-        state: what `start` or this gave; it is used up. starts: (B, T), True where a row forgets what it has read and
-        begins anew at that position; the borders of packed documents, and what is left of a row's beginning.
+        state: from `start` or an earlier call; the call consumes it. starts: True where a row forgets what it has read
+        and begins anew: at the borders of packed documents, and at the end of padding on the left.
         """
 
-    def hidden_layers(self, x: Tensor, starts: Tensor | None = None) -> Iterator[Tensor]:
-        """What each layer gives, from the first on, to rows that are read from their beginning: (B, T, D) each.
+    def hidden_layers(
+        self, x: Float[Tensor, "B T D"], starts: Bool[Tensor, "B T"] | None = None
+    ) -> Iterator[Float[Tensor, "B T width"]]:
+        """The hidden states of each layer, from the first to the last, for rows that are read from their beginning.
 
-        The last one is what a call gives. x, starts: as for that.
+        Those of the last layer are what a call returns. x, starts: as for a call.
         """
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """As `nn.Module.named_parameters`."""
 
 
 class Network(nn.Module):
@@ -60,32 +77,38 @@ class Network(nn.Module):
         self,
         config: NetworkConfig,
         embedding: Embedding,
-        encoder: nn.Module,
+        encoder: Encoder,
         output: FullSoftmax | SampledSoftmax | AdaptiveSoftmax,
     ) -> None:
-        """encoder: an Encoder."""
         super().__init__()
         self.config, self.embedding, self.encoder, self.output = config, embedding, encoder, output
         self.vocabulary_size = len(embedding.weight)
 
-    def forward(self, tokens: Tensor, state: State = None, starts: Tensor | None = None) -> tuple[Tensor, State]:
-        """tokens: (B, T), int64, </s> before each first one -> (B, T, D), and the state to go on from.
+    def forward(
+        self, tokens: Int64[Tensor, "B T"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
+    ) -> tuple[Float[Tensor, "B T D"], State]:
+        """Hidden states, and the state to continue from.
 
-        state: what `start` or this gave. starts: as the encoder's. A network whose memory is that of a document begins
-        anew at every </s> by itself.
+        tokens: with </s> before the first token of each text. state, starts: as for `Encoder`. A network whose memory
+        is a document's begins anew at every </s>.
         """
         if self.memory == "document":
             borders = tokens == END
             starts = borders if starts is None else starts | borders
-        return cast("tuple[Tensor, State]", self.encoder(self.embedding(tokens), state, starts))
+        return self.encoder(self.embed(tokens), state, starts)
+
+    def embed(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """The vectors of what is read; the </s> before a text becomes <s> where texts begin with that.
+
+        A network with a document's memory reads </s> only as what a text begins with.
+        """
+        if self.config.begins_with == "<s>" and not self.encoder.is_bidirectional:
+            tokens = torch.where(tokens == END, BEGIN, tokens)
+        return cast("Tensor", self.embedding(tokens))
 
     def start(self, rows: int) -> State:
         """The state of rows that have read nothing."""
-        return self.causal.start(rows)
-
-    @property
-    def causal(self) -> Encoder:
-        return cast("Encoder", self.encoder)
+        return self.encoder.start(rows)
 
     @property
     def memory(self) -> Memory:
@@ -96,15 +119,15 @@ class Network(nn.Module):
         return self.embedding.weight.device
 
     def matrices(self) -> list[nn.Parameter]:
-        """The hidden matrices, whose gradients Muon makes orthogonal: of the encoder, with two dimensions."""
+        """The encoder's matrices, without tables by position or distance: Muon orthogonalises their gradients."""
         return [weight for name, weight in self.encoder.named_parameters() if weight.ndim == 2 and not _is_table(name)]
 
     def others(self) -> list[nn.Parameter]:
-        """All parameters but the `matrices`; each once."""
-        taken = {id(weight) for weight in self.matrices()}
-        return [weight for weight in self.parameters() if id(weight) not in taken]
+        """All parameters but the `matrices`."""
+        matrices = {id(weight) for weight in self.matrices()}
+        return [weight for weight in self.parameters() if id(weight) not in matrices]
 
 
 def _is_table(name: str) -> bool:
-    """Whether a parameter of two dimensions holds a vector for each of some positions, and is no map of vectors."""
+    """Whether a two-dimensional parameter is a table, of vectors by position or of biases by distance."""
     return name.startswith(("places.", "bias."))

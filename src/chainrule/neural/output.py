@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from chainrule.errors import SettingError
 from chainrule.neural.cross_entropy import blocks, cross_entropy
-from chainrule.protocol import BEGIN
+from chainrule.neural.layers import product
+from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,12 +42,19 @@ class Output(Protocol):
 class FullSoftmax(nn.Module):
     """softmax(U h + b) over the whole vocabulary."""
 
-    def __init__(self, weight: nn.Parameter, *, bias: bool) -> None:
-        """weight: (V, D), its own or that of the embedding."""
+    def __init__(
+        self, weight: nn.Parameter, *, bias: bool, ends: Sequence[int] = (), banned: Sequence[int] = ()
+    ) -> None:
+        """weight: (V, D), its own or that of the embedding. ends: tokens whose probability is counted to that of </s>.
+        banned: tokens that have none, beside <s>. Raises SettingError where the vocabulary has no such tokens.
+        """
         super().__init__()
-        self.weight = weight
+        for token in (*ends, *banned):
+            if token >= len(weight):
+                raise SettingError(f"ends and banned name token {token}, but the vocabulary has {len(weight):,}")
+        self.weight, self.ends = weight, list(ends)
         self.bias = nn.Parameter(torch.zeros(len(weight))) if bias else None
-        self.register_buffer("never", _never(len(weight)), persistent=False)
+        self.register_buffer("never", _never(len(weight), BEGIN, *banned), persistent=False)
 
     def loss(
         self, hidden: Tensor, targets: Tensor, *, label_smoothing: float = 0.0, weights: Tensor | None = None
@@ -54,20 +62,31 @@ class FullSoftmax(nn.Module):
         """As `Output.loss`."""
         flat, ids = hidden.flatten(0, -2), targets.flatten()
         counts = None if weights is None else weights.flatten()
-        return cross_entropy(flat, self.weight, self.shift, ids, smoothing=label_smoothing, weights=counts)
+        shift = self.shift
+        if self.ends:  # training goes on with one token that ends texts
+            shift = shift.index_fill(0, torch.tensor(self.ends, device=shift.device), -torch.inf)
+        return cross_entropy(flat, self.weight, shift, ids, smoothing=label_smoothing, weights=counts)
 
     def log_probs(self, hidden: Tensor) -> Tensor:
         """As `Output.log_probs`."""
-        return F.linear(hidden, self.weight, self.shift).float().log_softmax(-1)
+        return self._logits(hidden).log_softmax(-1)
 
     def log_probs_of(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """As `Output.log_probs_of`."""
         flat, ids = hidden.flatten(0, -2), targets.flatten()
         found = torch.empty(len(flat), device=flat.device)
         for block in blocks(flat, len(self.weight)):
-            logits = F.linear(flat[block], self.weight, self.shift).float()
+            logits = self._logits(flat[block])
             found[block] = logits.gather(1, ids[block, None])[:, 0] - logits.logsumexp(1)
         return found.view(targets.shape)
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        """(..., D) -> (..., V), float32."""
+        logits = product(hidden, self.weight, self.shift).float()
+        if self.ends:
+            logits[..., END] = logits[..., [END, *self.ends]].logsumexp(-1)
+            logits[..., self.ends] = -torch.inf
+        return logits
 
     @property
     def shift(self) -> Tensor:
@@ -223,8 +242,8 @@ def _picked(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
     return found
 
 
-def _never(size: int, which: int = BEGIN) -> Tensor:
+def _never(size: int, *which: int) -> Tensor:
     """Zeros, and -inf for what has no probability. Always real, so that a network can be made without its numbers."""
     never = torch.zeros(size, device="cpu")
-    never[which] = -torch.inf
+    never[list(which)] = -torch.inf
     return never

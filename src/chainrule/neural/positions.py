@@ -21,14 +21,16 @@ _BUCKETS, _FAR = 32, 128  # Raffel et al. 2020: half of the buckets hold one dis
 class Learned(nn.Module):
     """A learned vector for each position, added to that of the token (Gehring et al. 2017)."""
 
-    def __init__(self, context: int, width: int) -> None:
+    def __init__(self, context: int, width: int, offset: int = 0) -> None:
+        """offset: the row of the first position."""
         super().__init__()
-        self.vectors = nn.Parameter(torch.empty(context, width))
+        self.offset = offset
+        self.vectors = nn.Parameter(torch.empty(offset + context, width))
         nn.init.normal_(self.vectors, std=0.02)
 
     def forward(self, positions: Int64[Tensor, "#B T"]) -> Float[Tensor, "#B T D"]:
         """The vector of each position."""
-        return self.vectors[positions]
+        return self.vectors[positions + self.offset if self.offset else positions]
 
 
 class Sinusoidal(nn.Module):
@@ -52,24 +54,47 @@ class Rotation(NamedTuple):
     sin: Float[Tensor, "#B T 1 d/2"]
 
 
+class Scaling(NamedTuple):
+    """How much smaller the angles of a longer context are, so that they stay what was seen in training.
+
+    Waves longer than `above`, in positions, are slower by the factor, those shorter than `below` stay as they are, and
+    between the two the share is linear in 1 / wave: Llama 3 (Grattafiori et al. 2024). Where both are 0, all are
+    slower: position interpolation (Chen et al. 2023).
+    """
+
+    factor: float
+    above: float = 0.0
+    below: float = 0.0
+
+    def __call__(self, frequencies: Float[Tensor, " waves"]) -> Float[Tensor, " waves"]:
+        """Radians a position, before and after."""
+        if not self.above:
+            return frequencies / self.factor
+        turns = frequencies / (2 * math.pi)  # a position: 1 / wave
+        share = ((turns - 1 / self.above) / (1 / self.below - 1 / self.above)).clamp(0, 1)
+        return frequencies * (share + (1 - share) / self.factor)
+
+
 class Rotary(nn.Module):
     """Su et al. 2021, equation 34: elements i and i + d/2 of a head are rotated by position * base^(-2i/d)."""
 
-    def __init__(self, width: int, base: float) -> None:
-        """width: of a head."""
+    def __init__(self, width: int, base: float, scaling: Scaling | None = None) -> None:
+        """width: d, of a head or of what is rotated in it."""
         super().__init__()
-        self.width, self.base = width, base
+        self.width, self.base, self.scaling = width, base, scaling
 
     def forward(self, positions: Int64[Tensor, "#B T"], like: Tensor) -> Rotation:
         """The rotation of each position, in the type of `like`."""
-        angles = _angles(positions, self.width, self.base).unsqueeze(2)  # (B, T, 1, d/2)
+        angles = _angles(positions, self.width, self.base, self.scaling).unsqueeze(2)  # (B, T, 1, d/2)
         return Rotation(angles.cos().to(like.dtype), angles.sin().to(like.dtype))
 
 
 def rotate(x: Float[Tensor, "B T H d"], rotation: Rotation) -> Float[Tensor, "B T H d"]:
-    """Queries or keys, each rotated by its position."""
-    a, b = x.chunk(2, -1)
-    return torch.cat((a * rotation.cos - b * rotation.sin, b * rotation.cos + a * rotation.sin), -1)
+    """Queries or keys, each rotated by its position; where there are fewer angles than pairs, the first elements."""
+    half = rotation.cos.shape[-1]
+    a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
+    rotated = (a * rotation.cos - b * rotation.sin, b * rotation.cos + a * rotation.sin)
+    return torch.cat((*rotated, rest) if rest.shape[-1] else rotated, -1)
 
 
 class ALiBi(nn.Module):
@@ -114,8 +139,12 @@ def distance_buckets(distances: Int64[Tensor, "*shape"]) -> Int64[Tensor, "*shap
     return torch.where(distances < half, distances, (half + (logarithms * half).long()).clamp(max=_BUCKETS - 1))
 
 
-def _angles(positions: Int64[Tensor, "#B T"], width: int, base: float) -> Float[Tensor, "#B T width/2"]:
+def _angles(
+    positions: Int64[Tensor, "#B T"], width: int, base: float, scaling: Scaling | None = None
+) -> Float[Tensor, "#B T width/2"]:
     """position * base^(-2i/width), in float64 where the device has it, so that large positions stay exact."""
     kind = torch.float32 if positions.device.type == "mps" else torch.float64
     waves = base ** (-torch.arange(0, width, 2, device=positions.device, dtype=kind) / width)
+    if scaling is not None:
+        waves = scaling(waves)
     return positions.to(kind).unsqueeze(-1) * waves

@@ -1,6 +1,6 @@
-"""What reads a source: each position sees all of it, before and after.
+"""Encoders of sources: the vector of each token depends on the whole source, but never on padding.
 
-Legend: M sources, S their tokens, D width. What stands past the end of a source is never seen.
+They are called readers, since `Encoder` is a context encoder. Legend: M sources, S their tokens, D width.
 """
 
 from __future__ import annotations
@@ -20,25 +20,34 @@ from chainrule.neural.encoders.transformer import Block
 from chainrule.neural.layers import norm
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtyping import Bool, Float
+
     from chainrule.neural.config.conditional import ConditionalConfig
 
 
 class Encoding(NamedTuple):
-    """vectors: (M, S, D). summary: (M, D)."""
+    """What a reader computes: a vector for each token, and one for the whole source."""
 
-    vectors: Tensor
-    summary: Tensor
+    vectors: Float[Tensor, "M S D"]
+    summary: Float[Tensor, "M D"]
 
 
 class Reader(Protocol):
     """An nn.Module."""
 
-    def __call__(self, x: Tensor, seen: Tensor, weights_out: list[Tensor] | None = None) -> Encoding:
-        """x: (M, S, D). seen: (M, S), True where there is a token. weights_out: as in `AttentionMask`."""
+    def __call__(
+        self, x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
+    ) -> Encoding:
+        """Encodes sources. is_token: False at padding. weights_out: as in `AttentionMask`."""
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """As `nn.Module.parameters`."""
 
 
 class TransformerReader(nn.Module):
-    """The encoder of Vaswani et al. 2017, norms after or before each sub-layer."""
+    """The encoder of Vaswani et al. 2017 (section 3.1), with norms before or after each sub-layer."""
 
     def __init__(self, config: ConditionalConfig) -> None:
         super().__init__()
@@ -48,18 +57,21 @@ class TransformerReader(nn.Module):
         is_pre = config.norm_place == "pre"
         self.norm = norm(blocks.norm, config.width, gain=blocks.norm_gain, bias=blocks.biases) if is_pre else None
 
-    def forward(self, x: Tensor, seen: Tensor, weights_out: list[Tensor] | None = None) -> Encoding:
+    def forward(
+        self, x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
+    ) -> Encoding:
+        """As `Reader`."""
         x, rotation = self.positions(x, torch.arange(x.shape[1], device=x.device)[None])
         x = dropped(x, self.dropout, self.training)
-        mask = AttentionMask(seen[:, None, None], weights_out=weights_out)
+        mask = AttentionMask(is_token[:, None, None], weights_out=weights_out)
         for layer, block in enumerate(self.blocks):
             x = block(x, mask, rotation, None, layer)
         x = x if self.norm is None else self.norm(x)
-        return Encoding(x, _mean(x, seen))
+        return Encoding(x, _mean(x, is_token))
 
 
 class RecurrentReader(nn.Module):
-    """LSTM or GRU layers in both directions (Schuster and Paliwal 1997), half of the width each."""
+    """LSTM or GRU layers in both directions (Schuster and Paliwal 1997), each direction of half the width."""
 
     def __init__(self, config: ConditionalConfig) -> None:
         super().__init__()
@@ -72,18 +84,22 @@ class RecurrentReader(nn.Module):
         )
         self.layers, self.dropout = Woven(layers), config.dropout
 
-    def forward(self, x: Tensor, seen: Tensor, weights_out: list[Tensor] | None = None) -> Encoding:
-        """The summary is what each direction has read at its end."""
-        lengths = seen.sum(1, keepdim=True)
-        filled = torch.arange(x.shape[1], device=x.device) == lengths  # where what fills a row begins, as its own text
-        found, _ = self.layers(dropped(x, self.dropout, self.training), None, filled if filled.any() else None)
-        ahead, back = found.chunk(2, -1)
+    def forward(
+        self, x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
+    ) -> Encoding:
+        """As `Reader`; the summary holds the last hidden state of each direction."""
+        lengths = is_token.sum(1, keepdim=True)
+        padding = (
+            torch.arange(x.shape[1], device=x.device) == lengths
+        )  # where the padding of a row begins, as a new text
+        hidden, _ = self.layers(dropped(x, self.dropout, self.training), None, padding if padding.any() else None)
+        ahead, back = hidden.chunk(2, -1)
         at_end = ahead.gather(1, (lengths - 1)[:, :, None].expand(-1, -1, ahead.shape[2]))[:, 0]
-        return Encoding(dropped(found, self.dropout, self.training), torch.cat((at_end, back[:, 0]), 1))
+        return Encoding(dropped(hidden, self.dropout, self.training), torch.cat((at_end, back[:, 0]), 1))
 
 
 class ConvolutionReader(nn.Module):
-    """Gated convolutions, each added to what goes into it (Gehring 2017); positions by sinusoids."""
+    """Gated convolutions with residual connections (Gehring et al. 2017, section 3.2)."""
 
     def __init__(self, config: ConditionalConfig) -> None:
         super().__init__()
@@ -93,24 +109,27 @@ class ConvolutionReader(nn.Module):
             nn.Linear(config.kernel * config.width, 2 * config.width) for _ in range(config.encoder_layers)
         )
 
-    def forward(self, x: Tensor, seen: Tensor, weights_out: list[Tensor] | None = None) -> Encoding:
+    def forward(
+        self, x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
+    ) -> Encoding:
+        """As `Reader`."""
         x, _ = self.positions(x, torch.arange(x.shape[1], device=x.device)[None])
         x = dropped(x, self.dropout, self.training)
         for layer in self.layers:
-            x = x.masked_fill(~seen[:, :, None], 0)
+            x = x.masked_fill(~is_token[:, :, None], 0)
             around = F.pad(x, (0, 0, self.before, self.kernel - 1 - self.before)).unfold(1, self.kernel, 1)
             x = (x + dropped(F.glu(layer(around.flatten(2)), -1), self.dropout, self.training)) * 0.5**0.5
-        return Encoding(x, _mean(x, seen))
+        return Encoding(x, _mean(x, is_token))
 
 
-def reader_of(config: ConditionalConfig) -> nn.Module:
-    """A Reader."""
+def build_reader(config: ConditionalConfig) -> TransformerReader | ConvolutionReader | RecurrentReader:
+    """The reader that `config.encoder` names."""
     if config.encoder == "transformer":
         return TransformerReader(config)
     return ConvolutionReader(config) if config.encoder == "convolution" else RecurrentReader(config)
 
 
-def _mean(x: Tensor, seen: Tensor) -> Tensor:
-    """Over the positions of each source: (M, D)."""
-    weights = seen.to(x.dtype)
+def _mean(x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"]) -> Float[Tensor, "M D"]:
+    """Over the tokens of each source."""
+    weights = is_token.to(x.dtype)
     return torch.einsum("nsd,ns->nd", x, weights) / weights.sum(1, keepdim=True)

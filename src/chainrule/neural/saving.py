@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from chainrule.base.bfloat16 import BFLOAT16, widened
 from chainrule.base.settings import config_from_json
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.building import build
@@ -38,11 +39,12 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=nn.Module)
 
+_FLOATS = (np.dtype("float32"), np.dtype("float16"), BFLOAT16)  # of matrices; the others become float32
 _DRAWING = (torch.Tensor.normal_, torch.Tensor.uniform_)
 
 
 def take_apart(model: NeuralModel | TwoSidedModel) -> tuple[Json, Arrays]:
-    """The settings of the network, and its numbers by name, float32 (int64 for ranks)."""
+    """The settings of the network, and its numbers by name: float32, or in 16 bits as they were stored."""
     return network_settings(model.network), arrays_of(model.network)
 
 
@@ -53,11 +55,29 @@ def network_settings(network: Network) -> Json:
 
 def arrays_of(network: nn.Module) -> Arrays:
     """All that a network has learnt, each once: weights that two layers share have the name of the first."""
-    found = {}
-    for name, tensor in _named(network).items():
-        tensor = tensor.detach().cpu()
-        found[name] = (tensor.float() if tensor.is_floating_point() else tensor).numpy()
-    return found
+    return {name: _array_of(tensor.detach().cpu()) for name, tensor in _named(network).items()}
+
+
+def shapes_of(config: NetworkConfig, vocabulary_size: int) -> dict[str, tuple[int, ...]]:
+    """The arrays that a network of these settings has, by name. Raises ModelFormatError."""
+    return {
+        name: tuple(tensor.shape) for name, tensor in _named(_empty(lambda: build(config, vocabulary_size))).items()
+    }
+
+
+def _array_of(tensor: torch.Tensor) -> ndarray:
+    if tensor.dtype == torch.bfloat16:
+        return tensor.contiguous().view(torch.int16).numpy().view(BFLOAT16)
+    is_kept = tensor.dtype == torch.float16 or not tensor.is_floating_point()
+    return (tensor if is_kept else tensor.float()).numpy()
+
+
+def _tensor_of(array: ndarray) -> torch.Tensor:
+    """Without a copy, but of a few numbers in 16 bits: of those, there are only matrices in a network."""
+    array = np.ascontiguousarray(widened(array) if array.ndim < 2 and array.dtype.kind in "fV" else array)
+    if array.dtype == BFLOAT16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
 
 
 def put_together(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> NeuralModel:
@@ -123,18 +143,23 @@ def _check_layers(layers: int, arrays: Arrays) -> None:
 def _filled(build: Callable[[], M], arrays: Arrays) -> M:
     """A network with these numbers. Raises ModelFormatError."""
     use_threads()
-    try:
-        with torch.device("meta"), _Undrawn():
-            network = build()
-    except SettingError as error:
-        raise ModelFormatError(f"the settings do not suit the vocabulary: {error}") from error
+    network = _empty(build)
     expected = _named(network)
     _check_arrays(expected, arrays)
     for name, tensor in expected.items():
-        found = torch.from_numpy(np.ascontiguousarray(arrays[name]))
+        found = _tensor_of(arrays[name])
         _replace(network, tensor, nn.Parameter(found) if isinstance(tensor, nn.Parameter) else found)
     _check_ranks(network)
     return network
+
+
+def _empty(build: Callable[[], M]) -> M:
+    """A network of shapes alone. Raises ModelFormatError."""
+    try:
+        with torch.device("meta"), _Undrawn():
+            return build()
+    except SettingError as error:
+        raise ModelFormatError(f"the settings do not suit the vocabulary: {error}") from error
 
 
 class _Undrawn(TorchFunctionMode):
@@ -163,10 +188,10 @@ def _check_arrays(expected: dict[str, torch.Tensor], arrays: Arrays) -> None:
         raise ModelFormatError(f"there is an array {unknown[0]!r}, which a network of these settings does not have")
     for name, tensor in expected.items():
         array = arrays[name]
-        wanted = np.dtype("float32" if tensor.is_floating_point() else "int64")
-        if array.dtype != wanted or array.shape != tuple(tensor.shape):
+        wanted = _FLOATS if tensor.is_floating_point() else (np.dtype("int64"),)
+        if array.dtype not in wanted or array.shape != tuple(tensor.shape):
             raise ModelFormatError(
-                f"the array {name!r} is {array.dtype} {list(array.shape)}; expected {wanted} {list(tensor.shape)}"
+                f"the array {name!r} is {array.dtype} {list(array.shape)}; expected {wanted[0]} {list(tensor.shape)}"
             )
 
 

@@ -1,16 +1,16 @@
-"""Score functions of attention: how well a query s suits a key h, each by its name.
+"""Score functions of attention, each by its name: how well a query s matches a key h.
 
-    dot           s . h                        Luong et al. 2015
-    scaled_dot    s . h / root(d)              Vaswani et al. 2017
-    general       s . W h                      Luong et al. 2015
-    content       b cos(s, h), b learned       Graves et al. 2014
-    additive      v . tanh(W s + U h)          Bahdanau et al. 2015, who write v . tanh(W [s; h]) as one matrix
-    location      (W s)_j for the j-th key     Luong et al. 2015
+    dot           s . h                        Luong et al. 2015, equation 8
+    scaled_dot    s . h / sqrt(d)              Vaswani et al. 2017, equation 1
+    general       s . W h                      Luong et al. 2015, equation 8
+    content       b cos(s, h), b learned       Graves et al. 2014, equations 5 and 6
+    additive      v . tanh(W s + U h)          Bahdanau et al. 2015, appendix A.1.2
+    location      (W s)_j for the j-th key     Luong et al. 2015, equation 8
 
-Each is in two parts, so that what concerns the keys alone is computed once: the score of `query(s)` and `key(h)`. The
-first four are dot products of these, which the fused kernel computes.
+Each score is a function of `query(s)` and `key(h)`, so that what depends on the keys alone is computed once. The first
+four are dot products of the two, which the fused kernel computes.
 
-Legend: B rows, H heads, T queries, S keys, d numbers in a head.
+Legend: B rows, H heads, T queries, S keys, d width of a head, e width of prepared queries and keys.
 """
 
 from __future__ import annotations
@@ -26,22 +26,24 @@ from chainrule.neural.attention import attend_fused
 from chainrule.neural.dropout import dropped
 
 if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+
     from chainrule.neural.config.conditional import ScoreName
 
 
 class Score(Protocol):
-    """An nn.Module. is_product: whether the score is the dot product of `query` and `key`."""
+    """An nn.Module."""
 
-    is_product: bool
+    is_product: bool  # whether the score is the dot product of the prepared query and key
 
-    def query(self, query: Tensor) -> Tensor:
-        """(B, H, T, d) -> (B, H, T, e)."""
+    def query(self, query: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T e"]:
+        """Queries, prepared."""
 
-    def key(self, key: Tensor) -> Tensor:
-        """(B, H, S, d) -> (B, H, S, e)."""
+    def key(self, key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H S e"]:
+        """Keys, prepared."""
 
-    def __call__(self, query: Tensor, key: Tensor) -> Tensor:
-        """Of what these two gave: (B, H, T, S)."""
+    def __call__(self, query: Float[Tensor, "B H T e"], key: Float[Tensor, "B H S e"]) -> Float[Tensor, "B H T S"]:
+        """The scores of prepared queries and keys."""
 
 
 class Product(nn.Module):
@@ -60,19 +62,20 @@ class Product(nn.Module):
         if self.sharpness is not None:
             nn.init.constant_(self.sharpness, math.log(math.sqrt(width)))
 
-    def query(self, query: Tensor) -> Tensor:
+    def query(self, query: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T e"]:
         """As `Score.query`."""
         if self.sharpness is not None:
             return F.normalize(query, dim=-1) * self.sharpness.exp()
         return query * self.scale
 
-    def key(self, key: Tensor) -> Tensor:
+    def key(self, key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H S e"]:
         """As `Score.key`."""
         if self.sharpness is not None:
             return F.normalize(key, dim=-1)
         return key if self.matrix is None else _by_head(key, self.matrix)
 
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+    def forward(self, query: Float[Tensor, "B H T e"], key: Float[Tensor, "B H S e"]) -> Float[Tensor, "B H T S"]:
+        """As `Score`."""
         return query @ key.mT
 
 
@@ -88,20 +91,21 @@ class Additive(nn.Module):
         for weight in (self.of_query, self.of_key, self.weights):
             nn.init.uniform_(weight, -(width**-0.5), width**-0.5)
 
-    def query(self, query: Tensor) -> Tensor:
+    def query(self, query: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T e"]:
         """As `Score.query`."""
         return _by_head(query, self.of_query)
 
-    def key(self, key: Tensor) -> Tensor:
+    def key(self, key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H S e"]:
         """As `Score.key`."""
         return _by_head(key, self.of_key)
 
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+    def forward(self, query: Float[Tensor, "B H T e"], key: Float[Tensor, "B H S e"]) -> Float[Tensor, "B H T S"]:
+        """As `Score`."""
         return (torch.tanh(query.unsqueeze(3) + key.unsqueeze(2)) * self.weights).sum(-1)
 
 
 class Location(nn.Module):
-    """(W s)_j: the j-th key is scored by the query alone."""
+    """(W s)_j: the score of the j-th key depends on the query and j alone."""
 
     is_product = False
 
@@ -111,25 +115,26 @@ class Location(nn.Module):
         self.matrix = nn.Parameter(torch.empty(heads, longest, width))
         nn.init.uniform_(self.matrix, -(width**-0.5), width**-0.5)
 
-    def query(self, query: Tensor) -> Tensor:
-        """As `Score.query`: the scores of all positions that there can be."""
+    def query(self, query: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T e"]:
+        """As `Score.query`: the scores of all positions that a key may have."""
         return _by_head(query, self.matrix)
 
-    def key(self, key: Tensor) -> Tensor:
-        """As `Score.key`: only their number matters."""
+    def key(self, key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H S e"]:
+        """As `Score.key`; only the number of keys matters."""
         return key
 
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+    def forward(self, query: Float[Tensor, "B H T e"], key: Float[Tensor, "B H S e"]) -> Float[Tensor, "B H T S"]:
+        """As `Score`."""
         return query[..., : key.shape[2]]
 
 
-def _by_head(x: Tensor, matrix: Tensor) -> Tensor:
-    """(B, H, T, d) by (H, e, d) -> (B, H, T, e); `@` would copy the matrix for each row."""
+def _by_head(x: Float[Tensor, "B H T d"], matrix: Float[Tensor, "H e d"]) -> Float[Tensor, "B H T e"]:
+    """A product with each head's own matrix; `@` would copy the matrix for each row."""
     return torch.einsum("bhtd,hed->bhte", x, matrix)
 
 
-def score_named(name: ScoreName, heads: int, width: int, longest: int) -> Product | Additive | Location:
-    """width: of queries and keys in a head. longest: the most keys, which a score by location must know."""
+def build_score(name: ScoreName, heads: int, width: int, longest: int) -> Product | Additive | Location:
+    """The score of that name. width: of a head. longest: the most keys, which the location score must know."""
     if name == "additive":
         return Additive(heads, width)
     if name == "location":
@@ -137,8 +142,13 @@ def score_named(name: ScoreName, heads: int, width: int, longest: int) -> Produc
     return Product(name, heads, width)
 
 
-def weights_of(score: Score, query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
-    """softmax(score): (B, H, T, S); where the mask is False, exactly 0. query, key: as `score` made them."""
+def attention_weights(
+    score: Score,
+    query: Float[Tensor, "B H T e"],
+    key: Float[Tensor, "B H S e"],
+    mask: Bool[Tensor, "#B #H #T S"] | None,
+) -> Float[Tensor, "B H T S"]:
+    """softmax(score) over the keys; exactly 0 where the mask is False. query, key: prepared by `score`."""
     scores = score(query, key)
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
@@ -146,9 +156,14 @@ def weights_of(score: Score, query: Tensor, key: Tensor, mask: Tensor | None) ->
 
 
 def attend_by_score(
-    score: Score, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float = 0.0
-) -> Tensor:
-    """softmax(score) V, by the fused kernel where the score is a product. value: (B, H, S, v) -> (B, H, T, v)."""
+    score: Score,
+    query: Float[Tensor, "B H T e"],
+    key: Float[Tensor, "B H S e"],
+    value: Float[Tensor, "B H S v"],
+    mask: Bool[Tensor, "#B #H #T S"] | None,
+    dropout: float = 0.0,
+) -> Float[Tensor, "B H T v"]:
+    """softmax(score) V, by the fused kernel if the score is a dot product. query, key: prepared by `score`."""
     if score.is_product:
         return attend_fused(query, key, value, mask, dropout, scale=1.0)
-    return dropped(weights_of(score, query, key, mask), dropout) @ value
+    return dropped(attention_weights(score, query, key, mask), dropout) @ value

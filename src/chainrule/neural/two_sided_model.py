@@ -74,7 +74,11 @@ class TwoSidedModel:
         return self._score(sequences, prefixes, end=end, begins=None)
 
     def score_left_to_right(
-        self, sequences: Sequence[Tokens], begins: Bool[ndarray, " vocab"]
+        self,
+        sequences: Sequence[Tokens],
+        begins: Bool[ndarray, " vocab"],
+        *,
+        prefixes: Sequence[Tokens] | None = None,
     ) -> list[Float32[ndarray, " tokens"]]:
         """As `score`, but that the later tokens of its own word are masked, too (Kauf and Ivanova 2023).
 
@@ -84,7 +88,7 @@ class TwoSidedModel:
             raise SettingError(
                 "directions that are apart mask nothing, so that no word can be masked; score it as it is"
             )
-        return self._score(sequences, None, end=False, begins=begins)
+        return self._score(sequences, prefixes, end=False, begins=begins)
 
     def score_stream(self, stream: Tokens) -> Float32[ndarray, " tokens"]:
         """As `Scorer.score_stream`: each document by itself."""

@@ -50,11 +50,11 @@ def token_vectors(
     rows = [framed(sequence, network) for sequence in sequences]
     width = _hidden(network, torch.full((1, 1), END, device=network.device), None, layer).shape[-1]
     found = [np.empty((len(row), width), np.float32) for row in rows]
-    pieces = pieces_of([len(row) for row in rows], network.causal)
+    pieces = pieces_of([len(row) for row in rows], network.encoder)
     for batch in batches_of(pieces, _TOGETHER_SHORT if bfloat16 else _TOGETHER):
         tokens = padded([rows[row][begin:end] for row, begin, _, end in batch], END)
         lengths = [end - begin for _, begin, _, end in batch]
-        starts = padding(lengths, network.device) if network.causal.is_bidirectional else None
+        starts = padding(lengths, network.device) if network.encoder.is_bidirectional else None
         with torch.autocast(network.device.type, torch.bfloat16, enabled=bfloat16):
             given = _hidden(network, torch.from_numpy(tokens).to(network.device), starts, layer)
         hidden = given.float().cpu().numpy()
@@ -76,9 +76,9 @@ def static_vectors(network: Network) -> Float32[ndarray, "vocab D"]:
 
 def _hidden(network: Network, tokens: Tensor, starts: Tensor | None, layer: int | None) -> Tensor:
     """What a layer gives: (B, T) -> (B, T, D). starts: as the encoder's. Raises SettingError."""
-    x: Tensor = network.embedding(tokens)
+    x = network.embed(tokens)
     number, found = 0, x
-    for number, found in enumerate(chain([x], network.causal.hidden_layers(x, starts))):
+    for number, found in enumerate(chain([x], network.encoder.hidden_layers(x, starts))):
         if number == layer:
             return found
     if layer is not None:

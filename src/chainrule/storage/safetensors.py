@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.base.bfloat16 import BFLOAT16
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError
 
@@ -26,19 +27,43 @@ if TYPE_CHECKING:
 
     from numpy import ndarray
 
-_TYPES = {"F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U8": "|u1", "U64": "<u8"}
-_NAMES = {np.dtype(code): name for name, code in _TYPES.items()}
+_TYPES: dict[str, np.dtype[Any]] = {
+    "F32": np.dtype("<f4"),
+    "F64": np.dtype("<f8"),
+    "I32": np.dtype("<i4"),
+    "I64": np.dtype("<i8"),
+    "U8": np.dtype("|u1"),
+    "U64": np.dtype("<u8"),
+    "BF16": BFLOAT16,
+    "F16": np.dtype("<f2"),
+    "BOOL": np.dtype("|b1"),
+    "I8": np.dtype("|i1"),
+    "I16": np.dtype("<i2"),
+    "U16": np.dtype("<u2"),
+    "U32": np.dtype("<u4"),
+}
+_NAMES = {dtype: name for name, dtype in _TYPES.items()}
+_METADATA = "__metadata__"
 _ALIGNMENT = 64
 _CHUNK = 1 << 24
 _MAX_HEADER = 100_000_000  # the safetensors library's own bound
 _MAX_DIMENSIONS, _MAX_BYTES = 32, 1 << 62  # within NumPy's own bounds
 
 
-def write_tensors(path: Path, arrays: dict[str, ndarray], progress: Progress = silent) -> str:
-    """Writes and syncs a file, and returns its SHA-256. Raises OSError."""
+def write_tensors(
+    path: Path,
+    arrays: dict[str, ndarray],
+    progress: Progress = silent,
+    *,
+    metadata: dict[str, str] | None = None,
+) -> str:
+    """Writes and syncs a file, and returns its SHA-256. metadata: what the header says beside the arrays.
+
+    Raises OSError.
+    """
     # Wider types first, so that every array starts at a multiple of its item size.
     ordered = dict(sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])))
-    header: dict[str, Any] = {}
+    header: dict[str, Any] = {} if metadata is None else {_METADATA: metadata}
     offset = 0
     for name, array in ordered.items():
         header[name] = {
@@ -101,7 +126,7 @@ def open_tensors(path: Path) -> dict[str, ndarray]:
         raise ModelFormatError(f"{path}: the header is not a JSON object; the file is damaged") from error
     base = 8 + length
     layouts = {
-        name: _check_layout(path, name, entry, size - base) for name, entry in entries.items() if name != "__metadata__"
+        name: _check_layout(path, name, entry, size - base) for name, entry in entries.items() if name != _METADATA
     }
     spans = sorted((layout.start, layout.stop) for layout in layouts.values())
     if [0, *(stop for _, stop in spans)] != [*(start for start, _ in spans), size - base]:
@@ -166,7 +191,12 @@ def _check_layout(path: Path, name: str, entry: Any, size: int) -> _Layout:
         case {"dtype": str(code), "shape": list(shape), "data_offsets": [int(start), int(stop)]} if (
             code in _TYPES and all(type(n) is int and n >= 0 for n in shape)
         ):
-            dtype = np.dtype(_TYPES[code])
+            dtype = _TYPES[code]
+        case {"dtype": str(code)} if code not in _TYPES:
+            raise ModelFormatError(
+                f"{path}: the array {name!r} is of type {code}, which is not read here; expected one of "
+                f"{', '.join(_TYPES)}"
+            )
         case _:
             raise ModelFormatError(f"{path}: the header's entry for {name!r} is not understood: {reprlib.repr(entry)}")
     # Without zeros, since NumPy wants the other dimensions of an empty array to be within its bounds, too.

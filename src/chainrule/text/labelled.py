@@ -8,6 +8,7 @@ A label may be a whole number in JSON. A first line of TSV whose label is "label
 
 from __future__ import annotations
 
+import hashlib
 import os
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -93,6 +94,11 @@ def checked(examples: Iterable[Labelled], unit: LabelledUnit) -> list[Labelled]:
 
 def _is_label(label: object) -> bool:
     return isinstance(label, str) and bool(label.strip()) and not set(label) & set("\t\n\r")
+
+
+def digest_of(examples: Sequence[Labelled]) -> str:
+    """The SHA-256 of labelled texts, wherever they were read."""
+    return hashlib.sha256(repr([(example.text, example.labels) for example in examples]).encode()).hexdigest()
 
 
 def classes_of(examples: Sequence[Labelled]) -> list[str]:

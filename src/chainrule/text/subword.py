@@ -56,8 +56,8 @@ class Subword:
         self._source = source
         described = _cleaned(definition, source)
         with _told_of(source, "is no tokenizer.json that can be read"):
-            self.definition = json.dumps(described, ensure_ascii=False).encode()
-            self._library = library().Tokenizer.from_str(self.definition.decode())
+            self.definition = definition
+            self._library = library().Tokenizer.from_str(json.dumps(described, ensure_ascii=False))
         self._library.encode_special_tokens = True
         self.name = type(self._library.model).__name__.lower()
         described = json.loads(self._library.to_str())  # with all defaults filled in
@@ -66,7 +66,8 @@ class Subword:
         special = {token["content"] for token in described["added_tokens"] if token["special"]}
         added = {token["content"] for token in described["added_tokens"]}
         self._unknown, unknown = _unknown_piece(described["model"], self._library)
-        contents = {number: content for content, number in self._library.get_vocab(with_added_tokens=True).items()}
+        self.numbers: dict[str, int] = self._library.get_vocab(with_added_tokens=True)
+        contents = {number: content for content, number in self.numbers.items()}
         spelled = [
             self.spelling.added(content) if content in added else self.spelling.piece(content)
             for content in (contents.get(number, "") for number in range(max(contents, default=-1) + 1))
@@ -81,6 +82,16 @@ class Subword:
             raise SettingError(
                 f"{source}: knows neither all bytes nor an unknown token, so it would leave out what it does not know"
             )
+
+    @property
+    def unknown(self) -> int | None:
+        """The library's number of the unknown token, if there is one."""
+        return self._unknown
+
+    def spelled(self) -> list[bytes]:
+        """Each of the library's pieces as a token, special ones too, by its number; empty where there is none."""
+        pool, offsets = self._pool.tobytes(), self._offsets.tolist()
+        return [pool[begin:end] for begin, end in itertools.pairwise(offsets)]
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
         """As `Splitter.rewrite`."""

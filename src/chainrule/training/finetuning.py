@@ -1,249 +1,114 @@
-"""A pre-trained network gets a head and learns labels; the best epoch in validation is kept."""
+"""Fine-tuning: a pre-trained network gets a head, and learns labels with it."""
 
 from __future__ import annotations
 
 import copy
-import math
-import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+import hashlib
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-import torch.nn.functional as F  # noqa: N812
-
-from chainrule.errors import EstimationError, SettingError
+from chainrule.errors import SettingError
 from chainrule.neural.building import build
 from chainrule.neural.classifier import Classifier, layer_widths
-from chainrule.neural.scoring import batched
-from chainrule.training.eager import eager
-from chainrule.training.machine import held_in_memory, machine_on
+from chainrule.neural.config import settings_of as network_settings
+from chainrule.training.labels import LabelObjective, split, steps_in_epoch
+from chainrule.training.objective import Problem
+from chainrule.training.recipe import Recipe
+from chainrule.training.run import trained
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from jaxtyping import Int64
-    from numpy import ndarray
-
-    from chainrule.base.progress import Progress
     from chainrule.neural.network import Network
     from chainrule.text.labelled import LabelledUnit
     from chainrule.text.units import UnitTokens
     from chainrule.training.finetuning_config import FineTuningConfig
-    from chainrule.training.machine import Machine
-
-_WARM_UP = 0.1  # share of the steps
-_TOGETHER = 1 << 14  # tokens that are read at once
+    from chainrule.training.job import Run
+    from chainrule.training.labels import Example, LabelData
 
 
-class Example(NamedTuple):
-    """A text, and the number of the label of each of its units."""
-
-    units: UnitTokens
-    labels: Int64[ndarray, " units"]
-
-
-class Validated(NamedTuple):
-    """nats: -log P(label). Both are means over the units."""
-
-    nats: float
-    accuracy: float
-
-
-def finetuned(
+def finetune_network(
     network: Network,
     labels: Sequence[str],
     unit: LabelledUnit,
-    examples: Sequence[Example],
+    examples: Sequence[Example[UnitTokens]],
     config: FineTuningConfig,
-    told: Callable[[str], None],
-    progress: Progress,
+    run: Run,
 ) -> tuple[Classifier, dict[str, Any]]:
-    """A classifier in evaluation mode, on the CPU, with its record. The network that is given stays as it was.
+    """A classifier in evaluation mode, on the CPU, with its record. The given network stays as it was.
 
-    told: is given a line for each epoch. Raises SettingError where layers cannot be mixed or there is no such device,
-    EstimationError where the loss is no number, SettingError where a step does not fit into memory.
+    Raises SettingError where layers cannot be mixed, there is no such device or a step does not fit into memory;
+    EstimationError where the loss is no number; and what `trained` raises.
     """
-    began = time.perf_counter()
-    machine = machine_on(config.device, config.precision)
-    with torch.random.fork_rng(devices=[machine.device] if machine.device.type == "cuda" else []):
-        torch.manual_seed(config.seed)
-        body = build(network.config, network.vocabulary_size) if config.fresh else copy.deepcopy(network)
-        if config.frozen:
-            body.requires_grad_(False)
-        widths = layer_widths(body)
-        if config.mixed and len(set(widths)) > 1:
-            raise SettingError(f"layers of the widths {widths} cannot be mixed; leave mixed=True out")
-        layers = len(widths) if config.mixed else 0
-        classifier = Classifier(body, labels, unit, width=widths[-1], mixed_layers=layers, dropout=config.dropout)
-        learnt, kept = _divided(examples, config)
-        fitted = config.fitted_to(len(learnt))
-        if fitted != config:
-            told(f"{fitted.batch} texts in a step, {fitted.epochs} epochs at most, for {len(learnt):,} texts")
-        config = fitted
-        classifier.to(machine.device)
-        if (note := machine.note(classifier)) is not None:
-            told(note)
-        with held_in_memory(_does_not_fit):
-            record = _trained(classifier, learnt, kept, config, machine, told, progress)
-    return classifier.cpu().eval(), {
-        **machine.as_json(),
-        "float32_layers": machine.layers_in_float32(classifier),
-        "batch": config.batch,
-        "most_epochs": config.epochs,
+    data = split(examples, config.valid_share, config.seed)
+    settled = config.fitted_to(len(data.learnt))
+    classifier, record = trained(_problem(network, labels, unit, data, config, settled, run), run)
+    steps = steps_in_epoch(len(data.learnt), _batch_of(settled))
+    validation = record.get("validation")
+    return classifier, {
         **record,
-        "examples": len(learnt),
-        "validation_examples": len(kept),
-        "training_seconds": time.perf_counter() - began,
+        "batch": settled.batch,
+        "most_epochs": settled.epochs,
+        "epochs": -(-record["steps"] // steps),
+        "best_epoch": -(-(record["steps"] if validation is None else validation["step"]) // steps),
+        "validation_nats": None if validation is None else validation["loss"],
+        "validation_accuracy": None if validation is None else validation["accuracy"],
+        "examples": len(data.learnt),
+        "validation_examples": len(data.kept),
     }
 
 
-def _divided(examples: Sequence[Example], config: FineTuningConfig) -> tuple[list[Example], list[Example]]:
-    """Examples to learn from, and to validate on; every label stays among the former."""
-    order = np.random.default_rng(config.seed).permutation(len(examples)).tolist()
-    kept: list[Example] = []
-    learnt: list[Example] = []
-    seen: set[int] = set()
-    wanted = int(config.valid_share * len(examples))
-    for number in reversed(order):
-        example = examples[number]
-        own = set(example.labels.tolist())
-        if own <= seen and len(kept) < wanted:
-            kept.append(example)
-        else:
-            learnt.append(example)
-            seen |= own
-    return learnt, kept
-
-
-def _trained(
-    classifier: Classifier,
-    learnt: Sequence[Example],
-    kept: Sequence[Example],
+def _problem(
+    network: Network,
+    labels: Sequence[str],
+    unit: LabelledUnit,
+    data: LabelData[UnitTokens],
     config: FineTuningConfig,
-    machine: Machine,
-    told: Callable[[str], None],
-    progress: Progress,
-) -> dict[str, Any]:
-    """Leaves the classifier with the best weights. Ctrl-C ends it early, once there are some."""
-    optimiser = eager(torch.optim.AdamW)(
-        [weight for weight in classifier.parameters() if weight.requires_grad],
-        lr=config.learning_rate,
-        weight_decay=config.weight_decay,
+    settled: FineTuningConfig,
+    run: Run,
+) -> Problem[Classifier]:
+    """settled: the configuration with nothing left open."""
+    widths = layer_widths(network)
+    if config.mixed and len(set(widths)) > 1:
+        raise SettingError(f"layers of the widths {widths} cannot be mixed; leave mixed=True out")
+    batch, steps = _batch_of(settled), steps_in_epoch(len(data.learnt), _batch_of(settled))
+
+    def made() -> Classifier:
+        body = build(network.config, network.vocabulary_size) if config.fresh else copy.deepcopy(network)
+        body.requires_grad_(not config.frozen)
+        mixed = len(widths) if config.mixed else 0
+        return Classifier(body, labels, unit, width=widths[-1], mixed_layers=mixed, dropout=config.dropout)
+
+    training = settled.training(steps)
+    return Problem(
+        training=training,
+        recipe=Recipe(batch, config.learning_rate, config.learning_rate, settled.warm_up(len(data.learnt), steps)),
+        network={**network_settings(network.config), "weights": _digest_of(network), "head": asdict(config)},
+        text={**run.origin, **data.as_json(), "vocabulary": network.vocabulary_size, "labels": list(labels)},
+        build=made,
+        matrices=Classifier.matrices,
+        objective=lambda classifier, task: LabelObjective(classifier, task, data),
+        step=f"{batch} texts",
+        smaller="batch, or cut long texts into parts",
+        note=None if settled == config else _fitted_note(settled, len(data.learnt)),
+        keeps_best=True,
+        calmer="a lower learning_rate",
     )
-    epochs, batch_size = config.epochs, config.batch
-    assert epochs is not None
-    assert batch_size is not None
-    per_epoch = -(-len(learnt) // batch_size)
-    steps = epochs * per_epoch
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate_share(step, steps))
-    best = _Best()
-    try:
-        for epoch in range(1, epochs + 1):
-            loss = 0.0
-            for number, batch in enumerate(_batches(learnt, batch_size, [config.seed, epoch])):
-                progress("fine-tuning", (epoch - 1) * per_epoch + number, steps)
-                loss += _step(classifier, batch, optimiser, machine, frozen=config.frozen)
-                schedule.step()
-            with machine.precision():
-                found = validated(classifier, kept) if kept else None
-            _check_finite(epoch, loss, found)
-            best.look(classifier, epoch, found)
-            star = " *" * (best.epoch == epoch)
-            validation = "" if found is None else f"  validation {found.nats:.4f}, {found.accuracy:.1%} right{star}"
-            told(f"epoch {epoch}  loss {loss / per_epoch:.4f}{validation}")
-            if epoch - best.epoch >= config.patience:
-                break
-    except KeyboardInterrupt:
-        if best.weights is None:
-            raise
-        told(f"interrupted in epoch {epoch}; epoch {best.epoch}, the best so far, is taken")
-    assert best.weights is not None
-    classifier.load_state_dict(best.weights)
-    found = best.validation
-    return {
-        "epochs": epoch,
-        "best_epoch": best.epoch,
-        "validation_nats": None if found is None else found.nats,
-        "validation_accuracy": None if found is None else found.accuracy,
-    }
 
 
-class _Best:
-    """The weights after the epoch with the lowest loss in validation; after the last one where there is none."""
-
-    def __init__(self) -> None:
-        self.validation: Validated | None = None
-        self.epoch = 0
-        self.weights: dict[str, torch.Tensor] | None = None
-
-    def look(self, classifier: Classifier, epoch: int, found: Validated | None) -> None:
-        if found is None or self.validation is None or found.nats < self.validation.nats:
-            self.weights = {name: each.detach().clone() for name, each in classifier.state_dict().items()}
-            self.validation, self.epoch = found, epoch
+def _batch_of(settled: FineTuningConfig) -> int:
+    assert settled.batch is not None
+    return settled.batch
 
 
-def _check_finite(epoch: int, loss: float, validation: Validated | None) -> None:
-    """Raises EstimationError."""
-    for name, nats in (("loss", loss), ("loss in validation", 0.0 if validation is None else validation.nats)):
-        if not math.isfinite(nats):
-            raise EstimationError(f"the {name} is {nats} in epoch {epoch}; try a lower learning rate (--learning-rate)")
+def _fitted_note(settled: FineTuningConfig, texts: int) -> str:
+    epochs = "" if settled.epochs is None else f", {settled.epochs} epochs at most"
+    return f"{settled.batch} texts in a step{epochs}, for {texts:,} texts"
 
 
-def _step(
-    classifier: Classifier,
-    examples: Sequence[Example],
-    optimiser: torch.optim.Optimizer,
-    machine: Machine,
-    *,
-    frozen: bool,
-) -> float:
-    """-log P(label), the mean over the units. Long texts are read some at a time."""
-    classifier.train()
-    classifier.network.train(not frozen)
-    units = sum(example.labels.size for example in examples)
-    by_length = sorted(examples, key=_length, reverse=True)
-    total = 0.0
-    optimiser.zero_grad()
-    for some in batched(by_length, _length, _TOGETHER):
-        targets = torch.from_numpy(np.concatenate([example.labels for example in some])).to(machine.device)
-        with machine.precision():
-            scores = classifier([example.units for example in some])
-        loss = F.cross_entropy(scores.float(), targets, reduction="sum") / units
-        loss.backward()  # type: ignore[no-untyped-call]
-        total += float(loss.detach())
-    torch.nn.utils.clip_grad_norm_(classifier.parameters(), 1.0)
-    optimiser.step()
-    return total
-
-
-def _does_not_fit(where: str) -> str:
-    return f"the memory of {where} does not hold a step of fine-tuning; lower --batch, or cut long texts into parts"
-
-
-def _length(example: Example) -> int:
-    return len(example.units.tokens) + 2
-
-
-def validated(classifier: Classifier, examples: Sequence[Example]) -> Validated:
-    classifier.eval()
-    rows = np.concatenate(classifier.log_probs([example.units for example in examples]))
-    labels = np.concatenate([example.labels for example in examples])
-    nats = -rows[np.arange(len(rows)), labels].mean(dtype=np.float64)
-    return Validated(float(nats), float((rows.argmax(1) == labels).mean()))
-
-
-def _batches(examples: Sequence[Example], size: int, seed: Sequence[int]) -> list[list[Example]]:
-    """Texts of about the same length together, in random order: what is alike is found in a few batches at a time."""
-    chance = np.random.default_rng(seed)
-    order = chance.permutation(len(examples)).tolist()
-    batches: list[list[Example]] = []
-    for first in range(0, len(order), 16 * size):
-        some = sorted(order[first : first + 16 * size], key=lambda number: len(examples[number].units.tokens))
-        batches += [[examples[number] for number in some[i : i + size]] for i in range(0, len(some), size)]
-    return [batches[number] for number in chance.permutation(len(batches)).tolist()]
-
-
-def _rate_share(step: int, steps: int) -> float:
-    """It rises for a tenth of the steps and falls to nothing."""
-    rising = max(1, int(_WARM_UP * steps))
-    return min((step + 1) / rising, (steps - step) / max(1, steps - rising + 1))
+def _digest_of(network: Network) -> str:
+    """What tells these weights from others."""
+    digest = hashlib.sha256()
+    for weight in network.state_dict().values():
+        digest.update(weight.detach().cpu().contiguous().numpy().data)
+    return digest.hexdigest()[:16]

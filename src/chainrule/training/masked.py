@@ -116,9 +116,6 @@ class BothSides:
         counts[END] = 0
         return unigram_loss(counts, self.validation[_ever_asked(self.validation)])
 
-    def validation_record(self, loss: float) -> dict[str, Any]:
-        return {}
-
     def _loss(self, part: tuple[Tensor, ...], forward: Callable[..., Any], smoothing: float) -> Tensor:
         inputs, targets, asked = part
         config, output = self.network.config, self.network.output

@@ -69,7 +69,7 @@ class NextToken:
         training, batch, length = task.training, task.recipe.batch, network.config.context
         task.processes.check_batch(batch, training.accumulate)
         self.network, self.task, self.validation = network, task, validation
-        self.carries = network.causal.context is None  # training sees what evaluation will
+        self.carries = network.encoder.context is None  # training sees what evaluation will
         self.batches = Lanes(stream, batch, length) if self.carries else Windows(stream, batch, length, training.seed)
         self.states: list[Any] = [None] * training.accumulate  # of the rows of each part of a step
         self.epoch = stream.size
@@ -118,7 +118,7 @@ class NextToken:
 
     def validated(self, tokens: int) -> Validated:
         assert self.validation is not None
-        return validation_loss(
+        found = validation_loss(
             self.network,
             self.validation.stream,
             self.batches.length,
@@ -127,14 +127,9 @@ class NextToken:
             carried=self.carries,
             tokens=tokens,
         )
+        figures = {"bits_per_byte": self.validation.bits_per_byte(found.loss), "bytes": self.validation.bytes}
+        return found._replace(figures=figures)
 
     def unigram_loss(self) -> float:
         assert self.validation is not None
         return unigram_loss(counts_of(self.batches.stream, self.network.vocabulary_size), self.validation.stream)
-
-    def validation_record(self, loss: float) -> dict[str, Any]:
-        assert self.validation is not None
-        return {
-            "bits_per_byte": self.validation.bits_per_byte(loss),
-            "bytes": self.validation.bytes,
-        }

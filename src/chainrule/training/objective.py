@@ -24,10 +24,14 @@ N = TypeVar("N", bound=nn.Module)
 
 
 class Validated(NamedTuple):
-    """A loss, in nats a prediction, and how many were made."""
+    """A loss, in nats a prediction, how many were made, and what else is to be known, by name.
+
+    figures: bits_per_byte and accuracy are reported, where they are among them.
+    """
 
     loss: float
     predictions: int
+    figures: dict[str, float] = {}  # noqa: RUF012  # never changed
 
 
 class Objective(Protocol):
@@ -72,9 +76,6 @@ class Objective(Protocol):
     def unigram_loss(self) -> float:
         """Of the text to validate on, in nats a prediction, by the frequencies of what is learnt from."""
 
-    def validation_record(self, loss: float) -> dict[str, Any]:
-        """What else is to be known of such a loss; bits_per_byte, where there are such, is reported."""
-
 
 @dataclass(frozen=True)
 class Task:
@@ -93,7 +94,9 @@ class Problem(Generic[N]):
     training: with nothing left open that the family settles. network: the settings; text: what is learnt from, in words
     and digests; both must be the same for a run to go on. build: makes the network, its weights drawn by torch's random
     numbers. matrices: those of its parameters that Muon makes orthogonal. step: how much memory a step takes, in words;
-    smaller: the flags that make it less. note: for people, before the first step.
+    smaller: the settings that make it less. note: for people, before the first step. keeps_best: Ctrl-C ends the
+    training with the best weights so far, once some have been validated, and not in the middle.
+    calmer: the settings that keep its loss from growing without end, where these are not the usual ones.
     """
 
     training: TrainingConfig
@@ -106,3 +109,5 @@ class Problem(Generic[N]):
     step: str
     smaller: str
     note: str | None = None
+    keeps_best: bool = False
+    calmer: str | None = None

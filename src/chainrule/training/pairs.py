@@ -170,7 +170,7 @@ def given_source(
         matrices=ConditionalNetwork.matrices,
         objective=lambda network, task: GivenSource(network, task, pairs, validation),
         step=f"about {recipe.batch} pairs",
-        smaller="--batch or --width",
+        smaller="batch or width",
     )
 
 
@@ -247,7 +247,8 @@ class GivenSource:
                 hidden = self.network(part.sources, part.seen, part.inputs)
                 total += self.network.output.loss(hidden[part.wanted], part.targets[part.wanted]).double().cpu()
         self.task.processes.add([total])
-        return Validated(float(total) / int(targets.sum()), int(targets.sum()))
+        predicted = int(targets.sum())
+        return Validated(float(total) / predicted, predicted, {"pairs": len(self.validation.targets)})
 
     def unigram_loss(self) -> float:
         assert self.validation is not None
@@ -255,10 +256,6 @@ class GivenSource:
             np.concatenate([np.append(row, END) for row in pairs.targets]) for pairs in (self.learnt, self.validation)
         )
         return unigram_loss(np.bincount(learnt, minlength=self.network.vocabulary_size), held)
-
-    def validation_record(self, loss: float) -> dict[str, Any]:
-        assert self.validation is not None
-        return {"pairs": len(self.validation.targets)}
 
     def _part(self, pairs: TokenPairs, chosen: Int64[ndarray, " pairs"]) -> Part:
         sources = [np.append(pairs.sources[i], END) for i in chosen.tolist()]

@@ -35,6 +35,7 @@ class Report:
     seconds_left: float | None = None  # of steps, and of all validation
     valid_loss: float | None = None
     bits_per_byte: float | None = None
+    accuracy: float | None = None  # the share of labels that are right
     is_best: bool = False
     saved: bool = False
     note: str | None = None  # what is to be known besides, once
@@ -47,7 +48,8 @@ class Report:
             parts.append(f"loss {self.loss:.4f}")
         if self.valid_loss is not None:
             bits = "" if self.bits_per_byte is None else f", {self.bits_per_byte:.4f} bits per byte"
-            parts.append(f"validation {self.valid_loss:.4f}{bits}{' *' if self.is_best else ''}")
+            right = "" if self.accuracy is None else f", {self.accuracy:.1%} right"
+            parts.append(f"validation {self.valid_loss:.4f}{bits}{right}{' *' if self.is_best else ''}")
         parts += [
             f"{self.tokens_per_second:,.0f} tokens/s",
             f"{self.peak_share:.0%} of peak",
@@ -89,7 +91,7 @@ class Log:
     def report(self, report: Report) -> None:
         self.line({name: value for name, value in asdict(report).items() if value is not None})
         if self._board is not None:
-            for name in ("loss", "valid_loss", "bits_per_byte", "rate", "gradient", "tokens_per_second"):
+            for name in ("loss", "valid_loss", "bits_per_byte", "accuracy", "rate", "gradient", "tokens_per_second"):
                 value = getattr(report, name)
                 if value is not None:
                     self._board.add_scalar(name, value, report.step)

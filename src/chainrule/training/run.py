@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import signal
-import threading
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -18,6 +17,7 @@ from chainrule.storage.model_folder import check_target
 from chainrule.training.checkpoint import FOLDER, Checkpoints
 from chainrule.training.config import settings_of as training_settings
 from chainrule.training.fitting import rows_for
+from chainrule.training.interruptions import interruptions
 from chainrule.training.machine import Machine, held_in_memory, machine_for, peak
 from chainrule.training.masked import two_sided
 from chainrule.training.next_token import next_token
@@ -30,8 +30,6 @@ from chainrule.training.resume_check import differences, text_differences
 from chainrule.training.trainer import Trainer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from jaxtyping import Int32
     from numpy import ndarray
 
@@ -79,6 +77,7 @@ class _Running(Generic[N]):
     def __init__(self, problem: Problem[N], run: Run, processes: Processes) -> None:
         training = problem.training
         self.run, self.training, self.processes = run, training, processes
+        self.keeps_best, self.calmer = problem.keeps_best, problem.calmer
         self.checkpoints = None if run.folder is None else Checkpoints(run.folder / FOLDER)
         resumed = self._opened()
         machine = machine_for(training)
@@ -197,20 +196,19 @@ class _Running(Generic[N]):
         if machine.compiled:
             self._compile()
         try:
-            with _interruptions() as interrupted:
+            with interruptions() as interruption:
                 while not trainer.is_over:
                     trainer.run(1)
                     self.pace.stepped(trainer.step, trainer.seconds)
                     self._plan()
                     self._between(trainer.step)
-                    if (
-                        self.processes.agreed(float(interrupted.is_set()))
-                        if self.processes.number > 1
-                        else (interrupted.is_set())
-                    ):
+                    number = int(self.processes.agreed(float(interruption.signal)))
+                    if number and not self._ends_with_best(number):
                         self._stop()
+                    if number:
+                        break
         except EstimationError as error:
-            raise EstimationError(f"{error}{self._how_to_go_on()}") from error
+            raise EstimationError(f"{error}; try {self._calmer()}{self._how_to_go_on()}") from error
         finally:
             self.log.close()
         return self._finished()
@@ -296,8 +294,10 @@ class _Running(Generic[N]):
             found, is_best = trainer.validate(sample)
             self.pace.validated(sample, time.monotonic() - began)
             self._validate_less()
-            bits = self.objective.validation_record(found.loss).get("bits_per_byte")
-            more = {"valid_loss": found.loss, "bits_per_byte": bits, "is_best": is_best}
+            reported: dict[str, Any] = {
+                name: found.figures[name] for name in ("bits_per_byte", "accuracy") if name in found.figures
+            }
+            more = {"valid_loss": found.loss, **reported, "is_best": is_best}
         now = time.monotonic()
         log_every = 1 if (trainer.steps or 0) <= 200 and self.training.minutes is None else 10
         is_time = step % log_every == 0 or now - self.reported_time > _SECONDS_BETWEEN_REPORTS
@@ -370,6 +370,18 @@ class _Running(Generic[N]):
         self.saved_at, self.saved_time = trainer.step, time.monotonic()
         self.save_seconds = self.saved_time - began
 
+    def _ends_with_best(self, number: int) -> bool:
+        """Whether a signal ends the run as if its budget were spent; then this is noted."""
+        trainer = self.trainer
+        if number != signal.SIGINT or not self.keeps_best or trainer.best_weights is None or trainer.is_over:
+            return False
+        self.log.line({"event": "interrupted", "step": trainer.step})
+        note = (
+            f"interrupted after step {trainer.step:,}; the weights are the best so far, of step {trainer.best_step:,}"
+        )
+        self._tell(trainer.report(self.pace.step_seconds, note=note), time.monotonic(), is_important=True)
+        return True
+
     def _stop(self) -> None:
         """Raises KeyboardInterrupt, with what to do to go on."""
         step = self.trainer.step
@@ -382,6 +394,14 @@ class _Running(Generic[N]):
             f"interrupted after step {step:,}; all is kept in {self.run.folder}: "
             "go on with the same command and --resume"
         )
+
+    def _calmer(self) -> str:
+        """What keeps a loss from growing without end, of the settings that this run heeds."""
+        if self.calmer is not None:
+            return self.calmer
+        rates = "learning_rate and matrix_learning_rate" if self.trainer.optimisers.has_muon else "learning_rate"
+        clip = min(0.5, self.training.clip / 2) or 0.5
+        return f"a lower {rates}, a longer warm_up (now {self.trainer.warm_up}), or clip={clip:g}"
 
     def _how_to_go_on(self) -> str:
         """After a loss that is no number: the same settings would end in the same place."""
@@ -461,7 +481,7 @@ class _Running(Generic[N]):
             "text_tokens": whole,
             "while_learning": {"loss": trainer.best, "read_tokens": sample},
             "unigram_loss": objective.unigram_loss(),
-            **objective.validation_record(found.loss),
+            **found.figures,
         }
 
 
@@ -481,29 +501,6 @@ def _does_not_fit(where: str, problem: Problem[N], run: Run) -> str:
     is_kept = run.folder is not None and Checkpoints(run.folder / FOLDER).exist()
     kept = " The last checkpoint is whole." if is_kept else ""
     return (
-        f"the memory of {where} does not hold a step of {problem.step}; raise --accumulate "
-        f"(now {run.training.accumulate}), or lower {problem.smaller}.{kept}"
+        f"the memory of {where} does not hold a step of {problem.step}; raise accumulate "
+        f"(now {problem.training.accumulate}), or lower {problem.smaller}.{kept}"
     )
-
-
-@contextmanager
-def _interruptions() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set, so that a step is never cut in two; a second Ctrl-C ends at once."""
-    interrupted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupted
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def noticed(number: int, frame: object) -> None:
-        interrupted.set()
-        for each, handler in before.items():
-            signal.signal(each, handler)
-
-    for number in before:
-        signal.signal(number, noticed)
-    try:
-        yield interrupted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

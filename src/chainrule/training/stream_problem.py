@@ -82,7 +82,7 @@ def of_stream(
         matrices=Network.matrices,
         objective=objective,
         step=f"{recipe.batch} rows of {config.context} tokens",
-        smaller="--batch, --context or --width",
+        smaller="batch, context or width",
         note="; ".join(notes) or None,
     )
 

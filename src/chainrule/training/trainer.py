@@ -135,17 +135,8 @@ class Trainer:
             value, self._norm = float(loss), float(norm)
             if not (math.isfinite(value) and math.isfinite(self._norm)):
                 what = f"loss is {value}" if not math.isfinite(value) else f"norm of the gradient is {self._norm}"
-                raise EstimationError(
-                    f"the {what} at step {step + 1:,}, after {self.objective.tokens(step):,} tokens; "
-                    f"try {self._calmer()}"
-                )
+                raise EstimationError(f"the {what} at step {step + 1:,}, after {self.objective.tokens(step):,} tokens")
             self._losses.append(value)
-
-    def _calmer(self) -> str:
-        """What keeps a loss from growing without end, of the flags that this run heeds."""
-        rates = "--learning-rate and --matrix-learning-rate" if self.optimisers.has_muon else "--learning-rate"
-        clip = min(0.5, self.task.training.clip / 2) or 0.5
-        return f"a lower {rates}, a longer --warm-up (now {self.warm_up}), or --clip {clip:g}"
 
     def validate(self, tokens: int) -> tuple[Validated, bool]:
         """The loss on about so many tokens of what is kept for that, and whether it is the best so far."""
@@ -155,9 +146,7 @@ class Trainer:
             loss = found.loss
             self.network.train()
             if not math.isfinite(loss):
-                raise EstimationError(
-                    f"the loss in validation is {loss} after step {self.step:,}; try {self._calmer()}"
-                )
+                raise EstimationError(f"the loss in validation is {loss} after step {self.step:,}")
             is_best = loss < self.best
             if is_best:
                 self.best, self.best_step, self.since_best, self.best_found = loss, self.step, 0, found

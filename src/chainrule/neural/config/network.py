@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from chainrule.base.settings import check_settings, setting
+from chainrule.base.settings import check_settings, is_rare, setting
 from chainrule.errors import SettingError
 
 MAX_LAYERS, MAX_WIDTH, MAX_CONTEXT = 1000, 1 << 16, 1 << 20
@@ -15,6 +15,7 @@ CONTEXT = "tokens that are read together in training"
 Memory = Literal["stream", "document"]
 OutputKind = Literal["full", "adaptive", "sampled", "nce"]
 Activation = Literal["tanh", "relu", "gelu"]
+BeginToken = Literal["</s>", "<s>"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,15 @@ class NetworkConfig:
     noise_power: float = setting(
         1.0, "sampled and nce: they are drawn by their counts to this power; 0: all alike", least=0, below=2
     )
+    begins_with: BeginToken = setting(
+        "</s>",
+        "what is read before a text; </s>: the end of the text before it, as in a stream; <s>: a token of its own",
+        is_rare=True,
+    )
+    ends: tuple[int, ...] = setting(
+        (), "tokens that end a text, too: their probability counts as that of </s>", least=3, is_rare=True
+    )
+    banned: tuple[int, ...] = setting((), "tokens that have no probability, beside <s>", least=0, is_rare=True)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -56,6 +66,12 @@ class NetworkConfig:
             )
         if self.cutoffs and self.output != "adaptive":
             raise SettingError(f"cutoffs belong to an adaptive output, and this one is {self.output}; leave them out")
+        if self.begins_with == "<s>" and self.memory == "stream":
+            raise SettingError("begins_with is <s>, which each text has for itself; take the memory of a document")
+        if (self.banned or self.ends) and self.output != "full":
+            raise SettingError(
+                f"the output is {self.output}; only a full one bans tokens, or has several that end a text"
+            )
         if list(self.cutoffs) != sorted(set(self.cutoffs)):
             raise SettingError(f"cutoffs {self.cutoffs} must rise, each larger than the one before it")
 
@@ -92,5 +108,6 @@ class LayersConfig(NetworkConfig):
 
 def settings_of(config: NetworkConfig) -> dict[str, object]:
     """Field by field, for a file of JSON."""
-    values = ((each.name, getattr(config, each.name)) for each in fields(config))
+    named = (each for each in fields(config) if not is_rare(each) or getattr(config, each.name) != each.default)
+    values = ((each.name, getattr(config, each.name)) for each in named)
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values}

@@ -20,8 +20,10 @@ SelfScore = Literal[
     "dot", "scaled_dot", "general", "additive", "content"
 ]  # a place in the text is no place in a source
 NormPlace = Literal["pre", "post"]
+BiasedPart = Literal["query_key_value", "attention_out", "feed_forward"]
+RotaryScaling = Literal["none", "linear", "llama3"]
 Positions = Literal["none", "learned", "sinusoidal", "relative", "alibi", "rotary"]
-FeedForward = Literal["relu", "gelu", "relu_squared", "swiglu", "geglu"]
+FeedForward = Literal["relu", "gelu", "gelu_exact", "silu", "relu_squared", "swiglu", "geglu"]
 Initialisation = Literal["fan_in", "gpt2", "xavier"]
 
 
@@ -39,7 +41,9 @@ class TransformerConfig(NetworkConfig):
     key_value_heads: int | None = setting(
         None, "heads of keys and values: fewer than heads is grouped, 1 multi-query; nothing: one for each", least=1
     )
-    feed_forward: FeedForward = setting("relu_squared", "activation of the feed-forward layers; swiglu, geglu: gated")
+    feed_forward: FeedForward = setting(
+        "relu_squared", "activation of the feed-forward layers; gelu: by tanh; swiglu, geglu: gated"
+    )
     feed_forward_width: int | None = setting(
         None, "hidden numbers in a feed-forward layer; nothing: 4 widths, 8/3 if gated", least=1, below=8 * MAX_WIDTH
     )
@@ -67,18 +71,70 @@ class TransformerConfig(NetworkConfig):
     )
     dropout: float = setting(0.0, "share of numbers dropped: of token vectors and of each sub-layer", least=0, below=1)
     attention_dropout: float = setting(0.0, "share of attention weights dropped", least=0, below=1)
+    head_width: int | None = setting(
+        None, "numbers in a head; nothing: the width divided among the heads", least=1, below=MAX_WIDTH, is_rare=True
+    )
+    norm_epsilon: float | None = setting(
+        None,
+        "what norms add to the mean square or variance; nothing: 1e-5 of LayerNorm, 2^-23 of RMSNorm",
+        least=0,
+        below=1,
+        is_rare=True,
+    )
+    shared_norm: bool = setting(
+        True, "parallel: attention and feed-forward read one norm; off: each has its own (GPT-NeoX)", is_rare=True
+    )
+    without_biases: tuple[BiasedPart, ...] = setting(
+        (),
+        "linear layers that have no biases though others have: query_key_value, attention_out, feed_forward",
+        is_rare=True,
+    )
+    position_offset: int = setting(
+        0, "learned positions: the row of the table that the first position has", least=0, below=1024, is_rare=True
+    )
+    window_every: int = setting(
+        1, "of so many blocks the last one has the window, the others attend to all", least=1, is_rare=True
+    )
+    rotary_width: int | None = setting(
+        None, "rotary: numbers of a head that are rotated, the first ones; nothing: all", least=2, is_rare=True
+    )
+    rotary_scaling: RotaryScaling = setting(
+        "none",
+        "rotary: how angles shrink for longer contexts; linear: all by a factor (Chen 2023); llama3: those of long "
+        "waves",
+        is_rare=True,
+    )
+    rotary_factor: float = setting(1.0, "rotary_scaling: by how much angles shrink", least=1, is_rare=True)
+    rotary_low_factor: float = setting(
+        1.0,
+        "llama3: waves longer than the trained context divided by this shrink by the whole factor",
+        least=0,
+        is_rare=True,
+    )
+    rotary_high_factor: float = setting(
+        4.0, "llama3: waves shorter than the trained context divided by this do not shrink", least=0, is_rare=True
+    )
+    rotary_trained_context: int = setting(
+        8192, "llama3: the context before it was extended", least=1, below=MAX_CONTEXT, is_rare=True
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.width % self.heads:
+        if self.head_width is None and self.width % self.heads:
             raise SettingError(f"a width of {self.width} cannot be divided among {self.heads} heads")
         if self.heads % self.key_heads:
             raise SettingError(f"{self.heads} heads cannot share {self.key_heads} heads of keys and values evenly")
-        if self.positions == "rotary" and (self.width // self.heads) % 2:
+        if self.positions == "rotary" and self.rotated_width % 2:
             raise SettingError(
-                f"rotary positions turn pairs of numbers, but a head has {self.width // self.heads}; "
+                f"rotary positions turn pairs of numbers, but a head has {self.rotated_width}; "
                 "choose a width or heads so that it is even"
             )
+        if self.rotated_width > self.width_of_heads:
+            raise SettingError(
+                f"rotary_width is {self.rotary_width}, but a head has {self.width_of_heads} numbers; lower it"
+            )
+        if self.rotary_scaling == "llama3" and not self.rotary_low_factor < self.rotary_high_factor:
+            raise SettingError("rotary_low_factor must be below rotary_high_factor")
         if self.score != "scaled_dot" and self.key_heads != self.heads:
             raise SettingError(f"score is {self.score}, which needs as many heads of keys as of queries; leave one out")
         if self.score == "additive" and self.window is not None:
@@ -89,6 +145,27 @@ class TransformerConfig(NetworkConfig):
     @property
     def key_heads(self) -> int:
         return self.heads if self.key_value_heads is None else self.key_value_heads
+
+    @property
+    def width_of_heads(self) -> int:
+        """Numbers in a head."""
+        return self.width // self.heads if self.head_width is None else self.head_width
+
+    @property
+    def rotated_width(self) -> int:
+        """Numbers of a head that rotary positions rotate."""
+        return self.width_of_heads if self.rotary_width is None else self.rotary_width
+
+    @property
+    def epsilon(self) -> float:
+        """What norms add before the root."""
+        if self.norm_epsilon is not None:
+            return self.norm_epsilon
+        return 1e-5 if self.norm == "layer" else 2.0**-23
+
+    def has_biases(self, part: BiasedPart) -> bool:
+        """Whether some linear layers have biases."""
+        return self.biases and part not in self.without_biases
 
     @property
     def is_translation_invariant(self) -> bool:

@@ -1,6 +1,6 @@
-"""A convolutional decoder: each layer joins a few positions before its own, and looks at the source (Gehring 2017).
+"""The convolutional decoder of Gehring et al. 2017: causal gated convolutions, each layer with attention to the source.
 
-Legend: B rows, T time, D width, k positions that a layer joins.
+Legend: B rows, T time, D width, k kernel width.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from chainrule.neural.dropout import dropped
 from chainrule.neural.positions import Sinusoidal
 
 if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+
     from chainrule.neural.config.conditional import ConditionalConfig
     from chainrule.neural.source import KeysAndValues, Source
     from chainrule.neural.states import State
@@ -43,35 +45,37 @@ class ConvolutionDecoder(nn.Module):
             for _ in range(config.decoder_layers)
         )
 
-    def keys_and_values(self, memory: Tensor) -> tuple[KeysAndValues, ...]:
+    def keys_and_values(self, memory: Float[Tensor, "M S D"]) -> tuple[KeysAndValues, ...]:
         """As `Decoder.keys_and_values`."""
         return tuple(cast("CrossAttention", look).keys_and_values(memory) for look in self.looks)
 
     def start(self, source: Source) -> tuple[Tensor, ...]:
         """As `Decoder.start`."""
-        nothing = source.memory.new_zeros(len(source.rows), self.kernel - 1, self.width)
-        return (torch.zeros_like(source.rows), *[nothing] * len(self.layers))
+        zeros = source.memory.new_zeros(len(source.rows), self.kernel - 1, self.width)
+        return (torch.zeros_like(source.rows), *[zeros] * len(self.layers))
 
-    def forward(self, x: Tensor, state: State, starts: Tensor | None, source: Source) -> tuple[Tensor, State]:
+    def forward(
+        self, x: Float[Tensor, "B T D"], state: State, starts: Bool[Tensor, "B T"] | None, source: Source
+    ) -> tuple[Float[Tensor, "B T D"], State]:
         """As `Decoder`."""
         positions, *inputs = cast("tuple[Tensor, ...]", self.start(source) if state is None else state)
         length, before = x.shape[1], self.kernel - 1
         times = torch.arange(length, device=x.device)
-        first = torch.full_like(times, -before)[None].expand(len(x), -1)  # the first time that each position may see
+        first = torch.full_like(times, -before)[None].expand(len(x), -1)  # the first input that each output depends on
         here = positions[:, None] + times
         if starts is not None:
-            begun = torch.where(starts, times, min(-before, -1)).cummax(1).values  # below 0: not in this call
-            first, here = begun, torch.where(begun >= 0, times - begun, here)
+            begins = torch.where(starts, times, min(-before, -1)).cummax(1).values  # below 0: in an earlier call
+            first, here = begins, torch.where(begins >= 0, times - begins, here)
         taps = times[:, None] + torch.arange(-before, 1, device=x.device)  # (T, k)
-        seen = taps >= first[..., None]  # (B, T, k)
+        inside = taps >= first[..., None]  # (B, T, k)
         kept = torch.arange(length - before, length, device=x.device) >= first[:, -1:]  # (B, k - 1)
         x = dropped(x + self.sinusoidal(here).to(x.dtype), self.dropout, self.training)
         after = []
-        for number, (layer, look, last) in enumerate(zip(self.layers, self.looks, inputs, strict=True)):
-            both = torch.cat((last, x), 1)
-            after.append(both[:, length:] * kept[..., None])
-            windows = both.unfold(1, self.kernel, 1) * seen.unsqueeze(2)  # (B, T, D, k)
-            found = dropped(F.glu(layer(windows.flatten(2)), -1), self.dropout, self.training)
-            found = (found + look(found, source, number)) * 0.5**0.5
-            x = (x + found) * 0.5**0.5
+        for i, (layer, look, past) in enumerate(zip(self.layers, self.looks, inputs, strict=True)):
+            whole = torch.cat((past, x), 1)
+            after.append(whole[:, length:] * kept[..., None])
+            windows = whole.unfold(1, self.kernel, 1) * inside.unsqueeze(2)  # (B, T, D, k)
+            hidden = dropped(F.glu(layer(windows.flatten(2)), -1), self.dropout, self.training)
+            hidden = (hidden + look(hidden, source, i)) * 0.5**0.5
+            x = (x + hidden) * 0.5**0.5
         return x, (here[:, -1] + 1, *after)

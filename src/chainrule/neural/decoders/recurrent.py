@@ -1,6 +1,6 @@
-"""Recurrent decoders: the source is looked at after each step (Luong 2015), before it (Bahdanau 2015), or never.
+"""Recurrent decoders, which attend to the source after each step (Luong 2015), before it (Bahdanau 2015), or never.
 
-Legend: B rows, T time, D width, C ways to look at the source.
+Legend: B rows, T time, D width, C choices of hard attention.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from chainrule.neural.dropout import dropped
 from chainrule.neural.encoders.recurrent import Recurrent
 
 if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+
     from chainrule.neural.config.conditional import ConditionalConfig
     from chainrule.neural.encoders.recurrent import LayerState
     from chainrule.neural.source import KeysAndValues, Source
@@ -45,7 +47,7 @@ class RecurrentDecoder(nn.Module):
         super().__init__()
         self.width, self.dropout = config.width, config.dropout
         self.glance = None if config.attention == "none" else SingleHeadAttention(config)
-        self.looks_before, self.feeds = config.attends == "before", config.feeds
+        self.attends_before, self.feeds = config.attends == "before", config.feeds
         self.hard = config.attention == "hard"
         fed = config.width if self.feeds else 0
         self.cells = Recurrent(
@@ -58,76 +60,77 @@ class RecurrentDecoder(nn.Module):
                 variational=False,
             )
         )
-        self.fed_width = fed if not self.looks_before else 0
-        numbers = sum(len(layer) for layer in self.cells.start(0))
-        self.begin = nn.Linear(config.width, numbers * config.width)
+        self.fed_width = fed if not self.attends_before else 0
+        vectors = sum(len(layer) for layer in self.cells.start(0))
+        self.begin = nn.Linear(config.width, vectors * config.width)
         self.out = nn.Linear(config.width * (1 if self.glance is None else 2), config.width)
 
-    def keys_and_values(self, memory: Tensor) -> tuple[KeysAndValues, ...]:
+    def keys_and_values(self, memory: Float[Tensor, "M S D"]) -> tuple[KeysAndValues, ...]:
         """As `Decoder.keys_and_values`."""
         return () if self.glance is None else (self.glance.keys_and_values(memory),)
 
     def start(self, source: Source) -> _State:
         """As `Decoder.start`."""
-        numbers = iter(
+        vectors = iter(
             torch.tanh(self.begin(source.summary))[source.rows].chunk(self.begin.out_features // self.width, 1)
         )
-        layers = tuple(tuple(next(numbers) for _ in layer) for layer in self.cells.start(0))
+        layers = tuple(tuple(next(vectors) for _ in layer) for layer in self.cells.start(0))
         rows = source.rows
         return _State(layers, source.memory.new_zeros(len(rows), self.fed_width), torch.zeros_like(rows))
 
-    def forward(self, x: Tensor, state: State, starts: Tensor | None, source: Source) -> tuple[Tensor, State]:
+    def forward(
+        self, x: Float[Tensor, "B T D"], state: State, starts: Bool[Tensor, "B T"] | None, source: Source
+    ) -> tuple[Float[Tensor, "B T *C D"], State]:
         """As `Decoder`."""
-        begun = self.start(source) if state is None else _State(*cast("tuple", state))  # type: ignore[type-arg]
+        current = self.start(source) if state is None else _State(*cast("tuple", state))  # type: ignore[type-arg]
         x = dropped(x, self.dropout, self.training)
         if starts is None and not self.feeds:
-            return self._at_once(x, begun, source)
-        hidden = []
+            return self._read_at_once(x, current, source)
+        steps = []
         for time in range(x.shape[1]):
             if starts is not None:
-                begun = _begun_anew(begun, self.start(source), starts[:, time])
-            found, begun = self._step(x[:, time : time + 1], begun, source)
-            hidden.append(found)
-        return torch.cat(hidden, 1), tuple(begun)
+                current = _restart(current, self.start(source), starts[:, time])
+            hidden, current = self._step(x[:, time : time + 1], current, source)
+            steps.append(hidden)
+        return torch.cat(steps, 1), tuple(current)
 
-    def _at_once(self, x: Tensor, state: _State, source: Source) -> tuple[Tensor, State]:
-        """All times of rows whose steps do not depend on what was seen."""
+    def _read_at_once(self, x: Float[Tensor, "B T D"], state: _State, source: Source) -> tuple[Tensor, State]:
+        """All steps in one call, if none of them depends on the context vectors of the step before."""
         cells, layers = self.cells(x, state.layers)
         positions = state.positions[:, None] + torch.arange(x.shape[1], device=x.device)
-        found = None if self.glance is None else self.glance(cells, positions, source)
-        return self._hidden(cells, found), (layers, state.fed, state.positions + x.shape[1])
+        contexts = None if self.glance is None else self.glance(cells, positions, source)
+        return self._hidden(cells, contexts), (layers, state.fed, state.positions + x.shape[1])
 
-    def _step(self, x: Tensor, state: _State, source: Source) -> tuple[Tensor, _State]:
-        """x: (B, 1, D)."""
+    def _step(self, x: Float[Tensor, "B 1 D"], state: _State, source: Source) -> tuple[Tensor, _State]:
         positions = state.positions[:, None]
         if self.glance is None or not self.feeds:
-            hidden, after = self._at_once(x, state, source)
+            hidden, after = self._read_at_once(x, state, source)
             return hidden, _State(*cast("tuple", after))  # type: ignore[type-arg]
-        if self.looks_before:
-            found = self.glance(state.layers[-1][0][:, None], positions, source)
-            cells, layers = self.cells(torch.cat((x, found.values[:, :, 0]), 2), state.layers)
-            hidden, fed = self._hidden(cells, found), state.fed
+        if self.attends_before:
+            contexts = self.glance(state.layers[-1][0][:, None], positions, source)
+            cells, layers = self.cells(torch.cat((x, contexts.values[:, :, 0]), 2), state.layers)
+            hidden, fed = self._hidden(cells, contexts), state.fed
         else:
             cells, layers = self.cells(torch.cat((x, state.fed[:, None]), 2), state.layers)
-            found = self.glance(cells, positions, source)
-            hidden = self._hidden(cells, found)
+            contexts = self.glance(cells, positions, source)
+            hidden = self._hidden(cells, contexts)
             fed = hidden[:, 0, 0, :-1] if self.hard else hidden[:, 0]
         return hidden, _State(cast("tuple[LayerState, ...]", layers), fed, state.positions + 1)
 
-    def _hidden(self, cells: Tensor, found: ContextVectors | None) -> Tensor:
-        """tanh(W [what was seen; state]): (B, T, D), or, of hard attention, (B, T, C, D + 1)."""
-        if found is None:
+    def _hidden(self, cells: Float[Tensor, "B T D"], contexts: ContextVectors | None) -> Float[Tensor, "B T *C D"]:
+        """tanh(W [state; context vector]) (Luong 2015, equation 5); hard attention: (B, T, C, D + 1)."""
+        if contexts is None:
             return dropped(torch.tanh(self.out(cells)), self.dropout, self.training)
-        both = torch.cat((cells.unsqueeze(2).expand(-1, -1, found.values.shape[2], -1), found.values), 3)
+        both = torch.cat((cells.unsqueeze(2).expand(-1, -1, contexts.values.shape[2], -1), contexts.values), 3)
         hidden = dropped(torch.tanh(self.out(both)), self.dropout, self.training)
-        return torch.cat((hidden, found.log_probs.unsqueeze(3)), 3) if self.hard else hidden[:, :, 0]
+        return torch.cat((hidden, contexts.log_probs.unsqueeze(3)), 3) if self.hard else hidden[:, :, 0]
 
 
-def _begun_anew(state: _State, start: _State, which: Tensor) -> _State:
-    """which: (B,), True where a row begins anew."""
+def _restart(state: _State, start: _State, restarts: Bool[Tensor, " B"]) -> _State:
+    """The state with the rows that restart set to `start`."""
 
-    def chosen(anew: Tensor, old: Tensor) -> Tensor:
-        return torch.where(which.view(-1, *[1] * (old.ndim - 1)), anew, old)
+    def chosen(new: Tensor, old: Tensor) -> Tensor:
+        return torch.where(restarts.view(-1, *[1] * (old.ndim - 1)), new, old)
 
     layers = tuple(
         tuple(chosen(a, b) for a, b in zip(*pair, strict=True)) for pair in zip(start.layers, state.layers, strict=True)

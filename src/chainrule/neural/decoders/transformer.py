@@ -20,13 +20,15 @@ from chainrule.neural.layers import FeedForward, norm
 from chainrule.neural.positions import Rotary, Rotation, Sinusoidal
 
 if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int64
+
     from chainrule.neural.config.conditional import ConditionalConfig
     from chainrule.neural.source import KeysAndValues, Source
     from chainrule.neural.states import State
 
 
 def block_config(config: ConditionalConfig, layers: int) -> TransformerConfig:
-    """What the blocks of either side are made of."""
+    """The configuration of the blocks of the encoder or the decoder."""
     is_vaswani = config.style == "vaswani"
     return TransformerConfig(
         layers=layers,
@@ -46,22 +48,24 @@ def block_config(config: ConditionalConfig, layers: int) -> TransformerConfig:
 
 
 class PositionEncoding(nn.Module):
-    """Tells positions by sinusoids, which are added, or by what queries and keys are rotated by."""
+    """Adds sinusoids to vectors, or gives the rotation for queries and keys, or does neither."""
 
     def __init__(self, config: ConditionalConfig) -> None:
         super().__init__()
         self.sinusoidal = Sinusoidal(config.width) if config.positions == "sinusoidal" else None
         self.rotary = Rotary(config.width // config.heads, 10_000.0) if config.positions == "rotary" else None
 
-    def forward(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Rotation | None]:
-        """x: (B, T, D). positions: (B or 1, T)."""
+    def forward(
+        self, x: Float[Tensor, "B T D"], positions: Int64[Tensor, "#B T"]
+    ) -> tuple[Float[Tensor, "B T D"], Rotation | None]:
+        """Vectors with their positions added, and the rotation, if there is one."""
         if self.sinusoidal is not None:
             x = x + self.sinusoidal(positions).to(x.dtype)
         return x, None if self.rotary is None else self.rotary(positions, x)
 
 
 class DecoderBlock(nn.Module):
-    """Each sub-layer is added to what it was given; norms stand before it, or after the sum."""
+    """Three sub-layers with residual connections; norms come before each sub-layer, or after each sum."""
 
     def __init__(self, config: ConditionalConfig, blocks: TransformerConfig) -> None:
         super().__init__()
@@ -81,9 +85,15 @@ class DecoderBlock(nn.Module):
         self.post, self.dropout = config.norm_place == "post", config.dropout
 
     def forward(
-        self, x: Tensor, mask: AttentionMask, rotation: Rotation | None, cache: Cache | None, layer: int, source: Source
-    ) -> Tensor:
-        """(B, T, D) -> (B, T, D)."""
+        self,
+        x: Float[Tensor, "B T D"],
+        mask: AttentionMask,
+        rotation: Rotation | None,
+        cache: Cache | None,
+        layer: int,
+        source: Source,
+    ) -> Float[Tensor, "B T D"]:
+        """mask, rotation, cache, layer: as for `Attention`, of the target on itself."""
         before, between, after = self.norms
         if self.post:
             x = before(x + self._dropped(self.attention(x, mask, rotation, cache, layer)))
@@ -108,7 +118,7 @@ class TransformerDecoder(nn.Module):
         is_pre = config.norm_place == "pre"
         self.norm = norm(blocks.norm, config.width, gain=blocks.norm_gain, bias=blocks.biases) if is_pre else None
 
-    def keys_and_values(self, memory: Tensor) -> tuple[KeysAndValues, ...]:
+    def keys_and_values(self, memory: Float[Tensor, "M S D"]) -> tuple[KeysAndValues, ...]:
         """As `Decoder.keys_and_values`."""
         return tuple(cast("DecoderBlock", block).look.keys_and_values(memory) for block in self.blocks)
 
@@ -116,7 +126,9 @@ class TransformerDecoder(nn.Module):
         """As `Decoder.start`."""
         return Cache.empty(len(source.rows), len(self.blocks), source.memory.device)
 
-    def forward(self, x: Tensor, state: State, starts: Tensor | None, source: Source) -> tuple[Tensor, State]:
+    def forward(
+        self, x: Float[Tensor, "B T D"], state: State, starts: Bool[Tensor, "B T"] | None, source: Source
+    ) -> tuple[Float[Tensor, "B T D"], State]:
         """As `Decoder`."""
         length = x.shape[1]
         if state is None:

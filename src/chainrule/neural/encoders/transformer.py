@@ -1,6 +1,6 @@
-"""A decoder of Transformer blocks, with a cache of keys and values to go on from.
+"""The Transformer as a context encoder: causal with a cache of keys and values as its state, or bidirectional.
 
-Legend: B batch, T time, D width, H heads, K heads of keys and values, d numbers in a head.
+Legend: B batch, T time, D width, H heads, K heads of keys and values, d width of a head.
 """
 
 from __future__ import annotations
@@ -22,41 +22,52 @@ from chainrule.neural.attention import (
 )
 from chainrule.neural.cache import Cache
 from chainrule.neural.dropout import dropped
-from chainrule.neural.layers import FeedForward, initialise, norm
-from chainrule.neural.positions import ALiBi, Learned, Relative, Rotary, Rotation, Sinusoidal, rotate
-from chainrule.neural.scores import score_named
+from chainrule.neural.layers import FeedForward, initialise, linear, norm
+from chainrule.neural.positions import ALiBi, Learned, Relative, Rotary, Rotation, Scaling, Sinusoidal, rotate
+from chainrule.neural.scores import build_score
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from jaxtyping import Bool, Float
 
     from chainrule.neural.config import TransformerConfig
     from chainrule.neural.states import State
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention (Vaswani 2017); with fewer heads of keys grouped (Ainslie 2023) or multi-query."""
+    """Multi-head self-attention (Vaswani et al. 2017, section 3.2.2): softmax(Q_h K_h^T / sqrt(d)) V_h in each head h.
+
+    With fewer heads of keys and values, it is grouped (Ainslie et al. 2023); with one, multi-query (Shazeer 2019).
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.heads, self.key_heads, self.head_width = config.heads, config.key_heads, config.width // config.heads
+        self.heads, self.key_heads, self.head_width = config.heads, config.key_heads, config.width_of_heads
         self.dropout = config.attention_dropout
         rows = (self.heads + 2 * self.key_heads) * self.head_width
-        self.query_key_value = nn.Linear(config.width, rows, bias=config.biases)
-        self.out = nn.Linear(config.width, config.width, bias=config.biases)
-        self.normed = config.query_key_norm
+        self.query_key_value = nn.Linear(config.width, rows, bias=config.has_biases("query_key_value"))
+        self.out = nn.Linear(self.heads * self.head_width, config.width, bias=config.has_biases("attention_out"))
+        self.normed, self.epsilon = config.query_key_norm, config.norm_epsilon
         gained = config.query_key_norm and config.norm_gain
         self.gains = nn.ParameterList(torch.ones(self.head_width) for _ in range(2 * gained))  # of queries, of keys
         is_usual = config.score == "scaled_dot"
-        self.score = None if is_usual else score_named(config.score, self.heads, self.head_width, 0)
+        self.score = None if is_usual else build_score(config.score, self.heads, self.head_width, 0)
 
     def forward(
-        self, x: Tensor, mask: AttentionMask, rotation: Rotation | None, cache: Cache | None, layer: int
-    ) -> Tensor:
-        """(B, T, D) -> (B, T, D). cache: where keys and values of this layer go, and those before them come from."""
+        self,
+        x: Float[Tensor, "B T D"],
+        mask: AttentionMask,
+        rotation: Rotation | None,
+        cache: Cache | None,
+        layer: int,
+    ) -> Float[Tensor, "B T D"]:
+        """cache: takes the keys and values of this layer, and gives them back with those of earlier calls."""
         both = self.heads + self.key_heads
-        query_key, value = self.query_key_value(x).unflatten(-1, (-1, self.head_width)).split([both, self.key_heads], 2)
+        heads = linear(x, self.query_key_value).view(*x.shape[:2], -1, self.head_width)
+        query_key, value = heads[:, :, :both], heads[:, :, both:]
         if self.normed:  # (B, T, H+K, d)
-            query_key = F.rms_norm(query_key, (self.head_width,))
+            query_key = F.rms_norm(query_key, (self.head_width,), eps=self.epsilon)
             if self.gains:
                 query_gain, key_gain = self.gains
                 query_key = query_key * torch.cat(
@@ -64,43 +75,56 @@ class Attention(nn.Module):
                 )
         if rotation is not None:
             query_key = rotate(query_key, rotation)
-        query, key = query_key.split([self.heads, self.key_heads], 2)
+        query, key = query_key[:, :, : self.heads], query_key[:, :, self.heads :]
         query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
         if self.score is not None:
             query, key = self.score.query(query), self.score.key(key)
             if self.score.is_product:
-                query = query * math.sqrt(self.head_width)  # which the kernel divides by
+                query = query * math.sqrt(self.head_width)  # to cancel the kernel's division
         dropout = self.dropout if self.training else 0.0
         if cache is not None:
             key, value = cache.appended(layer, key, value)
         if self.score is not None and not self.score.is_product:
-            found = attend_unfused(self.score, query, key, value, mask, dropout)
+            heads = attend_unfused(self.score, query, key, value, mask, dropout)
         else:
-            found = attend(query, key, value, mask, dropout)
-        return cast("Tensor", self.out(found.transpose(1, 2).flatten(2)))
+            heads = attend(query, key, value, mask, dropout)
+        return linear(heads.transpose(1, 2).flatten(2), self.out)  # (B, H, T, d) -> (B, T, D)
 
 
 class Block(nn.Module):
-    """Attention and a feed-forward layer, each added to what it was given."""
+    """Attention and a feed-forward layer with residual connections, one after the other or in parallel.
+
+    pre-norm    x = x + attention(norm(x));  x = x + feed_forward(norm(x))
+    post-norm   x = norm(x + attention(x));  x = norm(x + feed_forward(x))      Vaswani et al. 2017
+    parallel    x = x + attention(norm(x)) + feed_forward(norm(x))              Wang and Komatsuzaki 2021
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.attention = Attention(config)
-        self.feed_forward = FeedForward(config.feed_forward, config.width, config.hidden_width, bias=config.biases)
+        self.feed_forward = FeedForward(
+            config.feed_forward, config.width, config.hidden_width, bias=config.has_biases("feed_forward")
+        )
         self.post, self.parallel = config.norm_place == "post", config.parallel
-        self.norms = nn.ModuleList(_norm(config) for _ in range(1 if config.parallel else 2))
+        self.norms = nn.ModuleList(norm_of(config) for _ in range(1 if config.parallel and config.shared_norm else 2))
         self.dropout = config.dropout
 
     def forward(
-        self, x: Tensor, mask: AttentionMask, rotation: Rotation | None, cache: Cache | None, layer: int
-    ) -> Tensor:
-        """(B, T, D) -> (B, T, D)."""
-        given = x if self.post else self.norms[0](x)
-        found = self.attention(given, mask, rotation, cache, layer)
+        self,
+        x: Float[Tensor, "B T D"],
+        mask: AttentionMask,
+        rotation: Rotation | None,
+        cache: Cache | None,
+        layer: int,
+    ) -> Float[Tensor, "B T D"]:
+        """mask, rotation, cache, layer: as for `Attention`."""
+        normed = x if self.post else self.norms[0](x)
+        attended = self.attention(normed, mask, rotation, cache, layer)
         if self.parallel:
-            x = x + self._dropped(found + self.feed_forward(given))
+            beside = normed if self.post or len(self.norms) == 1 else self.norms[1](x)
+            x = x + self._dropped(attended + self.feed_forward(beside))
             return self.norms[0](x) if self.post else x
-        x = x + self._dropped(found)
+        x = x + self._dropped(attended)
         if self.post:
             x = self.norms[0](x)
             return cast("Tensor", self.norms[1](x + self._dropped(self.feed_forward(x))))
@@ -111,12 +135,12 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Each token sees itself and those before it in its row.
+    """Blocks in which each token attends to itself and to the tokens before it in its row.
 
-    A state holds at most `context` tokens: before one more is read, the older half is dropped, and the younger half
-    (rounded down) is read again by itself. So the n-th token is read in the window that `window_start` tells, however
-    the text was cut into calls. Where `window` restricts each layer, and the network is translation-invariant,
-    a state never fills.
+    A state holds at most `context` tokens: before it reads one more, it drops the older half and reads the newer half
+    (rounded down) again by itself. So the n-th token is read in the window that begins at `scoring.window_start`,
+    however the text was cut into calls. If a window restricts each layer and the network is translation-invariant, a
+    state never fills.
     """
 
     def __init__(self, config: TransformerConfig, *, is_bidirectional: bool = False) -> None:
@@ -126,31 +150,31 @@ class Transformer(nn.Module):
         self.width, self.window, self.layers = config.width, config.window, config.layers
         self.context = None if config.window is not None and config.is_translation_invariant else config.context
         self.dropout = config.dropout
-        self.places: Learned | Sinusoidal | None = None
+        self.places: Learned | Sinusoidal | None = None  # added to the vectors of tokens; saved under this name
         self.rotary: Rotary | None = None
         self.bias: ALiBi | Relative | None = None
         if config.positions == "learned":
-            self.places = Learned(config.context, config.width)
+            self.places = Learned(config.context, config.width, config.position_offset)
         elif config.positions == "sinusoidal":
             self.places = Sinusoidal(config.width)
         elif config.positions == "rotary":
-            self.rotary = Rotary(config.width // config.heads, config.rotary_base)
+            self.rotary = Rotary(config.rotated_width, config.rotary_base, scaling_of(config))
         elif config.positions == "alibi":
             self.bias = ALiBi(config.heads)
         elif config.positions == "relative":
             self.bias = Relative(config.heads)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
-        self.norm = _norm(config) if config.norm_place == "pre" else None
+        self.norm = norm_of(config) if config.norm_place == "pre" else None
         self._initialise(config)
 
     @property
     def reach(self) -> int | None:
-        """How many tokens a prediction depends on where a state never fills."""
+        """As `Encoder.reach`."""
         return None if self.window is None else self.layers * (self.window - 1) + 1
 
     @property
     def kept(self) -> int:
-        """How many tokens a full state reads again."""
+        """How many tokens a full state keeps and reads again."""
         assert self.context is not None
         return self.context // 2
 
@@ -158,24 +182,26 @@ class Transformer(nn.Module):
         """The state of rows that have read nothing."""
         return Cache.empty(rows, self.layers, next(self.parameters()).device)
 
-    def forward(self, x: Tensor, state: State = None, starts: Tensor | None = None) -> tuple[Tensor, State]:
-        """x: (B, T, D). state: what `start` or this gave; without one, rows are read from their beginning and nothing
-        is kept to go on from. starts: (B, T), True where a row forgets what it has read and begins anew.
-        """
+    def forward(
+        self, x: Float[Tensor, "B T D"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
+    ) -> tuple[Float[Tensor, "B T D"], State]:
+        """As `Encoder`; without a state, rows are read from their beginning, and the new state is None."""
         if state is None:
             return self._read(x, starts), None
         assert isinstance(state, Cache)
         return self._read_on(x, state, starts)
 
-    def hidden_layers(self, x: Tensor, starts: Tensor | None = None) -> Iterator[Tensor]:
-        """As `Encoder.hidden_layers`; the last one is normalised, as `forward` gives it."""
+    def hidden_layers(
+        self, x: Float[Tensor, "B T D"], starts: Bool[Tensor, "B T"] | None = None
+    ) -> Iterator[Float[Tensor, "B T D"]]:
+        """As `Encoder.hidden_layers`; the last layer is normalised, as in `forward`."""
         x, mask, rotation = self._prepared(x, *self._positions_and_mask(x, starts))
         for layer, block in enumerate(self.blocks):
             x = block(x, mask, rotation, None, layer)
             yield x if self.norm is None or layer + 1 < self.layers else self.norm(x)
 
-    def attention_maps(self, x: Tensor) -> list[Tensor]:
-        """Where each position of rows that are read from their beginning looks, in each layer: (B, H, T, T)."""
+    def attention_maps(self, x: Float[Tensor, "B T D"]) -> list[Float[Tensor, "B H T T"]]:
+        """The attention weights of each layer, for rows that are read from their beginning."""
         maps: list[Tensor] = []
         positions, mask = self._positions_and_mask(x, None, in_blocks=False)
         self._through(x, positions, mask._replace(weights_out=maps), None)
@@ -218,9 +244,9 @@ class Transformer(nn.Module):
         positions = columns[None] - (cache.first[:1, None] if first is None else first)
         even = first is None
         if even and cache.begin == cache.columns - length and self.window is None and self.bias is None:
-            mask = AttentionMask(causal=length > 1)  # nothing was read before
+            mask = AttentionMask(causal=length > 1)  # the cache was empty
         elif even and length == 1 and self.bias is None:
-            mask = AttentionMask()  # the cache shows nothing but what is seen
+            mask = AttentionMask()  # the cache gives only keys that the query attends to
         else:
             keys = torch.arange(cache.begin, cache.columns, device=x.device)
             mask = cached_mask(columns, keys, first, self.window, self.bias)
@@ -235,7 +261,7 @@ class Transformer(nn.Module):
     def _prepared(
         self, x: Tensor, positions: Tensor, mask: AttentionMask
     ) -> tuple[Tensor, AttentionMask, Rotation | None]:
-        """What the first block is given."""
+        """The inputs of the first block."""
         if self.places is not None:
             x = x + self.places(positions).to(x.dtype)
         if self.dropout:
@@ -245,7 +271,7 @@ class Transformer(nn.Module):
         return x, mask, None if self.rotary is None else self.rotary(positions, x)
 
     def _halved(self, cache: Cache) -> Cache:
-        """Rows that are full keep the younger half of what they have read, which they read again by itself."""
+        """Full rows keep only the newer half of their tokens, read again by itself."""
         assert self.context is not None
         full = cache.rows_of(self.context)
         fresh = self.start(len(full))
@@ -264,9 +290,20 @@ class Transformer(nn.Module):
                 continue
             if config.zero_projections:
                 nn.init.zeros_(weight)
-            elif config.initialisation == "gpt2":  # so that the sum over all blocks has the variance of one
+            elif config.initialisation == "gpt2":  # the sum over all blocks keeps its variance
                 initialise(weight, "gpt2", scale=1 / math.sqrt(2 * config.layers))
 
 
-def _norm(config: TransformerConfig) -> nn.Module:
-    return norm(config.norm, config.width, gain=config.norm_gain, bias=config.biases)
+def norm_of(config: TransformerConfig) -> nn.Module:
+    """As all norms of a Transformer are."""
+    return norm(config.norm, config.width, gain=config.norm_gain, bias=config.biases, epsilon=config.norm_epsilon)
+
+
+def scaling_of(config: TransformerConfig) -> Scaling | None:
+    """How the angles of rotary positions shrink, if they do."""
+    if config.rotary_scaling == "none":
+        return None
+    if config.rotary_scaling == "linear":
+        return Scaling(config.rotary_factor)
+    context = config.rotary_trained_context
+    return Scaling(config.rotary_factor, context / config.rotary_low_factor, context / config.rotary_high_factor)

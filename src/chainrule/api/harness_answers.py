@@ -1,0 +1,211 @@
+"""What a model answers to the three kinds of requests of lm-evaluation-harness, of which this knows nothing else."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from chainrule import __version__
+from chainrule.api.model import Model
+from chainrule.api.pair_model import TextPairModel
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.applications.continuation import (
+    Pair,
+    continuation_log_probs,
+    document_log_probs,
+    pseudo_continuation_log_probs,
+)
+from chainrule.decoding.limits import Limits, possible_stops
+from chainrule.decoding.sampling import GREEDY, SamplingConfig
+from chainrule.errors import SettingError
+from chainrule.evaluation.likelihood import NO_DISTRIBUTION, model_signature, token_signature
+from chainrule.families import FAMILIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from chainrule.evaluation.likelihood import Running
+
+MAX_TOKENS = 256  # of a generated text where the task does not say, as the harness has it
+_LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  # the first that is there counts
+_SAMPLING = {
+    "temperature": "temperature",
+    "top_k": "top_k",
+    "top_p": "top_p",
+    "min_p": "min_p",
+    "typical_p": "typical",
+    "repetition_penalty": "repetition_penalty",
+}
+_WRITTEN_TOGETHER = 64  # texts
+
+
+class Request(NamedTuple):
+    """A prompt, and how it goes on: `until`, `max_gen_toks`, `do_sample` and the settings of sampling."""
+
+    context: str
+    settings: dict[str, Any]
+
+
+class Answers:
+    """What a model answers to requests, in their order."""
+
+    def __init__(self, model: Model | TextPairModel, *, ends: bool = False, seed: int = 0) -> None:
+        """Raises SettingError where the model is a classifier, which gives no text a probability."""
+        if isinstance(model, Model):
+            model.engine_that("continue", "fill")
+        self.model, self.ends, self.seed = model, ends, seed
+
+    @property
+    def sees_both_sides(self) -> bool:
+        return isinstance(self.model, Model) and self.model.sees_both_sides
+
+    @shows_progress
+    def continuations(self, pairs: Sequence[Pair], progress: ProgressOption = None) -> list[tuple[float, bool]]:
+        """log P(continuation | context) in nats, and whether greedy search would write it.
+
+        A model of pairs of texts takes the context for its source. Of a network that sees both sides,
+        pseudo-log-likelihoods; nothing is greedy there. Raises MarkerError.
+        """
+        progress = callback(progress)
+        found: list[tuple[float, bool]] = [(0.0, True)] * len(pairs)
+        for model, own in self._by_source([pair.context for pair in pairs]):
+            asked = [Pair("", pairs[i].continuation) if self._has_source else pairs[i] for i in own]
+            if model.sees_both_sides:
+                log_probs = pseudo_continuation_log_probs(model.engine, model.speller, model.tokenizer, asked)
+                is_greedy = np.zeros(len(own), np.bool_)
+            else:
+                log_probs, is_greedy = continuation_log_probs(
+                    model.language_model,
+                    model.speller,
+                    model.tokenizer,
+                    asked,
+                    progress,
+                    end=self.ends,
+                    greedy=model.is_distribution,
+                )
+            for i, log_prob, greedy in zip(own, log_probs.tolist(), is_greedy.tolist(), strict=True):
+                found[i] = log_prob, greedy
+        return found
+
+    @shows_progress
+    def documents(self, texts: Sequence[str], progress: ProgressOption = None) -> list[float]:
+        """log P of each text by itself in nats, without its </s>. Raises MarkerError; SettingError where the model
+        gives whole texts no probability.
+        """
+        progress = callback(progress)
+        if not isinstance(self.model, Model) or self.sees_both_sides:
+            kind = "sees both sides" if self.sees_both_sides else "needs a source"
+            raise SettingError(f"a model that {kind} gives no text by itself a probability, so none per word or byte")
+        model = self.model
+        found = document_log_probs(
+            model.language_model, model.speller, model.tokenizer, texts, progress, running=self._running
+        )
+        return [float(log_prob) for log_prob in found]
+
+    @shows_progress
+    def texts(self, requests: Sequence[Request], progress: ProgressOption = None) -> list[str]:
+        """What the model writes after each context, without the context or the stop string.
+
+        Raises MarkerError; SettingError where the model writes nothing, or a setting is not known here.
+        """
+        progress = callback(progress)
+        if self.sees_both_sides:
+            raise SettingError("a model that sees both sides writes no texts; take tasks of choices")
+        written = [""] * len(requests)
+        by_settings: dict[str, list[int]] = {}
+        for number, request in enumerate(requests):
+            by_settings.setdefault(json.dumps(request.settings, sort_keys=True, default=str), []).append(number)
+        for numbers in by_settings.values():
+            sampling, limits = _decoding(requests[numbers[0]].settings)
+            for model, own in self._by_source([requests[i].context for i in numbers]):
+                stops = possible_stops(limits.stop, model.tokenizer)
+                possible = Limits(max_tokens=limits.max_tokens, stop=stops)
+                for first in range(0, len(own), _WRITTEN_TOGETHER):
+                    progress("writing", first, len(own))
+                    some = [numbers[i] for i in own[first : first + _WRITTEN_TOGETHER]]
+                    prompts = ["" if self._has_source else requests[i].context for i in some]
+                    made = model.decoder.sample_each(prompts, 1, sampling, possible, seed=self.seed)
+                    for i, text in zip(some, made, strict=True):
+                        written[i] = text.continuation
+        return written
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is to be known before figures are compared."""
+        found = []
+        if isinstance(self.model, Model) and not self.sees_both_sides and not self.model.is_distribution:
+            found.append(f"the figures are {NO_DISTRIBUTION}; no continuation counts as greedy")
+        if self.sees_both_sides:
+            found.append("scores are pseudo-log-likelihoods, and no continuation counts as greedy")
+        if self._tokenizer.loses != "nothing":
+            found.append(
+                f"the tokenizer loses {self._tokenizer.loses}, so that the texts that are scored have fewer bytes than "
+                "the harness divides by"
+            )
+        return found
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What the figures depend on, for the record."""
+        found = {"chainrule_version": __version__, "ends": self.ends, "seed": self.seed}
+        signature = token_signature(self._tokenizer)
+        if not isinstance(self.model, Model):
+            return {**found, "family": "conditional", "signature": signature}
+        if not self.sees_both_sides:
+            measured_as = FAMILIES[self.model.family].measured_as(self.model.language_model)
+            settings = {name: measured_as[name] for name in ("context", "is_distribution") if name in measured_as}
+            signature += "|" + model_signature(self.model.speller, self._running, **settings)
+        return {**found, "family": self.model.family, "signature": signature}
+
+    @cached_property
+    def _running(self) -> Running | None:
+        assert isinstance(self.model, Model)
+        return FAMILIES[self.model.family].running(self.model.language_model)
+
+    @property
+    def _tokenizer(self) -> Any:
+        return self.model.tokenizer if isinstance(self.model, Model) else self.model.target
+
+    @property
+    def _has_source(self) -> bool:
+        return isinstance(self.model, TextPairModel)
+
+    def _by_source(self, contexts: Sequence[str]) -> Iterator[tuple[Model, list[int]]]:
+        """The model for each context, and which contexts it is for: all, unless contexts are sources."""
+        if isinstance(self.model, Model):
+            if contexts:
+                yield self.model, list(range(len(contexts)))
+            return
+        numbers: dict[str, list[int]] = {}
+        for number, context in enumerate(contexts):
+            numbers.setdefault(context, []).append(number)
+        for context, own in numbers.items():
+            yield self.model.given(context), own
+
+
+def _decoding(settings: dict[str, Any]) -> tuple[SamplingConfig, Limits]:
+    """The settings of a request in ours. Raises SettingError where one is not known here."""
+    known = {"until", "do_sample", "num_beams", *_LENGTHS, *_SAMPLING}
+    unknown = sorted(set(settings) - known)
+    if unknown or settings.get("num_beams", 1) != 1:
+        name = unknown[0] if unknown else "num_beams"
+        raise SettingError(
+            f"the task's generation_kwargs hold {name} = {settings[name]!r}; expected any of "
+            f"{', '.join(sorted(known))}, and one beam"
+        )
+    until = settings.get("until") or []
+    stops = [until] if isinstance(until, str) else [stop for stop in until if stop]
+    lengths = [settings[name] for name in _LENGTHS if settings.get(name) is not None]
+    limits = Limits(max_tokens=int(lengths[0] if lengths else MAX_TOKENS), stop=stops)
+    temperature = settings.get("temperature")
+    is_drawn = settings.get("do_sample")
+    if is_drawn is None:
+        is_drawn = bool(temperature)
+    if not is_drawn or temperature == 0:
+        penalty = settings.get("repetition_penalty")
+        return GREEDY if penalty is None else SamplingConfig(temperature=0, repetition_penalty=penalty), limits
+    chosen = {ours: settings[name] for name, ours in _SAMPLING.items() if settings.get(name) is not None}
+    return SamplingConfig(**chosen), limits

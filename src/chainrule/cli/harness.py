@@ -1,0 +1,69 @@
+"""chainrule harness: lm-evaluation-harness's own command line, with our models in it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.errors import ChainruleError, SettingError
+
+_CHOOSE_MODEL = ("--model", "-M", "--config", "-C")
+_RUN_NONE = ("ls", "validate", "-h", "--help")
+
+
+def harness(
+    *arguments: Annotated[
+        str,
+        Parameter(
+            allow_leading_hyphen=True,
+            help="What the command lm-eval takes; -- run --help, -- ls --help and -- validate --help show it.",
+        ),
+    ],
+) -> None:
+    """Run lm-evaluation-harness, with its tasks and its command line, on any of our models.
+
+    It needs the package lm_eval: pip install 'chainrule[harness]'. The model is the one that --model_args names:
+    pretrained=lm/, and with commas tokenizer, markers (as of `chainrule evaluate`), ends=true (predict </s> after each
+    continuation) and seed=0. Tasks that are on this machine need no network: --include_path names their folder.
+
+        chainrule harness --model_args pretrained=lm/ --include_path tasks/ --tasks mine
+    """
+    from chainrule.api.harness import check_lm_eval
+
+    if not arguments:
+        raise CycloptsError(
+            msg="The arguments of lm-eval are missing, such as --model_args pretrained=lm/ --tasks lambada."
+        )
+    check_lm_eval()
+    from lm_eval.__main__ import cli_evaluate
+
+    import chainrule.api.lm_eval_model  # noqa: F401  # registers the model
+
+    before = sys.argv
+    sys.argv = ["chainrule harness", *_with_our_model(arguments)]
+    try:
+        cli_evaluate()
+    except SystemExit as exit:
+        if exit.code:  # it has said why
+            raise CycloptsError(msg="lm-eval does not take these arguments.") from None
+    except ChainruleError:
+        raise
+    except Exception as error:
+        raise SettingError(f"lm-evaluation-harness stopped: {_in_one_line(error)}") from error
+    finally:
+        sys.argv = before
+
+
+def _with_our_model(arguments: tuple[str, ...]) -> list[str]:
+    """The arguments with `--model chainrule`, unless they choose a model, or run none."""
+    is_chosen = any(argument.partition("=")[0] in _CHOOSE_MODEL for argument in arguments)
+    if is_chosen or arguments[0] in _RUN_NONE:
+        return list(arguments)
+    return [*arguments, "--model", "chainrule"]
+
+
+def _in_one_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -1,0 +1,173 @@
+"""A checkpoint of others as the parts of a model of ours: settings and arrays, by the tables of its architecture."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from chainrule.base.bfloat16 import has_nan
+from chainrule.base.progress import Progress, silent
+from chainrule.errors import ModelFormatError
+from chainrule.open_models.architectures import ARCHITECTURES
+from chainrule.open_models.settings import read_settings
+from chainrule.open_models.vocabulary import numbering_of, rows_by_ours, vocabulary_of
+from chainrule.storage.config_json import CONFIG
+from chainrule.storage.hugging_face import TOKENIZER
+from chainrule.text.subword import Subword
+from chainrule.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy import ndarray
+
+    from chainrule.neural.config import NetworkConfig
+    from chainrule.open_models.mapping import Architecture
+    from chainrule.open_models.vocabulary import Numbering
+    from chainrule.storage.hugging_face import Checkpoint
+
+    Json = dict[str, Any]
+
+
+class Imported(NamedTuple):
+    """The parts of a model. settings, arrays: as the family puts them together."""
+
+    family: str
+    settings: Json
+    arrays: dict[str, ndarray]
+    tokenizer: Tokenizer
+    record: Json
+
+
+def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Imported:
+    """Raises ModelFormatError, SettingError."""
+    from chainrule.neural.config import settings_of
+    from chainrule.neural.saving import shapes_of
+
+    place = checkpoint.place
+    architecture = _architecture_of(checkpoint)
+    config, ignored = read_settings(architecture, checkpoint.config, f"{place}: {CONFIG}")
+    if checkpoint.tokenizer is None:
+        raise ModelFormatError(f"{place}: has no {TOKENIZER}, which says how text is cut; transformers writes one")
+    splitter = Subword(checkpoint.tokenizer, f"{place}: {TOKENIZER}")
+    tensors = _with_prefix(architecture, checkpoint)
+    numbering, warnings = numbering_of(checkpoint, splitter, _rows(architecture, tensors, checkpoint))
+    config = replace(config, memory="document", **numbering.settings())
+    layers: int = getattr(config, "layers", 0)
+    if layers > len(tensors):
+        raise ModelFormatError(f"{place}: {CONFIG}: asks for {layers:,} layers, but there are {len(tensors)} tensors")
+    shapes = shapes_of(config, numbering.rows + numbering.theirs().tolist().count(-1))
+    arrays: dict[str, ndarray] = {}
+    for done, (name, array) in enumerate(_arrays(architecture, config, numbering, shapes, tensors, checkpoint)):
+        arrays[name] = array
+        progress("opening", done + 1, len(shapes))
+    record: Json = {
+        "opened_from": place,
+        "parameters": sum(array.size for array in arrays.values()),
+        "ignored": ignored,
+        "warnings": warnings,
+        "hugging_face": {
+            "config": checkpoint.config,
+            "generation_config": checkpoint.generation_config,
+            "tokenizer_config": checkpoint.tokenizer_config,
+            "chat_template": checkpoint.chat_template,
+            "tokens": numbering._asdict(),
+        },
+    }
+    tokenizer = Tokenizer(splitter, vocabulary_of(splitter, numbering))
+    return Imported(architecture.family, {"network": settings_of(config)}, arrays, tokenizer, record)
+
+
+def _architecture_of(checkpoint: Checkpoint) -> Architecture:
+    """Raises ModelFormatError."""
+    name = checkpoint.config.get("model_type")
+    if not isinstance(name, str) or name not in ARCHITECTURES:
+        raise ModelFormatError(
+            f"{checkpoint.place}: {CONFIG}: model_type is {name!r}, which is not known here; known are "
+            f"{', '.join(ARCHITECTURES)}"
+        )
+    return ARCHITECTURES[name]
+
+
+def _with_prefix(architecture: Architecture, checkpoint: Checkpoint) -> dict[str, ndarray]:
+    """The tensors that are weights, by their full names."""
+    full: dict[str, ndarray] = {}
+    table = {name for row in architecture.tensors for name in row.names(0)}
+    own = {name for name in table if not name.startswith(architecture.prefix)}
+    for name, tensor in checkpoint.tensors.items():
+        is_short = architecture.prefix and name not in own and not name.startswith(architecture.prefix)
+        full_name = architecture.prefix + name if is_short else name
+        if any(re.fullmatch(pattern, full_name) for pattern in architecture.ignored_tensors):
+            continue
+        if full_name in full:
+            raise ModelFormatError(f"{checkpoint.files[name]}: has the tensor {full_name!r} with and without a prefix")
+        full[full_name] = tensor
+    return full
+
+
+def _rows(architecture: Architecture, tensors: Mapping[str, ndarray], checkpoint: Checkpoint) -> int:
+    """How many tokens have a vector. Raises ModelFormatError."""
+    [name] = next(row for row in architecture.tensors if row.by_token).names(0)
+    if name not in tensors:
+        raise ModelFormatError(f"{checkpoint.place}: lacks the tensor {name!r}, the vectors of tokens")
+    said = checkpoint.config.get("vocab_size")
+    shape = tensors[name].shape
+    if len(shape) != 2 or said not in (None, shape[0]):
+        raise ModelFormatError(
+            f"{checkpoint.place}: the tensor {name!r} is {list(shape)}, but vocab_size in {CONFIG} is {said!r}"
+        )
+    return shape[0]
+
+
+def _arrays(
+    architecture: Architecture,
+    config: NetworkConfig,
+    numbering: Numbering,
+    shapes: Mapping[str, tuple[int, ...]],
+    tensors: dict[str, ndarray],
+    checkpoint: Checkpoint,
+) -> Iterator[tuple[str, ndarray]]:
+    """Each array of ours with its name. Raises ModelFormatError where a tensor is missing, is none, or is left over."""
+    used: set[str] = set()
+    layers: int = getattr(config, "layers", 0)
+    for row in architecture.tensors:
+        for layer in range(layers if "{layer}" in row.ours else 1):
+            name = row.ours.format(layer=layer)
+            if name not in shapes:
+                continue
+            sources = row.names(layer)
+            used |= set(sources)
+            parts = [_sound(source, tensors, checkpoint) for source in sources]
+            try:
+                array = row.change.to_ours(parts, config)
+                array = rows_by_ours(array, numbering) if row.by_token else array
+                fits = array.shape == shapes[name]
+            except (ValueError, IndexError):
+                fits = False
+            if not fits:
+                found = [f"{source!r} {list(part.shape)}" for source, part in zip(sources, parts, strict=True)]
+                raise ModelFormatError(
+                    f"{checkpoint.place}: {' and '.join(found)} do not have the shapes that {CONFIG} asks for: "
+                    f"they should make {list(shapes[name])}"
+                )
+            yield name, array
+    tied = {name for row in architecture.tensors if row.by_token and row.ours not in shapes for name in row.names(0)}
+    if left := sorted(tensors.keys() - used - tied):
+        raise ModelFormatError(
+            f"{checkpoint.place}: has the tensor {left[0]!r}, which a {architecture.model_type} with the settings "
+            f"of its {CONFIG} does not have"
+        )
+
+
+def _sound(name: str, tensors: Mapping[str, ndarray], checkpoint: Checkpoint) -> ndarray:
+    """A tensor that is there and holds numbers. Raises ModelFormatError."""
+    if name not in tensors:
+        raise ModelFormatError(f"{checkpoint.place}: lacks the tensor {name!r}")
+    tensor = tensors[name]
+    place = checkpoint.files.get(name, checkpoint.place)
+    if tensor.dtype.kind not in "fV" or tensor.dtype.itemsize > 4:
+        raise ModelFormatError(f"{place}: the tensor {name!r} is {tensor.dtype}; expected float32, float16 or bfloat16")
+    if has_nan(tensor):
+        raise ModelFormatError(f"{place}: the tensor {name!r} holds NaN, which is no number; the file is damaged")
+    return tensor

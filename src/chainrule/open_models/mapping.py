@@ -1,0 +1,94 @@
+"""How an architecture of others and a network of ours say the same: tables of settings and of tensors, read both ways.
+
+A row of a table is all that is known of one field of config.json, or of one tensor. `Architecture` holds the tables;
+each has a file of its own in `architectures`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy import ndarray
+
+    from chainrule.neural.config import NetworkConfig
+
+    Json = dict[str, Any]
+
+REQUIRED = object()  # of a field without which there is no model
+
+
+class Setting(NamedTuple):
+    """A field of config.json and a setting of ours.
+
+    default: what the field is where config.json leaves it out. values: what its values are in ours, where they are
+    spelled otherwise; of several that are the same in ours, the first one is written.
+    """
+
+    theirs: str
+    ours: str
+    default: Any = REQUIRED
+    values: Mapping[Any, Any] | None = None
+
+
+class Rule(NamedTuple):
+    """Several fields that belong together. read: config.json -> settings; it raises ValueError where it cannot be
+    followed. write: the other way.
+    """
+
+    fields: tuple[str, ...]
+    read: Callable[[Json], Json]
+    write: Callable[[Any], Json]
+
+
+class Change(NamedTuple):
+    """Between the tensors of theirs that a row names and the one of ours. The settings are those of our network."""
+
+    to_ours: Callable[[list[ndarray], Any], ndarray]
+    to_theirs: Callable[[ndarray, Any], list[ndarray]]
+
+
+SAME = Change(lambda tensors, config: tensors[0], lambda tensor, config: [tensor])
+
+
+class Tensor(NamedTuple):
+    """An array of ours, by its name, and what it is made of. {layer} stands for each layer's number.
+
+    by_token: whether it has a row for each token, which others number otherwise.
+    """
+
+    ours: str
+    theirs: str | tuple[str, ...]
+    change: Change = SAME
+    by_token: bool = False
+
+    def names(self, layer: int) -> tuple[str, ...]:
+        """Theirs, of one layer."""
+        theirs = (self.theirs,) if isinstance(self.theirs, str) else self.theirs
+        return tuple(name.format(layer=layer) for name in theirs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture:
+    """What is known of one model_type.
+
+    family: of ours. config: of its networks. class_name: what transformers calls it. implied: settings of ours that it
+    has without saying so. fixed: fields of config.json that can be followed only with this value; where they are left
+    out, they have it. ignored: fields that change no number. ignored_tensors: patterns of tensors that are no weights.
+    prefix: what files may leave out at the beginning of tensors' names.
+    """
+
+    model_type: str
+    class_name: str
+    family: str
+    config: type[NetworkConfig]
+    implied: Mapping[str, Any]
+    settings: tuple[Setting | Rule, ...]
+    tensors: tuple[Tensor, ...]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+    ignored_tensors: tuple[str, ...] = ()
+    prefix: str = ""

@@ -1,0 +1,173 @@
+"""Which of their token ids is which of ours.
+
+Ours begin with <unk>, <s> and </s>; theirs have these anywhere, or lack some. So a network's rows are put in another
+order: three rows first, then all others as they were, those too that no text can reach, since they count in the
+normaliser. A marker that theirs lack gets a row of zeros, and no probability.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from chainrule.errors import ModelFormatError
+from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
+
+if TYPE_CHECKING:
+    from jaxtyping import Int64
+    from numpy import ndarray
+
+    from chainrule.storage.hugging_face import Checkpoint
+    from chainrule.text.subword import Subword
+
+    Json = dict[str, Any]
+
+
+class Numbering(NamedTuple):
+    """rows: how many ids they have. unknown, begin, end: theirs of our markers; None: they have none of their own.
+
+    other_ends: further ids of theirs that end a text, too.
+    """
+
+    rows: int
+    unknown: int | None
+    begin: int | None
+    end: int | None
+    other_ends: tuple[int, ...] = ()
+
+    def theirs(self) -> Int64[ndarray, " ours"]:
+        """Their id of each of ours; -1: none."""
+        markers = [-1 if number is None else number for number in (self.unknown, self.begin, self.end)]
+        others = np.delete(np.arange(self.rows), [number for number in markers if number >= 0])
+        return np.concatenate([markers, others])
+
+    def ours(self) -> Int64[ndarray, " theirs"]:
+        """Our id of each of theirs."""
+        theirs = self.theirs()
+        ours = np.empty(self.rows, np.int64)
+        ours[theirs[theirs >= 0]] = np.flatnonzero(theirs >= 0)
+        return ours
+
+    def settings(self) -> Json:
+        """What a network has to know of it."""
+        missing = [number for number, theirs in enumerate(self.theirs()[:3].tolist()) if theirs < 0 and number != 1]
+        return {
+            "begins_with": "</s>" if self.begin is None else "<s>",
+            "ends": tuple(self.ours()[list(self.other_ends)].tolist()),
+            "banned": tuple(missing),
+        }
+
+
+def rows_by_ours(array: ndarray, numbering: Numbering) -> ndarray:
+    """A tensor with a row for each of their tokens, with one for each of ours."""
+    theirs = numbering.theirs()
+    found = array[theirs]
+    found[theirs < 0] = np.zeros((), array.dtype)
+    return found
+
+
+def rows_by_theirs(array: ndarray, numbering: Numbering) -> ndarray:
+    """The way back."""
+    return array[numbering.ours()]
+
+
+def vocabulary_of(splitter: Subword, numbering: Numbering) -> Vocabulary:
+    """Ours, of all their rows. A token that is spelled as another one is, or as nothing, gets its number for a name."""
+    spelled = splitter.spelled()
+    names: dict[bytes, None] = {}
+    for number in numbering.theirs()[len(MARKER_TOKENS) :].tolist():
+        name = spelled[number] if number < len(spelled) else b""
+        if not name or name in names or name.decode("utf-8", "replace") in MARKER_TOKENS or set(name) & set(b" \n"):
+            name = name.translate(None, b" \n") + b"#%d" % number
+        names[name] = None
+    return Vocabulary(names)
+
+
+def numbering_of(checkpoint: Checkpoint, splitter: Subword, rows: int) -> tuple[Numbering, list[str]]:
+    """Which of their tokens are our markers, and what there is to warn of. rows: of the embedding.
+
+    Raises ModelFormatError.
+    """
+    place = checkpoint.place
+    known = 1 + max(splitter.numbers.values(), default=-1)
+    if known > rows:
+        raise ModelFormatError(
+            f"{place}: its tokenizer numbers {known:,} tokens, but the model has vectors for {rows:,} (vocab_size); "
+            "they do not belong together"
+        )
+    ends, warnings = _ends(checkpoint, splitter)
+    if not ends:
+        raise ModelFormatError(
+            f"{place}: says of no token that it ends a text; write eos_token_id into its generation_config.json"
+        )
+    begin = _begin(checkpoint, splitter)
+    for name, numbers in (("eos_token_id", ends), ("bos_token_id", [] if begin is None else [begin])):
+        for number in numbers:
+            if not 0 <= number < rows:
+                raise ModelFormatError(f"{place}: {name} is {number}; expected less than the vocab_size of {rows:,}")
+    unknown = splitter.unknown
+    taken = {*ends, *([] if begin is None else [begin])}
+    return (
+        Numbering(
+            rows,
+            None if unknown is None or unknown in taken else unknown,
+            None if begin is None or begin in ends else begin,
+            ends[0],
+            tuple(ends[1:]),
+        ),
+        warnings,
+    )
+
+
+def _ends(checkpoint: Checkpoint, splitter: Subword) -> tuple[list[int], list[str]]:
+    """The ids that end a text, by generation_config.json, else config.json, else the tokenizer."""
+    said: dict[str, list[int]] = {}
+    for name, values in (("generation_config.json", checkpoint.generation_config), ("config.json", checkpoint.config)):
+        value = values.get("eos_token_id")
+        numbers = value if isinstance(value, list) else [] if value is None else [value]
+        if any(type(number) is not int for number in numbers):
+            raise ModelFormatError(f"{checkpoint.place}: {name}: eos_token_id is {value!r}; expected an id, or several")
+        if numbers:
+            said[name] = list(dict.fromkeys(numbers))
+    token = _content(checkpoint.tokenizer_config.get("eos_token"))
+    if token in splitter.numbers:
+        said["tokenizer_config.json"] = [splitter.numbers[token]]
+    differing = [name for name, numbers in said.items() if not set(numbers) & set(next(iter(said.values())))]
+    warnings = [
+        f"{checkpoint.place}: a text ends with {said[name]} in {name}, and with {first} in {source}, which counts"
+        for source, first in list(said.items())[:1]
+        for name in differing
+    ]
+    return next(iter(said.values()), []), warnings
+
+
+def _begin(checkpoint: Checkpoint, splitter: Subword) -> int | None:
+    """The id that a text begins with: what the tokenizer puts before it, else the bos of the configuration."""
+    before = _put_before(json.loads(splitter.definition).get("post_processor"))
+    if before in splitter.numbers:
+        return splitter.numbers[before]
+    token = _content(checkpoint.tokenizer_config.get("bos_token"))
+    for value in (checkpoint.config.get("bos_token_id"), checkpoint.generation_config.get("bos_token_id")):
+        if type(value) is int:
+            return value
+    return splitter.numbers.get(token) if token is not None else None
+
+
+def _put_before(processor: Json | None) -> str | None:
+    """The special token that a post-processor puts before a text."""
+    match processor:
+        case {"type": "Sequence", "processors": list(parts)}:
+            return next((token for token in map(_put_before, parts) if token is not None), None)
+        case {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": str(token)}}, *_]}:
+            return token
+        case {"type": "RobertaProcessing" | "BertProcessing", "cls": [str(token), _]}:
+            return token
+    return None
+
+
+def _content(token: object) -> str | None:
+    """Of a token as tokenizer_config.json has it: a string, or an object."""
+    value = token.get("content") if isinstance(token, dict) else token
+    return value if isinstance(value, str) else None

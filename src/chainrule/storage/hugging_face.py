@@ -1,0 +1,154 @@
+"""Hugging Face folders: config.json, safetensors in one file or in shards, tokenizer.json. Data, never executed.
+
+config.json                        the architecture and its settings
+generation_config.json             optional; which tokens end a text
+model.safetensors                  the tensors; or
+model.safetensors.index.json       which of several files, all in the folder, holds which tensor
+tokenizer.json                     how text is cut; tokenizer_config.json beside it
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from chainrule.errors import ModelFormatError
+from chainrule.storage.config_json import CONFIG
+from chainrule.storage.safetensors import open_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy import ndarray
+
+    Json = dict[str, Any]
+
+TENSORS, INDEX = "model.safetensors", "model.safetensors.index.json"
+TOKENIZER, TOKENIZER_CONFIG, GENERATION_CONFIG = "tokenizer.json", "tokenizer_config.json", "generation_config.json"
+CHAT_TEMPLATE = "chat_template.jinja"
+_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+_MOST_JSON = 1 << 28  # bytes of a file of JSON: a tokenizer of a million tokens has a tenth of that
+
+
+class Checkpoint(NamedTuple):
+    """A model in Hugging Face's terms, whatever file it lies in. place: what messages call it."""
+
+    place: str
+    config: Json
+    tensors: Mapping[str, ndarray]  # mapped into memory, where they lie in a file
+    files: Mapping[str, str]  # where each tensor lies, for messages
+    tokenizer: bytes | None  # a tokenizer.json
+    generation_config: Json = {}  # noqa: RUF012  # nobody writes to it
+    tokenizer_config: Json = {}  # noqa: RUF012
+    chat_template: str | None = None
+
+
+def is_hugging_face(folder: Path) -> bool:
+    """Whether a folder's config.json names an architecture, as ours never does. Raises ModelFormatError."""
+    path = folder / CONFIG
+    if not path.is_file() or _size_of(path) > _MOST_JSON:
+        return False
+    try:
+        config = json.loads(path.read_bytes())
+    except (ValueError, RecursionError, OSError):
+        return False  # it is read again as one of ours, and refused as that
+    return isinstance(config, dict) and "model_type" in config and "family" not in config
+
+
+def open_folder(folder: Path) -> Checkpoint:
+    """What a folder holds; no tensor is read yet. Raises ModelFormatError."""
+    config = read_json(folder / CONFIG)
+    if "auto_map" in config:
+        raise ModelFormatError(
+            f"{folder / CONFIG}: auto_map asks for code of the model's own, which is never run here; take a model "
+            "whose architecture transformers has built in"
+        )
+    tensors, files = _tensors_of(folder)
+    template = folder / CHAT_TEMPLATE
+    return Checkpoint(
+        str(folder),
+        config,
+        tensors,
+        files,
+        _bytes_of(folder / TOKENIZER) if (folder / TOKENIZER).exists() else None,
+        _optional_json(folder / GENERATION_CONFIG),
+        _optional_json(folder / TOKENIZER_CONFIG),
+        _bytes_of(template).decode("utf-8", "replace") if template.exists() else None,
+    )
+
+
+def read_json(path: Path) -> Json:
+    """A file that holds a JSON object. Raises ModelFormatError."""
+    try:
+        found = json.loads(_bytes_of(path))
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
+        raise ModelFormatError(f"{path}: is no JSON: {error}; the file is cut off or damaged") from error
+    if not isinstance(found, dict):
+        raise ModelFormatError(f"{path}: holds a JSON {type(found).__name__}; expected an object")
+    return found
+
+
+def _optional_json(path: Path) -> Json:
+    return read_json(path) if path.exists() else {}
+
+
+def _bytes_of(path: Path) -> bytes:
+    """Raises ModelFormatError."""
+    try:
+        if (size := _size_of(path)) > _MOST_JSON:
+            raise ModelFormatError(f"{path}: has {size:,} bytes; expected at most {_MOST_JSON:,}")
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelFormatError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _size_of(path: Path) -> int:
+    return os.path.getsize(path)
+
+
+def _tensors_of(folder: Path) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
+    """All tensors of the folder, and the file that each is in. Raises ModelFormatError."""
+    if (folder / INDEX).exists():
+        return _sharded(folder)
+    if (folder / TENSORS).exists():
+        tensors = open_tensors(folder / TENSORS)
+        return tensors, dict.fromkeys(tensors, str(folder / TENSORS))
+    pickled = next((name for name in _PICKLES if (folder / name).exists()), None)
+    if pickled is not None:
+        raise ModelFormatError(
+            f"{folder / pickled}: is a pickle, which can run code when it is opened, so it is not; save the model as "
+            "safetensors, in Python with transformers: AutoModel.from_pretrained(folder).save_pretrained(new_folder)"
+        )
+    raise ModelFormatError(f"{folder}: has no {TENSORS}, and no {INDEX}")
+
+
+def _sharded(folder: Path) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
+    """Raises ModelFormatError."""
+    path = folder / INDEX
+    places = read_json(path).get("weight_map")
+    if not isinstance(places, dict) or not all(isinstance(shard, str) for shard in places.values()):
+        raise ModelFormatError(f"{path}: weight_map does not say which file each tensor is in; expected an object")
+    shards = sorted(set(places.values()))
+    for shard in shards:
+        if Path(shard).name != shard or shard in ("", ".", "..") or "\0" in shard:
+            raise ModelFormatError(f"{path}: weight_map names the file {shard!r}; expected one in the folder itself")
+        if not (folder / shard).is_file():
+            raise ModelFormatError(f"{folder / shard}: is missing; {path.name} names it")
+    tensors: dict[str, ndarray] = {}
+    files: dict[str, str] = {}
+    for shard in shards:
+        for name, tensor in open_tensors(folder / shard).items():
+            if name in tensors:
+                raise ModelFormatError(f"{folder / shard}: has the tensor {name!r}, which is in {files[name]}, too")
+            if places.get(name) != shard:
+                raise ModelFormatError(
+                    f"{path}: weight_map says that {name!r} is in {places.get(name)!r}, but it is in {shard!r}"
+                )
+            tensors[name], files[name] = tensor, str(folder / shard)
+    if missing := sorted(places.keys() - tensors.keys()):
+        raise ModelFormatError(
+            f"{folder / places[missing[0]]}: lacks the tensor {missing[0]!r}, which {path.name} names"
+        )
+    return tensors, files

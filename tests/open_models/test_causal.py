@@ -1,0 +1,107 @@
+"""Causal models of others give what transformers gives on the same weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import CAUSAL, END, TEXTS, byte_level, save, shaken
+
+import chainrule
+from chainrule.open_models.vocabulary import Numbering
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy import ndarray
+
+
+class Pair:
+    """A model of transformers, and the same one opened here."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.theirs = shaken(CAUSAL[name])
+        self.ours = chainrule.load(save(self.theirs, folder))
+        self.numbering = Numbering(**self.ours.record["hugging_face"]["tokens"])
+
+    @property
+    def begin(self) -> int:
+        """Their id of what a text begins with."""
+        return END if self.numbering.begin is None else self.numbering.begin
+
+    @torch.inference_mode()
+    def log_probs(self, ids: list[int], **options: Any) -> ndarray:
+        """Theirs, after the begin and each id: (T + 1, their V), without the begin, which has no probability here."""
+        logits = self.theirs(torch.tensor([[self.begin, *ids]]), **options).logits[0].double()
+        if self.numbering.begin is not None:
+            logits[:, self.numbering.begin] = -torch.inf
+        return logits.log_softmax(-1).numpy()
+
+    def tolerance(self) -> float:
+        """1e-5 of the largest logit."""
+        logits = self.theirs(torch.tensor([[self.begin, 5, 6]])).logits
+        return 1e-5 * float(logits.detach().abs().max())
+
+
+@pytest.fixture(scope="module", params=list(CAUSAL))
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return Pair(request.param, tmp_path_factory.mktemp("model"))
+
+
+def ids_of(text: str) -> list[int]:
+    return byte_level().encode(text).ids
+
+
+def test_every_log_probability_is_theirs_step_by_step(pair: Pair) -> None:
+    theirs = ids_of(TEXTS[2])
+    model, ours = pair.ours.language_model, pair.numbering.ours()
+    state = model.start([np.empty(0, np.int32)])
+    for number, expected in zip([*theirs, None], pair.log_probs(theirs), strict=True):
+        np.testing.assert_allclose(model.next_log_probs(state)[0][ours], expected, atol=pair.tolerance(), rtol=0)
+        if number is not None:
+            state = model.advance(state, np.array([ours[number]], np.int32))
+
+
+def test_a_ragged_batch_scores_as_theirs_row_by_row(pair: Pair) -> None:
+    ours = pair.numbering.ours()
+    rows = [ids_of(text) for text in TEXTS]
+    scores = pair.ours.language_model.score([ours[row].astype(np.int32) for row in rows])
+    for row, score in zip(rows, scores, strict=True):
+        expected = pair.log_probs(row)[np.arange(len(row) + 1), [*row, END]]
+        np.testing.assert_allclose(score, expected, atol=pair.tolerance(), rtol=0)
+
+
+def test_prefixes_of_unequal_lengths_are_read_at_once(pair: Pair) -> None:
+    ours = pair.numbering.ours()
+    rows = [ids_of(text) for text in TEXTS]
+    model = pair.ours.language_model
+    state = model.start([ours[row].astype(np.int32) for row in rows])
+    for row, log_probs in zip(rows, model.next_log_probs(state), strict=True):
+        np.testing.assert_allclose(log_probs[ours], pair.log_probs(row)[-1], atol=pair.tolerance(), rtol=0)
+
+
+def test_twenty_greedy_tokens_are_theirs(pair: Pair) -> None:
+    ids = ids_of(TEXTS[0])
+    ours = pair.numbering.ours()
+    state = pair.ours.language_model.start([ours[ids].astype(np.int32)])
+    theirs = pair.numbering.theirs()
+    for _ in range(20):
+        log_probs = pair.log_probs(ids)[-1]
+        log_probs[END] = -np.inf  # after which a text is over
+        best = int(log_probs.argmax())
+        _, [likeliest] = pair.ours.language_model.top(state, 2)
+        token = next(token for token in likeliest if theirs[token] != END)
+        assert theirs[token] == best
+        state = pair.ours.language_model.advance(state, np.array([token], np.int32))
+        ids.append(best)
+
+
+def test_what_they_lack_has_no_probability_and_their_empty_rows_have_some(pair: Pair) -> None:
+    model = pair.ours.language_model
+    log_probs = model.next_log_probs(model.start([np.empty(0, np.int32)]))[0]
+    theirs = pair.numbering.theirs()
+    assert (log_probs[theirs < 0] == -np.inf).all()
+    assert np.isfinite(log_probs[theirs > 280]).all()
+    assert np.exp(log_probs.astype(np.float64)).sum() == pytest.approx(1, abs=1e-5)

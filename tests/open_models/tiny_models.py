@@ -1,0 +1,132 @@
+"""Tiny random models of transformers, every number shaken: gains of 1 and biases of 0 would hide what is swapped."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import transformers
+    from transformers import (
+        GPT2Config,
+        GPT2LMHeadModel,
+        LlamaConfig,
+        LlamaForCausalLM,
+        MistralConfig,
+        MistralForCausalLM,
+        NanoChatConfig,
+        NanoChatForCausalLM,
+        Qwen2Config,
+        Qwen2ForCausalLM,
+    )
+
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+END, BEGIN, ROWS = 0, 1, 285  # the ids of the tokenizer's two special tokens; some rows have no token
+TEXTS = ["the cat sat on the mat", "the dog bit the man", "on the mat the cat bit the dog and the man sat"]
+_LLAMA: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 24,
+    "max_position_embeddings": 64,
+}
+_MARKERS: dict[str, Any] = {"vocab_size": ROWS, "bos_token_id": BEGIN, "eos_token_id": END, "pad_token_id": None}
+_LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+
+
+def _gpt2(**changes: Any) -> Any:
+    size = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64}
+    return GPT2LMHeadModel(GPT2Config(**{**size, **_MARKERS, "bos_token_id": END, **changes}))
+
+
+def _llama(**changes: Any) -> Any:
+    return LlamaForCausalLM(LlamaConfig(**{**_LLAMA, **_MARKERS, "num_key_value_heads": 2, **changes}))
+
+
+def _llama3() -> Any:
+    rope = {**_LLAMA3, "rope_theta": 500.0, "original_max_position_embeddings": 16}
+    return _llama(rope_parameters=rope, head_dim=8, attention_bias=True, tie_word_embeddings=True)
+
+
+def _linear() -> Any:
+    rope = {"rope_type": "linear", "factor": 4.0, "rope_theta": 10_000.0}
+    return _llama(rope_parameters=rope, mlp_bias=True, rms_norm_eps=0.1)
+
+
+def _mistral() -> Any:
+    config = MistralConfig(**{**_LLAMA, **_MARKERS, "num_key_value_heads": 2, "sliding_window": 5})
+    return MistralForCausalLM(config)
+
+
+def _qwen2() -> Any:
+    return Qwen2ForCausalLM(Qwen2Config(**{**_LLAMA, **_MARKERS, "num_key_value_heads": 2}))
+
+
+def _nanochat() -> Any:
+    config = NanoChatConfig(**{**_LLAMA, **_MARKERS, "num_key_value_heads": 4, "final_logit_softcapping": None})
+    return NanoChatForCausalLM(config)
+
+
+CAUSAL: dict[str, Callable[[], Any]] = {
+    "gpt2": _gpt2,
+    "gpt2 with exact gelu, not tied": lambda: _gpt2(
+        activation_function="gelu", tie_word_embeddings=False, n_inner=20, layer_norm_epsilon=0.01
+    ),
+    "llama": _llama,
+    "llama3": _llama3,
+    "llama, linear": _linear,
+    "mistral": _mistral,
+    "qwen2": _qwen2,
+    "nanochat": _nanochat,
+}
+
+
+def shaken(build: Callable[[], Any], *, spread: float = 0.3) -> Any:
+    """A model in evaluation, each of its numbers moved."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        model = build()
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.add_(torch.randn_like(weight) * spread)
+    return model.eval()
+
+
+def byte_level() -> Tokenizer:
+    """As GPT-2's: byte-level pairs, with two special tokens."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=280,
+        special_tokens=["<|end|>", "<|begin|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    return tokenizer
+
+
+def begun(tokenizer: Tokenizer) -> Tokenizer:
+    """One whose post-processor puts a token before each text, as LLaMA's does."""
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<|begin|> $A", special_tokens=[("<|begin|>", BEGIN)]
+    )
+    return tokenizer
+
+
+def save(model: Any, folder: Path, tokenizer: Tokenizer | None = None, **options: Any) -> Path:
+    """A Hugging Face folder, as transformers writes it."""
+    model.save_pretrained(folder, **options)
+    (tokenizer or byte_level()).save(str(folder / "tokenizer.json"))
+    return folder
