@@ -9,7 +9,7 @@ impossible.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,7 +45,7 @@ def learn_channel(
     observed = [marked(pairs[i][0]) for i in kept]
     sources = [marked(pairs[i][1]) for i in kept]
     of_pairs = np.array([1.0 if weights is None else weights[i] for i in kept], np.float64)
-    counts: Counter[tuple[str, str]] = Counter()
+    counts: defaultdict[tuple[str, str], float] = defaultdict(float)
     for wrong, right, weight in zip(observed, sources, of_pairs.tolist(), strict=True):
         for rule in dict.fromkeys(_rules_around_edits(right, wrong)):
             counts[rule] += weight
@@ -84,8 +84,8 @@ def _reestimated(channel: Channel, texts: tuple[ndarray, ...]) -> dict[tuple[str
 
 def _within_bounds(probs: dict[tuple[str, str], float]) -> list[Rule]:
     """The rules, with those of a first character scaled down where together they would leave too little to copying."""
-    alone: Counter[str] = Counter()
-    by_two: Counter[str] = Counter()
+    alone: defaultdict[str, float] = defaultdict(float)
+    by_two: defaultdict[str, float] = defaultdict(float)
     for (source, _), prob in probs.items():
         (alone if len(source) == 1 else by_two)[source] += prob
     sums = {first: prob for first, prob in alone.items()}
