@@ -10,7 +10,7 @@ impossible.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -65,11 +65,12 @@ def learn_channel(
     return Channel(name, _within_bounds(probs))
 
 
-def _reestimated(channel: Channel, texts: tuple[ndarray, ...]) -> dict[tuple[str, str], float]:
+def _reestimated(channel: Channel, texts: tuple[Any, ...]) -> dict[tuple[str, str], float]:
     """One round of EM: each rule's expected uses, divided by the expected visits to places where it could be used."""
     tables = channel.by_source
     uses, visits = np.zeros(tables.probs.size), np.zeros(tables.copied.shape)
-    expect(*texts, *tables[:-1], uses, visits)
+    arguments: tuple[Any, ...] = (*texts, *tables[:-1], uses, visits)
+    expect(*arguments)
     visits_of_first = visits.sum(axis=1)
     probs = {}
     for i, used in zip(tables.order.tolist(), uses.tolist(), strict=True):

@@ -70,7 +70,9 @@ class DeletionIndex:
             raise SettingError(f"the distance asked for is {most.max()}; the index holds 0 to {self._distance}")
         characters, offsets = joined([text if len(text) <= LONGEST else "" for text in texts])
         ends = np.zeros(len(texts), np.int64)
-        words, distances_of_words, first, room = [], [], 0, _ROOM
+        words: list[Int32[ndarray, " matches"]] = []
+        distances_of_words: list[Int32[ndarray, " matches"]] = []
+        first, room = 0, _ROOM
         while first < len(texts):
             matches, near = np.empty(room, np.int32), np.empty(room, np.int32)
             tables = self._begins, self._tags, self._owners, self._words, self._offsets
@@ -78,7 +80,7 @@ class DeletionIndex:
                 characters, offsets, most, self._distance, self._shift, *tables, first, matches, near, ends
             )
             filled = int(ends[stopped - 1]) if stopped > first else 0
-            ends[first:stopped] += sum(map(len, words))
+            ends[first:stopped] += sum(part.size for part in words)
             words.append(matches[:filled])
             distances_of_words.append(near[:filled])
             first, room = stopped, room if stopped > first else 4 * room
