@@ -76,7 +76,9 @@ class Channel:
             self._by_first.setdefault(rule.source[0], []).append(rule)
         self._largest = max((_largest_sum(rules) for rules in self._by_first.values()), default=0.0)
         if self._largest > MOST_ERRORS:
-            raise SettingError(f"the rules of a character have {self._largest:.3f} together; expected at most {MOST_ERRORS}")
+            raise SettingError(
+                f"the rules of a character have {self._largest:.3f} together; expected at most {MOST_ERRORS}"
+            )
 
     def corrupted(self, text: str, rng: np.random.Generator) -> str:
         """A text as it may come out."""

@@ -169,4 +169,3 @@ def meant_words(
                 if below != NO_WORD and height < nodes.size:
                     nodes[height], places[height], errors[height] = below, place + 1, made
                     height += 1
-

@@ -39,9 +39,7 @@ def chunks_of(text: str, keep: Collection[str] = ()) -> list[Chunk]:
     for match in _CHUNK.finditer(text):
         chunk = match.group()
         words = tuple(word.span() for word in WORD.finditer(chunk))
-        kept = bool(_ADDRESS.search(chunk)) or all(
-            _is_kept(chunk[a:b], keep, shouts=shouts) for a, b in words
-        )
+        kept = bool(_ADDRESS.search(chunk)) or all(_is_kept(chunk[a:b], keep, shouts=shouts) for a, b in words)
         chunks.append(Chunk(chunk, match.start(), words, begins, kept))
         begins = bool(_ENDS_SENTENCE.search(chunk))
     return chunks

@@ -16,19 +16,17 @@ from chainrule.text.tokenizer import documents_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from jaxtyping import Int32
-    from numpy import ndarray
-
     from chainrule.applications.correction.chunks import Chunk
     from chainrule.applications.correction.errors import ErrorModel
     from chainrule.applications.correction.lattice import Path
-    from chainrule.applications.correction.word_index import Meant, WordIndex
+    from chainrule.applications.correction.word_index import WordIndex
     from chainrule.evaluation.pricing import Speller
     from chainrule.protocol import Scorer
     from chainrule.text.tokenizer import Tokenizer
 
 _NAME = 3.0  # nats that an unknown word with a capital letter inside a sentence has for being a name
 _LEAST_KNOWN = 0.5  # of words must be known: else the text is in another language
+_REMEMBERED = 1 << 18  # words whose options are kept
 _FEW_WORDS = 8  # of which nothing can be said
 
 
@@ -86,6 +84,13 @@ class Corrected(NamedTuple):
         return "".join([*parts, self.text[end:]])
 
 
+class _Options(NamedTuple):
+    """Of a word in lower case: log P(it | it), and the others that may have been meant, each with log P(it | other)."""
+
+    itself: float
+    others: list[tuple[str, float]]
+
+
 class Corrector:
     """Corrects with a language model, a channel and the words that there are."""
 
@@ -100,6 +105,7 @@ class Corrector:
     ) -> None:
         self._model, self._tokenizer, self._speller = model, tokenizer, speller
         self._words, self._errors, self._config = words, errors, config or CorrectionConfig()
+        self._options: dict[str, _Options] = {}
         self._keep = frozenset(word.lower() for word in self._config.keep)
 
     def correct(self, texts: Sequence[str]) -> list[Corrected]:
@@ -141,19 +147,15 @@ class Corrector:
         return tuple(changes)
 
     def _lattices(self, texts: list[str], parted: list[list[Chunk]]) -> list[list[list[Arc]]]:
-        words = {chunk.text[a:b].lower() for chunks in parted for chunk in chunks if not chunk.kept for a, b in chunk.words}
-        ordered = sorted(words)
-        meant = dict(
-            zip(ordered, self._words.meant_by(ordered, self._errors, self._config.candidates), strict=True)
+        self._look_up(
+            {chunk.text[a:b].lower() for chunks in parted for chunk in chunks if not chunk.kept for a, b in chunk.words}
         )
-        itself = dict(zip(ordered, self._errors.log_probs(ordered, ordered).tolist(), strict=True))
-        split = self._split({word for word in ordered if word not in self._words})
         options: list[list[list[tuple[int, str, float]]]] = []
         for text, chunks in zip(texts, parted, strict=True):
             rows = []
             for i, chunk in enumerate(chunks):
-                row = [(1, variant, log_prob) for variant, log_prob in self._variants(chunk, meant, itself, split)]
-                row += self._joined(text, chunks, i, itself)
+                row = [(1, variant, log_prob) for variant, log_prob in self._variants(chunk)]
+                row += self._joined(text, chunks, i)
                 rows.append([(n, f" {variant}" if i else variant, log_prob) for n, variant, log_prob in row])
             options.append(rows)
         encoded = self._encoded({variant for rows in options for row in rows for _, variant, _ in row})
@@ -168,32 +170,40 @@ class Corrector:
             for rows in options
         ]
 
-    def _variants(
-        self, chunk: Chunk, meant: dict[str, list[Meant]], itself: dict[str, float], split: dict[str, list[tuple[str, float]]]
-    ) -> list[tuple[str, float]]:
+    def _look_up(self, words: set[str]) -> None:
+        """Finds what may have been meant by words, in lower case, that were not seen before."""
+        if len(self._options) > _REMEMBERED:
+            self._options.clear()
+        new = sorted(words - self._options.keys())
+        meant = self._words.meant_by(new, self._errors, self._config.candidates)
+        itself = self._errors.log_probs(new, new).tolist()
+        split = self._split([word for word in new if word not in self._words])
+        for word, others, log_prob in zip(new, meant, itself, strict=True):
+            self._options[word] = _Options(log_prob, [(one.word, one.log_prob) for one in others] + split.get(word, []))
+
+    def _variants(self, chunk: Chunk) -> list[tuple[str, float]]:
         """What may have been meant by a chunk, with log P(chunk | it); itself first. One word changes at a time."""
         if chunk.kept or not chunk.words:
             return [(chunk.text, 0.0)]
-        same = sum(itself[chunk.text[a:b].lower()] for a, b in chunk.words)
+        options = [self._options[chunk.text[a:b].lower()] for a, b in chunk.words]
+        same = sum(one.itself for one in options)
         variants = {chunk.text: same}
-        for a, b in chunk.words:
+        for (a, b), one in zip(chunk.words, options, strict=True):
             word = chunk.text[a:b]
             begins = chunk.begins_sentence and a == chunk.words[0][0]
             is_name = word[:1].isupper() and not begins and not word.isupper() and word not in self._words
-            others = [(one.word, one.log_prob) for one in meant[word.lower()]] + split.get(word.lower(), [])
-            for other, log_prob in others:
-                written = in_case_of(other, word, begins_sentence=begins)
-                variant = chunk.text[:a] + written + chunk.text[b:]
-                total = same - itself[word.lower()] + log_prob - (_NAME if is_name else 0.0)
+            for other, log_prob in one.others:
+                variant = chunk.text[:a] + in_case_of(other, word, begins_sentence=begins) + chunk.text[b:]
+                total = same - one.itself + log_prob - (_NAME if is_name else 0.0)
                 if variants.get(variant, -np.inf) < total and variant != chunk.text:
                     variants[variant] = total
         return list(variants.items())
 
-    def _split(self, words: set[str]) -> dict[str, list[tuple[str, float]]]:
+    def _split(self, words: list[str]) -> dict[str, list[tuple[str, float]]]:
         """Unknown words as two known ones, with log P(word | both): a space was lost."""
         cuts = [
             (word, f"{word[:cut]} {word[cut:]}")
-            for word in sorted(words)
+            for word in words
             for cut in range(1, len(word))
             if word[:cut] in self._words and word[cut:] in self._words
         ]
@@ -204,14 +214,17 @@ class Corrector:
                 split.setdefault(word, []).append((pair, log_prob))
         return split
 
-    def _joined(
-        self, text: str, chunks: list[Chunk], i: int, itself: dict[str, float]
-    ) -> list[tuple[int, str, float]]:
+    def _joined(self, text: str, chunks: list[Chunk], i: int) -> list[tuple[int, str, float]]:
         """Two chunks that may have been one known word which a space broke."""
         if i + 1 >= len(chunks) or chunks[i].kept or chunks[i + 1].kept:
             return []
         left, right = chunks[i].text, chunks[i + 1]
-        if len(right.words) != 1 or not left.isalpha() or right.words[0][0] != 0 or text[chunks[i].stop : right.start] != " ":
+        if (
+            len(right.words) != 1
+            or not left.isalpha()
+            or right.words[0][0] != 0
+            or text[chunks[i].stop : right.start] != " "
+        ):
             return []
         end = right.words[0][1]
         word, after = left + right.text[:end], right.text[end:]
@@ -220,15 +233,15 @@ class Corrector:
         log_prob = self._errors.log_probs([f"{left} {right.text[:end]}".lower()], [word.lower()])[0]
         return [(2, word + after, float(log_prob))] if np.isfinite(log_prob) else []
 
-    def _encoded(self, variants: set[str]) -> dict[str, tuple[Int32[ndarray, " T"], float]]:
+    def _encoded(self, variants: set[str]) -> dict[str, tuple[tuple[int, ...], float]]:
         """The tokens of each variant, and what spelling those that are unknown costs, in nats."""
         ordered = sorted(variants)
         encoded = self._tokenizer.encode_texts(ordered)
-        rows = documents_of(encoded.ids)
+        rows = [tuple(row.tolist()) for row in documents_of(encoded.ids)]
         costs = np.zeros(len(ordered))
         unknown = np.flatnonzero(encoded.ids == UNKNOWN)
         if unknown.size and self._speller is not None:
-            ends = np.cumsum([row.size + 1 for row in rows])
+            ends = np.cumsum([len(row) + 1 for row in rows])
             owners = np.searchsorted(ends, unknown, side="right")
             spelled = self._speller.log_probs([encoded.surface(place) for place in unknown.tolist()])
             np.add.at(costs, owners, spelled + np.log(max(self._speller.unseen_types, 1)))
@@ -238,7 +251,7 @@ class Corrector:
 def _placed(path: Path) -> list[tuple[int, Arc]]:
     """A path's arcs, each with the chunk that it begins with."""
     placed, first = [], 0
-    for arc in path.arcs:
+    for arc in path.arcs():
         placed.append((first, arc))
         first += arc.chunks
     return placed

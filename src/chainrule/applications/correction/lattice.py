@@ -6,20 +6,19 @@ tokens, and what the channel says. Tokens are scored only where a text has a cho
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from chainrule.protocol import END
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Int32
+    from jaxtyping import Float64, Int32
     from numpy import ndarray
 
     from chainrule.protocol import Scorer
-
-    Tokens = Int32[ndarray, " T"]
 
 
 class Variant(NamedTuple):
@@ -27,7 +26,7 @@ class Variant(NamedTuple):
 
     text: str
     log_prob: float
-    tokens: Tokens
+    tokens: tuple[int, ...]
     surcharge: float = 0.0
 
 
@@ -38,22 +37,28 @@ class Arc(NamedTuple):
     variant: Variant
 
 
-@dataclass
-class Path:
-    """A way through the first chunks of a text, with the arcs that it took.
+class Path(NamedTuple):
+    """A way through the first chunks of a text: its last arc, and the path before it.
 
-    log_prob: of the channel, and of the language model for the tokens before `scored`.
+    log_prob: of the channel, and of the language model for all tokens but `pending`. context: the tokens before these, as far
+    back as the model sees.
     """
 
     log_prob: float = 0.0
-    tokens: list[int] = field(default_factory=list)
-    scored: int = 0
-    arcs: tuple[Arc, ...] = ()
+    context: tuple[int, ...] = ()
+    pending: tuple[int, ...] = ()
+    before: Path | None = None
+    arc: Arc | None = None
 
-    def after(self, arc: Arc, *, weight: float) -> Path:
-        added = arc.variant.log_prob + weight * arc.variant.surcharge
-        tokens = [*self.tokens, *arc.variant.tokens.tolist()]
-        return Path(self.log_prob + added, tokens, self.scored, (*self.arcs, arc))
+    def arcs(self) -> list[Arc]:
+        """The arcs from the text's first chunk on."""
+        arcs: list[Arc] = []
+        path: Path | None = self
+        while path is not None:
+            if path.arc is not None:
+                arcs.append(path.arc)
+            path = path.before
+        return arcs[::-1]
 
 
 def best_paths(
@@ -65,52 +70,114 @@ def best_paths(
     """
     scoring = _Scoring(model, weight)
     waiting: list[list[list[Path]]] = [[[] for _ in range(len(lattice) + 1)] for lattice in lattices]
-    for paths in waiting:
-        paths[0].append(Path())
+    for positions in waiting:
+        positions[0].append(Path())
     for position in range(max(map(len, lattices), default=0)):
         active = [i for i, lattice in enumerate(lattices) if position < len(lattice)]
-        choosing = [
-            i for i in active if len(lattices[i][position]) > 1 or len(waiting[i][position]) > beam
-        ]
-        extended = {
-            i: [path.after(arc, weight=weight) for path in waiting[i][position] for arc in lattices[i][position]]
-            for i in active
-        }
-        scoring.score([path for i in choosing for path in extended[i]])
+        for i, paths in zip(active, scoring.narrowed([waiting[i][position] for i in active], beam), strict=True):
+            waiting[i][position] = paths
+        choosing = [i for i in active if len(lattices[i][position]) > 1]
+        pairs = [(path, arc) for i in choosing for path in waiting[i][position] for arc in lattices[i][position]]
+        log_probs = iter(scoring.log_probs_of(pairs).tolist())
         for i in active:
-            for path in extended[i]:
-                waiting[i][position + path.arcs[-1].chunks].append(path)
+            arcs, paths = lattices[i][position], waiting[i][position]
             waiting[i][position] = []
-            following = waiting[i][position + 1]
-            if len(following) > beam:
-                scoring.score([path for path in following if path.scored < len(path.tokens)])
-                waiting[i][position + 1] = sorted(following, key=lambda path: -path.log_prob)[:beam]
-    ended = [paths[-1] for paths in waiting]
-    scoring.score([path for paths in ended for path in paths], end=True)
-    return [sorted(paths, key=lambda path: -path.log_prob)[:beam] for paths in ended]
+            if len(arcs) > 1:
+                totals = [
+                    (path.log_prob + arc.variant.log_prob + next(log_probs), path, arc)
+                    for path in paths
+                    for arc in arcs
+                ]
+                best = sorted(totals, key=_by_total)[:beam] if len(totals) > beam else totals
+                for total, path, arc in best:
+                    context = scoring.context(path.context + path.pending + arc.variant.tokens)
+                    waiting[i][position + arc.chunks].append(Path(total, context, (), path, arc))
+            else:
+                [arc] = arcs
+                cost = arc.variant.log_prob + weight * arc.variant.surcharge
+                waiting[i][position + 1] += [
+                    Path(path.log_prob + cost, path.context, path.pending + arc.variant.tokens, path, arc)
+                    for path in paths
+                ]
+    ended = scoring.scored([path for positions in waiting for path in positions[-1]], end=True)
+    results, first = [], 0
+    for positions in waiting:
+        stop = first + len(positions[-1])
+        results.append(sorted(ended[first:stop], key=_by_log_prob)[:beam])
+        first = stop
+    return results
+
+
+def _by_total(extension: tuple[float, Path, Arc]) -> float:
+    return -extension[0]
+
+
+def _by_log_prob(path: Path) -> float:
+    return -path.log_prob
 
 
 class _Scoring:
-    """Adds what a language model says of the tokens that a path has no score for yet."""
+    """What a language model says of tokens after those of a path."""
 
     def __init__(self, model: Scorer, weight: float) -> None:
         self._model, self._weight = model, weight
         order = getattr(model, "order", None)  # an n-gram model sees no further back
         self._reach = None if order is None else max(1, order - 1)
 
-    def score(self, paths: Sequence[Path], *, end: bool = False) -> None:
-        if not paths:
-            return
-        reach = self._reach
-        contexts = [path.tokens[0 if reach is None else max(0, path.scored - reach) : path.scored] for path in paths]
-        added = [path.tokens[path.scored :] for path in paths]
-        rows = self._model.score(_as_arrays(added), prefixes=_as_arrays(contexts), end=end)
-        for path, row in zip(paths, rows, strict=True):
-            path.log_prob += self._weight * float(row.sum(dtype=np.float64))
-            path.scored = len(path.tokens)
+    def log_probs_of(self, pairs: Sequence[tuple[Path, Arc]]) -> Float64[ndarray, " pairs"]:
+        """What each arc adds to its path: the weighted log-probability of its tokens, and of those not scored yet."""
+        contexts = [path.context for path, _ in pairs]
+        added = [path.pending + arc.variant.tokens for path, arc in pairs]
+        surcharges = np.array([arc.variant.surcharge for _, arc in pairs], np.float64)
+        return self._weight * (self._sums(contexts, added, end=False) + surcharges)
+
+    def scored(self, paths: Sequence[Path], *, end: bool = False) -> list[Path]:
+        """The paths with all of their tokens scored. end: and </s> after them."""
+        sums = self._sums([path.context for path in paths], [path.pending for path in paths], end=end)
+        return [
+            path._replace(
+                log_prob=path.log_prob + self._weight * added,
+                context=self.context(path.context + path.pending),
+                pending=(),
+            )
+            for path, added in zip(paths, sums.tolist(), strict=True)
+        ]
+
+    def narrowed(self, groups: Sequence[list[Path]], beam: int) -> list[list[Path]]:
+        """Each group's best paths, if there are more than the beam holds, which some arcs may have made."""
+        wide = [i for i, paths in enumerate(groups) if len(paths) > beam]
+        scored = iter(self.scored([path for i in wide for path in groups[i]]) if wide else [])
+        narrowed = list(groups)
+        for i in wide:
+            narrowed[i] = sorted((next(scored) for _ in groups[i]), key=_by_log_prob)[:beam]
+        return narrowed
+
+    def context(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        """Of tokens, those that the model sees from their end."""
+        return tokens if self._reach is None else tokens[-self._reach :]
+
+    def _sums(
+        self, contexts: Sequence[tuple[int, ...]], added: Sequence[tuple[int, ...]], *, end: bool
+    ) -> Float64[ndarray, " rows"]:
+        """log P of the added tokens of each row, after its context."""
+        if not added:
+            return np.empty(0)
+        if self._reach is None:
+            rows = self._model.score(_as_arrays(added), prefixes=_as_arrays(contexts), end=end)
+            return np.array([row.sum(dtype=np.float64) for row in rows])
+        # As documents of one stream: an n-gram model then needs no array for each row.
+        flat = [token for context, tokens in zip(contexts, added, strict=True) for token in (*context, *tokens, END)]
+        scores = self._model.score_stream(np.array(flat, np.int32)).astype(np.float64)
+        before, sizes = (np.fromiter(map(len, rows), np.int64, len(rows)) for rows in (contexts, added))
+        first = np.cumsum(before + sizes + 1) - sizes - 1
+        counted = np.zeros(scores.size + 1, np.int64)
+        np.add.at(counted, first, 1)
+        np.add.at(counted, first + sizes + end, -1)
+        scores[np.cumsum(counted[:-1]) == 0] = 0.0
+        return np.add.reduceat(scores, np.cumsum(before + sizes + 1) - (before + sizes + 1))
 
 
-def _as_arrays(rows: Sequence[Sequence[int]]) -> list[Tokens]:
+def _as_arrays(rows: Sequence[Sequence[int]]) -> list[Int32[ndarray, " T"]]:
     """Rows as views of one array."""
     flat = np.fromiter((token for row in rows for token in row), np.int32, sum(map(len, rows)))
     ends = np.cumsum([len(row) for row in rows]).tolist()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _SILENT = re.compile(r"[aeiouyh'’-]|\W")
 _DOUBLED = re.compile(r"(.)\1+")
+_WITHIN = 10.0  # nats: a context rarely speaks more for a word than that
 _SHORTEST_SKELETON = 3  # consonants; shorter skeletons must be equal
 
 
@@ -80,26 +81,30 @@ class WordIndex:
         size = len(self._lower)
         pairs = np.unique(np.concatenate([owners * size + near.words, others * size + alike.words]))
         owners, words = np.divmod(pairs, size)
-        is_other = np.array([self._lower[w] != observed[o] for o, w in zip(owners.tolist(), words.tolist(), strict=True)])
-        owners, words = (part[is_other.astype(np.bool_)] for part in (owners, words))
-        log_probs = errors.log_probs(
-            [observed[o] for o in owners.tolist()], [self._lower[w] for w in words.tolist()]
+        is_other = np.array(
+            [self._lower[w] != observed[o] for o, w in zip(owners.tolist(), words.tolist(), strict=True)]
         )
-        return self._best(len(observed), owners, words, log_probs, most)
+        owners, words = (part[is_other.astype(np.bool_)] for part in (owners, words))
+        log_probs = errors.log_probs([observed[o] for o in owners.tolist()], [self._lower[w] for w in words.tolist()])
+        own = [self._priors[self._known[word]] if word in self._known else -np.inf for word in observed]
+        return self._best(np.array(own), owners, words, log_probs, most)
 
     def _best(
         self,
-        size: int,
+        own: Float64[ndarray, " observed"],
         owners: Int64[ndarray, " pairs"],
         words: Int64[ndarray, " pairs"],
         log_probs: Float64[ndarray, " pairs"],
         most: int,
     ) -> list[list[Meant]]:
+        """own: log P of the observed words. What is far less likely than they, or the best, is left out."""
         totals = log_probs + self._priors[words]
-        results: list[list[Meant]] = [[] for _ in range(size)]
+        best = own.copy()
+        np.maximum.at(best, owners, totals)
+        results: list[list[Meant]] = [[] for _ in own]
         for i in np.lexsort((-totals, owners)).tolist():
             row = results[owners[i]]
-            if len(row) < most and np.isfinite(totals[i]):
+            if len(row) < most and totals[i] > best[owners[i]] - _WITHIN:
                 word = int(words[i])
                 row.append(Meant(self._written[word], float(log_probs[i]), float(self._priors[word])))
         return results
