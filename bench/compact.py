@@ -1,10 +1,10 @@
-"""The compact layout beside KenLM's quantised trie: size, perplexity, row sums, and processor time a token.
+"""The compact layout and KenLM's quantised trie: size, perplexity, row sums, and processor time per token.
 
     python bench/compact.py lm/ test.txt [--trie model.trie] [--runs 3]
 
-lm/ is a fast n-gram model cut at white space. The trie is what `build_binary -q 8 -b 8 -a 22 trie` makes of the same
-model; `query` has to be on the PATH. Times are of one thread, user time alone, and take turns, so that what else the
-machine does meets all of them.
+lm/ is an n-gram model with the whitespace tokenizer, not compact. The trie comes from `build_binary -q 8 -b 8 -a 22
+trie` and the same model; `query` has to be on the PATH. Times are user time on one thread, with runs interleaved, so
+that other load affects all alike.
 """
 
 from __future__ import annotations
@@ -59,26 +59,28 @@ def compare(
     ngrams = sum(models[0].level_sizes)
     for model in models:
         model.score_stream(stream)  # compiled, and the pages read
-    taken: dict[str, list[float]] = {"fast": [], "compact": [], "trie": []}
+    seconds_of: dict[str, list[float]] = {"fast": [], "compact": [], "trie": []}
     perplexity = {}
     for _ in range(options.runs):
         for name, model in zip(("fast", "compact"), models, strict=True):
-            taken[name].append(user_seconds(lambda model=model: model.score_stream(stream)))
+            seconds_of[name].append(user_seconds(lambda model=model: model.score_stream(stream)))
         if options.trie and shutil.which("query"):
-            said, seconds = queried(options.trie, options.test)
-            taken["trie"].append(seconds)
+            said, seconds = query_trie(options.trie, options.test)
+            seconds_of["trie"].append(seconds)
             perplexity["trie"] = said
     print(circumstances())
     print(f"{ngrams:,} n-grams, {stream.size:,} tokens; compacting and saving took {built:.1f} s of processor time")
     print("| layout | bytes | bytes an n-gram | perplexity | mean row sum | tokens/s | ns a token |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for name, model, bytes_ in (("fast", fast, size_of(options.model)), ("compact", small, size)):
-        told = model.evaluate(options.test)
-        assert told.row_sums is not None
-        sums = f"{told.row_sums.mean:.7f}"
-        print(row(name, bytes_, ngrams, told.perplexity, sums, statistics.median(taken[name]) / stream.size))
-    if taken["trie"]:
-        seconds = statistics.median(taken["trie"]) / stream.size
+        measurement = model.evaluate(options.test)
+        assert measurement.row_sums is not None
+        sums = f"{measurement.row_sums.mean:.7f}"
+        print(
+            row(name, bytes_, ngrams, measurement.perplexity, sums, statistics.median(seconds_of[name]) / stream.size)
+        )
+    if seconds_of["trie"]:
+        seconds = statistics.median(seconds_of["trie"]) / stream.size
         print(row("KenLM's trie, query", options.trie.stat().st_size, ngrams, perplexity["trie"], "", seconds))
 
 
@@ -89,17 +91,17 @@ def row(name: str, size: int, ngrams: int, perplexity: float, sums: str, seconds
     )
 
 
-def queried(trie: Path, text: Path) -> tuple[float, float]:
+def query_trie(trie: Path, text: Path) -> tuple[float, float]:
     """The perplexity, unknown tokens included, and the user time of KenLM's query; cutting the text is part of it."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     with open(text, "rb") as lines:
-        told = subprocess.run(
+        result = subprocess.run(
             ["query", "-v", "summary", str(trie)], stdin=lines, check=True, capture_output=True, text=True
         )
     seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
-    found = re.search(r"Perplexity including OOVs:\s*(\S+)", told.stdout)
-    assert found is not None
-    return float(found[1]), seconds
+    match = re.search(r"Perplexity including OOVs:\s*(\S+)", result.stdout)
+    assert match is not None
+    return float(match[1]), seconds
 
 
 def user_seconds(work: Callable[[], object]) -> float:

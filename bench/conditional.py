@@ -1,16 +1,16 @@
-"""Models of one text given another, on Multi30k German to English; a sub-benchmark for each figure to reach.
+"""Translation, Multi30k German to English: a part for each figure to reach.
 
     python bench/conditional.py multi30k/ --work FOLDER [--only transformer|lstm|bottleneck|attention|beam|speed]
         [--minutes 60] [--table-minutes 10] [--steps N] [--lines N] [--seed 0]
 
-multi30k/ holds train, val and test_2016_flickr, .de and .en, compressed or not. All that is trained lies in --work, and
-is gone on with or used again when the script is started again with the same arguments; every result is a line of
-results.jsonl there. `--steps` and `--lines` cut runs and tests short, to see whether all goes well.
+multi30k/ holds train, val and test_2016_flickr, .de and .en, compressed or not. Models are kept in --work; started
+again with the same arguments, the script resumes or reuses them. Every result is a line of results.jsonl there.
+`--steps` and `--lines` shorten runs and tests, to try the script out.
 
-transformer  a Transformer of at most 9 M parameters: BLEU of the test with a beam of 5, in so many minutes
-lstm         an LSTM that attends additively
+transformer  a Transformer of at most 9 M parameters: test BLEU with a beam of 5, after --minutes of training
+lstm         an LSTM with additive attention
 bottleneck   the same without attention; BLEU of both by the length of the source, as a plot
-attention    six scores, soft, local and hard, trained for as long each: one table
+attention    six scores; soft, local and hard; equal training times; one table
 beam         the Transformer with beams of 1 to 10: BLEU, and seconds with 64 sources at once
 speed        seconds of a beam of 5 with 64 sources at once, float32, against transformers.generate with a Marian
              model of the same size, where that is installed
@@ -120,13 +120,13 @@ def model_named(
             validation=pairs_named(options, "val"),
             folder=folder,
             resume=True,
-            told=told,
+            told=print_report,
         )
         model.save(folder)
     return chainrule.load_pairs(folder)
 
 
-def told(report: Report) -> None:
+def print_report(report: Report) -> None:
     if report.valid_loss is not None:
         best = " *" if report.is_best else ""
         print(f"  step {report.step:,}: {report.valid_loss:.4f} after {report.seconds:.0f} s{best}", flush=True)
@@ -141,7 +141,7 @@ def bleu_of(texts: Sequence[str], references: Sequence[str]) -> tuple[float, str
     return float(score), str(metric.get_signature())
 
 
-def written(model: TextPairModel, pairs: Pairs, beam: BeamConfig) -> tuple[list[str], float]:
+def write_texts(model: TextPairModel, pairs: Pairs, beam: BeamConfig) -> tuple[list[str], float]:
     """The best texts, and the seconds that they took."""
     began = time.perf_counter()
     found = [texts[0].text if texts else "" for texts in model.write(pairs.sources, beam)]
@@ -156,9 +156,9 @@ def kept(options: argparse.Namespace, what: str, result: dict[str, Any]) -> None
     )
 
 
-def measured(name: str, model: TextPairModel, options: argparse.Namespace) -> list[str]:
+def measure(name: str, model: TextPairModel, options: argparse.Namespace) -> list[str]:
     pairs = test_pairs(options)
-    texts, seconds = written(model, pairs, BeamConfig(size=5, rank_by="mean", stop="likely"))
+    texts, seconds = write_texts(model, pairs, BeamConfig(size=5, rank_by="mean", stop="likely"))
     score, signature = bleu_of(texts, pairs.targets)
     record = model.record
     kept(
@@ -178,7 +178,7 @@ def measured(name: str, model: TextPairModel, options: argparse.Namespace) -> li
 
 
 def transformer(options: argparse.Namespace) -> None:
-    measured("transformer", the_transformer(options), options)
+    measure("transformer", the_transformer(options), options)
 
 
 def the_transformer(options: argparse.Namespace) -> TextPairModel:
@@ -186,7 +186,7 @@ def the_transformer(options: argparse.Namespace) -> TextPairModel:
 
 
 def lstm(options: argparse.Namespace) -> None:
-    measured("lstm", model_named("lstm", LSTM, LSTM_TRAINING, options.minutes, options), options)
+    measure("lstm", model_named("lstm", LSTM, LSTM_TRAINING, options.minutes, options), options)
 
 
 def bottleneck(options: argparse.Namespace) -> None:
@@ -196,7 +196,7 @@ def bottleneck(options: argparse.Namespace) -> None:
     groups = np.digitize(lengths, LENGTHS)
     lines = []
     for title, (name, config) in names.items():
-        texts = measured(name, model_named(name, config, LSTM_TRAINING, options.minutes, options), options)
+        texts = measure(name, model_named(name, config, LSTM_TRAINING, options.minutes, options), options)
         points = []
         for group in np.unique(groups).tolist():
             chosen = np.flatnonzero(groups == group).tolist()
@@ -214,14 +214,14 @@ def attention(options: argparse.Namespace) -> None:
         training = replace(LSTM_TRAINING, label_smoothing=0.0 if is_hard else LSTM_TRAINING.label_smoothing)
         folder = "table-" + "".join(c if c.isalnum() else "-" for c in name)
         print(name)
-        measured(name, model_named(folder, config, training, options.table_minutes, options), options)
+        measure(name, model_named(folder, config, training, options.table_minutes, options), options)
 
 
 def beam(options: argparse.Namespace) -> None:
     model, pairs = the_transformer(options), test_pairs(options)
-    written(model, Pairs(pairs.sources[:64], pairs.targets[:64]), BeamConfig(size=5))  # warm
+    write_texts(model, Pairs(pairs.sources[:64], pairs.targets[:64]), BeamConfig(size=5))  # warm
     for size in (1, 2, 3, 5, 10):
-        texts, seconds = written(model, pairs, BeamConfig(size=size, rank_by="mean", stop="likely"))
+        texts, seconds = write_texts(model, pairs, BeamConfig(size=size, rank_by="mean", stop="likely"))
         kept(options, f"beam {size}", {"beam": size, "BLEU": bleu_of(texts, pairs.targets)[0], "seconds": seconds})
 
 
@@ -293,7 +293,7 @@ def marian(model: TextPairModel, batches: list[list[np.ndarray]]) -> Callable[[]
         found = search(
             model.model.given(batch), [nothing] * len(batch), BeamConfig(size=5, rank_by="mean", stop="likely"), limits
         )
-        lengths.append(max(len(each.hypotheses[0].tokens) for each in found) + 1)
+        lengths.append(max(len(result.hypotheses[0].tokens) for result in found) + 1)
 
     @torch.inference_mode()
     def run() -> None:

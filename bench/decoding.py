@@ -1,10 +1,10 @@
-"""Getting text out of an n-gram model: tokens a second, and the time of a completion; beside nltk.lm, on less text.
+"""Generating with an n-gram model: tokens per second, the time of a completion, and a comparison with nltk.lm.
 
     python bench/decoding.py lm/ test.txt [--runs 3] [--train train.txt]
 
-With --train, and where nltk is installed, its models and ours are trained on the first lines of that text, as many as
-theirs bear. Texts should be tokenised already: both sides split at spaces. Beside the clock, which other work on the
-machine disturbs, stands the processor's time.
+With --train, and if nltk is installed, its models and ours are trained on the first lines of that text, as many as
+nltk can handle. Texts should be tokenised already: both sides split at spaces. Wall time is reported with processor
+time, since other load on the machine disturbs the former.
 """
 
 from __future__ import annotations
@@ -69,15 +69,17 @@ def sampling(model: chainrule.Model, options: argparse.Namespace) -> list[str]:
     rows = []
     for name, config in SAMPLINGS.items():
         length = 200 if name in ("as the model", "greedy", "top-k 40", "min-p 0.05") else 10
-        speeds = [sampled(model.language_model, config, length) for _ in range(options.runs + 1)][1:]
+        speeds = [sampling_speed(model.language_model, config, length) for _ in range(options.runs + 1)][1:]
         rows.append(row(f"64 samples at once, {name}, tokens/s", speeds))
     return rows
 
 
-def sampled(model: LanguageModel, config: SamplingConfig, length: int, texts: int = 64) -> Speed:
+def sampling_speed(model: LanguageModel, config: SamplingConfig, length: int, texts: int = 64) -> Speed:
     constraints = Constraints(min_tokens=length, max_tokens=length, banned=[0])
     return speed(
-        lambda: sum(len(text.tokens) for text in sample(model, [START], config, constraints, seed=1, each=texts))
+        lambda: sum(
+            len(text.tokens) for text in sample(model, [START], config, constraints, seed=1, texts_per_prefix=texts)
+        )
     )
 
 
@@ -88,14 +90,14 @@ def beams(model: chainrule.Model, options: argparse.Namespace) -> list[str]:
     ids = [model.tokenizer.encode_texts([" ".join(prompt)]).ids[:-1] for prompt in prompts]
     constraints = Constraints(min_tokens=50, max_tokens=50, banned=[0])
 
-    def searched(prefixes: list[np.ndarray]) -> int:
-        found = search(model.language_model, prefixes, BeamConfig(size=5), constraints)
-        return sum(len(each.hypotheses[0].tokens) for each in found)
+    def search_texts(prefixes: list[np.ndarray]) -> int:
+        results = search(model.language_model, prefixes, BeamConfig(size=5), constraints)
+        return sum(len(result.hypotheses[0].tokens) for result in results)
 
     return [
         row(
             f"beam of 5, {len(batch)} at once, tokens/s",
-            [speed(lambda b=batch: searched(b)) for _ in range(options.runs)],
+            [speed(lambda b=batch: search_texts(b)) for _ in range(options.runs)],
         )
         for batch in (ids[:1], ids)
     ]
@@ -138,7 +140,9 @@ def beside_nltk(options: argparse.Namespace) -> None:
         ours = chainrule.train(chainrule.Lines(text), chainrule.NGramConfig(order=5), tokenizer="whitespace")
         peer = speed(lambda theirs=theirs, tokens=tokens: len(theirs.generate(tokens, random_seed=1))).clock
         for texts in (1, 64):
-            own = [sampled(ours.language_model, SamplingConfig(), 300, texts).clock for _ in range(options.runs + 1)]
+            own = [
+                sampling_speed(ours.language_model, SamplingConfig(), 300, texts).clock for _ in range(options.runs + 1)
+            ]
             own_speed = statistics.median(own[1:])
             name = f"{texts} at once, {lines:,} lines, against {type(theirs).__name__}"
             print(f"| {name} | {own_speed:,.0f} | {peer:.3g} | {own_speed / peer:,.1f} |")

@@ -1,9 +1,9 @@
-"""The stand-in for KenLM's module beside the module itself: words one by one, sentences, many sentences at once.
+"""The stand-in for KenLM's module compared with the original: word by word, sentences, many sentences at once.
 
     PYTHONPATH=folder-of-kenlm python bench/kenlm_standin.py model.arpa test.txt [--ours lm/] [--theirs model.binary]
 
-By default both read the first argument. The two take turns, and of several runs each one's best counts, since other
-work on the machine disturbs the clock.
+By default both read the first argument. Runs are interleaved and the best of each counts, since other load disturbs
+the clock.
 """
 
 from __future__ import annotations

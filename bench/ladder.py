@@ -1,18 +1,18 @@
-"""The ladder on two texts: what each family reaches with the same tokens and the same minutes, and when.
+"""The ladder on two texts: what each family reaches with the same tokens in the same time.
 
     python bench/ladder.py characters tinyshakespeare/input.txt --work runs/characters [--minutes 5]
     python bench/ladder.py words novels/train.txt.xz novels/test.txt.xz --work runs/words [--minutes 10]
         [--only LSTM] [--seed 0]
 
 characters  a 6-gram, an LSTM and a Transformer with the recipes of neural.py, and mixtures of each with the 6-gram.
-            The last tenth of the characters is measured; of the rest, a twentieth tunes, in runs of 50 lines.
+            The last tenth of the characters is for testing; a twentieth of the rest, in runs of 50 lines, for tuning.
 words       the first 1,000,000 tokens and a vocabulary of 10,000: every family, Kneser-Ney of order 5, and mixtures.
-            The next 50,000 tokens tune.
+            The next 50,000 tokens are for tuning.
 
-What tunes is what the best weights of networks and of mixtures are chosen by, and where learning curves are drawn; no
-model learns from it. Every model is kept in --work: one that is finished is not trained again, one that was interrupted
-goes on from its checkpoint. So the runs may be done in several hours of quiet: --only trains one model and no other.
-The table, in Markdown, has what is there so far.
+The tuning text chooses the best weights of networks and mixtures and gives the learning curves; no model is trained
+on it. Models are kept in --work: finished ones are not trained again, interrupted ones resume from their checkpoints.
+So the work can be spread over several sessions; --only trains a single model. The table, in Markdown, has the results
+so far.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from machine import circumstances
-from neural import BEST_LSTM, BEST_LSTM_TRAINING, BEST_TRANSFORMER, BEST_TRANSFORMER_TRAINING, told
+from neural import BEST_LSTM, BEST_LSTM_TRAINING, BEST_TRANSFORMER, BEST_TRANSFORMER_TRAINING, print_report
 
 import chainrule
 from chainrule import NGramConfig, RecurrentConfig, TokenizerConfig, TrainingConfig
@@ -98,12 +98,12 @@ def main() -> None:
     if options.only not in (None, *ladder.networks):
         parser.error(f"--only takes one of {', '.join(ladder.networks)}, not {options.only}")
     for name, config in ladder.ngrams.items():
-        counted(options.work / name, config, texts, tokenizer)
+        train_ngram(options.work / name, config, texts, tokenizer)
     for name, (config, training) in ladder.networks.items():
         if options.only in (None, name):
             print(f"{name}:", flush=True)
             training = replace(training, minutes=minutes, seed=options.seed)
-            learnt(options.work / name, config, training, texts, options.work / ladder.ngram)
+            train_network(options.work / name, config, training, texts, options.work / ladder.ngram)
     print(f"\n{circumstances()}\n{minutes:g} minutes each, seed {options.seed}\n")
     print(table(options.work, ladder, texts))
 
@@ -138,14 +138,16 @@ def characters(work: Path, text: str) -> Texts:
     cut = int(0.9 * len(whole))
     known = chainrule.Lines(whole[:cut].removesuffix("\n").split("\n"), "what is known")
     parts = chainrule.split(known, {"train": "19/20", "tune": "1/20"}).values()
-    return written(work, *("".join(lines_of(part)) for part in parts), whole[cut:])
+    return write_texts(work, *("".join(lines_of(part)) for part in parts), whole[cut:])
 
 
 def words(work: Path, train: str, test: str) -> Texts:
     """Lines until there are so many tokens, the lines after them, and the whole text to measure on."""
     lines = lines_of(chainrule.Corpus.of(train))
-    learnt_from = taken(lines, TOKENS)
-    return written(work, learnt_from, taken(lines, TUNING_TOKENS), "".join(lines_of(chainrule.Corpus.of(test))))
+    learnt_from = take_lines(lines, TOKENS)
+    return write_texts(
+        work, learnt_from, take_lines(lines, TUNING_TOKENS), "".join(lines_of(chainrule.Corpus.of(test)))
+    )
 
 
 def lines_of(source: Source) -> Iterator[str]:
@@ -155,33 +157,35 @@ def lines_of(source: Source) -> Iterator[str]:
         )  # str.splitlines knows other ends of lines, too
 
 
-def taken(lines: Iterator[str], tokens: int) -> str:
+def take_lines(lines: Iterator[str], tokens: int) -> str:
     """The next lines, until they have so many tokens, their ends not counted."""
-    text, found = [], 0
-    while found < tokens and (line := next(lines, None)) is not None:
+    text, size = [], 0
+    while size < tokens and (line := next(lines, None)) is not None:
         text.append(line)
-        found += len(line.split())
+        size += len(line.split())
     return "".join(text)
 
 
-def written(work: Path, *parts: str) -> Texts:
+def write_texts(work: Path, *parts: str) -> Texts:
     paths = [work / name for name in ("train.txt", "tune.txt", "test.txt")]
     for path, text in zip(paths, parts, strict=True):
         path.write_text(text, encoding="utf-8")
     return Texts(*paths)
 
 
-def counted(folder: Path, config: NGramConfig, texts: Texts, tokenizer: TokenizerConfig) -> None:
+def train_ngram(folder: Path, config: NGramConfig, texts: Texts, tokenizer: TokenizerConfig) -> None:
     """Trains an n-gram model anew: it takes a second."""
     chainrule.train(texts.train, config, tokenizer=tokenizer).save(folder, overwrite=True)
 
 
-def learnt(folder: Path, config: NetworkConfig, training: TrainingConfig, texts: Texts, vocabulary: Path) -> None:
+def train_network(
+    folder: Path, config: NetworkConfig, training: TrainingConfig, texts: Texts, vocabulary: Path
+) -> None:
     """Trains a network, unless that is done already; goes on where it was interrupted."""
     if (folder / "config.json").is_file():
         record = chainrule.load(folder).record
-        found = record["settings"], record["training"]["minutes"], record["training"]["seed"]
-        if json.loads(json.dumps((asdict(config), training.minutes, training.seed))) != list(found):
+        settings = record["settings"], record["training"]["minutes"], record["training"]["seed"]
+        if json.loads(json.dumps((asdict(config), training.minutes, training.seed))) != list(settings):
             raise SystemExit(f"{folder} is a model of other settings; remove it, or choose another --work")
         print("  there already")
         return
@@ -193,7 +197,7 @@ def learnt(folder: Path, config: NetworkConfig, training: TrainingConfig, texts:
         validation=texts.tune,
         folder=folder,
         resume=True,
-        told=told,
+        told=print_report,
     )
     model.save(folder, overwrite=True)
     remove_checkpoints(folder)
@@ -208,11 +212,14 @@ def table(work: Path, ladder: Ladder, texts: Texts) -> str:
     header = ["model", "nats a token", "perplexity", "bits per byte", "95 % interval", "parameters", "training s"]
     rows = [[*header, f"below the {ladder.ngram} after", "weights"]]
     rows += [
-        [name, *cells(figures(work / name, texts)), shown(passed[name]) if name in passed else "", ""] for name in names
+        [name, *cells(figures(work / name, texts)), seconds_text(passed[name]) if name in passed else "", ""]
+        for name in names
     ]
     for name, parts in ladder.mixtures.items():
         if set(parts) <= set(names):
-            rows.append([name, *cells(found := mixed([work / part for part in parts], texts)), "", found["weights"]])
+            rows.append(
+                [name, *cells(result := measure_mixture([work / part for part in parts], texts)), "", result["weights"]]
+            )
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     overtaking = [f"{name} after {seconds:.0f} s" for name, seconds in passed.items() if seconds is not None]
     summary = f"On what tunes, these overtake the {ladder.ngram}: {', '.join(overtaking) or 'none'}."
@@ -226,7 +233,7 @@ def crossing(folder: Path, level: float) -> float | None:
     return next((seconds for seconds, loss in validated if loss < level), None)
 
 
-def shown(seconds: float | None) -> str:
+def seconds_text(seconds: float | None) -> str:
     return "never" if seconds is None else f"{seconds:.0f} s"
 
 
@@ -240,39 +247,39 @@ def figures(folder: Path, texts: Texts) -> dict[str, Any]:
     if not path.is_file() or path.stat().st_mtime < (folder / "config.json").stat().st_mtime:
         model = chainrule.load(folder)
         tuned = model.evaluate(texts.tune)
-        found = {**measured(model, texts), "tuning_nats": -tuned.log_prob / tuned.tokens}
-        path.write_text(json.dumps(found))
+        result = {**measure(model, texts), "tuning_nats": -tuned.log_prob / tuned.tokens}
+        path.write_text(json.dumps(result))
     return json.loads(path.read_text())
 
 
-def mixed(folders: list[Path], texts: Texts) -> dict[str, Any]:
+def measure_mixture(folders: list[Path], texts: Texts) -> dict[str, Any]:
     """Of a linear mixture, whose weights are tuned on what tunes."""
     models = [chainrule.load(folder) for folder in folders]
     mixture = chainrule.mix(models, heldout=texts.tune, names=[folder.name for folder in folders])
     weights = ", ".join(f"{weight:.2f}" for weight in mixture.record["weights"][0])
-    return {**measured(mixture, texts), "weights": weights}
+    return {**measure(mixture, texts), "weights": weights}
 
 
-def measured(model: chainrule.Model, texts: Texts) -> dict[str, Any]:
-    found = model.evaluate(texts.test)
+def measure(model: chainrule.Model, texts: Texts) -> dict[str, Any]:
+    result = model.evaluate(texts.test)
     return {
-        "nats": -found.log_prob / found.tokens,
-        "bits_per_byte": found.bits_per_byte,
-        "interval": found.interval,
+        "nats": -result.log_prob / result.tokens,
+        "bits_per_byte": result.bits_per_byte,
+        "interval": result.interval,
         "parameters": parameters_of(model),
         "seconds": model.record.get("training_seconds", model.record.get("seconds")),
     }
 
 
-def cells(found: dict[str, Any]) -> list[str]:
-    low, high = found["interval"]
+def cells(result: dict[str, Any]) -> list[str]:
+    low, high = result["interval"]
     return [
-        f"{found['nats']:.4f}",
-        f"{math.exp(found['nats']):,.2f}",
-        f"{found['bits_per_byte']:.4f}",
+        f"{result['nats']:.4f}",
+        f"{math.exp(result['nats']):,.2f}",
+        f"{result['bits_per_byte']:.4f}",
         f"{low:.4f}-{high:.4f}",
-        "" if found["parameters"] is None else f"{found['parameters']:,}",
-        "" if found["seconds"] is None else f"{found['seconds']:.1f}",
+        "" if result["parameters"] is None else f"{result['parameters']:,}",
+        "" if result["seconds"] is None else f"{result['seconds']:.1f}",
     ]
 
 

@@ -1,4 +1,4 @@
-"""The kind of machine that figures were taken on, printed with every table: figures of two machines are not mixed.
+"""Describes the machine, for every table of figures: figures from different machines are never mixed.
 
 python bench/machine.py
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-# Of all that processors list, what changes speed here: vector widths, and products in bfloat16 and of bytes.
+# The instruction sets that matter for speed here: vector widths, and products of bfloat16 and of bytes.
 _INSTRUCTIONS = (
     *("sse4_2", "avx", "avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16"),
     *("asimd", "asimddp", "bf16", "i8mm", "sve", "sve2", "sme"),
@@ -65,13 +65,13 @@ def bandwidth() -> float:
 def _facts() -> dict[str, str]:
     """The name, instructions and caches of the processor, as far as the system tells."""
     if sys.platform == "darwin":
-        told = {**_sysctl("hw"), **_sysctl("machdep.cpu")}
-        features = [name.rpartition(".")[2] for name, value in told.items() if ".FEAT_" in name and value == "1"]
+        sysctl = {**_sysctl("hw"), **_sysctl("machdep.cpu")}
+        features = [name.rpartition(".")[2] for name, value in sysctl.items() if ".FEAT_" in name and value == "1"]
         levels = {"L1": "hw.l1dcachesize", "L2": "hw.perflevel0.l2cachesize"}
         return {
-            "name": told.get("machdep.cpu.brand_string", "unknown processor"),
-            "instructions": " ".join(features) or told.get("machdep.cpu.features", "unknown").lower(),
-            "caches": ", ".join(f"{level} {told[key]} bytes" for level, key in levels.items() if key in told),
+            "name": sysctl.get("machdep.cpu.brand_string", "unknown processor"),
+            "instructions": " ".join(features) or sysctl.get("machdep.cpu.features", "unknown").lower(),
+            "caches": ", ".join(f"{level} {sysctl[key]} bytes" for level, key in levels.items() if key in sysctl),
         }
     known = _cpu_info()
     flags = set((known.get("flags") or known.get("Features") or "").split())

@@ -1,9 +1,9 @@
-"""A larger text made of a smaller one, so that speed and memory are measured where a text of that size is not at hand.
+"""Makes a larger text from a smaller one, to measure speed and memory where no text of that size is available.
 
     python bench/multiplied.py novels.txt large.txt --tokens 76900000
 
-The text itself comes first, then copies of it in which words have changed places within their sentences: one swap for
-each eight words begun, drawn with the seed. So the vocabulary stays, and there are new n-grams as in a longer text.
+The text itself comes first, then copies of it with random swaps of words within sentences, one swap per eight words.
+So the vocabulary stays the same, and new n-grams appear as in a longer text.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def copies(sentences: list[list[str]], seed: int) -> Iterator[list[str]]:
     yield from sentences
     generator = random.Random(seed)
     while True:
-        yield from (swapped(sentence, generator) for sentence in sentences)
+        yield from (swap_words(sentence, generator) for sentence in sentences)
 
 
-def swapped(sentence: list[str], generator: random.Random) -> list[str]:
+def swap_words(sentence: list[str], generator: random.Random) -> list[str]:
     words = list(sentence)
     for _ in range(0, len(words), WORDS_PER_SWAP):
         i, j = int(generator.random() * len(words)), int(generator.random() * len(words))

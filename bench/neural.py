@@ -1,11 +1,11 @@
-"""Networks on tinyshakespeare, a sub-benchmark for each figure that they are to reach.
+"""Networks on tinyshakespeare: a part for each figure to reach.
 
     python bench/neural.py tinyshakespeare/input.txt [--only gpt2|default|transformer|recurrent|generation|gpu]
         [--runs 3] [--minutes 5] [--seed 0] [--steps N]
 
-The first 90 % of the characters are learnt, the rest is measured, in nats a character: in blocks of the context, as
-nanoGPT averages them, and by `evaluate`, with what each model sees of the text before. Beside the clock, which other
-work on the machine disturbs, stands the processor's time. `--steps` cuts runs short, to see whether all goes well.
+Trains on the first 90 % of the characters and measures on the rest, in nats per character: averaged over blocks of
+the context length, as nanoGPT does, and by `evaluate`, with as much preceding text as each model can use. Wall time
+is reported with processor time, since other load disturbs the former. `--steps` shortens runs, to try the script out.
 
 gpt2         nanoGPT's own recipe, 2000 steps: steps a second (nanoGPT: 28 a second, 85 s), and the loss
 default      our recipe at the same size, until nanoGPT's loss: how many seconds, as a share of those above
@@ -89,13 +89,13 @@ def main() -> None:
     options = parser.parse_args()
     print(circumstances(), flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        texts = divided(Path(options.text), Path(folder))
+        texts = divide_text(Path(options.text), Path(folder))
         for name in [options.only] if options.only else SUB_BENCHMARKS:
             print(f"\n## {name}\n", flush=True)
             SUB_BENCHMARKS[name](texts, options)
 
 
-def divided(text: Path, folder: Path) -> Texts:
+def divide_text(text: Path, folder: Path) -> Texts:
     """The first 90 % of the characters, and the rest."""
     characters = text.read_text(encoding="utf-8")
     cut = int(0.9 * len(characters))
@@ -112,7 +112,7 @@ def trained(texts: Texts, config: NetworkConfig, training: TrainingConfig, optio
     training = replace(training, seed=options.seed)
     processor = time.process_time()
     model = chainrule.train(
-        texts.train, config, tokenizer="character", training=training, validation=texts.test, told=told
+        texts.train, config, tokenizer="character", training=training, validation=texts.test, told=print_report
     )
     record = model.record
     steps, seconds = record["steps"], record["training_seconds"]
@@ -124,7 +124,7 @@ def trained(texts: Texts, config: NetworkConfig, training: TrainingConfig, optio
     return model
 
 
-def told(report: Report) -> None:
+def print_report(report: Report) -> None:
     if report.valid_loss is not None:
         print(f"  step {report.step:,}: {report.valid_loss:.4f} after {report.seconds:.1f} s", flush=True)
 
@@ -139,12 +139,12 @@ def in_blocks(model: chainrule.Model, texts: Texts) -> float:
     return validation_loss(network, whole, length, machine, Processes(), carried=False).loss
 
 
-def measured(model: chainrule.Model, texts: Texts) -> None:
+def measure(model: chainrule.Model, texts: Texts) -> None:
     began = time.perf_counter()
-    found = model.evaluate(texts.test)
-    nats = -found.log_prob / found.tokens
-    print(f"evaluate: **{nats:.4f} nats a character**, {found.bits_per_byte:.4f} bits per byte, ", end="")
-    print(f"in {time.perf_counter() - began:.1f} s; {found.model_signature}", flush=True)
+    measurement = model.evaluate(texts.test)
+    nats = -measurement.log_prob / measurement.tokens
+    print(f"evaluate: **{nats:.4f} nats a character**, {measurement.bits_per_byte:.4f} bits per byte, ", end="")
+    print(f"in {time.perf_counter() - began:.1f} s; {measurement.model_signature}", flush=True)
 
 
 def as_gpt2(texts: Texts, options: argparse.Namespace) -> None:
@@ -176,11 +176,11 @@ def best_transformer(texts: Texts, options: argparse.Namespace) -> None:
     training = replace(BEST_TRANSFORMER_TRAINING, minutes=options.minutes)
     model = trained(texts, BEST_TRANSFORMER, training, options)
     print(f"in blocks of {BEST_TRANSFORMER.context}: {in_blocks(model, texts):.4f} nats")
-    measured(model, texts)
+    measure(model, texts)
 
 
 def best_recurrent(texts: Texts, options: argparse.Namespace) -> None:
-    measured(trained(texts, BEST_LSTM, replace(BEST_LSTM_TRAINING, minutes=options.minutes), options), texts)
+    measure(trained(texts, BEST_LSTM, replace(BEST_LSTM_TRAINING, minutes=options.minutes), options), texts)
 
 
 def generation(texts: Texts, options: argparse.Namespace) -> None:
@@ -190,7 +190,7 @@ def generation(texts: Texts, options: argparse.Namespace) -> None:
     constraints = Constraints(min_tokens=256, max_tokens=256, banned=[0])
 
     def ours() -> int:
-        texts = sample(model, [np.array([5], np.int32)], SamplingConfig(), constraints, seed=1, each=64)
+        texts = sample(model, [np.array([5], np.int32)], SamplingConfig(), constraints, seed=1, texts_per_prefix=64)
         return sum(len(text.tokens) for text in texts)
 
     speed = median_speed(ours, options.runs)
@@ -205,10 +205,10 @@ def generation(texts: Texts, options: argparse.Namespace) -> None:
 
     def theirs() -> int:
         with torch.inference_mode():
-            found = peer.generate(
+            measurement = peer.generate(
                 prompt, do_sample=True, top_k=0, min_new_tokens=256, max_new_tokens=256, pad_token_id=0, eos_token_id=2
             )
-        return found.numel() - 64
+        return measurement.numel() - 64
 
     their_speed = median_speed(theirs, options.runs)
     print(f"transformers: {their_speed:,.0f} tokens/s; **{speed / their_speed:.1f} times as fast**")
@@ -231,7 +231,7 @@ def on_a_gpu(texts: Texts, options: argparse.Namespace) -> None:
     config = TransformerConfig(layers=6, heads=6, width=384, context=256, dropout=0.2)
     model = trained(texts, config, TrainingConfig(steps=2000, batch=64, validate_every=250), options)
     print(f"**{in_blocks(model, texts):.4f} nats in blocks of 256** (nanoGPT: 1.4697)")
-    measured(model, texts)
+    measure(model, texts)
     large = replace(gpt2(), layers=12, heads=12, width=768, context=1024)
     shares: list[float] = []
     chainrule.train(

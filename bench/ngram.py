@@ -1,11 +1,11 @@
-"""The n-gram engine beside KenLM, in one run: ratios of medians, so that a noisy machine does not matter much.
+"""The n-gram engine compared with KenLM: ratios of medians from interleaved runs, so that noise matters little.
 
     python bench/ngram.py train.txt test.txt [--order 5] [--runs 3] [--parts training reading_arpa] [--arpa lmplz.arpa]
 
-Measured beside `lmplz`, `build_binary` and `query` where they are on the PATH, and the `kenlm` module where it is
-installed; without them, chainrule alone. The texts should be tokenised already: both sides split at spaces. A part
-that needs a model needs `training` before it, but for `reading_arpa` where it is given a file. A larger text than is at
-hand comes from bench/multiplied.py.
+Compares with `lmplz`, `build_binary` and `query` if they are on the PATH, and with the `kenlm` module if it is
+installed; without them, measures chainrule alone. The texts should be tokenised already: both sides split at spaces.
+Parts that need a model need `training` before them, except `reading_arpa` with a file. bench/multiplied.py makes
+larger texts.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ def training(options: argparse.Namespace, folder: Path) -> list[str]:
     with_peer = all(shutil.which(command[0]) for command in theirs)
     seconds, memory, peer_seconds, peer_memory = [], [], [], []
     for _ in range(options.runs):
-        taken, peak = process(ours)
-        seconds.append(taken)
+        seconds_each, peak = process(ours)
+        seconds.append(seconds_each)
         memory.append(peak)
         if with_peer:
             steps = [process(command) for command in theirs]
-            peer_seconds.append(sum(taken for taken, _ in steps))
+            peer_seconds.append(sum(seconds_each for seconds_each, _ in steps))
             peer_memory.append(max(peak for _, peak in steps))
     name = f"order {options.order}, text to a model that can be queried"
     return [row(f"{name}, s", seconds, peer_seconds), row(f"{name}, peak GB", memory, peer_memory)]
@@ -96,13 +96,13 @@ def scoring(options: argparse.Namespace, folder: Path) -> list[str]:
     peer = kenlm_model(folder / "model.bin")
     seconds, peer_seconds = [], []
     for _ in range(options.runs):
-        seconds.append(timed(lambda: model.score(sentences)))
+        seconds.append(time_of(lambda: model.score(sentences)))
         if peer is not None:
-            peer_seconds.append(timed(lambda: [peer.score(sentence) for sentence in sentences]))
+            peer_seconds.append(time_of(lambda: [peer.score(sentence) for sentence in sentences]))
     if peer is not None:
         same = np.allclose(model.score(sentences) / np.log(10), [peer.score(line) for line in sentences], atol=1e-3)
         print(f"scores equal KenLM's: {same}; perplexity {model.perplexity(options.test):.4f}")
-    opening = [timed(lambda: chainrule.load(folder / "lm")) for _ in range(options.runs)]
+    opening = [time_of(lambda: chainrule.load(folder / "lm")) for _ in range(options.runs)]
     return [row(f"score {len(sentences):,} sentences, s", seconds, peer_seconds), row("open the model, s", opening, [])]
 
 
@@ -112,7 +112,7 @@ def distributions(options: argparse.Namespace, folder: Path) -> list[str]:
     tokens = np.random.default_rng(0).integers(3, model.vocabulary_size, (64, 4), np.int32)
     state = model.start(list(tokens))
     model.next_log_probs(state)
-    seconds = [timed(lambda: model.next_log_probs(state)) for _ in range(10 * options.runs)]
+    seconds = [time_of(lambda: model.next_log_probs(state)) for _ in range(10 * options.runs)]
     return [row(f"64 distributions over {model.vocabulary_size:,} words, s", seconds, [])]
 
 
@@ -161,12 +161,12 @@ def growth(options: argparse.Namespace, folder: Path) -> list[str]:
     beginning.write_text("".join(lines), encoding="utf-8")
     rows = []
     for name, source in (("the first million tokens", str(beginning)), ("all tokens", options.train)):
-        taken = []
+        seconds_each = []
         for _ in range(options.runs):
             command = [*training_command(source, folder / "grown", options.order), "--json"]
             record = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-            taken.append(1e6 * record["total_seconds"] / record["tokens"])
-        rows.append(row(f"train on {name}, microseconds a token", taken, []))
+            seconds_each.append(1e6 * record["total_seconds"] / record["tokens"])
+        rows.append(row(f"train on {name}, microseconds a token", seconds_each, []))
     return rows
 
 
@@ -225,7 +225,7 @@ def process(
     return time.perf_counter() - began, usage.ru_maxrss * 1024 / 1e9
 
 
-def timed(work: Callable[[], object]) -> float:
+def time_of(work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()
     return time.perf_counter() - began

@@ -1,11 +1,11 @@
-"""Recovering spoilt text: word errors of what came out of a channel, of the best proposals, and after rescoring.
+"""Correcting corrupted text: word error rates of the corrupted text, of the best corrections, and after rescoring.
 
     python bench/rescoring.py lm/ test.txt [--sentences 4000] [--best 50] [--rates 0.03 0.06]
 
-The model must be one of words that has not seen the text. Of its sentences, the first half tunes the weights and the
-second half is measured. `observed` is the spoilt text as it is, `before` the best proposal by the channel and the
-words' own probabilities, `equal weights` and `tuned` what rescoring with the model makes of the lists, `oracle` the
-best that is in them. Beside the clock, which other work on the machine disturbs, stands the processor's time.
+The model must be a word model that was not trained on the text. The first half of the sentences tunes the weights,
+the second half is measured. `observed` is the corrupted text, `before` the best correction by the channel and the
+words' own probabilities, `equal weights` and `tuned` are the results of rescoring with the model, `oracle` is the
+best of each list. Wall time is reported with processor time, since other load disturbs the former.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> None:
             path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
         for channel in ("keyboard", "ocr"):
             for rate in options.rates:
-                cells, seconds = measured(options.model, parts, channel, rate, options.best)
+                cells, seconds = measure(options.model, parts, channel, rate, options.best)
                 rows.append([f"{channel} {rate}", *cells])
                 times.append([f"{channel} {rate}", *seconds])
     print(circumstances())
@@ -56,7 +56,7 @@ def main() -> None:
     print(text_table(["seconds, clock / processor", "propose", "rescore", "hypotheses", "tune"], times))
 
 
-def measured(model: str, parts: dict[str, Path], channel: str, rate: float, best: int) -> tuple[list[str], list[str]]:
+def measure(model: str, parts: dict[str, Path], channel: str, rate: float, best: int) -> tuple[list[str], list[str]]:
     """The cells of both tables for one channel."""
     lists = {name: path.with_suffix(f".{channel}.jsonl") for name, path in parts.items()}
     for name, path in parts.items():

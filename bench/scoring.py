@@ -1,10 +1,10 @@
-"""Scoring with one n-gram model beside KenLM, in one run: a whole text, sentences from a list, one word at a time.
+"""Scoring with one n-gram model, compared with KenLM: a whole text, sentences from a list, one word at a time.
 
     python bench/scoring.py lm/ model.binary train.txt test.txt [--runs 5]
 
-lm/ and model.binary: the same model, ours trained on a text of plain words or with `--tokenizer whitespace`, KenLM's
-made by `lmplz` and `build_binary probing`. `query` is to be on the PATH, and the `kenlm` module installed. The two take
-turns; medians, and how many times faster ours is.
+lm/ and model.binary are the same model: ours trained with `--tokenizer whitespace`, or on a text of plain words;
+KenLM's by `lmplz` and `build_binary probing`. `query` has to be on the PATH, and the `kenlm` module installed. Runs
+are interleaved; prints medians, and how many times faster ours is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kenlm_standin import SENTENCES, WORDS, one_by_one
 from machine import circumstances
-from ngram import CHAINRULE, process, timed
+from ngram import CHAINRULE, process, time_of
 
 import chainrule
 from chainrule import kenlm as standin
@@ -38,8 +38,8 @@ def main() -> None:
         for name, ours, theirs in [*files(options, Path(folder) / "scores.txt"), *in_python(options)]:
             seconds: tuple[list[float], list[float]] = ([], [])
             for _ in range(options.runs):
-                for work, taken in zip((ours, theirs), seconds, strict=True):
-                    taken.append(work())
+                for work, runs in zip((ours, theirs), seconds, strict=True):
+                    runs.append(work())
             one, other = map(statistics.median, seconds)
             print(f"| {name}, s | {one:.4g} | {other:.4g} | {other / one:.2f} |", flush=True)
 
@@ -76,7 +76,7 @@ def in_python(options: argparse.Namespace) -> list[Row]:
     words = " ".join(lines).split()[:WORDS]
 
     def by_word(module: Any, model: Any) -> float:
-        return timed(lambda: one_by_one(module, model, words, "BaseScore"))
+        return time_of(lambda: one_by_one(module, model, words, "BaseScore"))
 
     model.score(lines)
     by_word(standin, one)
@@ -84,8 +84,8 @@ def in_python(options: argparse.Namespace) -> list[Row]:
     return [
         (
             f"{len(lines):,} sentences from a list",
-            lambda: timed(lambda: model.score(lines)),
-            lambda: timed(lambda: [other.score(line) for line in lines]),
+            lambda: time_of(lambda: model.score(lines)),
+            lambda: time_of(lambda: [other.score(line) for line in lines]),
         ),
         (f"{len(words):,} words, one at a time", lambda: by_word(standin, one), lambda: by_word(kenlm, other)),
     ]

@@ -1,4 +1,4 @@
-"""Acceptability, fine-tuning and embeddings, a part for each figure that they are to reach.
+"""Acceptability, fine-tuning and embeddings: a part for each figure to reach.
 
     python bench/two_sided.py acceptability --text novels/train.txt.xz --pairs blimp/*.jsonl.gz --work runs/blimp
         [--minutes 15] [--only masked]
@@ -15,8 +15,8 @@ finetuning     which of the twenty largest packages of the standard library a do
 embeddings     texts a second, against transformers with a model of the same shape, where that is installed: its batches
                in the order of the texts, and sorted by length as ours are
 
-What is finished is kept in --work and not done again, and what was interrupted goes on from its checkpoint; --only does
-one model and no other. The tables, in Markdown, have what is there so far.
+What is finished is kept in --work and not done again, and what was interrupted goes on from its checkpoint; --only
+does one model and no other. The tables, in Markdown, have what is there so far.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from machine import circumstances
-from neural import told
+from neural import print_report
 
 import chainrule
 from chainrule import NGramConfig, TokenizerConfig, TrainingConfig
@@ -141,15 +141,17 @@ def _model(folder: Path, text: Path, config: Any, tokenizer: TokenizerConfig | s
         return
     is_recurrent = isinstance(config, RecurrentConfig)  # fewer and larger steps
     training = TrainingConfig(minutes=minutes, ema=0.99 if is_recurrent else 0.995)
-    model = chainrule.train(text, config, tokenizer=tokenizer, training=training, folder=folder, resume=True, told=told)
+    model = chainrule.train(
+        text, config, tokenizer=tokenizer, training=training, folder=folder, resume=True, told=print_report
+    )
     model.save(folder)
     remove_checkpoints(folder)
 
 
-def _kept(path: Path, made: Callable[[], Any]) -> Any:
+def _kept(path: Path, compute: Callable[[], Any]) -> Any:
     """What was made before, or is made now, as JSON."""
     if not path.exists():
-        path.write_text(json.dumps(made(), indent=1))
+        path.write_text(json.dumps(compute(), indent=1))
     return json.loads(path.read_text())
 
 

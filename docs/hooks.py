@@ -33,7 +33,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Links to ../bench/results/x.md lead to the copy within the site."""
+    """Links to ../bench/results/x.md lead to the copy within the site, those to headings have the site's hyphens."""
+    markdown = re.sub(r"\]\(#[^)]+\)", lambda link: re.sub("-+", "-", link[0]), markdown)
     return OUTSIDE.sub(r"](\1", markdown) if "/" not in page.file.src_uri else markdown
 
 

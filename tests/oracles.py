@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.ngram.trie.table import Table, packed
+from chainrule.ngram.trie.table import Table, pack_records
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -183,7 +183,7 @@ def table_of(grams: Grams, order: int) -> Table:
     nodes: list[Gram] = [(), *(g for level in levels for g in level)]
     inner = nodes[: len(nodes) - len(levels[-1])]
     children = Counter(g[:-1] for g in nodes[1:])
-    records = packed(
+    records = pack_records(
         words=np.array([g[-1] if g else 0 for g in nodes], np.int32),
         log_probs=np.array([grams[g][0] if g else 0 for g in nodes], np.float32),
         begin=np.cumsum([1, *(children[g] for g in inner)]).astype(np.int32),
@@ -231,5 +231,5 @@ def wild_table(seed: int) -> Table:
     slots = chance.choice([*extremes, *range(nodes)], chance.choice([0, 1, 9])).astype(index_type)
     suffixes = chance.choice([*extremes, *range(nodes)], nodes).astype(index_type)
     log_probs, log_backoffs = chance.choice(numbers, nodes), chance.choice(numbers, inner)
-    records = packed(words.astype(np.int32), log_probs, begin.astype(index_type), log_backoffs)
+    records = pack_records(words.astype(np.int32), log_probs, begin.astype(index_type), log_backoffs)
     return Table(tuple(sizes), *records, slots, suffixes)

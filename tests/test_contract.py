@@ -33,10 +33,10 @@ def learnt(config: Any, tokenizer: str = "whitespace") -> Callable[[Path], Langu
 
 def compact(model: Callable[[Path], LanguageModel[Any]]) -> Callable[[Path], LanguageModel[Any]]:
     """An n-gram model in the compact layout."""
-    from chainrule.ngram.compact.building import compacted
+    from chainrule.ngram.compact.building import compact_table
     from chainrule.ngram.models.compact_model import CompactNGramModel
 
-    return lambda text: CompactNGramModel(compacted(model(text).table))  # type: ignore[attr-defined]
+    return lambda text: CompactNGramModel(compact_table(model(text).table))  # type: ignore[attr-defined]
 
 
 def with_missing_suffixes(text: Path) -> LanguageModel[Any]:

@@ -1,4 +1,4 @@
-"""The experiments, made small: what they measure is what they say."""
+"""The experiments, in small: they measure what they claim to."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 
 from chainrule.errors import TextError
 from chainrule.experiments.cost import KINDS, cost, growth_of
-from chainrule.experiments.gradients import gradients, made, norms_by_distance
-from chainrule.experiments.memory import A, B, accuracy, drawn, memory
+from chainrule.experiments.gradients import build_network, gradients, norms_by_distance
+from chainrule.experiments.memory import A, B, accuracy, draw, memory
 from chainrule.experiments.positions import in_groups, losses_by_position, positions
 from chainrule.neural.building import build
 from chainrule.neural.config import FeedforwardConfig, RecurrentConfig, TransformerConfig
@@ -26,7 +26,7 @@ class Knowing:
 
 
 def test_strings_follow_the_rule_and_half_of_them_have_a_b() -> None:
-    strings = drawn(np.random.default_rng(1), np.full(400, 9))
+    strings = draw(np.random.default_rng(1), np.full(400, 9))
     assert all((string[-1] == B) == (B in string[:-1]) for string in strings)
     assert {len(string) for string in strings} == {9}
     assert all(np.isin(string, (A, B)).all() and (string[:-1] == B).sum() <= 1 for string in strings)
@@ -41,7 +41,7 @@ def test_memory_of_a_window_is_as_long_as_the_window() -> None:
     [line] = findings.lines
     assert line.y[0] == line.y[1] == 1.0
     assert line.y[2] < 0.7  # it sees a B in 3 of 39 places, and guesses for the others
-    assert findings.says == ["4-gram: right to length 3"]
+    assert findings.says == ["4-gram: right up to length 3"]
     assert findings._repr_html_().startswith("<svg")
 
 
@@ -55,7 +55,7 @@ def test_memory_trains_networks_by_seed() -> None:
 
 
 def test_gradients_of_a_linear_recurrence_are_powers_of_its_matrix() -> None:
-    network = made(RecurrentConfig(cell="rnn_tanh", layers=1, width=8), 0.5)
+    network = build_network(RecurrentConfig(cell="rnn_tanh", layers=1, width=8), 0.5)
     weight = network.encoder.layers[0].weight_hh_l0  # type: ignore[union-attr, index]
     assert float(torch.linalg.eigvals(weight.detach()).abs().max()) == pytest.approx(0.5, rel=1e-4)
     with torch.no_grad():
@@ -92,9 +92,9 @@ def test_positions_reads_past_the_trained_length() -> None:
     findings = positions(lines=lines, config=config, kinds=("learned", "rotary"), steps=5, rows=4)
     learned, rotary = findings.lines
     assert (list(learned.x), list(rotary.x)) == ([4, 8, 12, 16], list(range(4, 65, 4)))
-    assert "nothing beyond" in findings.says[0]
-    assert "4 times it" in findings.says[1]
-    with pytest.raises(TextError, match="its last tenth must be longer than 64"):
+    assert "not defined beyond" in findings.says[0]
+    assert "4 times that length" in findings.says[1]
+    with pytest.raises(TextError, match="expected more than 640, so that its last tenth is longer"):
         positions(lines=lines[:5], config=config, kinds=("rotary",), steps=5)
 
 

@@ -217,7 +217,7 @@ def test_wrong_types_are_type_errors(model: kenlm.Model, tmp_path: Path) -> None
 
 
 def test_endless_new_words_fill_no_memory(model: kenlm.Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kenlm, "_WORDS_KEPT", 10)
+    monkeypatch.setattr(kenlm, "_CACHED_WORDS", 10)
     state = kenlm.State()
     known = model.BaseScore(state, "ka", state)
     for i in range(50):

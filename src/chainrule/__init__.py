@@ -1,80 +1,98 @@
-"""chainrule: every language model from the n-gram to the Transformer, behind one small interface.
+"""chainrule: every language model from the n-gram to the Transformer, with one small interface.
 
     import chainrule
     model = chainrule.train("corpus.txt")
     print(model.perplexity("heldout.txt"), model.generate("I visited San"))
 
-The names below are imported when they are first used, so that `import chainrule` costs nothing.
+Every public name is imported on first use, so that `import chainrule` is quick.
 """
+
+# ruff: noqa: I001  # several `X as X` in one import
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from chainrule.api.adapt import adapt
-    from chainrule.api.attend import AttentionMaps, attend
-    from chainrule.api.convert import convert
-    from chainrule.api.counts import count_text, train_counts
-    from chainrule.api.filter import Filtered, filter
-    from chainrule.api.finetune import finetune
-    from chainrule.api.frequencies import Frequencies
-    from chainrule.api.harness import harness
-    from chainrule.api.info import info
-    from chainrule.api.load import load
-    from chainrule.api.merge import merge
-    from chainrule.api.mix import mix
-    from chainrule.api.model import Model
-    from chainrule.api.model_info import ModelInfo
-    from chainrule.api.nearest import Neighbour, nearest
-    from chainrule.api.noise import Spoilt, noise
-    from chainrule.api.pair_model import TextPairModel, load_pairs
-    from chainrule.api.prune import prune_by_entropy, prune_to_text, prune_to_vocabulary
-    from chainrule.api.rescore import Rescored, rescore
-    from chainrule.api.train import train
-    from chainrule.api.train_pairs import train_pairs
-    from chainrule.api.verify import verify
-    from chainrule.applications.embedding_config import EmbeddingConfig
-    from chainrule.base.jit import set_threads
-    from chainrule.comparison.compare import compare, compare_families, compare_smoothings
-    from chainrule.comparison.smoothing_table import SmoothingTable
-    from chainrule.decoding.beam import BeamConfig
-    from chainrule.decoding.limits import Limits
-    from chainrule.decoding.sampling import SamplingConfig
-    from chainrule.errors import ChainruleError, EstimationError, ModelFormatError, OutputError, SettingError, TextError
-    from chainrule.evaluation.classification import Classification
-    from chainrule.evaluation.comparison import Comparison
-    from chainrule.evaluation.likelihood import Measurement
-    from chainrule.experiments.findings import Findings
-    from chainrule.experiments.named import experiment
-    from chainrule.mixture.config import CacheConfig, MixtureConfig
-    from chainrule.neural.config import (
-        BagConfig,
-        BilinearConfig,
-        ConvolutionConfig,
-        FeedforwardConfig,
-        MaskedConfig,
-        MaskedRecurrentConfig,
-        RecurrentConfig,
-        TransformerConfig,
-        TwoSidedConfig,
-        preset,
+if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has for run time
+    from chainrule.api.adapt import adapt as adapt
+    from chainrule.api.attend import AttentionMaps as AttentionMaps, attend as attend
+    from chainrule.api.convert import convert as convert
+    from chainrule.api.counts import count_text as count_text, train_counts as train_counts
+    from chainrule.api.filter import Filtered as Filtered, filter as filter
+    from chainrule.api.finetune import finetune as finetune
+    from chainrule.api.frequencies import Frequencies as Frequencies
+    from chainrule.api.harness import harness as harness
+    from chainrule.api.info import info as info
+    from chainrule.api.load import load as load
+    from chainrule.api.merge import merge as merge
+    from chainrule.api.mix import mix as mix
+    from chainrule.api.model import Model as Model
+    from chainrule.api.model_info import ModelInfo as ModelInfo
+    from chainrule.api.nearest import Neighbour as Neighbour, nearest as nearest
+    from chainrule.api.noise import Spoilt as Spoilt, noise as noise
+    from chainrule.api.pair_model import TextPairModel as TextPairModel, load_pairs as load_pairs
+    from chainrule.api.prune import (
+        prune_by_entropy as prune_by_entropy,
+        prune_to_text as prune_to_text,
+        prune_to_vocabulary as prune_to_vocabulary,
     )
-    from chainrule.neural.config.conditional import ConditionalConfig
-    from chainrule.ngram.config import NGramConfig
-    from chainrule.protocol import LanguageModel, Scorer
-    from chainrule.text.corpus import Corpus, Lines
-    from chainrule.text.labelled import Labelled, read_labelled
-    from chainrule.text.mix import Mix
-    from chainrule.text.pairs import Pairs, parallel
-    from chainrule.text.reading import Reading
-    from chainrule.text.sample import sample_lines
-    from chainrule.text.splits import split
-    from chainrule.text.tokenizer_config import TokenizerConfig
-    from chainrule.training.config import TrainingConfig
-    from chainrule.training.finetuning_config import FineTuningConfig
-    from chainrule.uniform import UniformConfig
+    from chainrule.api.rescore import Rescored as Rescored, rescore as rescore
+    from chainrule.api.train import train as train
+    from chainrule.api.train_pairs import train_pairs as train_pairs
+    from chainrule.api.verify import verify as verify
+    from chainrule.applications.embedding_config import EmbeddingConfig as EmbeddingConfig
+    from chainrule.base.jit import set_threads as set_threads
+    from chainrule.comparison.compare import (
+        compare as compare,
+        compare_families as compare_families,
+        compare_smoothings as compare_smoothings,
+    )
+    from chainrule.comparison.smoothing_table import SmoothingTable as SmoothingTable
+    from chainrule.decoding.beam import BeamConfig as BeamConfig
+    from chainrule.decoding.limits import Limits as Limits
+    from chainrule.decoding.sampling import SamplingConfig as SamplingConfig
+    from chainrule.errors import (
+        ChainruleError as ChainruleError,
+        EstimationError as EstimationError,
+        ModelFormatError as ModelFormatError,
+        OutputError as OutputError,
+        SettingError as SettingError,
+        TextError as TextError,
+    )
+    from chainrule.evaluation.classification import Classification as Classification
+    from chainrule.evaluation.comparison import Comparison as Comparison
+    from chainrule.evaluation.measurement import Measurement as Measurement
+    from chainrule.experiments.findings import Findings as Findings
+    from chainrule.experiments.named import experiment as experiment
+    from chainrule.mixture.config import CacheConfig as CacheConfig, MixtureConfig as MixtureConfig
+    from chainrule.neural.config import (
+        BagConfig as BagConfig,
+        BilinearConfig as BilinearConfig,
+        ConvolutionConfig as ConvolutionConfig,
+        FeedforwardConfig as FeedforwardConfig,
+        MaskedConfig as MaskedConfig,
+        MaskedRecurrentConfig as MaskedRecurrentConfig,
+        RecurrentConfig as RecurrentConfig,
+        TransformerConfig as TransformerConfig,
+        TwoSidedConfig as TwoSidedConfig,
+        preset as preset,
+    )
+    from chainrule.neural.config.conditional import ConditionalConfig as ConditionalConfig
+    from chainrule.ngram.config import NGramConfig as NGramConfig
+    from chainrule.protocol import LanguageModel as LanguageModel, Scorer as Scorer
+    from chainrule.text.corpus import Corpus as Corpus, Lines as Lines
+    from chainrule.text.labelled import Labelled as Labelled, read_labelled as read_labelled
+    from chainrule.text.mix import Mix as Mix
+    from chainrule.text.pairs import Pairs as Pairs, parallel as parallel
+    from chainrule.text.reading import Reading as Reading
+    from chainrule.text.sample import sample_lines as sample_lines
+    from chainrule.text.splits import split as split
+    from chainrule.text.tokenizer_config import TokenizerConfig as TokenizerConfig
+    from chainrule.training.config import TrainingConfig as TrainingConfig
+    from chainrule.training.finetuning_config import FineTuningConfig as FineTuningConfig
+    from chainrule.uniform import UniformConfig as UniformConfig
 
 __version__ = "0.1.0"
 
+# The module, below chainrule, that defines each public name.
 _HOMES = {
     "AttentionMaps": "api.attend",
     "BagConfig": "neural.config",
@@ -100,7 +118,7 @@ _HOMES = {
     "Lines": "text.corpus",
     "MaskedConfig": "neural.config",
     "MaskedRecurrentConfig": "neural.config",
-    "Measurement": "evaluation.likelihood",
+    "Measurement": "evaluation.measurement",
     "Mix": "text.mix",
     "MixtureConfig": "mixture.config",
     "Model": "api.model",
@@ -159,89 +177,7 @@ _HOMES = {
     "verify": "api.verify",
 }
 
-__all__ = [
-    "AttentionMaps",
-    "BagConfig",
-    "BeamConfig",
-    "BilinearConfig",
-    "CacheConfig",
-    "ChainruleError",
-    "Classification",
-    "Comparison",
-    "ConditionalConfig",
-    "ConvolutionConfig",
-    "Corpus",
-    "EmbeddingConfig",
-    "EstimationError",
-    "FeedforwardConfig",
-    "Filtered",
-    "Findings",
-    "FineTuningConfig",
-    "Frequencies",
-    "Labelled",
-    "LanguageModel",
-    "Limits",
-    "Lines",
-    "MaskedConfig",
-    "MaskedRecurrentConfig",
-    "Measurement",
-    "Mix",
-    "MixtureConfig",
-    "Model",
-    "ModelFormatError",
-    "ModelInfo",
-    "NGramConfig",
-    "Neighbour",
-    "OutputError",
-    "Pairs",
-    "Reading",
-    "RecurrentConfig",
-    "Rescored",
-    "SamplingConfig",
-    "Scorer",
-    "SettingError",
-    "SmoothingTable",
-    "Spoilt",
-    "TextError",
-    "TextPairModel",
-    "TokenizerConfig",
-    "TrainingConfig",
-    "TransformerConfig",
-    "TwoSidedConfig",
-    "UniformConfig",
-    "adapt",
-    "attend",
-    "compare",
-    "compare_families",
-    "compare_smoothings",
-    "convert",
-    "count_text",
-    "experiment",
-    "filter",
-    "finetune",
-    "harness",
-    "info",
-    "load",
-    "load_pairs",
-    "merge",
-    "mix",
-    "nearest",
-    "noise",
-    "parallel",
-    "preset",
-    "prune_by_entropy",
-    "prune_to_text",
-    "prune_to_vocabulary",
-    "read_labelled",
-    "rescore",
-    "sample_lines",
-    "set_threads",
-    "split",
-    "train",
-    "train_counts",
-    "train_pairs",
-    "verify",
-]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
@@ -255,4 +191,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

@@ -1,6 +1,6 @@
-"""The one table of model families: how each is set, trained, taken apart for a model folder, and put together again.
+"""The table of model families: how to configure, train, save and restore each.
 
-Importing this loads no engine: the functions below import what they need when they are called.
+Importing this module loads no engine: the functions below import what they need when they are called.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from chainrule.base.owned import MaybeOwned
     from chainrule.base.progress import Progress
-    from chainrule.evaluation.likelihood import Running
+    from chainrule.evaluation.likelihood import StreamScoring
     from chainrule.neural.classifier import Classifier
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.language_model import NeuralModel
@@ -43,23 +43,25 @@ Job = Literal["continue", "fill", "classify"]
 
 @dataclass(frozen=True)
 class Family:
-    """train: stream of ids, vocabulary size, configuration, progress -> model and training record. An owned
-    stream may be freed early. A family that trains in steps takes a stream that is not, and a Run besides: its budget,
-    a text to validate on, where its checkpoints are.
-    take_apart: model -> settings and arrays; put_together: settings, arrays, vocabulary size -> model, or
-    ModelFormatError.
+    """What the rest of the program needs to know of a model family.
+
+    train: (token stream, vocabulary size, configuration, progress) -> (model, training record). An owned stream may be
+    freed early. A family that trains in steps borrows the stream, and also takes a Run: its budget, validation text and
+    checkpoints.
+    take_apart: model -> (settings, arrays), which are saved.
+    put_together: (settings, arrays, vocabulary size) -> model. Raises ModelFormatError.
     """
 
     config: type
-    token_bytes: int  # what training holds in memory for each token of the text, at least; 0: it may lie on a disk
+    token_bytes: int  # least memory that training needs for each token of the text; 0 if the text can stay on disk
     train: Callable[..., tuple[Any, Json]]
     take_apart: Callable[[Any], tuple[Json, Arrays]]
     put_together: Callable[[Json, Arrays, int], Any]
-    in_steps: bool = False
-    running: Callable[[Any], Running | None] = lambda model: None  # how a text is scored in one stream, if it is
-    measured_as: Callable[[Any], Json] = lambda model: {}  # what `measure` should know of a model, by its parameters
+    trains_in_steps: bool = False
+    stream_scoring: Callable[[Any], StreamScoring | None] = lambda model: None  # for models that see across documents
+    measure_options: Callable[[Any], Json] = lambda model: {}  # further arguments of `measure` for a model
     embeds: bool = False  # whether its models are Embedders
-    job: Job = "continue"  # whether they are LanguageModels, TwoSidedModels, or Classifiers
+    job: Job = "continue"  # of LanguageModels; "fill" of TwoSidedModels, "classify" of Classifiers
 
 
 def _train_uniform(
@@ -104,7 +106,8 @@ def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) ->
         or not all(type(size) is int and size >= 0 for size in sizes)
     ):
         raise ModelFormatError(
-            f"the n-gram settings hold ngrams = {sizes!r}; expected a number for each of at most {MAX_ORDER} orders"
+            f"the n-gram settings hold ngrams = {sizes!r}; expected the number of n-grams of each order, at most "
+            f"{MAX_ORDER} orders"
         )
     if sizes[0] != vocabulary_size:
         raise ModelFormatError(
@@ -132,17 +135,17 @@ def _put_together_cache(settings: Json, arrays: Arrays, vocabulary_size: int) ->
     from chainrule.mixture.cache import UnigramCache
 
     words = settings.get("words")
-    return UnigramCache(vocabulary_size, words)  # type: ignore[arg-type]  # it says what is wrong
+    return UnigramCache(vocabulary_size, words)  # type: ignore[arg-type]  # UnigramCache checks it
 
 
 def _train_mixture(
     stream: MaybeOwned[Int32[ndarray, " T"]], vocabulary_size: int, config: MixtureConfig, progress: Progress
 ) -> tuple[LanguageModel[Any], Json]:
-    raise SettingError("a mixture is made of models, not trained on a text: chainrule mix, or chainrule.mix(models)")
+    raise SettingError("a mixture is not trained on a text but made of models: chainrule mix, or chainrule.mix(models)")
 
 
 def _take_apart_mixture(model: Any) -> tuple[Json, Arrays]:
-    """The arrays of each component, its number and a dot before their names; its settings within those of all."""
+    """The arrays of component i get the prefix `i.`; the settings of all components are a list in the mixture's."""
     from chainrule.mixture.unseen import FewerUnseen
 
     settings: Json = {"kind": model.kind, "weights": model.weights.tolist(), "components": []}
@@ -167,48 +170,48 @@ def _put_together_mixture(settings: Json, arrays: Arrays, vocabulary_size: int) 
 
     listed, kind, weights = settings.get("components"), settings.get("kind"), settings.get("weights")
     known = isinstance(listed, list) and all(
-        isinstance(each, dict)
-        and each.get("family") in FAMILIES
-        and isinstance(each.get("settings"), dict)
-        and FAMILIES[each["family"]].job == "continue"
-        for each in listed
+        isinstance(entry, dict)
+        and entry.get("family") in FAMILIES
+        and isinstance(entry.get("settings"), dict)
+        and FAMILIES[entry["family"]].job == "continue"
+        for entry in listed
     )
     if not known or not listed or kind not in ("linear", "log-linear") or not isinstance(weights, list):
-        raise ModelFormatError("the mixture's settings hold no components, kind and weights that this version knows")
+        raise ModelFormatError("the mixture's settings lack components, kind or weights that this version knows")
     models = []
-    for i, each in enumerate(listed):
+    for i, entry in enumerate(listed):
         own = {key.removeprefix(f"{i}."): array for key, array in arrays.items() if key.startswith(f"{i}.")}
-        model = FAMILIES[each["family"]].put_together(each["settings"], own, vocabulary_size)
-        models.append(FewerUnseen(model, each["unseen_ratio"]) if "unseen_ratio" in each else model)
-    components = Components(tuple(each["family"] for each in listed), tuple(models))
+        model = FAMILIES[entry["family"]].put_together(entry["settings"], own, vocabulary_size)
+        models.append(FewerUnseen(model, entry["unseen_ratio"]) if "unseen_ratio" in entry else model)
+    components = Components(tuple(entry["family"] for entry in listed), tuple(models))
     try:
-        numbers = np.array(weights, np.float64)
+        mixture_weights = np.array(weights, np.float64)
     except (TypeError, ValueError):
-        raise ModelFormatError("the weights of the mixture are no numbers") from None
+        raise ModelFormatError(f"the weights of the mixture are {weights!r}; expected numbers") from None
     if kind == "log-linear":
-        return LogLinearMixture(components, numbers)
-    return LinearMixture(components, numbers, arrays.get("classes"))
+        return LogLinearMixture(components, mixture_weights)
+    return LinearMixture(components, mixture_weights, arrays.get("classes"))
 
 
-def _ngram_measured_as(model: Any) -> Json:
-    from chainrule.ngram.variants import measured_as
+def _ngram_measure_options(model: Any) -> Json:
+    from chainrule.ngram.variants import measure_options
 
-    return measured_as(model)
+    return measure_options(model)
 
 
-def _mixture_running(model: Any) -> Running | None:
-    """In one stream, where a component is."""
-    from chainrule.evaluation.likelihood import Running
+def _mixture_stream_scoring(model: Any) -> StreamScoring | None:
+    """Scores a text in one stream if any component does."""
+    from chainrule.evaluation.likelihood import StreamScoring
     from chainrule.mixture.unseen import FewerUnseen
 
     parts = [
-        FAMILIES[name].running(component.model if isinstance(component, FewerUnseen) else component)
+        FAMILIES[name].stream_scoring(component.model if isinstance(component, FewerUnseen) else component)
         for name, component in zip(model.components.families, model.components.models, strict=True)
     ]
     if not any(parts):
         return None
     contexts = dict.fromkeys("context:document" if part is None else part.signature for part in parts)
-    return Running(model.score_stream_with_unknown, "+".join(contexts))
+    return StreamScoring(model.score_stream_with_unknown, "+".join(contexts))
 
 
 def _train_network(
@@ -241,10 +244,10 @@ def _put_together_network(kind: type[NetworkConfig]) -> Callable[[Json, Arrays, 
     return put_together
 
 
-def _network_running(model: NeuralModel) -> Running:
-    from chainrule.evaluation.likelihood import Running
+def _network_stream_scoring(model: NeuralModel) -> StreamScoring:
+    from chainrule.evaluation.likelihood import StreamScoring
 
-    return Running(model.score_stream_with_unknown, model.stream_signature)
+    return StreamScoring(model.score_stream_with_unknown, model.stream_signature)
 
 
 def _train_two_sided(
@@ -274,12 +277,30 @@ def _put_together_two_sided(kind: type[NetworkConfig]) -> Callable[[Json, Arrays
 
 def _two_sided_family(config: type[NetworkConfig]) -> Family:
     put_together = _put_together_two_sided(config)
-    return Family(config, 0, _train_two_sided, _take_apart_network, put_together, True, embeds=True, job="fill")
+    return Family(
+        config=config,
+        token_bytes=0,
+        train=_train_two_sided,
+        take_apart=_take_apart_network,
+        put_together=put_together,
+        trains_in_steps=True,
+        embeds=True,
+        job="fill",
+    )
 
 
 def _network_family(config: type[NetworkConfig]) -> Family:
     put_together = _put_together_network(config)
-    return Family(config, 0, _train_network, _take_apart_network, put_together, True, _network_running, embeds=True)
+    return Family(
+        config=config,
+        token_bytes=0,
+        train=_train_network,
+        take_apart=_take_apart_network,
+        put_together=put_together,
+        trains_in_steps=True,
+        stream_scoring=_network_stream_scoring,
+        embeds=True,
+    )
 
 
 def _train_conditional(
@@ -293,21 +314,21 @@ def _train_conditional(
 
 
 def _take_apart_conditional(model: Any) -> tuple[Json, Arrays]:
-    raise SettingError("a model with its source is not saved; save the one of pairs that was given it")
+    raise SettingError("a conditional model is not saved together with its source; save the model of pairs itself")
 
 
 def _put_together_conditional(settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
-    raise ModelFormatError("is a model of one text given another: chainrule translate, or chainrule.load(path).write")
+    raise ModelFormatError("is a model of pairs and needs a source: chainrule translate, or chainrule.load(path).write")
 
 
 def _train_classifier(
     stream: Int32[ndarray, " T"], vocabulary_size: int, config: FineTuningConfig, progress: Progress
 ) -> tuple[Classifier, Json]:
-    raise SettingError("a classifier is made of a network and labelled texts: chainrule finetune")
+    raise SettingError("a classifier is a network trained further on labelled texts: chainrule finetune")
 
 
 def _take_apart_classifier(model: Classifier) -> tuple[Json, Arrays]:
-    """The arrays of the network with network. before their names; those of the head are those of another module."""
+    """The arrays of the network get the prefix `network.`, those of the head the prefix `head.`."""
     from chainrule.neural.saving import arrays_of, network_settings
 
     base = family_of(model.network.config)
@@ -325,7 +346,7 @@ def _put_together_classifier(settings: Json, arrays: Arrays, vocabulary_size: in
 
     base = settings.get("base")
     if base not in FAMILIES or not FAMILIES[base].embeds:
-        raise ModelFormatError(f"the classifier's base is {base!r}, which is no family of networks that is known here")
+        raise ModelFormatError(f"the classifier's base is {base!r}, which is no family of networks of this version")
     return classifier_from(settings, arrays, vocabulary_size, FAMILIES[base].config)
 
 
@@ -338,15 +359,20 @@ FAMILIES: dict[str, Family] = {
         _train_mixture,
         _take_apart_mixture,
         _put_together_mixture,
-        running=_mixture_running,
-        measured_as=lambda model: {"with_rows": model},
+        stream_scoring=_mixture_stream_scoring,
+        measure_options=lambda model: {"row_sums_of": model},
     ),
     "ngram": Family(
-        NGramConfig, 20, _train_ngram, _take_apart_ngram, _put_together_ngram, measured_as=_ngram_measured_as
+        NGramConfig, 20, _train_ngram, _take_apart_ngram, _put_together_ngram, measure_options=_ngram_measure_options
     ),
-    # A language model once it has its source: chainrule.api.pair_model trains, saves and opens it.
+    # A language model only once it is given a source: chainrule.api.pair_model trains, saves and opens it.
     "conditional": Family(
-        ConditionalConfig, 0, _train_conditional, _take_apart_conditional, _put_together_conditional, True
+        ConditionalConfig,
+        0,
+        _train_conditional,
+        _take_apart_conditional,
+        _put_together_conditional,
+        trains_in_steps=True,
     ),
     **{name: _network_family(config) for name, config in NETWORKS.items()},
     **{name: _two_sided_family(config) for name, config in TWO_SIDED.items()},
@@ -357,9 +383,9 @@ FAMILIES: dict[str, Family] = {
 
 
 def family_of(config: object) -> str:
-    """The name of the family that a configuration belongs to. Raises TypeError where it is of none."""
+    """The name of the family of a configuration. Raises TypeError if it is not a configuration of any."""
     for name, family in FAMILIES.items():
         if type(config) is family.config:
             return name
     known = ", ".join(family.config.__name__ for family in FAMILIES.values())
-    raise TypeError(f"{config!r} is no configuration of a model family; expected one of {known}")
+    raise TypeError(f"{config!r} is not a configuration of a model; expected one of {known}")

@@ -1,11 +1,11 @@
-"""A stand-in for the `kenlm` module: its classes and their methods, over models of ours, ARPA files and its binaries.
+"""A drop-in replacement for the `kenlm` module, over model folders, ARPA files and KenLM's binaries.
 
     import chainrule.kenlm
     chainrule.kenlm.install()
-    import kenlm                                  # finds this module, in libraries that know of no other, too
+    import kenlm                                  # imports this module, also inside other libraries
     kenlm.Model("lm/").score("a sentence")        # log10
 
-Log-probabilities are log10 here, as there. What there prints to standard error, here is silent.
+Log-probabilities are log10, as in KenLM. Unlike KenLM, nothing is printed to standard error.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
     from numpy import ndarray
 
-    from chainrule.protocol import LanguageModel as Waist
+    from chainrule.protocol import LanguageModel as Engine
     from chainrule.protocol import Scorer
     from chainrule.text.vocabulary import Vocabulary
 
 __all__ = ["ARPALoadComplain", "Config", "FullScoreReturn", "LanguageModel", "LoadMethod", "Model", "State", "install"]
 
-_WORDS_KEPT = 1 << 20  # whose ids are remembered
-_SCORED_TOGETHER = 1 << 10  # sentences, by one thread
+_CACHED_WORDS = 1 << 20  # words whose ids are cached
+_BATCH = 1 << 10  # sentences that a thread scores at once
 _LOG10_OF_E = float(np.log10(np.e))
 
 
 def install() -> None:
-    """Lets `import kenlm` find this module, everywhere in this process."""
+    """Makes `import kenlm` import this module, everywhere in this process."""
     sys.modules["kenlm"] = sys.modules[__name__]
 
 
 class FullScoreReturn(NamedTuple):
-    """What is said of a word: log10 P, the length of the n-gram found, and whether the vocabulary lacks the word."""
+    """The score of a word: log10 P, the length of the matching n-gram, and whether the word is out of vocabulary."""
 
     log_prob: float
     ngram_length: int
@@ -62,32 +62,32 @@ class FullScoreReturn(NamedTuple):
 _full_score: Callable[[tuple[float, int, bool]], FullScoreReturn] = partial(tuple.__new__, FullScoreReturn)
 
 
-class State(ctypes.c_int64 * STATE_SIZE):  # type: ignore[misc]  # memory with an address is what a query needs
-    """What a model needs to know of the words so far. A new one is the empty context.
+class State(ctypes.c_int64 * STATE_SIZE):  # type: ignore[misc]  # queries need memory with an address
+    """The context that a model remembers. A new state is the empty context.
 
-    States are equal where they say the same of all words to come, as far as the model can know.
+    Equal states give the same probabilities to all following words.
     """
 
-    def _known(self) -> tuple[int, ...]:
+    def _numbers(self) -> tuple[int, ...]:
         return tuple(self[: 1 + min(max(self[0], 0), STATE_SIZE - 1)])
 
     def __eq__(self, other: object) -> bool:
-        return self._known() == other._known() if isinstance(other, State) else NotImplemented
+        return self._numbers() == other._numbers() if isinstance(other, State) else NotImplemented
 
     def __lt__(self, other: State) -> bool:
-        return self._known() < other._known() if isinstance(other, State) else NotImplemented
+        return self._numbers() < other._numbers() if isinstance(other, State) else NotImplemented
 
     def __le__(self, other: State) -> bool:
-        return self._known() <= other._known() if isinstance(other, State) else NotImplemented
+        return self._numbers() <= other._numbers() if isinstance(other, State) else NotImplemented
 
     def __gt__(self, other: State) -> bool:
-        return self._known() > other._known() if isinstance(other, State) else NotImplemented
+        return self._numbers() > other._numbers() if isinstance(other, State) else NotImplemented
 
     def __ge__(self, other: State) -> bool:
-        return self._known() >= other._known() if isinstance(other, State) else NotImplemented
+        return self._numbers() >= other._numbers() if isinstance(other, State) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._known())
+        return hash(self._numbers())
 
     def __copy__(self) -> State:
         return type(self).from_buffer_copy(self)
@@ -99,23 +99,23 @@ class State(ctypes.c_int64 * STATE_SIZE):  # type: ignore[misc]  # memory with a
         return type(self).from_buffer_copy, (bytes(self),)
 
     def __repr__(self) -> str:
-        return f"<State of {len(self._known()) - 1} words>"
+        return f"<State of {len(self._numbers()) - 1} words>"
 
 
 class LoadMethod:
-    """How KenLM reads a file. Here pages of files are always mapped, and read when they are needed."""
+    """How KenLM reads a file; ignored here, where files are always mapped and read on demand."""
 
     LAZY, POPULATE_OR_LAZY, POPULATE_OR_READ, READ, PARALLEL_READ = range(5)
 
 
 class ARPALoadComplain:
-    """When KenLM complains that reading ARPA is slow. Here it is not."""
+    """When KenLM complains that reading ARPA is slow; ignored here."""
 
     ALL, EXPENSIVE, NONE = range(3)
 
 
 class Config:
-    """What KenLM can be told for loading; it is taken and changes nothing."""
+    """KenLM's options for loading; accepted and ignored."""
 
     def __init__(self) -> None:
         self.load_method = LoadMethod.POPULATE_OR_READ
@@ -124,7 +124,7 @@ class Config:
 
 
 class _Ids(dict[str, int]):
-    """The ids of the words that were asked for."""
+    """A cache of the ids of words."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -133,8 +133,8 @@ class _Ids(dict[str, int]):
     def __missing__(self, word: str) -> int:
         if not isinstance(word, str):
             raise TypeError(f"Argument 'word' has incorrect type (expected str, got {type(word).__name__})")
-        word.encode()  # what is no Unicode is told, as there
-        if len(self) >= _WORDS_KEPT:  # so that endless new words fill no memory
+        word.encode()  # raises UnicodeEncodeError for lone surrogates, as KenLM
+        if len(self) >= _CACHED_WORDS:  # bounds the memory
             self.clear()
         word_id = self[word] = self._vocabulary.id_of(word.partition("\0")[0])
         return word_id
@@ -151,7 +151,7 @@ class Model:
             raise TypeError(f"Argument 'config' has incorrect type (expected Config, got {type(config).__name__})")
         self.path = os.path.abspath(_as_bytes(path))
         try:
-            self._scorer, vocabulary, self._record = _opened(os.fsdecode(self.path))
+            self._scorer, vocabulary, self._record = _open_model(os.fsdecode(self.path))
         except (ChainruleError, OSError) as error:
             raise OSError(f"Cannot read model '{os.fsdecode(path)}' ({error})") from error
         self._ids = _Ids(vocabulary)
@@ -168,7 +168,7 @@ class Model:
         return _score_word(self._address, self._ids[word], _addressof(in_state), _addressof(out_state))
 
     def BaseFullScore(self, in_state: State, word: str, out_state: State) -> FullScoreReturn:  # noqa: N802
-        """As BaseScore, with the length of the n-gram found, and whether the word is unknown."""
+        """As BaseScore, with the length of the matching n-gram, and whether the word is unknown."""
         if in_state.__class__ is not State or out_state.__class__ is not State:
             _check_states(in_state, out_state)
         return _full_score(
@@ -176,18 +176,18 @@ class Model:
         )
 
     def BeginSentenceWrite(self, state: State) -> None:  # noqa: N802
-        """Makes a state that of the beginning of a sentence."""
+        """Sets a state to the beginning of a sentence."""
         _check_states(state)
         ctypes.memset(state, 0, ctypes.sizeof(state))
         _score_word(self._address, BEGIN, _addressof(state), _addressof(state))
 
     def NullContextWrite(self, state: State) -> None:  # noqa: N802
-        """Makes a state that of no context."""
+        """Sets a state to the empty context."""
         _check_states(state)
         ctypes.memset(state, 0, ctypes.sizeof(state))
 
     def score(self, sentence: str | bytes, bos: bool = True, eos: bool = True) -> float:
-        """log10 P of a sentence; bos: after <s>. eos: with </s>.
+        """log10 P of a sentence. bos: after <s>. eos: including </s>.
 
         good:  model.score("a sentence .")
         bad:   model.score("<s> a sentence .")       # <s> is never predicted
@@ -197,14 +197,14 @@ class Model:
         return _score_text(self._address, text, bos, eos, _addressof(state))
 
     def scores(self, sentences: Iterable[str | bytes], bos: bool = True, eos: bool = True) -> Float64[ndarray, " n"]:
-        """What `score` gives, for many sentences at once, on all processors. KenLM's module has nothing like it."""
+        """As `score`, for many sentences at once, on all processors. KenLM's module has no such method."""
         texts = [_as_bytes(sentence) for sentence in sentences]
-        parts = (texts[first : first + _SCORED_TOGETHER] for first in range(0, len(texts), _SCORED_TOGETHER))
-        found = map_in_order(lambda part: self._scores_of(part, bool(bos), bool(eos)), parts)
-        return np.concatenate([np.empty(0), *found])
+        parts = (texts[first : first + _BATCH] for first in range(0, len(texts), _BATCH))
+        scores = map_in_order(lambda part: self._scores_of(part, bool(bos), bool(eos)), parts)
+        return np.concatenate([np.empty(0), *scores])
 
     def _scores_of(self, texts: Sequence[bytes], bos: bool, eos: bool) -> Float64[ndarray, " n"]:
-        ids = self._record.encoded(texts, is_whole=eos) if bos else None
+        ids = self._record.encode(texts, is_whole=eos) if bos else None
         if ids is None:
             return np.fromiter(map(self.score, texts, repeat(bos), repeat(eos)), np.float64, len(texts))
         log_probs = self._scorer.score_stream(ids).astype(np.float64)
@@ -217,13 +217,13 @@ class Model:
     def full_scores(
         self, sentence: str | bytes, bos: bool = True, eos: bool = True
     ) -> Iterator[tuple[float, int, bool]]:
-        """log10 P of each word, the length of the n-gram found, and whether the word is unknown."""
-        scores, lengths = self._record.scored_words(_as_bytes(sentence), begins=bool(bos), ends=bool(eos))
+        """log10 P of each word, the length of the matching n-gram, and whether the word is unknown."""
+        scores, lengths = self._record.score_words(_as_bytes(sentence), begins=bool(bos), ends=bool(eos))
         for score, length in zip(scores, lengths, strict=True):
             yield score, abs(length), length < 0
 
     def perplexity(self, sentence: str | bytes) -> float:
-        """Of a sentence with its </s>, per word; inf where it is more than a float can be."""
+        """The perplexity of a sentence with its </s>, per word; inf if it overflows a float."""
         words = len(_as_bytes(sentence).split()) + 1
         try:
             return 10.0 ** (-self.score(sentence) / words)
@@ -244,13 +244,13 @@ class Model:
 
 
 class LanguageModel(Model):
-    """What Model was called once."""
+    """KenLM's old name of `Model`."""
 
     __slots__ = ()
 
 
-def _opened(path: str) -> tuple[Scorer, Vocabulary, Record]:
-    """Raises ChainruleError, OSError."""
+def _open_model(path: str) -> tuple[Scorer, Vocabulary, Record]:
+    """The engine, vocabulary and record of a model folder, ARPA file or binary. Raises ChainruleError, OSError."""
     from chainrule.api.load_model import load
     from chainrule.ngram.arpa.read import read_arpa
     from chainrule.ngram.kenlm.hashed_model import HashedModel
@@ -260,7 +260,7 @@ def _opened(path: str) -> tuple[Scorer, Vocabulary, Record]:
     from chainrule.ngram.models.compact_model import CompactNGramModel
     from chainrule.ngram.models.ngram_model import NGramModel
 
-    language_model: Waist[Any]
+    language_model: Engine[Any]
     if os.path.isdir(path):
         model = load(path)
         language_model, vocabulary = model.language_model, model.tokenizer.vocabulary
@@ -272,7 +272,7 @@ def _opened(path: str) -> tuple[Scorer, Vocabulary, Record]:
     if isinstance(language_model, HashedModel):
         return language_model, vocabulary, language_model.record
     if not isinstance(language_model, NGramModel | CompactNGramModel):
-        raise ModelFormatError(f"{path}: a model of family {model.family!r}; expected one of n-grams")
+        raise ModelFormatError(f"{path}: is a model of family {model.family!r}; expected an n-gram model")
     return language_model, vocabulary, record_of_table(language_model.table, vocabulary)
 
 

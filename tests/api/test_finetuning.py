@@ -372,8 +372,8 @@ def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"labels": ["a"]}, "expected two strings at least"),
-        ({"labels": 5}, "expected two strings at least"),
+        ({"labels": ["a"]}, "expected a list of at least two strings"),
+        ({"labels": 5}, "expected a list of at least two strings"),
         ({"unit": "letter"}, "expected text or word"),
         ({"base": "ngram"}, "no family of networks"),
         ({"labels": ["a", "b", "c"]}, "head.weight"),

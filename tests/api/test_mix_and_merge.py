@@ -15,12 +15,12 @@ import chainrule
 from chainrule import CacheConfig, Lines, MixtureConfig, NGramConfig, UniformConfig
 from chainrule.api.speller import learnt_speller
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
-from chainrule.evaluation.pricing import priced
+from chainrule.evaluation.pricing import price
 from chainrule.families import FAMILIES
 from chainrule.mixture.cache import UnigramCache
 from chainrule.mixture.tuning import classes_of_tokens, linear_weights
 from chainrule.mixture.unseen import FewerUnseen
-from chainrule.ngram.editing.merge import with_fewer_unseen
+from chainrule.ngram.editing.merge import scale_unknown
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.spelling.mixed_speller import speller_from_arrays
 from chainrule.protocol import END, UNKNOWN
@@ -154,13 +154,13 @@ def test_a_saved_mixture_is_the_same(kind: str, models, fixtures: Path, tmp_path
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda s: s.pop("components"), "hold no components"),
-        (lambda s: s.update(components=[]), "hold no components"),
-        (lambda s: s["components"][0].update(family="other"), "hold no components"),
-        (lambda s: s["components"][0].update(settings=[]), "hold no components"),
-        (lambda s: s.update(kind="square"), "hold no components"),
-        (lambda s: s.update(weights=None), "hold no components"),
-        (lambda s: s.update(weights=[["a", "b"]]), "no numbers"),
+        (lambda s: s.pop("components"), "lack components, kind or weights"),
+        (lambda s: s.update(components=[]), "lack components, kind or weights"),
+        (lambda s: s["components"][0].update(family="other"), "lack components, kind or weights"),
+        (lambda s: s["components"][0].update(settings=[]), "lack components, kind or weights"),
+        (lambda s: s.update(kind="square"), "lack components, kind or weights"),
+        (lambda s: s.update(weights=None), "lack components, kind or weights"),
+        (lambda s: s.update(weights=[["a", "b"]]), "expected numbers"),
         (lambda s: s.update(weights=[[0.5]]), "has weights"),
         (lambda s: s.update(weights=[[0.5, 0.6]]), "do not sum to 1"),
         (lambda s: s.update(weights=[[math.nan, 1]]), "do not sum to 1"),
@@ -174,7 +174,7 @@ def test_damaged_settings_are_told(change, message: str, models) -> None:
 
 
 def test_a_mixture_cannot_be_trained_on_a_text(fixtures: Path) -> None:
-    with pytest.raises(SettingError, match="a mixture is made of models"):
+    with pytest.raises(SettingError, match="a mixture is not trained on a text but made of models"):
         chainrule.train(fixtures / "train.txt", MixtureConfig())
 
 
@@ -183,12 +183,12 @@ def test_a_mixture_cannot_be_trained_on_a_text(fixtures: Path) -> None:
     [
         ({"kind": "cubic"}, "no kind of mixture"),
         ({"weights": (0.5, 0.6)}, "sum to 1.1"),
-        ({"weights": (math.nan, 1.0)}, "expected one a model"),
-        ({"weights": (-0.5, 1.5)}, "expected one a model"),
-        ({"weights": (0.0, 0.0), "kind": "log-linear"}, "not all of them 0"),
+        ({"weights": (math.nan, 1.0)}, "expected one for each model"),
+        ({"weights": (-0.5, 1.5)}, "expected one for each model"),
+        ({"weights": (0.0, 0.0), "kind": "log-linear"}, "not all 0"),
         ({"weights": ()}, "the weights are none"),
         ({"buckets": 0}, "buckets is 0"),
-        ({"buckets": 4, "kind": "log-linear"}, "for linear mixtures"),
+        ({"buckets": 4, "kind": "log-linear"}, "only linear mixtures"),
         ({"buckets": 4, "weights": (0.5, 0.5)}, "either weights or buckets"),
     ],
 )
@@ -264,10 +264,10 @@ def test_unseen_types_that_differ_are_mixed_as_distributions_over_strings(two, f
     known = encoded.ids != UNKNOWN
     parts, spelled = [], []
     for model in two:
-        prices = priced(model.language_model, model.speller, encoded)
+        prices = price(model.language_model, model.speller, encoded)
         parts.append(np.exp(prices.closed + prices.unseen))
         spelled.append(np.exp(prices.spelling))
-    prices = priced(mixture.language_model, mixture.speller, encoded)
+    prices = price(mixture.language_model, mixture.speller, encoded)
     assert not known.all()
     np.testing.assert_allclose(np.exp(prices.closed + prices.unseen), (parts[0] + parts[1]) / 2, rtol=1e-4)
     np.testing.assert_allclose(np.exp(prices.spelling), (spelled[0] + spelled[1]) / 2, rtol=1e-9)
@@ -279,7 +279,7 @@ def test_a_table_with_fewer_unseen_types_is_the_model_with_fewer(order: int, fix
     tokenizer = chainrule.TokenizerConfig(kind="whitespace")
     model = chainrule.train(Lines(lines), NGramConfig(order=order), tokenizer=tokenizer, markers="keep")
     found, expected = (
-        NGramModel(with_fewer_unseen(model.language_model.table, 9.0)),
+        NGramModel(scale_unknown(model.language_model.table, 9.0)),
         FewerUnseen(model.language_model, 9.0),
     )
     stream = stream_of(model, fixtures / "heldout.txt")
@@ -306,8 +306,8 @@ def test_a_mixture_of_unseen_types_is_saved(two, fixtures: Path, tmp_path: Path)
     ("change", "message"),
     [
         ({"weights": np.array([0.5, 0.6])}, "do not sum to 1"),
-        ({"weights": np.array([1.5, -0.5])}, "weights of the spellers are none"),
-        ({"unseen_types": np.array([-1])}, "no number of types"),
+        ({"weights": np.array([1.5, -0.5])}, "weights of the spellers are not positive"),
+        ({"unseen_types": np.array([-1])}, "unseen_types is not a count"),
     ],
 )
 def test_damaged_spellers_are_told(change, message: str, two) -> None:
@@ -319,7 +319,7 @@ def test_damaged_spellers_are_told(change, message: str, two) -> None:
 def test_a_damaged_ratio_is_told(two) -> None:
     settings, arrays = FAMILIES["mixture"].take_apart(chainrule.mix(two).language_model)
     settings["components"][0]["unseen_ratio"] = "many"
-    with pytest.raises(ModelFormatError, match="'many' times"):
+    with pytest.raises(ModelFormatError, match="'many'"):
         FAMILIES["mixture"].put_together(settings, arrays, two[0].vocabulary_size)
 
 

@@ -72,8 +72,8 @@ def test_scores_that_are_no_distribution_are_marked(fixtures) -> None:
     model = chainrule.train(fixtures / "train.txt", chainrule.NGramConfig(order=2, smoothing="stupid-backoff"))
     found = model.evaluate(fixtures / "heldout.txt")
     assert "perplexity* " in repr(found)
-    assert "* of scores that do not sum to one" in str(found)
-    assert any("of scores that do not sum to one" in part for part in Text(found._repr_html_()).parts)
+    assert "* from scores that do not sum to one" in str(found)
+    assert any("from scores that do not sum to one" in part for part in Text(found._repr_html_()).parts)
 
 
 def test_a_comparison_shows_its_table(model, fixtures) -> None:

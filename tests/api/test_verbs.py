@@ -248,9 +248,9 @@ def test_rescore_chooses_as_the_verb_does(folder: Path, tmp_path: Path, printed)
 
 def model_score(model: chainrule.Model, text: str) -> float:
     """log P of a text, its unknown words spelled."""
-    from chainrule.evaluation.pricing import priced_documents
+    from chainrule.evaluation.pricing import price_documents
 
-    log_probs, _ = priced_documents(model.language_model, model.speller, model.tokenizer.encode_texts([text]))
+    log_probs, _ = price_documents(model.language_model, model.speller, model.tokenizer.encode_texts([text]))
     return float(log_probs[0])
 
 
@@ -260,7 +260,7 @@ def test_convert_and_verify(folder: Path, tmp_path: Path, printed) -> None:
     assert compact.layout == "compact"
     assert chainrule.convert(tmp_path / "compact", tmp_path / "fast").layout == "fast"
     found = chainrule.verify(tmp_path / "fast")
-    assert f"{found.bytes:,} bytes of data are as they were written" in printed("verify", tmp_path / "fast")
+    assert f"{found.bytes:,} bytes of data match their checksums" in printed("verify", tmp_path / "fast")
     assert found.has_card
     with pytest.raises(chainrule.ModelFormatError, match="this is a file; only model folders have checksums"):
         chainrule.verify(tmp_path / "lm.arpa")

@@ -29,7 +29,7 @@ from chainrule.applications.rescoring.tuning import TuningConfig, _Search, least
 from chainrule.applications.rescoring.weights import Weights
 from chainrule.errors import SettingError
 from chainrule.evaluation.error_rates import CharacterErrors, WordErrors
-from chainrule.evaluation.sentences import sentence_scores
+from chainrule.evaluation.sentences import score_sentences
 from chainrule.ngram.config import NGramConfig
 from chainrule.text.corpus import Lines
 from chainrule.uniform import UniformModel
@@ -100,7 +100,7 @@ def test_an_unknown_word_costs_its_spelling() -> None:
     spelled = SpelledScorer(model.language_model, model.tokenizer, model.speller).log_probs(texts)
     price = model.speller.log_probs([b"zebra", b"q"]) + np.log(model.speller.unseen_types)
     assert (spelled - plain).tolist() == pytest.approx([0, 2 * price[0], 0, price[1]])
-    assert sentence_scores(model.language_model, model.tokenizer.encode_texts(texts).ids).unknown.tolist() == [
+    assert score_sentences(model.language_model, model.tokenizer.encode_texts(texts).ids).unknown.tolist() == [
         0,
         2,
         0,

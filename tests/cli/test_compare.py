@@ -84,13 +84,13 @@ def test_a_report_is_written_and_replaced_only_when_asked(chainrule, corpus: Pat
 def test_a_plot_for_a_paper(chainrule, corpus: Path, tmp_path: Path) -> None:
     path = tmp_path / "bits.pdf"
     result = chainrule("compare", corpus, "--order", 2, "--plot", path)
-    assert (result.status, result.err) == (0, f"{path}: the plot\n")
+    assert (result.status, result.err) == (0, f"wrote {path}\n")
     assert path.read_bytes().startswith(b"%PDF-")
     assert "exists already; say --overwrite" in chainrule("compare", corpus, "--order", 2, "--plot", path).error
     wrong = chainrule("compare", corpus, "--plot", tmp_path / "bits.gif")
     assert (wrong.status, "its name must end in .pdf, .png or .svg." in wrong.error) == (2, True)
     refused = chainrule("compare", corpus, "--smoothing", "laplace", "--plot", path)
-    assert (refused.status, "gives a table alone" in refused.error) == (2, True)
+    assert (refused.status, "there is only a table" in refused.error) == (2, True)
 
 
 def test_without_matplotlib_a_report_has_no_plots(
@@ -164,7 +164,7 @@ def test_a_report_that_cannot_be_written_leaves_nothing(
 def test_measuring_on_the_training_text_is_noted(chainrule, corpus: Path) -> None:
     result = chainrule("compare", corpus, "--heldout", corpus, "--order", 1)
     assert result.status == 0
-    assert result.err == f"note: {corpus}: measured on what was trained on, so the figures will be too good\n"
+    assert result.err == f"note: {corpus}: is also trained on, so the figures will be too good\n"
 
 
 def test_pythons_own_documentation_is_there_without_any_file(chainrule) -> None:
@@ -185,10 +185,9 @@ def test_networks_of_every_family_are_compared_within_their_minutes(chainrule, t
     assert result.status == 0
     assert result.lines[0] == (
         f"trained on 85.5 % of {tmp_path / 'text'}; 4.5 % of it chose the networks' best weights and the mixture; "
-        "measured on the other 10 %; 0.001 minutes for each network, which is short for a network: --minutes 10 shows "
-        "more of what they can"
+        "measured on the other 10 %; 0.001 minutes for each network, which is short for a network: try --minutes 10"
     )
-    assert any(line.endswith("no better than the frequencies of the tokens") for line in result.lines)
+    assert any(line.endswith("no better than a unigram model's") for line in result.lines)
     rows = strict_json((report / "table.json").read_text())
     assert [row["model"] for row in rows][:2] == ["uniform", "unigram"]
     assert {"LSTM", "transformer", "mixture"} <= {row["model"] for row in rows}
@@ -278,7 +277,7 @@ def test_models_that_differ_by_their_seeds_alone_show_their_spread(
     bits = [row["bits_per_byte"] for row in rows[:2]]
     mean, deviation = sum(bits) / 2, abs(bits[0] - bits[1]) / math.sqrt(2)
     assert result.lines[-1] == (
-        f"2 models that differ by their seeds alone: {mean:.4f} bits per byte on average, "
+        f"2 models that differ only in their seeds: {mean:.4f} bits per byte on average, "
         f"standard deviation {deviation:.4f} ({models[0]}, {models[1]})"
     )
     assert [row["spread"] and row["spread"]["models"] for row in rows] == [[*map(str, models[:2])]] * 2 + [None] * 4
@@ -306,7 +305,7 @@ def test_a_tokenizer_is_for_arpa_files_alone(chainrule, saved: Path, heldout: Pa
         (["two", "chars", "--text", "-"], "can be read only once"),
         (["two", "--text", "text", "--order", "2"], "--order is for training models"),
         (["two", "--text", "text", "--minutes", "1"], "--minutes is for training models"),
-        (["text", "--smoothing", "all", "--minutes", "1"], "--minutes is for networks"),
+        (["text", "--smoothing", "all", "--minutes", "1"], "--minutes trains networks"),
         (["two", "--text", "text", "--heldout", "text"], "--heldout is for training models"),
         (["two"], "two is a model; say --text"),
         (["two", "chars", "two", "--text", "text"], "MODELS name two twice; a model is compared with others."),
@@ -332,7 +331,7 @@ def test_what_is_not_utf8_is_noted_once(chainrule, tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes(b"caf\xe9 noir\n" * 20)
     result = chainrule("compare", path, "--order", 2, "--encoding-errors", "replace")
-    assert result.err == f"note: {path}: not UTF-8 in 20 places, replaced or left out as you said\n"
+    assert result.err == f"note: {path}: not UTF-8 in 20 places, replaced or skipped as you asked\n"
 
 
 @pytest.mark.parametrize("smoothing", [[], ["--smoothing", "kneser-ney"]])
@@ -343,5 +342,5 @@ def test_a_heldout_text_without_a_known_word_is_refused(
     say = ["compare", heldout, "--heldout", tmp_path / "other.txt", "--order", 2, "-o", tmp_path / "report"]
     result = chainrule(*say, *smoothing)
     assert result.status == 1
-    assert "other.txt: the text that was trained on has none of its tokens, so no models can be compared" in result.err
+    assert "other.txt: none of its tokens occurs in the training text, so models cannot be compared" in result.err
     assert not (tmp_path / "report").exists()

@@ -68,6 +68,6 @@ def test_a_menu_shows_what_is_added_and_tells_errors_below(model: Path) -> None:
     expected = completer.complete("ka v", 4)
     assert [each.text for each in found] == [each.added for each in expected]
     assert [each.display_text for each in found] == [each.text for each in expected]
-    assert menu.told.endswith(" ms")
+    assert menu.status.endswith(" ms")
     assert list(menu.get_completions(Document("ka <s> "), CompleteEvent())) == []
-    assert "<s>" in menu.told
+    assert "<s>" in menu.status

@@ -73,8 +73,8 @@ def test_a_target_is_replaced_only_when_asked(
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("folder.arpa", "a folder is in the way"),
-        ("missing/new.arpa", "make it first"),
+        ("folder.arpa", "is a folder; an ARPA model is a file"),
+        ("missing/new.arpa", "create it first"),
         ("file.txt", "a file is in the way"),
         ("file.txt/new.arpa", "there is no folder"),
     ],
@@ -108,7 +108,7 @@ def test_a_folder_becomes_a_compact_one_and_a_fast_one_again(
     assert chainrule("verify", small).status == 0
     back = chainrule("convert", small, fast)
     assert (back.status, back.out) == (0, "")
-    assert back.err == f"note: {small}: its probabilities were quantised when it was made compact, and stay so\n"
+    assert back.err == f"note: {small}: its probabilities were quantised when it was compacted, and stay so\n"
     layouts = [library.load(path).layout for path in (model, small, fast)]
     assert layouts == ["fast", "compact", "fast"]
     exact, quantised, unpacked = (chainrule("evaluate", path, heldout, "--json").json for path in (model, small, fast))

@@ -41,14 +41,14 @@ def test_the_tokenizer_of_counts_is_told_where_none_is_said(chainrule, tmp_path:
     train = ("train", "ngram", "--counts", counts, "-o", lm, "--overwrite", "--order", 1, "--smoothing", "laplace")
     counts.write_text("a\t4\nb\t3\n</s>\t2\n")
     assert chainrule(*train).err == (
-        "note: text will be cut by the whitespace tokenizer: the counted words have no marks of a tokenizer, and none "
-        "was said\n"
+        "note: the tokenizer is whitespace: the counted words have no marks of a tokenizer, "
+        "and no --tokenizer was given\n"
     )
     for said in ("word", "whitespace", "character"):
         assert chainrule(*train, "--tokenizer", said).err == ""
         assert library.load(lm).tokenizer.name == said
     counts.write_text("a\t4\n\uffed,\t3\n</s>\t2\n")
-    assert "the word tokenizer: the counted words have its marks" in chainrule(*train).err
+    assert "the tokenizer is word: the counted words have its marks" in chainrule(*train).err
 
 
 def test_words_are_no_counts_of_characters_or_bytes(chainrule, tmp_path: Path) -> None:

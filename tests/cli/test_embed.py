@@ -91,7 +91,7 @@ def test_the_nearest_word_of_a_text_is_itself_in_the_same_sentence(chainrule, ne
         ("embed NETWORK TEXT --pooling sum", 2, "--pooling"),
         ("embed NETWORK TEXT --vocabulary", 2, "--vocabulary reads no text"),
         ("embed NETWORK --vocabulary --layer 1", 2, "--vocabulary reads no text"),
-        ("nearest NETWORK [river] --layer 1", 2, "are for the words of a TEXT, which is missing"),
+        ("nearest NETWORK [river] --layer 1", 2, "need a TEXT, which is missing"),
         ("embed NETWORK missing.txt", 1, "missing.txt"),
         ("nearest NETWORK river TEXT", 1, "put one of its words in brackets"),
         ("nearest NETWORK [river] TEXT --top 0", 1, "top is 0"),

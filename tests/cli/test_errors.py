@@ -169,7 +169,7 @@ BAD_TARGETS = {
     "file": "a file is in the way; a model is a folder, so choose another name",
     "file/lm": "cannot be written, since {folder}/file is a file and not a folder",
     "full": "this folder has other files in it and is no model; choose a new one",
-    "file/lm.arpa": "there is no folder {folder}/file to write it in; make it first",
+    "file/lm.arpa": "there is no folder {folder}/file to write it in; create it first",
     "taken.arpa": "exists already; say --overwrite to replace it, or choose another name",
 }
 
@@ -189,7 +189,7 @@ def test_a_model_is_written_to_no_place_that_is_taken(
 
 def test_a_report_is_written_to_no_file(refused, corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    assert "a file is in the way" in refused(1, ["compare", corpus, "-o", tmp_path / "file"])
+    assert "is a file; a report is a folder" in refused(1, ["compare", corpus, "-o", tmp_path / "file"])
     assert "file is a file" in refused(1, ["compare", corpus, "-o", tmp_path / "file/report"])
 
 
@@ -207,8 +207,8 @@ BAD_SETTINGS = {
     "--order 0": "order 0 is not possible: an n-gram model has an order of 1 to 24",
     "--order 100": "order 100 is not possible: an n-gram model has an order of 1 to 24",
     "--prune 1": "prune 1 must begin with 0",
-    "--prune 0 2 1": "prune 0 2 1 must not fall from one order to the next",
-    "--prune 0 -1": "prune has -1; n-grams seen at most so often are dropped, so from 0 on",
+    "--prune 0 2 1": "prune 0 2 1 must not decrease from one order to the next",
+    "--prune 0 -1": "prune has a threshold of -1; n-grams seen at most that often are dropped",
     "--order 2 --prune 0 0 1": "prune has 3 thresholds for a model of order 2",
 }
 
@@ -239,8 +239,8 @@ USAGE = {
     "train rnn": (
         'Unknown command "rnn". Available commands: ngram, bilinear, bag, feedforward, convolution, recurrent, '
     ),
-    "train ngram -o TARGET": "TEXTS is missing; it stands before options that take several words.",
-    "train ngram TEXT -o TARGET --mix TEXT=1": "TEXTS and --mix are both given; texts that are mixed need a share",
+    "train ngram -o TARGET": "TEXTS is missing; put it before options that take several words.",
+    "train ngram TEXT -o TARGET --mix TEXT=1": "TEXTS and --mix are both given; name all texts in --mix",
     "train ngram -o TARGET --mix TEXT": "--mix takes names with their shares, such as news.txt=0.3, not ",
     "train uniform -o TARGET --mix TEXT=0.5 TEXT=0.5": "--mix names TEXT twice. Try: chainrule train uniform --help",
     "train uniform -o TARGET --mix a=0.5 b=0.2 ./a=0.3": "--mix names a twice, also as ./a. Try: chainrule",
@@ -251,7 +251,7 @@ USAGE = {
     "train ngram TEXT -o TARGET --order three": "--order takes whole numbers, not three. "
     "Try: chainrule train ngram --help",
     "train ngram TEXT -o TARGET --order": "requires an argument. Try: chainrule train ngram --help",
-    "train ngram --prune 0 TEXT -o TARGET": "train.txt; texts stand before it. Try: chainrule train ngram --help",
+    "train ngram --prune 0 TEXT -o TARGET": "train.txt; put texts before it. Try: chainrule train ngram --help",
     "train ngram - - -o TARGET": "Standard input, -, can be read only once. Try: chainrule train ngram --help",
     "evaluate": "MODEL is missing. Try: chainrule evaluate --help",
     "evaluate MODEL": "TEXTS is missing. Try: chainrule evaluate --help",
@@ -259,27 +259,29 @@ USAGE = {
     "evaluate MODEL - TEXT -": "Standard input, -, can be read only once. Try: chainrule evaluate --help",
     "score MODEL TEXT TEXT": "Try: chainrule score --help",
     "next MODEL ka vi": "There is no use for vi; put quotes around a text of several words. Try: chainrule next --help",
-    "generate MODEL --prompt ka": "There is no option --prompt; give PROMPT by its place, as in MODEL PROMPT. Try:",
-    "generate MODEL --nonsense": "There is no option --nonsense. A text that begins like an option stands after --.",
+    "generate MODEL --prompt ka": "There is no option --prompt; give PROMPT by its position, as in MODEL PROMPT. Try:",
+    "generate MODEL --nonsense": "There is no option --nonsense. Put a text that begins like an option after --.",
     "generate MODEL ka --nonsense 3": "There is no option --nonsense. Try: chainrule generate --help",
     "generate MODEL ka --max-token 3": "There is no option --max-token. Did you mean --max-tokens? Try:",
-    "generate --allow ka vi MODEL": "MODEL is missing: put it before --allow. Try: chainrule generate --help",
+    "generate --allow ka vi MODEL": "MODEL is missing; put it before --allow. Try: chainrule generate --help",
     "train translation --source a --target b -o TARGET --layers 2": "There is no option --layers. "
     "Did you mean --decoder-layers or --encoder-layers? Try: chainrule train translation --help",
     "train transformer TEXT -o TARGET --layer 2": "There is no option --layer (a file: ./--layer). "
     "Did you mean --layers? Try: chainrule train transformer --help",
-    "evaluate TEXT MODEL": "{TEXT} is no model, and {MODEL} is one: are they swapped? Try: chainrule evaluate --help",
-    "score TEXT MODEL": "{TEXT} is no model, and {MODEL} is one: are they swapped? Try: chainrule score --help",
-    "generate ka MODEL": "ka is no model, and {MODEL} is one: are they swapped? Try: chainrule generate --help",
-    "filter MODEL --model TEXT --keep 0.5": "{TEXT} is no model, and {MODEL} is one: are they swapped?",
-    "compare TEXT --text MODEL": "{TEXT} is no model, and {MODEL} is one: are they swapped? Try: chainrule compare",
-    "train ngram MODEL -o TARGET": "{MODEL} is a model, and stands where a text is read. Try: chainrule train ngram",
-    "evaluate MODEL MODEL": "{MODEL} is a model, and stands where a text is read. Try: chainrule evaluate --help",
+    "evaluate TEXT MODEL": "{TEXT} is not a model, and {MODEL} is: are they swapped? Try: chainrule evaluate --help",
+    "score TEXT MODEL": "{TEXT} is not a model, and {MODEL} is: are they swapped? Try: chainrule score --help",
+    "generate ka MODEL": "ka is not a model, and {MODEL} is: are they swapped? Try: chainrule generate --help",
+    "complete ka MODEL": "ka is not a model, and {MODEL} is: are they swapped? Try: chainrule complete --help",
+    "complete MODEL ka": "There is no use for ka; complete reads texts from standard input. Try: chainrule complete",
+    "filter MODEL --model TEXT --keep 0.5": "{TEXT} is not a model, and {MODEL} is: are they swapped?",
+    "compare TEXT --text MODEL": "{TEXT} is not a model, and {MODEL} is: are they swapped? Try: chainrule compare",
+    "train ngram MODEL -o TARGET": "{MODEL} is a model, where a text is expected. Try: chainrule train ngram",
+    "evaluate MODEL MODEL": "{MODEL} is a model, where a text is expected. Try: chainrule evaluate --help",
     "generate MODEL --seed": "--seed requires an argument. Try: chainrule generate --help",
     "compare - --heldout -": "Standard input, -, can be read only once. Try: chainrule compare --help",
-    "convert MODEL TARGET --normalise lower": "--normalise needs --tokenizer, which says how",
+    "convert MODEL TARGET --normalise lower": "--normalise needs --tokenizer.",
     "split TEXT": "--into is missing. Try: chainrule split --help",
-    "split --into a=0.5 b=0.5 TEXT": "TEXTS is missing: put it before --into. Try: chainrule split --help",
+    "split --into a=0.5 b=0.5 TEXT": "TEXTS is missing; put it before --into. Try: chainrule split --help",
     "split TEXT --into a=0.5 b": "--into takes names with their shares, such as news.txt=0.3, not b. Try:",
     "split TEXT --into a=0.5 a=0.5": "--into names a twice. Try: chainrule split --help",
     "split TEXT --into a=0.5 ./a=0.5": "--into names a twice, also as ./a. Try: chainrule split --help",
@@ -363,7 +365,7 @@ def test_overwriting_on_a_full_disk_leaves_the_old_model(
 @pytest.mark.parametrize(
     ("error", "status", "message"),
     [
-        (KeyboardInterrupt(), 130, "interrupted; nothing half-written is left"),
+        (KeyboardInterrupt(), 130, "interrupted; no half-written file is left"),
         (MemoryError(), 1, "out of memory; ask for less at once: a shorter text, a lower order"),
         (MemoryError("Unable to allocate 9 TiB"), 1, "out of memory (Unable to allocate 9 TiB); ask for less at once"),
         (PermissionError(errno.EACCES, "Permission denied", "lm/x"), 1, "lm/x: cannot be read or written: Permission"),
@@ -409,4 +411,4 @@ def test_fractions_are_no_whole_numbers(refused, corpus: Path, tmp_path: Path, o
 def test_an_odd_number_of_threads_is_told(number: str, chainrule) -> None:
     done = chainrule("verify", "lm", "--threads", number)
     assert done.status == 2
-    assert f"--threads takes a whole number from 1 on, not {number or 'nothing'}." in done.error
+    assert f"--threads takes a whole number of 1 or more, not {number or 'nothing'}." in done.error

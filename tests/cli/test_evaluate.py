@@ -150,7 +150,7 @@ def test_rows_that_do_not_sum_to_one_are_remarked_upon(chainrule, tmp_path: Path
     (tmp_path / "text.txt").write_text("a a b\na\n")
     result = chainrule("evaluate", tmp_path / "odd.arpa", tmp_path / "text.txt")
     [line] = [line for line in result.lines if line.startswith("mean row sum")]
-    assert "this is no distribution" in line
+    assert "not a distribution" in line
     assert float(line.split()[3]) == pytest.approx(1.55, abs=0.1)
 
 
@@ -191,7 +191,7 @@ def test_pairs_that_are_no_pairs_are_noted_or_errors(chainrule, model: Path, pai
     notes = result.err.splitlines()
     assert notes[0] == f"note: {pairs}, line 3: both sentences are 'ka', so that the pair is a tie"
     assert len(notes) == 11
-    assert notes[-1] == "note: 13 records are like that in all; --strict stops at the first"
+    assert notes[-1] == "note: 13 records were left out in all; --strict stops at the first"
     strict = chainrule("evaluate", model, "--minimal-pairs", pairs, "--strict")
     assert strict.status == 1
     assert f"{pairs}, line 3: both sentences" in strict.error
@@ -201,7 +201,7 @@ def test_pairs_that_are_no_pairs_are_noted_or_errors(chainrule, model: Path, pai
     ("arguments", "status", "message"),
     [
         (["heldout", "--minimal-pairs", "pairs.jsonl"], 2, "TEXTS and --minimal-pairs are both given"),
-        (["--minimal-pairs", "pairs.jsonl", "--field", "x"], 2, "is for TEXTS, not for --minimal-pairs"),
+        (["--minimal-pairs", "pairs.jsonl", "--field", "x"], 2, "are for TEXTS, not for --minimal-pairs"),
         (["--minimal-pairs", "missing.jsonl"], 1, "missing.jsonl"),
         (["--minimal-pairs", "-"], 2, "standard input is /dev/stdin there"),
         ([], 2, "TEXTS is missing"),
@@ -226,7 +226,7 @@ def test_a_document_is_what_it_was_in_training_unless_an_option_says_otherwise(c
     )
     assert (by_default.json["documents"], whole.json["documents"], lines.json["documents"]) == (1, 1, 60)
     assert by_default.json["signature"] == whole.json["signature"] != lines.json["signature"]
-    told = f"note: a document is a whole file, as in the training of {lm}; say --document for another reading\n"
+    told = f"note: a document is a whole file, as in the training of {lm}; to change that, say --document\n"
     assert (by_default.err, whole.err, lines.err) == (told, "", "")
 
 
@@ -281,5 +281,5 @@ def test_models_that_were_trained_on_different_documents_read_as_usual_with_a_no
     assert [row["documents"] for row in found.json] == [60, 60]
     assert found.err == (
         f"note: a document was a whole file in the training of {tmp_path / 'file'}, a line in the training of "
-        f"{tmp_path / 'line'}; here it is a line, unless you say --document\n"
+        f"{tmp_path / 'line'}; here it is a line; to change that, say --document\n"
     )

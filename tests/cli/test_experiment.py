@@ -47,7 +47,7 @@ def test_without_matplotlib_figures_are_shown_and_a_plot_that_is_asked_for_is_re
     monkeypatch.chdir(tmp_path)
     result = chainrule("experiment", "gradients")
     assert result.status == 0
-    assert result.err == "note: gradients.svg is not drawn: that needs pip install 'chainrule[report]'\n"
+    assert result.err == "note: gradients.svg was not drawn: plots need pip install 'chainrule[report]'\n"
     assert result.lines[1].startswith("norm of the gradient")
     refused = chainrule("experiment", "gradients", "-o", "g.svg")
     assert refused.status == 1

@@ -88,7 +88,7 @@ def test_equal_scores_are_kept_from_the_front(chainrule, model: Path, tmp_path: 
         (["--keep", "nan"], 1, "the share to keep is nan"),
         (["--below", "nan"], 1, "is not a number"),
         (["--keep", "0.1", "--json"], 2, "With --json, the documents need a file: say -o."),
-        (["--keep", "0.1", "-o", "TEXT"], 1, "is what is to be read; choose another name"),
+        (["--keep", "0.1", "-o", "TEXT"], 1, "is one of the files to read; choose another name"),
         (["--keep", "0.1", "-o", "there"], 1, "there: exists already; say --overwrite"),
         (["--keep", "0.1", "-o", "new.parquet"], 1, "Parquet is read, not written"),
         (["--keep", "0.1", "--difference", "nowhere"], 1, "nowhere: there is no such folder or file"),
@@ -116,5 +116,5 @@ def test_that_other_fields_of_records_are_left_out_is_noted(chainrule, model: Pa
     (tmp_path / "a.jsonl").write_text('{"text": "ka vi", "source": "web"}\n' * 3)
     arguments = ["--model", model, "--keep", 1, "-o", tmp_path / "kept.jsonl"]
     result = chainrule("filter", tmp_path / "a.jsonl", *arguments)
-    assert result.err == "note: of the records only text is written; other fields that they have are left out\n"
+    assert result.err == "note: only the field text of the records was written; other fields were left out\n"
     assert (tmp_path / "kept.jsonl").read_text() == '{"text": "ka vi"}\n' * 3

@@ -47,7 +47,7 @@ def test_a_classifier_is_made_reported_on_and_used(
     report = result.lines[2:]
     shown = ["accuracy", "majority", "macro", "nats", "calibration", "examples", "label", "animal", "food"]
     assert [line.split()[0] for line in report] == shown
-    assert report[1].split()[1:3] == ["50.00%", "animal,"]
+    assert report[1].split()[1:3] == ["50.00%", "if"]
     assert result.err.startswith("step 4 of 20  loss ")
     stdin(b"the dog boils\nsoup soup\n")
     lines = [line.split("\t") for line in chainrule("classify", made).lines]
@@ -117,7 +117,7 @@ def test_labels_that_training_has_not_seen_count_as_wrong_with_a_note(
     known = len(LABELLED.splitlines())
     result = chainrule("finetune", network, "--data", labelled, "-o", made, "--test", test, *QUICK, "--json")
     note = (
-        f"note: 2 of the labels were not seen in training (engine, tool): the 3 of {known + 3} examples that have one "
+        f"note: 2 of the labels were not seen in training (engine, tool): the 3 of {known + 3} examples with one "
         "count as wrong, and are left out of nats\n"
     )
     assert result.err.endswith(note)
@@ -135,7 +135,7 @@ def test_texts_of_single_words_are_told(chainrule, network: Path, tmp_path: Path
     words = tmp_path / "words.tsv"
     words.write_text("the\tDET\ndog\tNOUN\n\n" * 5)
     result = chainrule("finetune", network, "--data", words, "-o", tmp_path / "out", *QUICK)
-    assert "note: every text is a single word; if these are the words of texts, say --words" in result.err
+    assert "note: every text is a single word; to label the words of texts, say --words" in result.err
 
 
 def test_labels_there_once_and_texts_too_few_to_validate_on_are_told(chainrule, network: Path, tmp_path: Path) -> None:
@@ -143,9 +143,9 @@ def test_labels_there_once_and_texts_too_few_to_validate_on_are_told(chainrule, 
     labelled.write_text("the dog barks\tanimal\nthe soup boils\tfood\nthe dog boils\tfood\n")
     result = chainrule("finetune", network, "--data", labelled, "-o", tmp_path / "out", *QUICK)
     assert result.status == 0, result.err
-    assert "note: of 2 labels, 1 are there once only, such as 'animal'" in result.err
+    assert "note: of 2 labels, 1 occur only once, such as 'animal'" in result.err
     assert "validation" not in result.err
-    assert "too few to keep one to choose the epoch by" in result.err
+    assert "too few texts to hold one out" in result.err
 
 
 @pytest.mark.parametrize(
@@ -155,13 +155,13 @@ def test_labels_there_once_and_texts_too_few_to_validate_on_are_told(chainrule, 
         ("finetune NETWORK --data missing.tsv -o OUT", 1, "missing.tsv"),
         ("finetune NETWORK --data LABELLED --words -o OUT", 1, "found the word 'the dog barks'"),
         ("finetune NETWORK --data LABELLED -o OUT --test OTHER", 1, "the label 'tool' was not seen in training"),
-        ("finetune NETWORK --data LABELLED -o NETWORK", 1, "is the network that is read"),
-        ("finetune NETWORK --data LABELLED -o NETWORK --overwrite", 1, "is the network that is read"),
+        ("finetune NETWORK --data LABELLED -o NETWORK", 1, "is the network to start from"),
+        ("finetune NETWORK --data LABELLED -o NETWORK --overwrite", 1, "is the network to start from"),
         ("finetune NETWORK --data LABELLED -o OUT --frozen --fresh", 1, "choose one of them"),
         ("finetune NETWORK --data LABELLED -o OUT --epochs 0", 1, "epochs is 0"),
         ("classify NETWORK LABELLED", 1, "this takes one that labels texts"),
-        ("classify NETWORK LABELLED --data LABELLED", 2, "--data has labelled texts of its own"),
-        ("classify NETWORK --data LABELLED --field x", 2, "--data has labelled texts of its own"),
+        ("classify NETWORK LABELLED --data LABELLED", 2, "--data names the texts"),
+        ("classify NETWORK --data LABELLED --field x", 2, "--data names the texts"),
     ],
 )
 def test_what_cannot_be_is_told_and_nothing_is_written(
@@ -186,8 +186,8 @@ def test_a_finished_run_is_not_begun_again(chainrule, network: Path, labelled: P
     ]
     again = chainrule(*arguments, *QUICK)
     assert again.status == 0
-    assert "note: the run has ended: 20 steps" in again.err
+    assert "note: the run has ended, after 20 steps" in again.err
     assert "with other settings: batch was 4 and is 3" in chainrule(*arguments, "--batch", 3).err
     labelled.write_text(LABELLED + "the cat sleeps\tanimal\n")
-    assert "with other settings: the text is another one" in chainrule(*arguments, *QUICK).err
-    assert "--resume goes on with a run" in chainrule(*arguments, "--overwrite").err
+    assert "with other settings: the text differs" in chainrule(*arguments, *QUICK).err
+    assert "--resume continues a run" in chainrule(*arguments, "--overwrite").err

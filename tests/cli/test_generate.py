@@ -95,11 +95,11 @@ def test_options_bear_on_the_texts(chainrule, model: Path) -> None:
     ("arguments", "message"),
     [
         ("--beam 0", "a beam of 0; expected 1 or more"),
-        ("--beam 2 -n 3", "a beam of 2 cannot give the 3 best; widen it"),
-        ("--stop nonsense", "the stop string 'nonsense' never comes"),
+        ("--beam 2 -n 3", "a beam of 2 cannot return the 3 best texts; widen it"),
+        ("--stop nonsense", "the stop string 'nonsense' never occurs"),
         ("--min-tokens 5 --max-tokens 2", "--min-tokens is 5, more than --max-tokens, 2"),
         ("--top-k 0", "--top-k is 0"),
-        ("--allow xyzzy", "the allowed word 'xyzzy' is not in the vocabulary"),
+        ("--allow xyzzy", "the allowed word 'xyzzy' is not a token"),
         ("--beam 2 --unknown spelled", "beam search cannot spell unknown words"),
     ],
 )

@@ -222,7 +222,7 @@ def test_the_whole_docstring_of_a_verb_is_shown(verb: str, chainrule) -> None:
 @pytest.mark.usefixtures("wide")
 def test_what_stands_in_angle_brackets_is_no_markup(chainrule) -> None:
     assert "</s> is the end of the line, <unk> all unknown tokens together." in chainrule("next", "--help").out
-    assert "What a literal <s>, </s> or <unk> in the text does" in chainrule("train", "ngram", "--help").out
+    assert "What to do about a literal <s>, </s> or <unk> in the text" in chainrule("train", "ngram", "--help").out
 
 
 def test_help_fits_a_terminal_of_80_columns() -> None:

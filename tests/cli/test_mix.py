@@ -44,7 +44,7 @@ def test_a_mixture_is_a_model(options, chainrule, model, bigram, heldout, tmp_pa
 
 def test_json_tells_the_weights_and_equal_ones_are_noted(chainrule, model, bigram, tmp_path) -> None:
     result = chainrule("mix", model, bigram, "-o", tmp_path / "mix", "--json")
-    assert result.err.startswith("note: all models weigh alike")
+    assert result.err.startswith("note: all models weigh the same")
     assert result.json["weights"] == [[0.5, 0.5]]
     assert [part["family"] for part in result.json["models"]] == ["ngram", "ngram"]
 
@@ -53,13 +53,13 @@ def test_json_tells_the_weights_and_equal_ones_are_noted(chainrule, model, bigra
     ("options", "status", "message"),
     [
         (["--weights", "0.5"], 1, "the weights 0.5 sum to 0.5"),
-        (["--weights", "0.5", "-0.5"], 1, "expected one a model"),
+        (["--weights", "0.5", "-0.5"], 1, "expected one for each model"),
         (["--weights", "0.5", "0.3", "0.2"], 1, "3 weights for 2 models"),
-        (["--weights", "0.5", "0.5", "--tune", "HELDOUT"], 2, "Say either --tune or --weights"),
+        (["--weights", "0.5", "0.5", "--tune", "HELDOUT"], 2, "Give either --tune or --weights"),
         (["--tune", "TMP/none.txt"], 1, "there is no such file"),
         (["--tune", "TMP/other.txt"], 1, "the models know none of its tokens"),
         (["--buckets", "3"], 1, "tuned on a text"),
-        (["--cache", "0"], 1, "a cache of 0 words"),
+        (["--cache", "0"], 1, "the cache has 0 words"),
         (["--kind", "cubic"], 2, "--kind"),
     ],
 )

@@ -56,10 +56,10 @@ def test_lists_can_be_rescored_and_texts_recover(chainrule, model: Path, heldout
     [
         (["--rate", "0"], "the rate of errors is 0.0; expected more than 0 and at most 0.5"),
         (["--best", "0", "--model", "MODEL"], "best is 0; expected 1 to"),
-        (["--best", "0"], "--best is for lists of what may have been meant; name their --model."),
-        (["--tokenizer", "word"], "--tokenizer is for lists of what may have been meant"),
+        (["--best", "0"], "--best is for lists of corrections, which need --model."),
+        (["--tokenizer", "word"], "--tokenizer is for lists of corrections"),
         (["--model", "nowhere"], "nowhere: there is no such folder or file"),
-        (["-o", "TEXT"], "is what is to be read; choose another name"),
+        (["-o", "TEXT"], "is one of the files to read; choose another name"),
     ],
 )
 def test_what_cannot_be_done_is_told_before_the_work(

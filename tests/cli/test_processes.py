@@ -124,7 +124,7 @@ def test_ctrl_c_ends_the_work_with_one_line_and_nothing_on_disk(
         pipe.flush()
         out, err = _interrupted(started)
     assert (started.returncode, out) == (130, b"")
-    assert err == b"chainrule: interrupted; nothing half-written is left\n"
+    assert err == b"chainrule: interrupted; no half-written file is left\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["text"]
 
 
@@ -166,7 +166,7 @@ main()
     arguments = ["train", "ngram", tmp_path / "text", "-o", tmp_path / "lm", "--order", "24"]
     result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, timeout=120, check=False)
     assert (result.returncode, result.stdout) == (130, b"")
-    assert result.stderr == b"chainrule: interrupted; nothing half-written is left\n"
+    assert result.stderr == b"chainrule: interrupted; no half-written file is left\n"
     assert not (tmp_path / "lm").exists()
 
 

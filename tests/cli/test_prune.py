@@ -78,9 +78,9 @@ def test_the_text_that_contexts_were_weighed_by_is_recorded_with_its_hash(chainr
 @pytest.mark.parametrize(
     ("options", "status", "message"),
     [
-        ([], 2, "Say one of --entropy, --to-ngrams, --vocabulary, --for-text"),
-        (["--entropy", "1e-8", "--to-ngrams", "5"], 2, "Say one of"),
-        (["--entropy", "-1e-8"], 1, "the threshold is -1e-08; expected a number from 0 on"),
+        ([], 2, "Give one of --entropy, --to-ngrams, --vocabulary, --for-text"),
+        (["--entropy", "1e-8", "--to-ngrams", "5"], 2, "Give one of"),
+        (["--entropy", "-1e-8"], 1, "the threshold is -1e-08; expected a number of at least 0"),
         (["--entropy", "nan"], 1, "the threshold is nan"),
         (["--entropy", "inf"], 1, "the threshold is inf"),
         (["--to-ngrams", "5"], 1, "cannot prune to 5 n-grams"),

@@ -208,7 +208,7 @@ def test_without_sacrebleu_it_is_left_out_with_a_note(
     monkeypatch.setattr(bleu, "find_spec", lambda name: None)
     result = chainrule("rescore", lists, "--model", model, "-o", tmp_path / "a")
     assert result.status == 0
-    assert result.err.startswith("note: BLEU is not measured: that needs pip install 'chainrule[bleu]'")
+    assert result.err.startswith("note: BLEU was not measured: it needs pip install 'chainrule[bleu]'")
     assert chainrule("rescore", lists, "--model", model, "-o", tmp_path / "b", "--no-bleu").err == ""
     tuned = ("rescore", lists, "--tune", lists, "--objective", "bleu", "--model", model, "-o", tmp_path / "c")
     assert "pip install 'chainrule[bleu]'" in chainrule(*tuned).error
@@ -238,10 +238,10 @@ def test_no_result_depends_on_threads(
         (["--weight", "ml=1"], 1, "there is a weight for ml, but no such score; the scores are score, lm, words"),
         (["--weight", "score=0", "--tune", "LISTS"], 1, "the weight of score is 0; tuning keeps it"),
         (["--json"], 2, "With --json, the best hypotheses need a file: say -o."),
-        (["-o", "LISTS"], 1, "is what is to be read; choose another name"),
+        (["-o", "LISTS"], 1, "is one of the files to read; choose another name"),
         (["-o", "there"], 1, "there: exists already; say --overwrite"),
         (["-o", "no/such"], 1, "there is no folder no to write it in"),
-        (["-o", "x", "--nbest-out", "x"], 1, "x: is to be written twice"),
+        (["-o", "x", "--nbest-out", "x"], 1, "x: is named for two outputs"),
         (["--weights", "there"], 1, "there: holds no weights; expected the file that rescore --weights-out writes"),
         (["--weights", "nowhere"], 1, "nowhere: cannot be read"),
         (["--references", "nowhere"], 1, "nowhere"),
@@ -291,7 +291,7 @@ def test_scores_that_lists_call_priors_have_no_weight_beside_a_model(chainrule, 
     lists.write_text(json.dumps({"hypotheses": [hypothesis], "priors": ["unigram"]}) + "\n")
     beside = chainrule("rescore", lists, "--model", model, "-o", tmp_path / "a")
     assert beside.lines[1] == "weights  channel 1, unigram 0, lm 1, words 0"
-    assert "note: unigram is a weaker language model's, as the lists say" in beside.err
+    assert "note: the lists mark unigram as the score of a weaker language model" in beside.err
     said = chainrule("rescore", lists, "--model", model, "--weight", "unigram=0.5", "-o", tmp_path / "b")
     assert (said.lines[1], said.err) == ("weights  channel 1, unigram 0.5, lm 1, words 0", "")
     alone = chainrule("rescore", lists, "-o", tmp_path / "c")

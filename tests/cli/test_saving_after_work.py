@@ -51,7 +51,7 @@ def test_a_model_that_came_while_this_one_was_made_stays_and_this_one_too(
     filled = [str(each).format(corpus=corpus, model=model) for each in command]
     result = chainrule(*filled, "-o", target)
     assert result.status == 1
-    assert f"What was trained is not lost: it was saved as {beside}" in result.err
+    assert f"The model is not lost: it was saved as {beside}" in result.err
     assert library.load(beside).generate("", 1, seed=1)
     if name == "lm":
         assert (target / "config.json").read_bytes() == (model / "config.json").read_bytes()

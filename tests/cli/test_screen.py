@@ -34,10 +34,10 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 def test_a_terminal_is_shown_the_task_and_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     shown_on = terminal(monkeypatch)
     monkeypatch.setattr(screen, "PATIENCE", 0.0)
-    with screen.progress() as told:
-        told("counting", 1, 4)
-        told("counting", 3, 4)
-        told("saving", 1, None)
+    with screen.progress_bar() as progress:
+        progress("counting", 1, 4)
+        progress("counting", 3, 4)
+        progress("saving", 1, None)
     shown = shown_on.getvalue()
     assert "counting" in shown
     assert "100%" in shown  # what something else follows is done
@@ -50,12 +50,12 @@ def test_nothing_is_shown_to_a_terminal_before_patience_ends(monkeypatch: pytest
     clock = itertools.count()  # a second passes with each look
     monkeypatch.setattr(screen.time, "monotonic", lambda: float(next(clock)))
     monkeypatch.setattr(screen, "PATIENCE", 3.0)
-    with screen.progress() as told:
-        told("reading", 1, 10)
-        told("reading", 2, 10)
+    with screen.progress_bar() as progress:
+        progress("reading", 1, 10)
+        progress("reading", 2, 10)
         assert shown_on.getvalue() == ""
         for done in range(3, 10):
-            told("reading", done, 10)
+            progress("reading", done, 10)
     assert "reading" in shown_on.getvalue()
 
 
@@ -67,9 +67,9 @@ def test_slow_work_is_shown_when_patience_ends_and_not_only_when_it_tells_more(
     monkeypatch.setattr(screen.threading.Timer, "start", lambda timer: timers.append(timer))
     now = [0.0]
     monkeypatch.setattr(screen.time, "monotonic", lambda: now[0])
-    with screen.progress() as told:
-        told("evaluating", 0, 10)
-        told("evaluating", 1, 10)
+    with screen.progress_bar() as progress:
+        progress("evaluating", 0, 10)
+        progress("evaluating", 1, 10)
         assert shown_on.getvalue() == ""
         [timer] = timers
         assert timer.interval == screen.PATIENCE
@@ -84,9 +84,9 @@ def test_work_that_is_over_when_patience_ends_is_not_shown(monkeypatch: pytest.M
     monkeypatch.setattr(screen.threading.Timer, "start", lambda timer: timers.append(timer))
     now = [0.0]
     monkeypatch.setattr(screen.time, "monotonic", lambda: now[0])
-    with screen.progress() as told:
-        told("opening", 0, 10)
-        told("opening", 10, 10)
+    with screen.progress_bar() as progress:
+        progress("opening", 0, 10)
+        progress("opening", 10, 10)
         now[0] = screen.PATIENCE
         timers[0].function()
     timers[0].function()  # too late to be cancelled

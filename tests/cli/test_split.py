@@ -40,7 +40,7 @@ def test_records_keep_their_newlines_and_their_field(chainrule, tmp_path: Path) 
     found = [json.loads(line)["body"] for line in parts[0].read_text().splitlines()]
     assert set(found) < set(texts)
     assert result.json[0]["documents"] == len(found)
-    assert result.err == "note: of the records only body is written; other fields that they have are left out\n"
+    assert result.err == "note: only the field body of the records was written; other fields were left out\n"
 
 
 def test_a_part_named_by_two_spellings_or_by_a_link_is_refused(
@@ -57,7 +57,7 @@ def test_a_part_named_by_two_spellings_or_by_a_link_is_refused(
 @pytest.mark.parametrize(
     ("into", "told"),
     [
-        (["TEXT=0.5", "b.txt=0.5"], "is what is to be read; choose another name"),
+        (["TEXT=0.5", "b.txt=0.5"], "is one of the files to read; choose another name"),
         (["taken.txt=0.5", "b.txt=0.5"], "exists already; say --overwrite to replace it"),
         (["no/a.txt=0.5", "b.txt=0.5"], "there is no folder"),
         (["folder=0.5", "b.txt=0.5"], "this is a folder; name a file"),
@@ -85,7 +85,7 @@ def test_what_is_not_utf8_is_noted(chainrule, tmp_path: Path) -> None:
     into = ["--into", f"{tmp_path}/1=0.5", f"{tmp_path}/2=0.5"]
     assert "line 1: byte 0xe9 at offset 3 is not UTF-8" in chainrule("split", tmp_path / "a.txt", *into).error
     result = chainrule("split", tmp_path / "a.txt", "--encoding-errors", "replace", *into)
-    assert result.err == f"note: {tmp_path}/a.txt: not UTF-8 in 20 places, replaced or left out as you said\n"
+    assert result.err == f"note: {tmp_path}/a.txt: not UTF-8 in 20 places, replaced or skipped as you asked\n"
     assert documents(tmp_path / "1") == ["caf\ufffd"] * 10
 
 

@@ -177,18 +177,18 @@ def test_resuming_a_finished_run_does_nothing_and_says_so(chainrule, corpus: Pat
     before = {path.name: path.read_bytes() for path in lm.iterdir()}
     result = chainrule(*command, "--device", "auto", "--resume")
     assert (result.status, result.out) == (0, "")
-    assert f"the run has ended: 4 steps; {lm} is its model" in result.err
+    assert f"the run has ended, after 4 steps; {lm} is its model" in result.err
     assert chainrule(*command, "--resume", "--json").json["steps"] == 4
     longer = [*command[:-1], 5]
     assert "the run has ended, with other settings: steps was 4 and is 5. Say" in chainrule(*longer, "--resume").error
     (tmp_path / "other.txt").write_text(corpus.read_text() + "and more\n")
     elsewhere = chainrule("train", "recurrent", tmp_path / "other.txt", "-o", lm, *QUICK, "--resume")
-    assert "the run has ended, with other settings: the text is another one. Say --overwrite" in elsewhere.error
+    assert "the run has ended, with other settings: the text differs. Say --overwrite" in elsewhere.error
     cut = ["byte" if each == "character" else each for each in command]
     assert "settings: the tokenizer's kind was character and is byte. Say" in chainrule(*cut, "--resume").error
     other = chainrule("train", "transformer", corpus, "-o", lm, *QUICK, "--resume")
     assert "family was recurrent and is transformer" in other.error
-    assert "say one of them" in chainrule(*command, "--resume", "--overwrite").error
+    assert "give one of them" in chainrule(*command, "--resume", "--overwrite").error
     assert {path.name: path.read_bytes() for path in lm.iterdir()} == before
 
 

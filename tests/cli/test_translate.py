@@ -79,11 +79,11 @@ def test_a_run_that_has_ended_is_gone_on_with_only_as_it_was(chainrule, mt: Path
     again = ["train", "translation", "--source", pairs[0], "--target", pairs[1], "-o", mt, "--resume", *QUICK]
     result = chainrule(*again)
     assert result.status == 0, result.err
-    assert f"the run has ended: 4 steps; {mt} is its model" in result.err
+    assert f"the run has ended, after 4 steps; {mt} is its model" in result.err
     assert "with other settings: dropout was 0.1 and is 0.5" in chainrule(*again, "--dropout", 0.5).error
     assert "with other settings: seed was 0 and is 5" in chainrule(*again, "--seed", 5).error
     pairs[0].write_text(pairs[0].read_text().replace("hund", "kater"))
-    assert "with other settings: the text is another one. Say --overwrite" in chainrule(*again).error
+    assert "with other settings: the text differs. Say --overwrite" in chainrule(*again).error
 
 
 def test_lists_alignments_and_json(chainrule, mt: Path, stdin) -> None:
@@ -132,7 +132,7 @@ def test_bad_input_is_told_in_one_line(chainrule, mt: Path, pairs: list[Path], s
     missing = chainrule("train", "translation", "--source", pairs[0], "-o", out)
     assert (missing.status, "--target is missing" in missing.error) == (2, True)
     assert "there is a model already" in chainrule("train", "translation", *both, "-o", mt).error
-    assert "is a model of one text given another" in chainrule("score", mt, short).error
+    assert "is a model of pairs and needs a source" in chainrule("score", mt, short).error
     assert "heads of an even width" in chainrule("train", "translation", *both, "-o", out, "--heads", 7).error
     alike = ["--source-tokenizer", "bpe", "--tokenizer", "bpe", "--vocabulary-size", 300, "--shared", "all"]
     refused = chainrule("train", "translation", "--source", pairs[0], "--target", pairs[1], "-o", out, *TINY, *alike)
@@ -214,7 +214,7 @@ def test_where_a_language_model_looks(chainrule, corpus: Path, model: Path, tmp_
         "reads at most 7 at once; shorten it"
         in chainrule("attend", tmp_path / "lm", "a long man", "-o", tmp_path / "b.svg").error
     )
-    assert "leave out the second, 'x'" in chainrule("attend", tmp_path / "lm", "a", "x", "-o", tmp_path / "b.svg").error
+    assert "leave out the target, 'x'" in chainrule("attend", tmp_path / "lm", "a", "x", "-o", tmp_path / "b.svg").error
     assert "has no attention" in chainrule("attend", model, "a", "-o", tmp_path / "b.svg").error
     assert not (tmp_path / "b.svg").exists()
 
@@ -243,7 +243,7 @@ def test_given_its_source_a_model_is_mixed_measured_and_written_with_as_any_othe
     measured = given.evaluate(text)
     assert measured.log_prob == pytest.approx(given.score(["two dogs", "a dog runs"]).sum(), rel=1e-5)
     assert len(given.generate("two", n=2, seed=1, limits=package.Limits(max_tokens=4))) == 2
-    with pytest.raises(package.SettingError, match="save the one of pairs"):
+    with pytest.raises(package.SettingError, match="save the model of pairs itself"):
         given.save(tmp_path / "given")
     uniform = UniformModel(given.vocabulary_size)
     mixture = LinearMixture(

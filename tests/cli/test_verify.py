@@ -25,7 +25,7 @@ def test_a_whole_model_is_whole(chainrule, model: Path) -> None:
     size = arrays_of(model).stat().st_size
     assert chainrule("verify", model) == (
         0,
-        f"{model}: whole; config.json, README.md and {size:,} bytes of data are as they were written\n",
+        f"{model}: intact; config.json, README.md and {size:,} bytes of data match their checksums\n",
         "",
     )
 

@@ -75,7 +75,7 @@ def test_all_that_can_happen_has_the_probability_one() -> None:
 
 
 def test_texts_must_not_end_by_what_is_banned() -> None:
-    with pytest.raises(SettingError, match=r"must end by themselves .* is banned"):
+    with pytest.raises(SettingError, match=r"must_end .* is banned"):
         search(model_of(1), [NOTHING], BeamConfig(must_end=True), Constraints(banned=[END]))
 
 
@@ -239,7 +239,7 @@ def test_the_tree_holds_all_that_was_looked_at() -> None:
         ({"size": 0}, "a beam of 0; expected 1 or more"),
         ({"best": 0}, "best of 0"),
         ({"groups": 0}, "groups of 0"),
-        ({"size": 3, "best": 4}, "a beam of 3 cannot give the 4 best; widen it"),
+        ({"size": 3, "best": 4}, "a beam of 3 cannot return the 4 best texts; widen it"),
         ({"size": 5, "groups": 2}, "a beam of 5 cannot be divided into 2 groups"),
         ({"rank_by": "max"}, "rank_by is 'max'; choose total, mean or wu"),
         ({"size": 5000}, "a beam of 5000; expected at most 4096"),

@@ -91,7 +91,7 @@ def test_each_row_is_written_from_its_own_source() -> None:
     assert [text.tokens.tolist() for text in sample(model, prefixes, GREEDY, seed=0)] == SOURCES
     found = search(model, prefixes, BeamConfig(size=3, best=2), attention=model.attention)
     assert [each.hypotheses[0].tokens.tolist() for each in found] == SOURCES
-    drawn = sample(model, prefixes, constraints=Constraints(max_tokens=9), seed=1, each=200)
+    drawn = sample(model, prefixes, constraints=Constraints(max_tokens=9), seed=1, texts_per_prefix=200)
     copies = [sum(text.tokens.tolist() == SOURCES[i // 200] for text in drawn[i : i + 200]) for i in (0, 200, 400)]
     for source, number in zip(SOURCES, copies, strict=True):  # all tokens and the end; within 5 standard deviations
         share = 0.8 ** (len(source) + 1)

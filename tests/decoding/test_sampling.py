@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import BEGIN, END, UNKNOWN, random_backoff_grams, table_of
 
-from chainrule.decoding.candidates import Rules, whole
+from chainrule.decoding.candidates import Rules, all_candidates
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling import GREEDY, Sample, SamplingConfig, sample, steps
 from chainrule.errors import SettingError
@@ -246,8 +246,8 @@ def test_prefixes_outside_the_vocabulary_are_errors() -> None:
 def test_a_batch_that_is_cut_gives_the_same_texts(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     prefixes = [np.array([3], np.int32)] * 7
     whole_batch = samples(UniformModel(20), prefixes, seed=5, max_tokens=9, **settings)
-    monkeypatch.setattr("chainrule.decoding.sampling.ROOM", 45)
-    monkeypatch.setattr("chainrule.decoding.sampling.TOGETHER", 3)
+    monkeypatch.setattr("chainrule.decoding.sampling.MAX_PROBS", 45)
+    monkeypatch.setattr("chainrule.decoding.sampling.MIN_BATCH", 3)
     parts = samples(UniformModel(20), prefixes, seed=5, max_tokens=9, **settings)
     assert [text.tokens.tolist() for text in parts] == [text.tokens.tolist() for text in whole_batch]
 
@@ -258,7 +258,7 @@ def test_progress_tells_how_many_texts_are_done() -> None:
         Fixed([0, 0, 0.5, 0.5]),
         [NOTHING, NOTHING],
         seed=1,
-        each=3,
+        texts_per_prefix=3,
         progress=lambda task, done, total: told.append((done, total)),
     )
     assert told == sorted(told)
@@ -267,7 +267,7 @@ def test_progress_tells_how_many_texts_are_done() -> None:
 
 def test_each_prefix_gets_as_many_texts_as_asked_one_prefix_after_the_other(trigram: NGramModel) -> None:
     prefixes = [np.array([3], np.int32), NOTHING]
-    made = sample(trigram, prefixes, seed=2, each=3)
+    made = sample(trigram, prefixes, seed=2, texts_per_prefix=3)
     one_by_one = sample(trigram, [prefixes[0]] * 3 + [prefixes[1]] * 3, seed=2)
     assert [text.tokens.tolist() for text in made] == [text.tokens.tolist() for text in one_by_one]
 
@@ -310,7 +310,12 @@ def test_a_text_stops_where_the_caller_says(trigram: NGramModel) -> None:
         return len(tokens) == 3
 
     made = sample(
-        trigram, [np.array([3, 4], np.int32)], constraints=Constraints(begin=[5]), seed=1, each=9, until=three_long
+        trigram,
+        [np.array([3, 4], np.int32)],
+        constraints=Constraints(begin=[5]),
+        seed=1,
+        texts_per_prefix=9,
+        until=three_long,
     )
     assert {text.ending for text in made} == {"stop", "end"}
     assert all(len(text.tokens) == 3 for text in made if text.ending == "stop")
@@ -348,7 +353,7 @@ def test_each_setting_leaves_the_distribution_that_its_definition_says(
 ) -> None:
     probs = [*PROBS[:6], 0.05]
     for lists in ((), (2,), (3, 5)):
-        monkeypatch.setattr("chainrule.decoding.sampling.LISTS", lists)
+        monkeypatch.setattr("chainrule.decoding.sampling.LIST_SIZES", lists)
         drawn = [token for [token] in sampled(Fixed(probs), 5_000, max_tokens=1, **settings)]
         assert chi_square(drawn, expected) < 16.27
 
@@ -398,7 +403,7 @@ def test_no_repeat_lets_no_tokens_follow_each_other_twice_the_prefix_included(tr
 def test_the_repetition_penalty_multiplies_log_probabilities_of_what_was_there() -> None:
     model = Fixed([0, 0, 0, 0.5, 0.3, 0.2])
     rules = Rules(Constraints(), 1, [[3, 3, 5]], 2.0)
-    candidates = whole(model, model.start([NOTHING]), rules)
+    candidates = all_candidates(model, model.start([NOTHING]), rules)
     expected = [-np.inf, -np.inf, -np.inf, 2 * np.log(0.5), np.log(0.3), 2 * np.log(0.2)]
     np.testing.assert_allclose(candidates.weights[0], expected, rtol=1e-6)
     # Greedy: 3 first; then 0.25 against 0.3, so 4; then 0.25 against 0.09 and 0.2, so 3 again.
@@ -416,7 +421,7 @@ def test_forced_tokens_come_first_and_count(trigram: NGramModel) -> None:
 
 def test_greedy_is_temperature_0() -> None:
     assert GREEDY.temperature == 0
-    with pytest.raises(SettingError, match="temperature 0 takes the likeliest token, so top_k does nothing"):
+    with pytest.raises(SettingError, match="temperature 0 takes the most probable token, so top_k does nothing"):
         SamplingConfig(temperature=0, top_k=5)
 
 
@@ -432,10 +437,10 @@ def test_greedy_is_temperature_0() -> None:
         ({"min_tokens": 9, "max_tokens": 3}, "min_tokens is 9, more than max_tokens, 3"),
         ({"min_tokens": -1}, "min_tokens is -1"),
         ({"no_repeat": -1}, "no_repeat is -1"),
-        ({"begin": [3, 4], "max_tokens": 1}, "begin with 2 given tokens, more than max_tokens, 1"),
+        ({"begin": [3, 4], "max_tokens": 1}, "begin has 2 tokens, more than max_tokens, 1"),
         ({"begin": [3], "banned": [3]}, "must begin with token 3, which is not allowed"),
         ({"begin": [3], "allowed": [4]}, "must begin with token 3, which is not allowed"),
-        ({"begin": [END]}, "begin with token 2, which ends them"),
+        ({"begin": [END]}, "begin has the token 2, which ends a text"),
         ({"allowed": []}, "no token is allowed"),
         ({"allowed": [4], "banned": [4, END]}, "no token to choose from"),
         ({"allowed": [BEGIN], "min_tokens": 1}, "no token to choose from"),

@@ -12,7 +12,7 @@ import pytest
 
 import chainrule
 from chainrule.errors import TextError
-from chainrule.evaluation.acceptability import RULES, Accuracy, MinimalPair, judged, read_pairs
+from chainrule.evaluation.acceptability import RULES, Accuracy, MinimalPair, judge, read_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ def price(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def shares(good: str, bad: str) -> dict[str, float]:
-    [_, everything] = judged([MinimalPair(good, bad, "one", "")], price)
+    [_, everything] = judge([MinimalPair(good, bad, "one", "")], price)
     return {rule: accuracy.share for rule, accuracy in everything.by_rule.items()}
 
 
@@ -53,7 +53,7 @@ def test_bytes_and_characters_differ_beyond_ascii() -> None:
     def of(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         return np.array([scores[text][0] for text in texts]), np.ones(len(texts), np.int64)
 
-    [_, everything] = judged([MinimalPair("éé", "abc", "one", "")], of)
+    [_, everything] = judge([MinimalPair("éé", "abc", "one", "")], of)
     assert everything.by_rule["character"].share == 0  # -5/3 < -6/4
     assert everything.by_rule["byte"].share == 1  # -5/5 > -6/4
 
@@ -64,7 +64,7 @@ def test_sums_that_were_rounded_apart_are_a_tie() -> None:
     def of(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         return np.array([scores[text] for text in texts]), np.ones(len(texts), np.int64)
 
-    rows = judged([MinimalPair("x", "y", "close", ""), MinimalPair("x", "z", "apart", "")], of)
+    rows = judge([MinimalPair("x", "y", "close", ""), MinimalPair("x", "z", "apart", "")], of)
     assert [row.by_rule["sum"] for row in rows] == [Accuracy(1, 0, 1), Accuracy(1, 1, 0), Accuracy(2, 1, 1)]
 
 
@@ -85,7 +85,7 @@ def test_an_end_that_costs_nothing_counts_as_nothing() -> None:
         return np.array([{"x": -2.0, "xyz": -5.0}[text] for text in texts]), np.ones(len(texts), np.int64)
 
     pair = [MinimalPair("x", "xyz", "set", "")]
-    wins = [judged(pair, of, ends=ends)[-1].by_rule["byte"].wins for ends in (True, False)]
+    wins = [judge(pair, of, ends=ends)[-1].by_rule["byte"].wins for ends in (True, False)]
     assert wins == [1, 0]
 
 
@@ -96,7 +96,7 @@ def test_sets_and_fields_are_told_apart_and_summed() -> None:
         MinimalPair("aa", "aa", "second", "syntax"),
         MinimalPair("é", "ab", "third", ""),
     ]
-    rows = judged(pairs, price)
+    rows = judge(pairs, price)
     assert [(row.kind, row.name, row.pairs, row.by_rule["sum"].share) for row in rows] == [
         ("set", "first", 2, 0.5),
         ("set", "second", 1, 0.5),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chainrule.evaluation.classification import calibration_error, classification, word_baseline
+from chainrule.evaluation.classification import calibration_error, measure_classification, word_baseline
 from chainrule.text.labelled import Labelled
 
 PROBS = np.array([[0.7, 0.2, 0.1], [0.5, 0.4, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4], [0.6, 0.3, 0.1]])
@@ -13,7 +13,9 @@ TRUE = np.array([0, 1, 1, 2, 1])  # predicted are 0, 0, 1, 2, 0
 
 
 def test_the_figures_of_five_examples_are_those_of_the_hand() -> None:
-    found = classification(["a", "b", "c", "d"], np.log(np.pad(PROBS, ((0, 0), (0, 1)), constant_values=1e-9)), TRUE)
+    found = measure_classification(
+        ["a", "b", "c", "d"], np.log(np.pad(PROBS, ((0, 0), (0, 1)), constant_values=1e-9)), TRUE
+    )
     assert found.confusion.tolist() == [[1, 0, 0, 0], [2, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
     assert found.accuracy.share == 3 / 5
     assert found.f1.tolist() == pytest.approx([2 / 4, 2 / 4, 1, 0])  # 2 right / (true + predicted)
@@ -26,13 +28,15 @@ def test_the_figures_of_five_examples_are_those_of_the_hand() -> None:
 
 
 def test_labels_without_a_column_are_wrong_and_cost_no_nats() -> None:
-    found = classification(["a", "b", "c", "x"], np.log(PROBS), np.array([0, 1, 3, 2, 3]))  # predicted: 0, 0, 1, 2, 0
+    found = measure_classification(
+        ["a", "b", "c", "x"], np.log(PROBS), np.array([0, 1, 3, 2, 3])
+    )  # predicted: 0, 0, 1, 2, 0
     assert found.unseen == {"x": 2}
     assert found.accuracy.share == 2 / 5
     assert found.confusion[3].tolist() == [1, 1, 0, 0]
     assert found.nats == pytest.approx(-np.log([0.7, 0.4, 0.4]).mean())
     assert found.macro_f1 == pytest.approx((2 / 4 + 0 + 1 + 0) / 4)
-    none = classification(["a", "b", "c", "x"], np.log(PROBS[:1]), np.array([3]))
+    none = measure_classification(["a", "b", "c", "x"], np.log(PROBS[:1]), np.array([3]))
     assert none.as_json()["nats"] is None
 
 

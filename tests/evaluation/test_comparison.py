@@ -11,7 +11,7 @@ import pytest
 from chainrule.errors import SettingError
 from chainrule.evaluation.comparison import Comparison
 from chainrule.evaluation.contender import Contender
-from chainrule.evaluation.likelihood import Measurement
+from chainrule.evaluation.measurement import Measurement
 from chainrule.evaluation.resampling import Documents, difference
 
 

@@ -12,7 +12,7 @@ import pytest
 import chainrule
 from chainrule.errors import TextError
 from chainrule.evaluation import likelihood
-from chainrule.evaluation.likelihood import Measurement, Running, measure
+from chainrule.evaluation.likelihood import StreamScoring, measure
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.models import stream_scorer as streams
 from chainrule.ngram.training import train_ngram
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from chainrule.evaluation.measurement import Measurement
     from chainrule.text.vocabulary import Markers
 
 
@@ -209,7 +210,7 @@ def test_every_figure_is_the_same_whatever_the_size_of_the_blocks_and_the_thread
 
     def figures(**more: Any) -> dict[str, Any]:
         source = Corpus.of(fixtures / "heldout.txt")
-        more["in_full"] = model.score_stream_in_full
+        more["score_in_full"] = model.score_stream_in_full
         found = measure(model, encoded.tokenizer, ByteSpeller(9), source, **more).as_json()
         del found["seconds"]
         return found
@@ -224,17 +225,17 @@ def test_every_figure_is_the_same_whatever_the_size_of_the_blocks_and_the_thread
     monkeypatch.undo()
     monkeypatch.setattr(streams, "PARALLEL_TOKENS", 50)  # on several threads
     assert figures() == whole
-    whole = figures(with_rows=model)
+    whole = figures(row_sums_of=model)
     monkeypatch.setattr(likelihood, "_PART_BYTES", 64)
     for threads in ("1", "3"):
         monkeypatch.setenv("CHAINRULE_THREADS", threads)
-        assert figures(with_rows=model) == whole
+        assert figures(row_sums_of=model) == whole
 
 
 def test_progress_is_told_inside_of_a_block(encoded, fixtures: Path) -> None:
     told: list[tuple[str, float, float | None]] = []
     size = (fixtures / "heldout.txt").stat().st_size
-    running = Running(
+    running = StreamScoring(
         lambda ids, on_share: (on_share(0.25), on_share(0.5), (-np.ones(ids.size),) * 2)[-1], "context:all"
     )
     measure(
@@ -243,7 +244,7 @@ def test_progress_is_told_inside_of_a_block(encoded, fixtures: Path) -> None:
         ByteSpeller(),
         Corpus.of(fixtures / "heldout.txt"),
         lambda *args: told.append(args),
-        running=running,
+        stream_scoring=running,
     )
     assert told == [("evaluating", share * size, size) for share in (0, 0.25, 0.5, 1)]
 
@@ -286,7 +287,7 @@ def test_without_their_ends_documents_are_a_token_a_byte_a_word_and_a_character_
 def test_matches_are_counted_by_their_length(encoded, fixtures: Path) -> None:
     model, _ = train_ngram(encoded.train, encoded.tokenizer.vocabulary_size, NGramConfig(order=3))
     source = Corpus.of(fixtures / "heldout.txt")
-    found = measure(model, encoded.tokenizer, ByteSpeller(), source, in_full=model.score_stream_in_full)
+    found = measure(model, encoded.tokenizer, ByteSpeller(), source, score_in_full=model.score_stream_in_full)
     lengths = model.score_stream_with_lengths(encoded.heldout)[1].tolist()
     assert found.matched == tuple(lengths.count(n) for n in (1, 2, 3))
     assert measure(model, encoded.tokenizer, ByteSpeller(), source).matched is None

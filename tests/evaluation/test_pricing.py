@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.evaluation.pricing import priced
+from chainrule.evaluation.pricing import price
 from chainrule.ngram.spelling.speller import Speller
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.vocabulary import Encoded, Vocabulary, byte_array
@@ -33,7 +33,7 @@ def test_all_texts_of_a_small_alphabet_sum_to_one(model: Model, unseen_types: in
     """Those shorter than n by what `priced` says; the others by the mass of all beginnings of n pieces."""
     n = 6
     tokens = model.tokenizer.vocabulary.tokens()
-    speller = Speller.trained(
+    speller = Speller.train(
         [b"a", b"ab", b"ba", b"aab", b"b\xff", b"abab"], Vocabulary(tokens[3:]), unseen_types=unseen_types,
         never=NOT_A_NOR_B,
     )  # fmt: skip
@@ -42,7 +42,7 @@ def test_all_texts_of_a_small_alphabet_sum_to_one(model: Model, unseen_types: in
     texts = [text for text in texts if text == b" ".join(text.split())]
     encoded = encoded_texts(model, texts)
     starts = np.concatenate([[0], np.flatnonzero(encoded.ids == END)[:-1] + 1])
-    prices = np.add.reduceat(priced(model.language_model, speller, encoded).total, starts)
+    prices = np.add.reduceat(price(model.language_model, speller, encoded).total, starts)
     alike = [128 ** text.count(X) for text in texts]
     short = float(np.dot(np.exp(prices), alike))
     beginnings = [b"".join(some) for some in itertools.product(pieces, repeat=n)]
@@ -106,16 +106,16 @@ def encoded_texts(model: Model, texts: list[bytes]) -> Encoded:
 
 def test_the_prices_add_up_and_known_tokens_have_no_spelling(model: Model) -> None:
     encoded = encoded_texts(model, [b"a zz", b"ab"])
-    prices = priced(model.language_model, model.speller, encoded)
+    prices = price(model.language_model, model.speller, encoded)
     assert prices.unknown.tolist() == [False, True, False, False, False]
     assert (prices.spelling != 0).tolist() == prices.unknown.tolist()
     np.testing.assert_array_equal(prices.total, prices.closed + prices.unseen + prices.spelling)
 
 
 def test_one_unseen_type_changes_nothing(model: Model) -> None:
-    speller = Speller.trained([b"a"], Vocabulary([b"a"]), unseen_types=1)
-    assert not priced(model.language_model, speller, encoded_texts(model, [b"a zz", b""])).unseen.any()
+    speller = Speller.train([b"a"], Vocabulary([b"a"]), unseen_types=1)
+    assert not price(model.language_model, speller, encoded_texts(model, [b"a zz", b""])).unseen.any()
 
 
 def test_no_documents_have_no_prices(model: Model) -> None:
-    assert priced(model.language_model, model.speller, encoded_texts(model, [])).total.size == 0
+    assert price(model.language_model, model.speller, encoded_texts(model, [])).total.size == 0

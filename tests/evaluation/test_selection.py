@@ -42,7 +42,7 @@ def test_the_lowest_are_those_that_a_stable_sort_puts_first(scores: list[float],
 
 
 def test_chunks_are_what_was_put_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "_AT_ONCE", 4)
+    monkeypatch.setattr(selection, "_BATCH", 4)
     with filled([3.0, 1.0, 2.0, 5.0, 4.0, 0.5], 2) as file:
         assert [chunk.tolist() for chunk in file.chunks()] == [[3.0, 1.0, 2.0, 5.0], [4.0, 0.5]]
         file.append(np.array([9.0]))

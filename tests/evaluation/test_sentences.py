@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from oracles import UNKNOWN, random_documents, stream_of
 
-from chainrule.evaluation.sentences import sentence_scores
+from chainrule.evaluation.sentences import score_sentences
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.training import train_ngram
 
@@ -16,7 +16,7 @@ from chainrule.ngram.training import train_ngram
 )
 def test_each_document_has_its_sum_its_tokens_and_its_unknown_ones(documents: list[list[int]]) -> None:
     model, _ = train_ngram(stream_of(random_documents(1, 30, 80, 9)), 30, NGramConfig(order=3))
-    found = sentence_scores(model, stream_of(documents))
+    found = score_sentences(model, stream_of(documents))
     rows = [model.score([np.array(document, np.int32)])[0] for document in documents]
     assert found.log_probs == pytest.approx([float(row.sum(dtype=np.float64)) for row in rows])
     assert found.tokens.tolist() == [len(document) + 1 for document in documents]
@@ -25,4 +25,4 @@ def test_each_document_has_its_sum_its_tokens_and_its_unknown_ones(documents: li
 
 def test_no_documents_have_no_scores() -> None:
     model, _ = train_ngram(stream_of([[3]]), 4, NGramConfig(order=1))
-    assert sentence_scores(model, np.empty(0, np.int32)).log_probs.size == 0
+    assert score_sentences(model, np.empty(0, np.int32)).log_probs.size == 0

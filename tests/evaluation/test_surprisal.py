@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chainrule
-from chainrule.evaluation.pricing import Prices, priced
+from chainrule.evaluation.pricing import Prices, price
 from chainrule.evaluation.surprisal import By, Units, units
 from chainrule.protocol import END
 from chainrule.text.restoring import Alignment
@@ -94,7 +94,7 @@ def model(request: pytest.FixtureRequest) -> chainrule.Model:
 @given(st.lists(st.text("theca t\té日(\x00", max_size=12), min_size=1, max_size=4))
 def test_the_units_of_a_document_add_up_to_it_whatever_the_tokenizer(model: chainrule.Model, texts: list[str]) -> None:
     encoded = model.tokenizer.encode_texts(texts)
-    prices, aligned = priced(model.language_model, model.speller, encoded), model.tokenizer.align(encoded)
+    prices, aligned = price(model.language_model, model.speller, encoded), model.tokenizer.align(encoded)
     whole = units(encoded.ids, prices, aligned, "tokens")
     for by in ("words", "characters"):
         found = units(encoded.ids, prices, aligned, by)

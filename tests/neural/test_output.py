@@ -148,7 +148,7 @@ def test_noise_contrast_by_hand() -> None:
 
 @pytest.mark.parametrize("make", [adaptive, lambda: sampled("nce").train()])
 def test_some_outputs_cannot_smooth_labels(make) -> None:
-    with pytest.raises(SettingError, match="smoothed"):
+    with pytest.raises(SettingError, match="label_smoothing"):
         make().loss(*hidden_and_targets(), label_smoothing=0.1)
 
 

@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from chainrule.neural.config import MaskedRecurrentConfig, RecurrentConfig
 from chainrule.neural.config.conditional import ConditionalConfig
-from chainrule.neural.encoders.directions import Woven
+from chainrule.neural.encoders.directions import BidirectionalRecurrent
 from chainrule.neural.encoders.recurrent import Recurrent
 from chainrule.neural.readers import RecurrentReader
 
@@ -77,7 +77,7 @@ def test_layers_one_by_one_are_dropped_out_as_together() -> None:
 
 @pytest.mark.parametrize("width", [6, 10, 12])
 def test_two_directions_share_any_even_width(width: int) -> None:
-    found, _ = Woven(MaskedRecurrentConfig(layers=2, width=width))(torch.randn(2, 3, width))
+    found, _ = BidirectionalRecurrent(MaskedRecurrentConfig(layers=2, width=width))(torch.randn(2, 3, width))
     assert found.shape == (2, 3, width)
 
 

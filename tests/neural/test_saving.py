@@ -42,13 +42,13 @@ def test_tied_weights_are_there_once_and_stay_tied() -> None:
 @pytest.mark.parametrize(
     ("break_it", "message"),
     [
-        (lambda s, a: s.clear(), "the settings hold nothing; expected network"),
+        (lambda s, a: s.clear(), "the fields of the settings are missing; expected network"),
         (lambda s, a: s.update(network=[]), "expected an object"),
         (lambda s, a: s["network"].update(colour=1), "'colour', which this version does not know"),
         (lambda s, a: s["network"].pop("width"), "'width' is missing"),
         (lambda s, a: s["network"].update(width="16"), "width is '16'"),
         (lambda s, a: s["network"].update(heads=5), "cannot be divided"),
-        (lambda s, a: s["network"].update(layers=999), "999 layers, but there are 10 arrays in all"),
+        (lambda s, a: s["network"].update(layers=999), "999 layers, but the file has 10 arrays"),
         (lambda s, a: s["network"].update(layers=3), "is missing; the network needs 14"),
         (lambda s, a: s["network"].update(width=65528, feed_forward_width=300_000), "expected float32"),
         (lambda s, a: s["network"].update(output="adaptive", cutoffs=[5, 99]), "do not suit the vocabulary"),
@@ -79,7 +79,7 @@ def test_ranks_that_are_none_are_told(wrong: int) -> None:
     settings, arrays = taken(small(MODERN, output="adaptive"))
     arrays["output.ranks"] = arrays["output.ranks"].copy()
     arrays["output.ranks"][5] = wrong
-    with pytest.raises(ModelFormatError, match="does not number the tokens by rank"):
+    with pytest.raises(ModelFormatError, match="does not hold each rank once"):
         put_together(settings, arrays, VOCABULARY_SIZE, TransformerConfig)
 
 

@@ -30,7 +30,7 @@ def nothing_said(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.delenv(name, raising=False)
     before = torch.get_num_threads()
     monkeypatch.setattr(jit, "_threads", None)
-    monkeypatch.setattr(threads, "_own", None)
+    monkeypatch.setattr(threads, "_torch_default", None)
     yield
     torch.set_num_threads(before)
 

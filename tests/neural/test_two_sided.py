@@ -11,7 +11,7 @@ from random_networks import random_network
 
 from chainrule.errors import SettingError
 from chainrule.neural.config import MaskedConfig, MaskedRecurrentConfig, TwoSidedConfig
-from chainrule.neural.encoders.directions import Woven
+from chainrule.neural.encoders.directions import BidirectionalRecurrent
 from chainrule.neural.saving import network_from, take_apart
 from chainrule.neural.two_sided_model import MASK, TwoSidedModel
 from chainrule.protocol import END
@@ -105,7 +105,7 @@ def test_left_to_right_the_rest_of_a_word_is_masked_too() -> None:
         assert found[position] == pytest.approx(float(read(scorer, inputs)[position + 1, token]), abs=1e-4)
     [plain] = scorer.score([text], end=False)
     np.testing.assert_allclose(found[[2, 4, 5]], plain[[2, 4, 5]], atol=1e-4)
-    with pytest.raises(SettingError, match="mask nothing"):
+    with pytest.raises(SettingError, match="has no mask"):
         model("apart, of a stream").score_left_to_right([text], begins)
 
 
@@ -130,7 +130,7 @@ def test_every_place_sees_both_sides_of_its_document(name: str) -> None:
 
 def test_a_woven_layer_is_torchs_bidirectional_one() -> None:
     config = MaskedRecurrentConfig(layers=1, width=12, embedding_width=7)
-    encoder = Woven(config)
+    encoder = BidirectionalRecurrent(config)
     oracle = torch.nn.LSTM(7, 6, batch_first=True, bidirectional=True)
     for suffix, one in (("", encoder.pairs[0].ahead), ("_reverse", encoder.pairs[0].back)):
         for name, weight in one.layers[0].named_parameters():

@@ -38,7 +38,7 @@ def test_layers_are_numbered_from_the_vectors_of_tokens_alone(name: str) -> None
             found = model.vectors([text], number)[0]
             np.testing.assert_allclose(found, hidden[0, 1:].detach(), rtol=0, atol=1e-5)
         np.testing.assert_array_equal(found, last)
-    with pytest.raises(SettingError, match="there is no layer 9; expected 0, the vectors of tokens alone, to"):
+    with pytest.raises(SettingError, match=r"there is no layer 9; expected 0 \(the embedding\) to"):
         model.vectors([text], 9)
 
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainrule.ngram.arpa.number_kernels import number_from, parse_number
-from chainrule.ngram.arpa.writing_kernels import NUMBER_ROOM, write_number
+from chainrule.ngram.arpa.writing_kernels import MAX_NUMBER_BYTES, write_number
 from chainrule.text.block import byte_array
 
 
 def number_text(value: np.float32, unit: float = 1.0) -> str:
-    out = np.empty(NUMBER_ROOM, np.uint8)
+    out = np.empty(MAX_NUMBER_BYTES, np.uint8)
     return out[: write_number(value, unit, out, 0)].tobytes().decode()
 
 

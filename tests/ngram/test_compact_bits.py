@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from chainrule.ngram.compact.bits_kernels import (
     SAMPLE_SHIFT,
-    neighbours,
     ones_in,
-    place_of_one,
     read_bits,
+    read_pair,
+    select_one,
     width_of,
     write_ascending,
     write_bits,
@@ -25,7 +25,7 @@ WORDS = st.integers(0, 2**64 - 1)
 def test_the_places_of_ones_are_those_of_the_binary_notation(word: int) -> None:
     places = [place for place, digit in enumerate(reversed(f"{word:b}")) if digit == "1"]
     assert ones_in(np.uint64(word)) == len(places)
-    assert [place_of_one(np.uint64(word), rank) for rank in range(len(places))] == places
+    assert [select_one(np.uint64(word), rank) for rank in range(len(places))] == places
 
 
 def test_the_width_of_a_rank_is_that_of_the_largest() -> None:
@@ -60,12 +60,12 @@ def test_neighbours_in_an_ascending_sequence(gaps: list[int], width: int, half: 
     write_ascending(numbers, bits, samples, samples + high, width, 0, half)
     for i in range(len(gaps)):
         sample = read_bits(bits, (i >> SAMPLE_SHIFT) * 64 + 32 * half, 32)
-        found = neighbours(bits, samples, samples + high, samples + high, width, sample, i)
+        found = read_pair(bits, samples, samples + high, samples + high, width, sample, i)
         assert found == (numbers[i], numbers[i + 1])
 
 
 @given(st.lists(WORDS, min_size=8, max_size=8), st.integers(0, 2**32 - 1), st.integers(0, 10**6))
 def test_a_sequence_of_nonsense_gives_numbers_and_ends(words: list[int], sample: int, i: int) -> None:
     bits = np.array([*words, 0, 0], np.uint64)
-    for number in neighbours(bits, 2, 5, 5, 3, sample, i):
+    for number in read_pair(bits, 2, 5, 5, 3, sample, i):
         assert isinstance(number, int)

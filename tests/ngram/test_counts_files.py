@@ -120,14 +120,14 @@ def test_a_tokenizers_alphabet_is_known_beforehand(tmp_path: Path) -> None:
         ("a\t1e3\n", "expected words and then a count"),
         ("a\t1\n\nb\t-2\n", r"line 3: 'b\\t-2': a count cannot be negative"),
         ("a\t99999999999999999999999\n", "line 1: .* a count can be at most 9,007,199,254,740,992"),
-        ("7\n", "line 1: '7': there is a number and no word"),
+        ("7\n", "line 1: '7': there is a count without words"),
         (f"{'a ' * 25}1\n", "line 1: .*expected at most 24 words"),
         ("a\t1\nb\t1\na <s>\t1\n", "line 3: 'a <s>.*<s> can only be the first word"),
         ("a\t1\n</s> a\t1\n", "line 2: .*</s> only the last"),
-        ("a\t1\na b\t1\n", "line 2: 'a b' is counted, but not 'b', a part of it; the 1-grams are missing"),
-        ("a\t2\nb\t2\nc\t2\na b\t2\na b c\t1\n", "line 5: 'a b c' is counted, but not 'b c'"),
-        ("a\t2\nb\t2\nc\t2\nb c\t2\na b c\t1\n", "line 5: 'a b c' is counted, but not 'a b'"),
-        ("a\t2\nb\t2\na b\t3\n", "line 3: 'a b' is counted 3 times, and its beginning 'a' fewer"),
+        ("a\t1\na b\t1\n", "line 2: 'a b' has a count, but its part 'b' has none; 1-grams are missing"),
+        ("a\t2\nb\t2\nc\t2\na b\t2\na b c\t1\n", "line 5: 'a b c' has a count, but its part 'b c' has none"),
+        ("a\t2\nb\t2\nc\t2\nb c\t2\na b c\t1\n", "line 5: 'a b c' has a count, but its part 'a b' has none"),
+        ("a\t2\nb\t2\na b\t3\n", "line 3: 'a b' has a count of 3, and its context 'a' a lower one"),
         ("\n\n", "there are no counts in it"),
         ("", "there are no counts in it"),
         ("a\t1\n\xff\t2\n", "line 2: .*not UTF-8"),
@@ -147,14 +147,14 @@ def test_sums_that_overflow_are_told(tmp_path: Path) -> None:
 
 def test_an_order_that_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "c").write_text("a\t2\n</s>\t1\na </s>\t1\n")
-    with pytest.raises(TextError, match="there are no 3-grams in it, 2-grams at most; say order=2"):
+    with pytest.raises(TextError, match="there are no 3-grams in it, only 2-grams and shorter; set order=2"):
         read_counts([str(tmp_path / "c")], 3)
 
 
 def test_a_line_without_an_end_is_told(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(counts_reading, "BLOCK_BYTES", 100)
     (tmp_path / "c").write_text("a" * 250 + "\t1\n")
-    with pytest.raises(TextError, match="line 1: more than 100 bytes"):
+    with pytest.raises(TextError, match="line 1: the line has more than 100 bytes"):
         read_counts([str(tmp_path / "c")])
 
 

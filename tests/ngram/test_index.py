@@ -12,7 +12,7 @@ from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.training import train_ngram
 from chainrule.ngram.trie import table as table_module
 from chainrule.ngram.trie.hash_index_kernels import LONG_RUN, find_slot, slot_of
-from chainrule.ngram.trie.table import Table, indexed
+from chainrule.ngram.trie.table import Table, build_table
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +83,6 @@ def test_an_index_that_is_too_crowded_is_made_anew_with_more_room(table: Table, 
         return len(tried) == 3
 
     monkeypatch.setattr(table_module, "fill_slots", fill)
-    made = indexed(table.level_sizes, table.words, table.log_probs, table.begin, table.log_backoffs)
+    made = build_table(table.level_sizes, table.words, table.log_probs, table.begin, table.log_backoffs)
     assert tried == [table.slots.size, 2 * table.slots.size, 4 * table.slots.size]
     assert made.slots.size == tried[-1]

@@ -100,30 +100,32 @@ def broken(folder: Path, tmp_path: Path, name: str, place: int, new: bytes) -> P
         ("trie", ORDER, b"\1", "an order of 1, expected 2 to 24"),
         ("trie", ORDER, b"\x19", "an order of 25, expected 2 to 24"),
         ("trie", ORDER, b"\3", "expected"),
-        ("trie", ORDER, b"\5", "n-grams by order in its header, expected what fits a file of"),
+        ("trie", ORDER, b"\5", "n-grams by order in its header, expected counts that fit a file of"),
         ("trie", MULTIPLIER, b"\0\0\xc0\x7f", "a multiplier of nan"),
-        ("trie", KIND, b"\6", "a data structure of number 6, expected 0 to 5"),
+        ("trie", KIND, b"\6", "data structure 6, expected 0 to 5"),
         ("trie", KIND, b"\0", "version 1 of the probing layout, expected version 0"),
         ("trie", KIND, b"\3", "version 0 of quantisation|numbers of|expected"),
-        ("trie", HAS_WORDS, b"\0", "no words, only their hashes"),
+        ("trie", HAS_WORDS, b"\0", "hashes of words only, expected the words"),
         ("trie", VERSION, b"\2", "version 2 of the trie layout, expected version 1"),
         ("trie", COUNTS, b"\x50", "expected"),
         ("trie", COUNTS + 8, b"\xff" * 8, "n-grams by order in its header"),
-        ("trie", COUNTS + 8, b"\x00\x08", "or more for the n-grams that the header tells"),
-        ("probing", COUNTS + 8, b"\x00\x03", "or more for the n-grams that the header tells"),
-        ("probing", COUNTS, b"\x40", "a vocabulary of 79, expected 64"),
+        ("trie", COUNTS + 8, b"\x00\x08", "or more for the n-grams of the header"),
+        ("probing", COUNTS + 8, b"\x00\x03", "or more for the n-grams of the header"),
+        ("probing", COUNTS, b"\x40", "a vocabulary size of 79, expected 64"),
         ("probing", MULTIPLIER, b"\0\0\0\x40", "expected"),
         ("probing", 144, b"\1", "version 1 of the hashed vocabulary, expected version 0"),
-        ("probing", 148, b"\1", "a vocabulary of 1, expected 79"),
+        ("probing", 148, b"\1", "a vocabulary size of 1, expected 79"),
     ],
 )
-def test_what_is_wrong_is_told(folder: Path, tmp_path: Path, name: str, place: int, new: bytes, message: str) -> None:
+def test_a_damaged_binary_is_an_error(
+    folder: Path, tmp_path: Path, name: str, place: int, new: bytes, message: str
+) -> None:
     with pytest.raises(ModelFormatError, match=message) as raised:
         chainrule.load(broken(folder, tmp_path, name, place, new))
     assert "broken.binary: " in str(raised.value)
 
 
-def test_a_file_cut_short_at_any_place_is_told(folder: Path, tmp_path: Path) -> None:
+def test_a_truncated_binary_is_an_error(folder: Path, tmp_path: Path) -> None:
     for name in ("trie", "probing", "quantised-array"):
         data = (folder / f"{name}.binary").read_bytes()
         for stop in (*range(33, 200, 7), *range(200, len(data), 97), len(data) - 1):
@@ -136,7 +138,7 @@ def test_a_file_cut_short_at_any_place_is_told(folder: Path, tmp_path: Path) -> 
 
 
 def test_a_file_without_words_says_so(folder: Path) -> None:
-    with pytest.raises(ModelFormatError, match=r"no words, only their hashes.+without build_binary's -v"):
+    with pytest.raises(ModelFormatError, match=r"hashes of words only, .+ without the option -v of build_binary"):
         chainrule.load(folder / "wordless.binary")
 
 
@@ -144,9 +146,9 @@ def test_words_are_checked(folder: Path, tmp_path: Path) -> None:
     data = (folder / "trie.binary").read_bytes()
     start = data.rindex(b"<unk>\0")
     for old, new, message in (
-        (b"<unk>\0", b"<unK>\0", "as first word, expected <unk>"),
-        (b"\0<s>\0", b"\0<z>\0", "<s> not once among the words"),
-        (b"\0ka\0", b"\0k \0", "a word that is empty or has white space in it"),
+        (b"<unk>\0", b"<unK>\0", "as the first word, expected <unk>"),
+        (b"\0<s>\0", b"\0<z>\0", "no <s>, or several, among the words"),
+        (b"\0ka\0", b"\0k \0", "a word that is empty or contains white space"),
         (b"\0ka\0", b"\0k\xff\0", "not UTF-8"),
         (b"\0ka\0", b"\0vi\0", "'vi' twice"),
         (b"\0ka\0", b"\0k\0a\0", "words at the end, expected 79"),
@@ -158,7 +160,7 @@ def test_words_are_checked(folder: Path, tmp_path: Path) -> None:
 
 def test_hash_tables_are_not_converted(folder: Path, tmp_path: Path) -> None:
     for target in ("lm", "model.arpa"):
-        with pytest.raises(SettingError, match="hashes of n-grams and not their words"):
+        with pytest.raises(SettingError, match="hashes of n-grams instead of their words"):
             chainrule.load(folder / "probing.binary").save(tmp_path / target)
     assert [*tmp_path.iterdir()] == []
 

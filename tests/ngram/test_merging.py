@@ -9,7 +9,7 @@ import pytest
 from oracles import BEGIN, END, grams_of, katz, random_backoff_grams, random_documents, stream_of, table_of
 
 from chainrule.ngram.config import NGramConfig
-from chainrule.ngram.editing.merge import merged, renumbered
+from chainrule.ngram.editing.merge import merge_tables, renumber
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.training import train_ngram
 
@@ -32,7 +32,7 @@ MIXES = {
 @pytest.mark.parametrize("name", MIXES)
 def test_what_is_stored_is_the_interpolation_and_all_sums_to_one(name: str) -> None:
     tables, weights = MIXES[name]()
-    table = merged(tables, weights)
+    table = merge_tables(tables, weights)
     found, parts = grams_of(table), [grams_of(part) for part in tables]
     assert set().union(*parts) <= found.keys()
     for gram, (log_prob, _) in found.items():
@@ -48,7 +48,7 @@ def test_what_is_stored_is_the_interpolation_and_all_sums_to_one(name: str) -> N
 
 def test_a_table_merged_with_itself_is_itself() -> None:
     table = trained(4, 3)
-    same = merged([table, table], [0.4, 0.6])
+    same = merge_tables([table, table], [0.4, 0.6])
     for gram, values in grams_of(table).items():
         assert grams_of(same)[gram] == pytest.approx(values, abs=1e-5)
 
@@ -56,7 +56,7 @@ def test_a_table_merged_with_itself_is_itself() -> None:
 def test_other_numbers_for_words_change_no_score() -> None:
     table = trained(4, 3)
     numbers = np.array([0, 1, 2, 9, 7, 3, 8, 4], np.int32)
-    other = renumbered(table, numbers, 11)
+    other = renumber(table, numbers, 11)
     stream = stream_of(random_documents(8, V, 20, 9))
     np.testing.assert_array_equal(
         NGramModel(other).score_stream(numbers[stream]), NGramModel(table).score_stream(stream)

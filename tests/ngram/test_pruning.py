@@ -28,7 +28,7 @@ from oracles import (
 from chainrule.base.progress import silent
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.ngram.config import NGramConfig
-from chainrule.ngram.editing.entropy import judged
+from chainrule.ngram.editing.entropy import score_ngrams
 from chainrule.ngram.editing.history_weights import by_chain_rule, by_discounts, by_frequency, occurrences
 from chainrule.ngram.editing.to_text import to_text
 from chainrule.ngram.editing.to_vocabulary import to_words
@@ -117,7 +117,7 @@ def assert_sums_to_one(table: Table) -> None:
 
 
 def test_scores_are_the_relative_entropies_of_the_definition(table: Table) -> None:
-    found = judged(table, by_chain_rule)
+    found = score_ngrams(table, by_chain_rule)
     grams = grams_of(found.table)
     expected = {gram: naive_entropy(grams, gram) for gram in grams if len(gram) > 1}
     for gram, score in zip(grams, found.scores[1:].tolist(), strict=True):
@@ -127,7 +127,7 @@ def test_scores_are_the_relative_entropies_of_the_definition(table: Table) -> No
 
 @pytest.mark.parametrize("threshold", [0.0, 1e-4, 1e-3, 1e-2, 0.5])
 def test_what_is_kept_has_its_probability_and_all_sums_to_one(table: Table, threshold: float) -> None:
-    found = judged(table, by_chain_rule)
+    found = score_ngrams(table, by_chain_rule)
     pruned = found.above(threshold)
     before, after = grams_of(found.table), grams_of(pruned)
     assert after.keys() <= before.keys()
@@ -142,14 +142,14 @@ def test_what_is_kept_has_its_probability_and_all_sums_to_one(table: Table, thre
 
 
 def test_a_threshold_of_zero_changes_no_bit(table: Table) -> None:
-    found = judged(table, by_chain_rule)
+    found = score_ngrams(table, by_chain_rule)
     for name, array in found.above(0).arrays().items():
         np.testing.assert_array_equal(array, found.table.arrays()[name])
 
 
 @pytest.mark.parametrize("threshold", [0, 1e-4, 1e-2])
 def test_suffixes_that_all_stay_are_known_to_the_pruned_table(threshold: float) -> None:
-    pruned = judged(trained(4), by_chain_rule).above(threshold)
+    pruned = score_ngrams(trained(4), by_chain_rule).above(threshold)
     spelled = [(), *grams_of(pruned)]
     is_whole = all(gram[1:] in set(spelled) for gram in spelled)
     assert bool(pruned.suffixes.size) == is_whole
@@ -157,14 +157,14 @@ def test_suffixes_that_all_stay_are_known_to_the_pruned_table(threshold: float) 
 
 
 def test_a_threshold_above_everything_leaves_the_unigrams() -> None:
-    pruned = judged(trained(4), by_chain_rule).above(1e9)
+    pruned = score_ngrams(trained(4), by_chain_rule).above(1e9)
     assert pruned.level_sizes == (V,)
     assert_sums_to_one(pruned)
 
 
 @given(st.integers(0, 40), st.integers(1, 4), st.floats(0, 1))
 def test_a_number_of_n_grams_is_met_and_thresholds_agree_with_it(seed: int, order: int, share: float) -> None:
-    found = judged(trained(order, seed), by_chain_rule)
+    found = score_ngrams(trained(order, seed), by_chain_rule)
     available = found.scores.size - 1
     wanted = V + round(share * (available - V))
     pruned = found.best(wanted)
@@ -180,20 +180,22 @@ def test_a_number_of_n_grams_is_met_and_thresholds_agree_with_it(seed: int, orde
 
 @pytest.mark.parametrize("ngrams", [0, V - 1, 10**6])
 def test_an_impossible_number_of_n_grams_is_told(ngrams: int) -> None:
-    with pytest.raises(SettingError, match=rf"cannot prune to {ngrams:,} n-grams: the model has .* unigrams stay"):
-        judged(trained(3), by_chain_rule).best(ngrams)
+    with pytest.raises(
+        SettingError, match=rf"cannot prune to {ngrams:,} n-grams: the model has .* unigrams are never pruned"
+    ):
+        score_ngrams(trained(3), by_chain_rule).best(ngrams)
 
 
 @pytest.mark.parametrize("threshold", [-1e-9, math.nan, math.inf])
 def test_thresholds_that_are_none_are_told(threshold: float) -> None:
-    with pytest.raises(SettingError, match="expected a number from 0 on"):
-        judged(trained(3), by_chain_rule).above(threshold)
+    with pytest.raises(SettingError, match="expected a number of at least 0"):
+        score_ngrams(trained(3), by_chain_rule).above(threshold)
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_a_damaged_table_is_told_and_crashes_nothing(seed: int) -> None:
     with pytest.raises(ModelFormatError, match="out of order"):
-        judged(wild_table(seed), by_chain_rule)
+        score_ngrams(wild_table(seed), by_chain_rule)
 
 
 def test_missing_suffixes_are_put_in_and_no_score_changes() -> None:

@@ -32,7 +32,7 @@ def alphabet_of(characters: str, never: bytes = WHITE) -> Alphabet:
 
 
 def trained(words: list[bytes], never: bytes = WHITE) -> Speller:
-    return Speller.trained(words, Vocabulary(words), unseen_types=1, never=never)
+    return Speller.train(words, Vocabulary(words), unseen_types=1, never=never)
 
 
 def test_symbols_are_known_characters_and_bytes_for_all_else() -> None:
@@ -147,12 +147,12 @@ def test_what_is_drawn_is_unknown_and_as_frequent_as_it_is_probable() -> None:
 
 
 def test_no_spellings_at_all_still_make_a_speller() -> None:
-    speller = Speller.trained([], Vocabulary(), unseen_types=1)
+    speller = Speller.train([], Vocabulary(), unseen_types=1)
     assert math.isfinite(speller.log_prob("日".encode()))
 
 
 def test_it_comes_back_from_its_arrays() -> None:
-    speller = Speller.trained(WORDS, Vocabulary(WORDS), unseen_types=7, never=WHITE)
+    speller = Speller.train(WORDS, Vocabulary(WORDS), unseen_types=7, never=WHITE)
     again = Speller.from_arrays(speller.arrays(), Vocabulary(WORDS))
     tokens = [b"xyz", "日".encode(), b"\xff", b"a b"]
     assert again.log_probs(tokens).tolist() == speller.log_probs(tokens).tolist()

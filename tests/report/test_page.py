@@ -152,7 +152,7 @@ def test_a_comparison_gives_a_figure_of_matplotlibs(comparison: Comparison) -> N
     assert axes.lines[0].get_xydata().tolist() == [[1.0, 3.0], [2.0, 2.5]]
     assert set(axes.lines[1].get_ydata()) == {2.75}
     assert comparison.plot("by-frequency").axes[0].get_xlabel() == "times in the training text"
-    with pytest.raises(chainrule.SettingError, match="no numbers for the plot by-age; expected one of learning-curves"):
+    with pytest.raises(chainrule.SettingError, match="no data for the plot by-age; expected one of learning-curves"):
         comparison.plot("by-age")
 
 
@@ -165,7 +165,7 @@ def test_there_are_no_plots_without_numbers(comparison: Comparison) -> None:
         for each in comparison.contenders
     ]
     assert Comparison(bare).plots() == []
-    with pytest.raises(chainrule.SettingError, match="there are no numbers for the plot of these models"):
+    with pytest.raises(chainrule.SettingError, match="there is no data for the plot of these models"):
         Comparison(bare).plot()
 
 

@@ -166,7 +166,7 @@ def test_a_network_learns(config: ConditionalConfig) -> None:
 def test_what_cannot_be_learnt_is_an_error() -> None:
     with pytest.raises(TextError, match="there are no pairs"):
         given_source(TokenPairs([], []), None, (SIZE, SIZE), SMALL, Run(training=QUICK))
-    with pytest.raises(SettingError, match="labels cannot be smoothed with hard attention"):
+    with pytest.raises(SettingError, match="label_smoothing does not work with hard attention"):
         run_of(replace(LSTM, attention="hard"), replace(QUICK, label_smoothing=0.1))
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from chainrule.api.model import Model, check_model
 from chainrule.api.pair_model import TextPairModel
-from chainrule.base.files import check_writable, replace_file
-from chainrule.errors import OutputError, SettingError
+from chainrule.base.files import check_new_file, replace_file
+from chainrule.errors import SettingError
 from chainrule.report.attention import AttentionMap, attention_page, attention_svg
 
 if TYPE_CHECKING:
@@ -63,14 +63,10 @@ def attend(model: Model | TextPairModel, text: str, target: str | None = None) -
 
 
 def check_target(path: Path, *, overwrite: bool) -> None:
-    """Asked before the work: whether maps may be written there. Raises OutputError, SettingError."""
+    """Checks, before the work, that maps may be written. Raises OutputError, SettingError."""
     if path.suffix.lower() not in _DRAWN:
         raise SettingError(f"{path}: the name of a page or a picture ends in {' or '.join(_DRAWN)}")
-    if path.exists() and not overwrite:
-        raise OutputError(f"{path}: exists already; say overwrite=True to replace it, or choose another name")
-    if not path.parent.is_dir():
-        raise OutputError(f"{path}: there is no folder {path.parent} to write it in; make it first")
-    check_writable(path.parent)
+    check_new_file(path, overwrite=overwrite)
 
 
 def _of_pair(model: TextPairModel, source: str, target: str | None) -> AttentionMaps:

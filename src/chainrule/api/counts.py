@@ -83,7 +83,7 @@ def train_counts(
     the words show. tune: as `chainrule.train` has it. Raises TextError, SettingError, EstimationError.
     """
     progress = callback(progress)
-    from chainrule.ngram.count_files.read import place_of, read_counts
+    from chainrule.ngram.count_files.read import locate_ngram, read_counts
     from chainrule.ngram.training import model_of_counts
 
     config = NGramConfig() if config is None else config
@@ -102,7 +102,7 @@ def train_counts(
     counts, vocabulary, digests = read_counts(names, config.order, progress, known)
     if splitter is not None and (token := never_written(splitter, vocabulary.tokens())) is not None:
         raise TextError(
-            f"{place_of([token], names)}: {token.decode(errors='replace')!r} is nothing that the {splitter.name} "
+            f"{locate_ngram([token], names)}: {token.decode(errors='replace')!r} is nothing that the {splitter.name} "
             "tokenizer writes, so no text would ever match it; name the tokenizer of the text that was counted"
         )
     normaliser = Normaliser(() if wanted is None else wanted.normalise)

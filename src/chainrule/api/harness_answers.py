@@ -21,13 +21,14 @@ from chainrule.applications.continuation import (
 from chainrule.decoding.limits import Limits, possible_stops
 from chainrule.decoding.sampling import GREEDY, SamplingConfig
 from chainrule.errors import SettingError
-from chainrule.evaluation.likelihood import NO_DISTRIBUTION, model_signature, token_signature
+from chainrule.evaluation.likelihood import model_signature, token_signature
+from chainrule.evaluation.measurement import NO_DISTRIBUTION
 from chainrule.families import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from chainrule.evaluation.likelihood import Running
+    from chainrule.evaluation.likelihood import StreamScoring
 
 MAX_TOKENS = 256  # of a generated text where the task does not say, as the harness has it
 _LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  # the first that is there counts
@@ -155,15 +156,15 @@ class Answers:
         if not isinstance(self.model, Model):
             return {**found, "family": "conditional", "signature": signature}
         if not self.sees_both_sides:
-            measured_as = FAMILIES[self.model.family].measured_as(self.model.language_model)
-            settings = {name: measured_as[name] for name in ("context", "is_distribution") if name in measured_as}
+            options = FAMILIES[self.model.family].measure_options(self.model.language_model)
+            settings = {name: options[name] for name in ("context", "is_distribution") if name in options}
             signature += "|" + model_signature(self.model.speller, self._running, **settings)
         return {**found, "family": self.model.family, "signature": signature}
 
     @cached_property
-    def _running(self) -> Running | None:
+    def _running(self) -> StreamScoring | None:
         assert isinstance(self.model, Model)
-        return FAMILIES[self.model.family].running(self.model.language_model)
+        return FAMILIES[self.model.family].stream_scoring(self.model.language_model)
 
     @property
     def _tokenizer(self) -> Any:

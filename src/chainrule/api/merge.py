@@ -15,7 +15,7 @@ from chainrule.errors import SettingError, prefix_errors
 from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.tuning import linear_weights
 from chainrule.ngram.config import COMPACT
-from chainrule.ngram.editing.merge import merged, renumbered, with_fewer_unseen
+from chainrule.ngram.editing.merge import merge_tables, renumber, scale_unknown
 from chainrule.ngram.kenlm.hashed_model import HashedModel
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.spelling.mixed_speller import mixed_speller
@@ -62,9 +62,7 @@ def merge(
     tokenizer, tables = _over_one_vocabulary(models, names)
     fewest = fewest_unseen(models)
     ratios = [model.speller.unseen_types / max(fewest, 1) for model in models]
-    tables = [
-        with_fewer_unseen(table, ratio) if ratio > 1 else table for table, ratio in zip(tables, ratios, strict=True)
-    ]
+    tables = [scale_unknown(table, ratio) if ratio > 1 else table for table, ratio in zip(tables, ratios, strict=True)]
     document = document_in(*(model.record for model in models))
     source = None if heldout is None else source_of(heldout, document)
     if source is not None:
@@ -73,7 +71,7 @@ def merge(
         [tuned] = linear_weights(scores, progress=progress)
         weights = tuned.tolist()
     weights = [1 / len(models)] * len(models) if weights is None else list(weights)
-    table = merged(tables, [weight / sum(weights) for weight in weights], progress)
+    table = merge_tables(tables, [weight / sum(weights) for weight in weights], progress)
     record: dict[str, Any] = {
         "family": "ngram",
         "merged": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -129,5 +127,5 @@ def _over_one_vocabulary(models: Sequence[Model], names: Sequence[str]) -> tuple
         numbers.append(vocabulary.absorb(model.tokenizer.vocabulary))
     size = len(vocabulary)
     return first.with_vocabulary(vocabulary), [
-        renumbered(table, own, size) for table, own in zip(tables, numbers, strict=True)
+        renumber(table, own, size) for table, own in zip(tables, numbers, strict=True)
     ]

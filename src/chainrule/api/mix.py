@@ -17,7 +17,7 @@ from chainrule.mixture.components import Components
 from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.linear import LinearMixture
 from chainrule.mixture.log_linear import LogLinearMixture
-from chainrule.mixture.tuning import AT_ONCE, classes_of_tokens, linear_weights, log_linear_weights
+from chainrule.mixture.tuning import MAX_PROBS, classes_of_tokens, linear_weights, log_linear_weights
 from chainrule.mixture.unseen import FewerUnseen
 from chainrule.ngram.spelling.mixed_speller import mixed_speller
 from chainrule.protocol import BEGIN, END, UNKNOWN
@@ -196,6 +196,6 @@ def _mixture(
 def _some_documents(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> list[Int32[ndarray, " tokens"]]:
     """As many as may be looked at as whole distributions, evenly from all of a text."""
     documents = documents_of(stream)
-    most = max(200, AT_ONCE // vocabulary_size)
+    most = max(200, MAX_PROBS // vocabulary_size)
     every = max(1, -(-stream.size // most))
     return documents[::every] if every > 1 else documents

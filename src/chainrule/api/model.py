@@ -30,11 +30,11 @@ from chainrule.base.distributions import top_of
 from chainrule.base.jit import map_in_order
 from chainrule.decoding.texts import Text, TextDecoder
 from chainrule.errors import SettingError
-from chainrule.evaluation.acceptability import judged, read_pairs
-from chainrule.evaluation.likelihood import Measurement, measure
-from chainrule.evaluation.pricing import priced_documents
-from chainrule.evaluation.pseudo_pricing import Pseudo, pseudo_priced
-from chainrule.evaluation.sentences import SentenceScores, sentence_scores
+from chainrule.evaluation.acceptability import judge, read_pairs
+from chainrule.evaluation.likelihood import measure
+from chainrule.evaluation.pricing import price_documents
+from chainrule.evaluation.pseudo_pricing import Pseudo, pseudo_price
+from chainrule.evaluation.sentences import SentenceScores, score_sentences
 from chainrule.families import FAMILIES, Job
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 from chainrule.protocol import UNKNOWN
@@ -53,8 +53,9 @@ if TYPE_CHECKING:
     from chainrule.decoding.beam import BeamConfig
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
-    from chainrule.evaluation.acceptability import Judged
+    from chainrule.evaluation.acceptability import GroupAccuracy
     from chainrule.evaluation.classification import Classification
+    from chainrule.evaluation.measurement import Measurement
     from chainrule.neural.classifier import Classifier
     from chainrule.neural.two_sided_model import TwoSidedModel
     from chainrule.ngram.spelling.mixed_speller import MixedSpeller
@@ -168,12 +169,12 @@ class Model:
         """
         texts = _several(texts)
         parts = (texts[first : first + _SCORED_TOGETHER] for first in range(0, len(texts), _SCORED_TOGETHER))
-        scores = map_in_order(lambda part: sentence_scores(self.scorer, self.tokenizer.encode_texts(part).ids), parts)
+        scores = map_in_order(lambda part: score_sentences(self.scorer, self.tokenizer.encode_texts(part).ids), parts)
         return np.concatenate([np.empty(0), *(part.log_probs for part in scores)])
 
     def sentence_scores(self, block: Block) -> SentenceScores:
         """What `score` gives, for the documents of a block, with their numbers of tokens. Raises MarkerError."""
-        return sentence_scores(self.scorer, self.tokenizer.encode_block(block).ids)
+        return score_sentences(self.scorer, self.tokenizer.encode_block(block).ids)
 
     @shows_progress
     def evaluate(
@@ -198,16 +199,16 @@ class Model:
             self.speller,
             source,
             progress,
-            running=FAMILIES[self.family].running(model),
+            stream_scoring=FAMILIES[self.family].stream_scoring(model),
             ends=ends,
             frequencies=frequencies,
-            **FAMILIES[self.family].measured_as(model),
+            **FAMILIES[self.family].measure_options(model),
         )
 
     @property
     def is_distribution(self) -> bool:
         """Whether its probabilities sum to one: those of stupid backoff are scores. Raises as `language_model` does."""
-        return bool(FAMILIES[self.family].measured_as(self.language_model).get("is_distribution", True))
+        return bool(FAMILIES[self.family].measure_options(self.language_model).get("is_distribution", True))
 
     def perplexity(self, source: Source | Paths) -> float:
         """Per token, </s> predicted, unknown words as <unk>."""
@@ -223,11 +224,11 @@ class Model:
         pseudo: Pseudo | None = None,
         strict: bool = False,
         warn: Callable[[str], None] = warnings.warn,
-    ) -> list[Judged]:
+    ) -> list[GroupAccuracy]:
         """Which sentence of each minimal pair, BLiMP's JSON lines, is likelier: by set, by field and in all.
 
         ends: whether </s> is predicted and counted; never of a network that sees both sides.
-        pseudo: how such a network scores, see `pseudo_priced`. warn: gets file and line of each pair
+        pseudo: how such a network scores, see `pseudo_price`. warn: gets file and line of each pair
         that cannot be judged, which is left out, and of each whose sentences are equal, which is a tie; strict: these
         are errors.
         Raises TextError; SettingError where the model has no such way.
@@ -246,13 +247,13 @@ class Model:
 
         def price(texts: Sequence[str]) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
             if fills:
-                return pseudo_priced(self.engine, self.speller, self.tokenizer, texts, pseudo)
+                return pseudo_price(self.engine, self.speller, self.tokenizer, texts, pseudo)
             encoded = self.tokenizer.encode_texts(texts)
-            return priced_documents(self.language_model, self.speller, encoded, end=ends)
+            return price_documents(self.language_model, self.speller, encoded, end=ends)
 
         on_bad = refuse if strict else lambda error: warn(str(error))
         pairs = read_pairs((os.fspath(name) for name in names), on_bad)
-        return judged(pairs, price, progress, ends=ends and not fills, tokenizer=self.tokenizer)
+        return judge(pairs, price, progress, ends=ends and not fills, tokenizer=self.tokenizer)
 
     def fill(self, text: str, top: int = 5, *, mask: str = MASK) -> list[list[tuple[str, float]]]:
         """The likeliest tokens for each mask of a text, with their probabilities, best first, none of them zero.

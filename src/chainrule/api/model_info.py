@@ -118,7 +118,7 @@ def _ngrams(record: dict[str, Any]) -> list[int] | None:
 def _signature(parts: ModelParts) -> str | None:
     if FAMILIES[parts.family].job != "continue":
         return None
-    kind = FAMILIES[parts.family].measured_as(parts.engine)
+    kind = FAMILIES[parts.family].measure_options(parts.engine)
     seen = {name: kind[name] for name in ("context", "is_distribution") if name in kind}
-    running = FAMILIES[parts.family].running(parts.engine)
-    return f"{token_signature(parts.tokenizer)}|{model_signature(parts.speller, running, **seen)}"
+    stream_scoring = FAMILIES[parts.family].stream_scoring(parts.engine)
+    return f"{token_signature(parts.tokenizer)}|{model_signature(parts.speller, stream_scoring, **seen)}"

@@ -12,7 +12,7 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import SettingError, TextError
 from chainrule.ngram.config import COMPACT
 from chainrule.ngram.counting.padding import padded
-from chainrule.ngram.editing.entropy import check_ngrams, check_threshold, judged
+from chainrule.ngram.editing.entropy import check_ngrams, check_threshold, score_ngrams
 from chainrule.ngram.editing.history_weights import by_chain_rule, by_discounts, by_frequency
 from chainrule.ngram.editing.to_text import to_text
 from chainrule.ngram.editing.to_vocabulary import to_words
@@ -65,7 +65,7 @@ def prune_by_entropy(
     else:
         raise SettingError("say either a threshold or a number of n-grams")
     text = None if histories in ("discounts", "chain") else source_of(histories, model.document)
-    found = judged(table, _weighed(model, text or histories, progress), progress)
+    found = score_ngrams(table, _weighed(model, text or histories, progress), progress)
     small = found.above(threshold, progress) if threshold is not None else found.best(ngrams or 0, progress)
     how = {"entropy": threshold} if threshold is not None else {"to_ngrams": ngrams}
     return _smaller(model, small, {**how, "histories": histories if text is None else text.record})
@@ -100,7 +100,7 @@ def prune_to_vocabulary(model: Model, path: str | os.PathLike[str], progress: Pr
     vocabulary = Vocabulary(left[len(MARKER_TOKENS) :])
     gone = [tokens[place] for place in np.flatnonzero(~staying).tolist()]
     # <unk> has what all unknown words have together from now on, and they are best spelled as those that went.
-    speller = Speller.trained(gone[:: max(1, len(gone) // (2 * ENOUGH))], vocabulary, unseen_types=1, never=SEPARATORS)
+    speller = Speller.train(gone[:: max(1, len(gone) // (2 * ENOUGH))], vocabulary, unseen_types=1, never=SEPARATORS)
     record = _record(model, small, how)
     return Model("ngram", _of_kind(model, small), tokenizer.with_vocabulary(vocabulary), record, speller)
 

@@ -60,4 +60,4 @@ def speller_of_counts(
     if len(spellings) < ENOUGH:
         spellings = [*spellings, *rare_spellings(tokenizer.vocabulary.tokens(), counts)]
     unseen = 0 if tokenizer.spells_everything else 1 if has_whole_mass else unseen_types(counts)
-    return Speller.trained(spellings, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)
+    return Speller.train(spellings, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)

@@ -108,7 +108,7 @@ def train(
         tune = source_of(tune, document)
     began = time.perf_counter()
     tokenizer = as_config(tokenizer)
-    in_steps = FAMILIES[family].in_steps
+    in_steps = FAMILIES[family].trains_in_steps
     if not in_steps and (training, validation, folder, resume, vectors) != (None, None, None, False, None):
         raise SettingError(
             f"a model of family {family} is counted; training, validation, folder and vectors are for networks"

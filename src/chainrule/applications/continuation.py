@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
-from chainrule.evaluation.pricing import priced, priced_documents, priced_stream
-from chainrule.evaluation.pseudo_pricing import pseudo_priced
+from chainrule.evaluation.pricing import price, price_documents, price_stream
+from chainrule.evaluation.pseudo_pricing import pseudo_price
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.tokenizer import documents_of
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int32
     from numpy import ndarray
 
-    from chainrule.evaluation.likelihood import Running
+    from chainrule.evaluation.likelihood import StreamScoring
     from chainrule.evaluation.pricing import Speller
     from chainrule.evaluation.pseudo_pricing import PseudoScorer
     from chainrule.protocol import LanguageModel
@@ -65,7 +65,7 @@ def continuation_log_probs(
     for some in _batches([len(sequence) for sequence in sequences]):
         progress("scoring continuations", some.start, len(pairs))
         part = tokenizer.encode_texts([_text(pair) for pair in pairs[some]])
-        log_probs[some], _ = priced_documents(model, speller, part, given=given[some], end=end)
+        log_probs[some], _ = price_documents(model, speller, part, given=given[some], end=end)
         if not greedy:
             continue
         contexts = [sequence[:first] for sequence, first in zip(sequences[some], given[some], strict=True)]
@@ -79,7 +79,7 @@ def pseudo_continuation_log_probs(
 ) -> Float64[ndarray, " pairs"]:
     """Of the continuations, pseudo-log-likelihoods in nats, their contexts seen. Raises MarkerError."""
     _, given = _cut(pairs, tokenizer)
-    return pseudo_priced(model, speller, tokenizer, [_text(pair) for pair in pairs], given=given)[0]
+    return pseudo_price(model, speller, tokenizer, [_text(pair) for pair in pairs], given=given)[0]
 
 
 def document_log_probs(
@@ -89,7 +89,7 @@ def document_log_probs(
     texts: Sequence[str],
     progress: Progress = silent,
     *,
-    running: Running | None = None,
+    running: StreamScoring | None = None,
 ) -> Float64[ndarray, " texts"]:
     """log P of each text by itself, in nats, unknown words spelled and </s> not predicted.
 
@@ -100,9 +100,9 @@ def document_log_probs(
         progress("scoring documents", number, len(texts))
         encoded = tokenizer.encode_texts([text])
         if running is None:
-            prices = priced(model, speller, encoded)
+            prices = price(model, speller, encoded)
         else:
-            prices = priced_stream(encoded, speller, *running.score(encoded.ids, lambda share: None))
+            prices = price_stream(encoded, speller, *running.score(encoded.ids, lambda share: None))
         totals[number] = prices.total[:-1].sum()
     return totals
 

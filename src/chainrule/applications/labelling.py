@@ -11,7 +11,7 @@ import numpy as np
 from chainrule.base.distributions import check_log_probs
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
-from chainrule.evaluation.classification import Classification, classification
+from chainrule.evaluation.classification import Classification, measure_classification
 from chainrule.text.labelled import Labelled, LabelledUnit, checked
 from chainrule.text.tokenizer import documents_of
 from chainrule.text.units import TextUnits, UnitTokens, given_words, units_of, words_in
@@ -84,7 +84,7 @@ def assessed(
     numbers = {label: number for number, label in enumerate(labels)}
     log_probs = np.concatenate(_log_probs(classifier, units, progress)).astype(np.float64)
     true = np.array([numbers[label] for example in examples for label in example.labels])
-    return classification(labels, log_probs, true)
+    return measure_classification(labels, log_probs, true)
 
 
 def check_labels(examples: Sequence[Labelled], known: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ else:
     from backports import zstd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
 # Opens compressed bytes, given a path or a file, by the path's suffix; below, the errors it raises besides OSError.
@@ -105,6 +105,23 @@ def check_writable(path: Path) -> None:
         raise OutputError(f"{path}: cannot be written, since {existing} is a file and not a folder")
     if not os.access(existing, os.W_OK):
         raise OutputError(f"{path}: cannot be written: no permission to write to {existing}")
+
+
+def check_new_file(path: Path, *, overwrite: bool, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:
+    """Checks, before the work, that a file may be written to. inputs: files to read, which it must not replace.
+
+    Raises OutputError.
+    """
+    if path.is_dir():
+        raise OutputError(f"{path}: this is a folder; name a file")
+    if path.exists():
+        if any(os.path.exists(name) and path.samefile(name) for name in inputs):
+            raise OutputError(f"{path}: is one of the files to read; choose another name")
+        if not overwrite:
+            raise OutputError(f"{path}: exists already; say overwrite=True to replace it, or choose another name")
+    if not path.absolute().parent.is_dir():
+        raise OutputError(f"{path}: there is no folder {path.parent} to write it in; create it first")
+    check_writable(path.parent)
 
 
 @contextmanager

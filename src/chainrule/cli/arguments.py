@@ -31,75 +31,79 @@ def _integers(type_: Any, tokens: Sequence[Token]) -> Any:
         try:
             numbers.append(int(token.value))
         except ValueError:
-            advice = "; texts stand before it" if is_several else ""
-            told = f"{token.keyword or 'The value'} takes whole numbers, not {token.value}{advice}."
-            raise CycloptsError(msg=told) from None
+            advice = "; put texts before it" if is_several else ""
+            message = f"{token.keyword or 'The value'} takes whole numbers, not {token.value}{advice}."
+            raise CycloptsError(msg=message) from None
     return tuple(numbers) if is_several else numbers[0]
 
 
 WholeNumber = Parameter(converter=_integers)
 
 
-_READ = (
+_FORMATS = (
     "with .gz, .zst, .xz and .bz2; .jsonl and .parquet, a record a document; folders of them; and - for standard input."
 )
 FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
-TextFiles = Annotated[str, FILE, Parameter(help=f"Text, a line a document: files, also {_READ}", required=True)]
-TextFile = Annotated[str, FILE, Parameter(help=f"Text, a line a document: a file, also {_READ}")]
-ModelPath = Annotated[Path, Parameter(help="A model folder, an ARPA file, or a binary of KenLM's.")]
+TextFiles = Annotated[str, FILE, Parameter(help=f"Text, a line a document: files, also {_FORMATS}", required=True)]
+TextFile = Annotated[str, FILE, Parameter(help=f"Text, a line a document: a file, also {_FORMATS}")]
+ModelPath = Annotated[Path, Parameter(help="A model folder, an ARPA file, or a KenLM binary.")]
 Output = Annotated[Path, Parameter(name=("--output", "-o"), help="The folder to write to.")]
 ModelOutput = Annotated[
     Path,
     Parameter(name=("--output", "-o"), help="A new model folder, or an ARPA file: .arpa, .arpa.gz, .zst, .xz or .bz2."),
 ]
-Overwrite = Annotated[bool, Parameter(negative=(), help="Replace what is there.")]
-Json = Annotated[bool, Parameter(negative=(), help="Print JSON for programs, not text for people.")]
+Overwrite = Annotated[bool, Parameter(negative=(), help="Replace existing files.")]
+Json = Annotated[bool, Parameter(negative=(), help="Print JSON, for programs.")]
 MarkerRule = Annotated[
     Literal["error", "skip", "keep"],
-    Parameter(help="What a literal <s>, </s> or <unk> in the text does; keep counts <unk> as the unknown word."),
+    Parameter(help="What to do about a literal <s>, </s> or <unk> in the text; keep counts <unk> as the unknown word."),
 ]
 ModelTokenizerName = Annotated[
     str | None,
     Parameter(
-        help="How text is cut for an ARPA file, which does not say: word, whitespace, character, byte, or the path of "
-        "a tokenizer.json; a model folder knows."
+        help="How to tokenize text for an ARPA file, which does not say: word, whitespace, character, byte, or the "
+        "path of a tokenizer.json. A model folder has its tokenizer."
     ),
 ]
 ModelMarkerRule = Annotated[
     Literal["error", "skip", "keep"] | None,
-    Parameter(help="What a literal <s>, </s> or <unk> in the text does; by default as in training."),
+    Parameter(help="What to do about a literal <s>, </s> or <unk> in the text; by default as in training."),
 ]
 Seed = Annotated[
-    int | None, WholeNumber, Parameter(help="The same seed gives the same texts; without one, it is drawn and told.")
+    int | None,
+    WholeNumber,
+    Parameter(help="The same seed gives the same texts. Without it, a random seed, which is printed."),
 ]
 Normalise = Annotated[
-    str | None, Parameter(help="What is done to all text first: nfc or nfkc, lower; or two with a comma: nfc,lower.")
+    str | None, Parameter(help="Normalise all text first: nfc or nfkc, lower; or two with a comma: nfc,lower.")
 ]
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class TokenizerOptions:
-    """How the tokenizer of a new model is said."""
+    """The tokenizer of a new model."""
 
     tokenizer: Annotated[
         str | None,
         Parameter(
             help="word (the default): words and punctuation; whitespace: as KenLM; character; byte; bpe, unigram, "
-            "wordpiece: learnt pieces; or the path of a tokenizer.json or a model folder."
+            "wordpiece: pieces learned from the text; or the path of a tokenizer.json or a model folder."
         ),
     ] = None
     normalise: Normalise = None
     vocabulary_size: Annotated[
         int | None,
         WholeNumber,
-        Parameter(help="At most so many tokens, markers counted: 8000 pieces by default, or the most frequent words."),
+        Parameter(
+            help="At most this many tokens, markers included: the most frequent words, or pieces (8000 by default)."
+        ),
     ] = None
     vocabulary_min_count: Annotated[
-        int, WholeNumber, Parameter(help="Tokens seen less often become <unk>, in training, too.")
+        int, WholeNumber, Parameter(help="Tokens seen less often become <unk>, in training too.")
     ] = 1
     vocabulary: Annotated[
-        str | None, Parameter(help="A file of the tokens to know, one a line, as the tokenizer writes them.")
+        str | None, Parameter(help="A file with the vocabulary, one token a line, as the tokenizer writes them.")
     ] = None
 
     def config(self) -> TokenizerConfig:
@@ -108,15 +112,15 @@ class TokenizerOptions:
 
         return TokenizerConfig(
             kind=self.tokenizer or "word",
-            normalise=steps_of(self.normalise),
+            normalise=normalisation_steps(self.normalise),
             vocabulary_size=self.vocabulary_size,
             min_count=self.vocabulary_min_count,
             vocabulary=self.vocabulary,
         )
 
 
-def steps_of(normalise: str | None) -> tuple[Normalisation, ...]:
-    """What --normalise names; whether there are such steps is for the tokenizer to say."""
+def normalisation_steps(normalise: str | None) -> tuple[Normalisation, ...]:
+    """The steps that --normalise names; the tokenizer checks them."""
     return cast("tuple[Normalisation, ...]", tuple(normalise.split(","))) if normalise else ()
 
 

@@ -1,8 +1,8 @@
-"""Bad records of a benchmark: each is named, and the others are measured; with --strict, the first is an error.
+"""Bad records of a benchmark are reported and left out; with --strict, the first one is an error.
 
-So it is where each record counts by itself: minimal pairs, and labelled texts that a classifier is tested on. A bad
-record stays an error in what a model is trained or tuned on, since the model would differ without a word; and where
-records belong together by their places: parallel texts, n-best lists with their references.
+This applies where each record counts by itself: minimal pairs, and labelled texts that test a classifier. In data that
+a model is trained or tuned on, a bad record is always an error, since the model would silently differ; likewise where
+records are matched by position: parallel texts, n-best lists with their references.
 """
 
 from __future__ import annotations
@@ -23,19 +23,17 @@ if TYPE_CHECKING:
 
 _SHOWN = 10
 
-Strict = Annotated[
-    bool, Parameter(negative=(), help="A bad record is an error; otherwise it is named, and the others are measured.")
-]
+Strict = Annotated[bool, Parameter(negative=(), help="Stop at a bad record; by default it is reported and left out.")]
 
 
 @contextmanager
 def bad_records(*, strict: bool) -> Iterator[OnBad]:
-    """Gives what to do about each; at the end they are noted."""
-    found: list[TextError] = []
+    """A callback for bad records; prints a note about each at the end."""
+    errors: list[TextError] = []
     try:
-        yield refuse if strict else found.append
+        yield refuse if strict else errors.append
     finally:
-        for error in found[:_SHOWN]:
+        for error in errors[:_SHOWN]:
             note(str(error))
-        if len(found) > _SHOWN:
-            note(f"{len(found):,} records are like that in all; --strict stops at the first")
+        if len(errors) > _SHOWN:
+            note(f"{len(errors):,} records were left out in all; --strict stops at the first")

@@ -1,4 +1,4 @@
-"""chainrule complete MODEL: completion while typing, at a prompt or line by line."""
+"""chainrule complete MODEL: completes text at a prompt as you type, or line by line."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, WholeNumber
-from chainrule.cli.models import opened
-from chainrule.cli.screen import finite, print_json, progress
+from chainrule.cli.models import open_model
+from chainrule.cli.screen import finite, print_json, progress_bar
 from chainrule.errors import TextError
 from chainrule.report.tables import printable
 
@@ -28,14 +28,17 @@ def complete(
     markers: ModelMarkerRule = None,
     json: Json = False,
 ) -> None:
-    """Complete text while you type it: the word at the cursor, or the next ones after a space.
+    """Complete text as you type: the word at the cursor, or the next words after a space.
 
-    At a terminal, Tab and the arrows choose, Enter begins a new line, Ctrl-D ends.
-    Otherwise each line of standard input gets a line of completions, tabs between them, the likeliest first.
+        $ chainrule complete lm/
+
+    At a terminal, Tab and the arrows choose, Enter starts a new line, Ctrl-D
+    quits. Otherwise, prints a line of completions for each line of standard
+    input, likeliest first, with tabs between them.
     """
-    with progress() as told:
-        completer = opened(model, tokenizer, markers, told).completer
-        completer.complete("", number)  # so that the first key does not wait for compiled code
+    with progress_bar() as progress:
+        completer = open_model(model, tokenizer, markers, progress).completer
+        completer.complete("", number)  # compiles, so that the first key does not wait
     if sys.stdin.isatty() and sys.stdout.isatty() and not json:
         from chainrule.cli.completion_menu import talk
 
@@ -54,9 +57,14 @@ def _lines() -> Iterator[str]:
 
 def _answer(completer: Completer, number: int, lines: Iterable[str], *, json: bool) -> None:
     for line in lines:
-        found = completer.complete(line, number)
+        completions = completer.complete(line, number)
         if json:
-            print_json([{"text": each.text, "added": each.added, "log_prob": finite(each.log_prob)} for each in found])
+            print_json(
+                [
+                    {"text": completion.text, "added": completion.added, "log_prob": finite(completion.log_prob)}
+                    for completion in completions
+                ]
+            )
         else:
-            print("\t".join(printable(each.text) for each in found))
+            print("\t".join(printable(completion.text) for completion in completions))
         sys.stdout.flush()

@@ -1,6 +1,6 @@
 """The prompt of `chainrule complete` at a terminal: prompt_toolkit's, with a menu below the cursor.
 
-A file of its own, so that no other verb waits for that library.
+A separate file, so that no other verb waits for that library.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import Completer as Menu
-from prompt_toolkit.completion import Completion as Shown
+from prompt_toolkit.completion import Completion as MenuEntry
 
 from chainrule.errors import TextError
 from chainrule.report.tables import printable
@@ -26,32 +26,32 @@ if TYPE_CHECKING:
 
 
 class Suggestions(Menu):
-    """The menu below the cursor. `told`: how long the last answer took, or why there was none."""
+    """The menu below the cursor. status: how long the last answer took, or why there was none."""
 
     def __init__(self, completer: Completer, number: int) -> None:
         self.completer, self.number = completer, number
-        self.told = ""
+        self.status = ""
 
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Shown]:
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[MenuEntry]:
         began = time.perf_counter()
         try:
-            found = self.completer.complete(document.text_before_cursor, self.number)
+            completions = self.completer.complete(document.text_before_cursor, self.number)
         except TextError:
-            self.told = "<s>, </s> and <unk> are markers of the model, and no words"
+            self.status = "<s>, </s> and <unk> are markers of the model, not words"
             return
-        self.told = f"{1000 * (time.perf_counter() - began):.1f} ms"
-        for each in found:  # only what is not typed yet is put in: what is typed stays as it is
-            share = f"{100 * math.exp(each.log_prob):.1f}%"
-            yield Shown(each.added, display=printable(each.text), display_meta=share)
+        self.status = f"{1000 * (time.perf_counter() - began):.1f} ms"
+        for completion in completions:  # insert only what is not typed yet
+            share = f"{100 * math.exp(completion.log_prob):.1f}%"
+            yield MenuEntry(completion.added, display=printable(completion.text), display_meta=share)
 
 
 def talk(completer: Completer, number: int) -> None:
-    """Takes lines from a terminal and completes them, until the end of input."""
+    """Reads lines from a terminal and completes them, until end of input."""
     menu = Suggestions(completer, number)
     session: PromptSession[str] = PromptSession(
         completer=menu,
         complete_while_typing=True,
-        bottom_toolbar=lambda: f" Tab: choose   Enter: new line   Ctrl-D: end   {menu.told}",
+        bottom_toolbar=lambda: f" Tab: choose   Enter: new line   Ctrl-D: end   {menu.status}",
         reserve_space_for_menu=number + 1,
     )
     while True:

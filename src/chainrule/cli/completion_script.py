@@ -1,4 +1,4 @@
-"""chainrule --install-completion: the shell completes verbs and options."""
+"""chainrule --install-completion: makes the shell complete verbs and options."""
 
 from __future__ import annotations
 

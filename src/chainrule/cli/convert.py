@@ -1,4 +1,4 @@
-"""chainrule convert SOURCE TARGET: between model folders and ARPA files, and from KenLM's binaries."""
+"""chainrule convert SOURCE TARGET: between model folders and ARPA files, and from KenLM binaries."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.arguments import ModelPath, ModelTokenizerName, Normalise, Overwrite, steps_of
-from chainrule.cli.models import check_model_target, opened, save_or_keep
-from chainrule.cli.screen import note, progress
+from chainrule.cli.arguments import ModelPath, ModelTokenizerName, Normalise, Overwrite, normalisation_steps
+from chainrule.cli.models import check_model_target, open_model, save_or_keep
+from chainrule.cli.screen import note, progress_bar
 from chainrule.ngram.config import COMPACT
 
 
@@ -27,22 +27,26 @@ def convert(
     ] = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Between model folders, fast and compact, and ARPA files; and from KenLM's binaries.
+    """Convert between model folders, compact or not, and ARPA files; and from KenLM binaries.
 
-    Such a file does not say how its text was cut into tokens. The marks of our
-    own tokenizers are recognised; else it is taken to be cut at white space.
-    A compact model becomes a fast one without --compact; its probabilities stay
-    quantised.
+        $ chainrule convert lm/ model.arpa
+
+    An ARPA file or KenLM binary does not say how its text was tokenized. The
+    marks of our own tokenizers are recognised; otherwise white space is assumed.
+    Without --compact, a compact model is unpacked: larger and faster, with its
+    probabilities still quantised.
     """
     from chainrule.api.convert import in_layout
     from chainrule.text.tokenizer_config import TokenizerConfig
 
     if normalise and tokenizer is None:
-        raise CycloptsError(msg="--normalise needs --tokenizer, which says how the normalised text is cut.")
+        raise CycloptsError(msg="--normalise needs --tokenizer.")
     check_model_target(target, overwrite=overwrite, compact=compact)
-    with progress() as told:
-        config = tokenizer and TokenizerConfig(kind=tokenizer, normalise=steps_of(normalise))
-        model = opened(source, config, None, told)
+    with progress_bar() as progress:
+        config = tokenizer and TokenizerConfig(kind=tokenizer, normalise=normalisation_steps(normalise))
+        model = open_model(source, config, None, progress)
         if model.layout == COMPACT and not compact:
-            note(f"{source}: its probabilities were quantised when it was made compact, and stay so")
-        save_or_keep(in_layout(model, compact=compact, progress=told), target, overwrite=overwrite, told=told)
+            note(f"{source}: its probabilities were quantised when it was compacted, and stay so")
+        save_or_keep(
+            in_layout(model, compact=compact, progress=progress), target, overwrite=overwrite, progress=progress
+        )

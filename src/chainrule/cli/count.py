@@ -1,4 +1,4 @@
-"""chainrule count: the n-grams of a text with their counts, a line each."""
+"""chainrule count TEXTS -o FILE: the n-grams of a text with their counts, one a line."""
 
 from __future__ import annotations
 
@@ -16,40 +16,48 @@ from chainrule.cli.arguments import (
     TokenizerOptions,
     WholeNumber,
 )
-from chainrule.cli.screen import print_json, progress
-from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_repairs
+from chainrule.cli.screen import print_json, progress_bar
+from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 
 
 def count(
     *texts: TextFiles,
     output: Annotated[
-        Path, Parameter(name=("--output", "-o"), help="The file to write; .gz, .zst, .xz and .bz2 are compressed.")
+        Path,
+        Parameter(
+            name=("--output", "-o"), help="The file to write; compressed if its name ends in .gz, .zst, .xz or .bz2."
+        ),
     ],
     order: Annotated[int, WholeNumber, Parameter(help="The longest n-grams to count.")] = 5,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     markers: MarkerRule = "error",
-    reading: TextOptions = AS_USUAL,
+    reading: TextOptions = DEFAULT_READING,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Count the n-grams of a text.
 
-    All orders, as SRILM and Google write them: words with a space between, a
-    tab, and how often they follow each other. <s> and </s> begin and end each
-    document. train ngram --counts reads such files and adds them up.
+        $ chainrule count corpus.txt -o counts.txt.gz --order 3
+
+    Writes all orders in the format of SRILM and Google: words separated by
+    spaces, a tab, the count. <s> and </s> begin and end each document.
+    train ngram --counts reads such files and adds them up.
     """
     from chainrule.api.counts import count_text
 
     source = reading.corpus(*texts)
     check_text_target(output, source, overwrite=overwrite)
-    with progress() as told:
-        found = count_text(source, output, order=order, tokenizer=tokenizer.config(), markers=markers, progress=told)
+    with progress_bar() as progress:
+        summary = count_text(
+            source, output, order=order, tokenizer=tokenizer.config(), markers=markers, progress=progress
+        )
     note_repairs(source)
     if json:
-        print_json({"counts": str(output), **found})
+        print_json({"counts": str(output), **summary})
     else:
-        sizes = ", ".join(f"{n}: {size:,}" for n, size in enumerate(found["ngrams"], start=1))
+        sizes = ", ".join(f"{n}: {size:,}" for n, size in enumerate(summary["ngrams"], start=1))
         print(
-            f"{output}: {found['lines']:,} n-grams of {found['tokens']:,} tokens in {found['documents']:,} documents\n"
+            f"{output}: {summary['lines']:,} n-grams of {summary['tokens']:,} tokens "
+            f"in {summary['documents']:,} documents\n"
             f"by order {sizes}"
         )

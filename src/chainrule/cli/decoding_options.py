@@ -1,4 +1,4 @@
-"""The options that say how texts are generated, in groups as the help shows them."""
+"""The options for generating texts, in groups as the help shows them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.sampling import SamplingConfig
 
-_LIMITS = Group("What texts may hold", sort_key=1)
+_LIMITS = Group("Limits", sort_key=1)
 _SAMPLING = Group("Sampling", sort_key=2)
 _BEAM = Group("Beam search", sort_key=3)
 _TEXTS = Parameter(consume_multiple=True, negative=(), show_default=False)
@@ -23,23 +23,23 @@ _TEXTS = Parameter(consume_multiple=True, negative=(), show_default=False)
 @Parameter(name="*", group=_LIMITS)
 @dataclass(frozen=True, kw_only=True)
 class LimitOptions:
-    """What texts may hold."""
+    """What texts may contain, and where they end."""
 
-    max_tokens: Annotated[int, WholeNumber, Parameter(help="A text is cut after this many tokens.")] = 100
+    max_tokens: Annotated[int, WholeNumber, Parameter(help="Cut a text after this many tokens.")] = 100
     min_tokens: Annotated[int, WholeNumber, Parameter(help="No text ends before this many tokens.")] = 0
     begin: Annotated[
         str,
-        Parameter(help="What every text begins with after the prompt; it counts in scores.", allow_leading_hyphen=True),
+        Parameter(help="What every text begins with after the prompt; included in scores.", allow_leading_hyphen=True),
     ] = ""
-    stop: Annotated[tuple[str, ...], _TEXTS, Parameter(help="A text ends before any of these strings.")] = ()
-    allow: Annotated[tuple[str, ...], _TEXTS, Parameter(help="Only these words may come.")] = ()
-    ban: Annotated[tuple[str, ...], _TEXTS, Parameter(help="These words never come.")] = ()
+    stop: Annotated[tuple[str, ...], _TEXTS, Parameter(help="End a text before any of these strings.")] = ()
+    allow: Annotated[tuple[str, ...], _TEXTS, Parameter(help="Generate only these words.")] = ()
+    ban: Annotated[tuple[str, ...], _TEXTS, Parameter(help="Never generate these words.")] = ()
     no_repeat: Annotated[
-        int, WholeNumber, Parameter(help="So many tokens never follow each other twice; 0: they may.")
+        int, WholeNumber, Parameter(help="Never repeat an n-gram of this many tokens; 0: allow it.")
     ] = 0
     unknown: Annotated[
         Literal["banned", "spelled"],
-        Parameter(help="Unknown words never come, or are spelled out by the model's speller."),
+        Parameter(help="Never generate unknown words, or spell them out with the model's speller."),
     ] = "banned"
 
     def limits(self) -> Limits:
@@ -61,23 +61,23 @@ class LimitOptions:
 @Parameter(name="*", group=_SAMPLING)
 @dataclass(frozen=True, kw_only=True)
 class SamplingOptions:
-    """How tokens are drawn. None: as SamplingConfig has it."""
+    """How tokens are sampled. None: the default of SamplingConfig."""
 
     temperature: Annotated[
-        float | None, Parameter(help="Below 1 sharper, above 1 flatter; 0 takes the likeliest token. By default 1.")
+        float | None, Parameter(help="Below 1 sharper, above 1 flatter; 0 picks the likeliest token. By default 1.")
     ] = None
-    top_k: Annotated[int | None, WholeNumber, Parameter(help="Draw from the so many likeliest tokens.")] = None
+    top_k: Annotated[int | None, WholeNumber, Parameter(help="Sample from this many likeliest tokens.")] = None
     top_p: Annotated[
-        float | None, Parameter(help="Draw from the fewest tokens that have this probability together.")
+        float | None, Parameter(help="Sample from the smallest set of likeliest tokens with this total probability.")
     ] = None
     min_p: Annotated[
-        float | None, Parameter(help="Draw from tokens that have this share of the likeliest one's probability.")
+        float | None, Parameter(help="Sample from tokens with at least this share of the likeliest one's probability.")
     ] = None
     typical: Annotated[
-        float | None, Parameter(help="Draw from the most typical tokens that have this probability together.")
+        float | None, Parameter(help="Sample from the most typical tokens with this total probability.")
     ] = None
     repetition_penalty: Annotated[
-        float | None, Parameter(help="Multiplies the log-probability of tokens that came before. By default 1.")
+        float | None, Parameter(help="Multiply the log-probability of tokens that occurred before. By default 1.")
     ] = None
 
     def config(self) -> SamplingConfig:
@@ -90,23 +90,23 @@ class SamplingOptions:
 @Parameter(name="*", group=_BEAM)
 @dataclass(frozen=True, kw_only=True)
 class BeamOptions:
-    """How texts are searched for. None: as BeamConfig has it."""
+    """How beam search works. None: the default of BeamConfig."""
 
     beam: Annotated[
-        int | None, WholeNumber, Parameter(help="Search for the likeliest texts with so many open at a time.")
+        int | None, WholeNumber, Parameter(help="Search for the likeliest texts, with this many hypotheses at a time.")
     ] = None
     rank_by: Annotated[
         Literal["total", "mean", "wu"] | None,
-        Parameter(help="Rank texts by log-probability, its mean over the tokens, or by the rule of Wu et al. 2016."),
+        Parameter(help="Rank texts by log-probability, its mean over the tokens, or the rule of Wu et al. 2016."),
     ] = None
     alpha: Annotated[float | None, Parameter(help="The exponent in the rule of Wu et al. By default 0.6.")] = None
     groups: Annotated[
         int | None, WholeNumber, Parameter(help="Divide the beam into groups that avoid each other's tokens.")
     ] = None
     diversity: Annotated[
-        float | None, Parameter(help="What groups pay for a token that another one took, in nats. By default 0.5.")
+        float | None, Parameter(help="The penalty, in nats, for a token that another group took. By default 0.5.")
     ] = None
-    must_end: Annotated[bool | None, Parameter(negative=(), help="Only texts that end by themselves.")] = None
+    must_end: Annotated[bool | None, Parameter(negative=(), help="Only return texts that end with </s>.")] = None
 
     def config(self, best: int) -> BeamConfig | None:
         """None where no beam is asked for. Raises SettingError; CycloptsError where other options need a beam."""

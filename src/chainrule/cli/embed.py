@@ -1,4 +1,4 @@
-"""chainrule embed MODEL [TEXT]: a network's vectors of texts, words or tokens, to a NumPy file or as JSON lines."""
+"""chainrule embed MODEL [TEXT]: vectors of texts, words or tokens, as a NumPy file or JSON lines."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, Unit, VectorPrecision
 from chainrule.cli.arguments import ModelMarkerRule, Overwrite, TextFile, WholeNumber
-from chainrule.cli.models import opened
-from chainrule.cli.screen import note, print_json, progress
-from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_repairs
+from chainrule.cli.models import open_model
+from chainrule.cli.screen import note, print_json, progress_bar
+from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from chainrule.applications.embedding import Embedded
     from chainrule.base.progress import Progress
 
-_DIGITS = 6  # behind the point, of numbers in JSON
+_DIGITS = 6  # decimals of numbers in JSON
 
 NetworkPath = Annotated[Path, Parameter(help="The model folder of a network.")]
 Layer = Annotated[
     int | None,
     WholeNumber,
-    Parameter(help="0: the vectors of tokens alone; 1 and on: what that layer gives; by default the last."),
+    Parameter(help="0: token vectors without context; 1, 2, ...: the output of that layer. By default the last."),
 ]
-Pool = Annotated[Pooling, Parameter(help="How the vectors of several tokens become one.")]
+Pool = Annotated[Pooling, Parameter(help="How to combine the vectors of several tokens.")]
 
 
 def embed(
@@ -41,7 +41,7 @@ def embed(
         Path | None,
         Parameter(
             name=("--output", "-o"),
-            help="A .npy file, a row a vector, or .jsonl; with --vocabulary also .vec, as word2vec writes it; without, "
+            help="A .npy file, a vector a row, or .jsonl; with --vocabulary also .vec, word2vec's format. By default, "
             "JSON lines are printed.",
         ),
     ] = None,
@@ -49,21 +49,23 @@ def embed(
     pooling: Pool = "mean",
     precision: Annotated[
         VectorPrecision,
-        Parameter(help="bfloat16 has three digits, and takes half the time where the processor knows it."),
+        Parameter(help="bfloat16 keeps three digits and takes half the time on processors that support it."),
     ] = "float32",
-    words: Annotated[bool, Parameter(negative=(), help="A vector for each word, not for each text.")] = False,
-    tokens: Annotated[bool, Parameter(negative=(), help="A vector for each token, a word or a piece of one.")] = False,
+    words: Annotated[bool, Parameter(negative=(), help="Embed each word, not each text.")] = False,
+    tokens: Annotated[bool, Parameter(negative=(), help="Embed each token: a word or a piece of one.")] = False,
     vocabulary: Annotated[
-        bool, Parameter(negative=(), help="The vectors of the vocabulary's tokens, in no context; no text is read.")
+        bool, Parameter(negative=(), help="Embed the tokens of the vocabulary, without context; reads no text.")
     ] = False,
     markers: ModelMarkerRule = None,
-    reading: TextOptions = AS_USUAL,
+    reading: TextOptions = DEFAULT_READING,
     overwrite: Overwrite = False,
 ) -> None:
-    """Vectors of texts, or of their words or tokens, in context.
+    """Embed texts, or their words or tokens in context, as vectors.
 
-    A network that reads from left to right gives a token what it knows after
-    reading it; one that is two-sided has seen the whole text.
+        $ chainrule embed masked/ heldout.txt -o vectors.npy
+
+    A network that reads from left to right embeds a token given the text up
+    to it; a two-sided network, given the whole text.
 
     The rows of a .npy file are in the order of the texts, or of their words
     or tokens, which JSON lines name. An empty text has a vector of zeros.
@@ -71,24 +73,24 @@ def embed(
     if words + tokens + vocabulary > 1:
         raise CycloptsError(msg="Choose one of --words, --tokens and --vocabulary.")
     unit: Unit = "word" if words else "token" if tokens else "text"
-    if vocabulary and (text != "-" or layer is not None or reading != AS_USUAL):
-        raise CycloptsError(msg="--vocabulary reads no text and has one layer; leave TEXT, --layer and the like out.")
+    if vocabulary and (text != "-" or layer is not None or reading != DEFAULT_READING):
+        raise CycloptsError(msg="--vocabulary reads no text and has one layer; leave out TEXT, --layer and the like.")
     source = None if vocabulary else reading.corpus(text)
     if output is not None:
         _check_target(output, vocabulary=vocabulary)
         check_text_target(output, source, overwrite=overwrite)
-    with progress() as told:
-        opened_model = opened(model, None, markers, told)
+    with progress_bar() as progress:
+        network = open_model(model, None, markers, progress)
         if output is not None and output.suffix == ".vec":
-            _write_vocabulary(opened_model, output, told)
+            _write_vocabulary(network, output, progress)
             return
         if precision == "bfloat16" and source is not None:
-            _note_precision(opened_model)
+            _note_precision(network)
         if source is None:
-            records: Iterable[Embedded] = opened_model.embed_vocabulary()
+            records: Iterable[Embedded] = network.embed_vocabulary()
         else:
             config = EmbeddingConfig(unit=unit, layer=layer, pooling=pooling, precision=precision)
-            records = opened_model.embed_blocks(source.blocks(told, "embedding"), config)
+            records = network.embed_blocks(source.blocks(progress, "embedding"), config)
         _write(records, output, unit)
     if source is not None:
         note_repairs(source)
@@ -106,15 +108,15 @@ def _note_precision(model: Model) -> None:
     from chainrule.neural.capabilities import bfloat16_note
 
     network = cast("Any", model.embedder).network
-    if (said := bfloat16_note(network, network.device)) is not None:
-        note(said)
+    if (message := bfloat16_note(network, network.device)) is not None:
+        note(message)
 
 
-def _write_vocabulary(model: Model, output: Path, told: Progress) -> None:
+def _write_vocabulary(model: Model, output: Path, progress: Progress) -> None:
     """Raises OutputError, SettingError."""
     from chainrule.text.vectors import write_vectors
 
-    write_vectors(output, model.tokenizer.vocabulary.tokens(), model.embedder.static_vectors(), told)
+    write_vectors(output, model.tokenizer.vocabulary.tokens(), model.embedder.static_vectors(), progress)
 
 
 def _write(records: Iterable[Embedded], output: Path | None, unit: Unit) -> None:

@@ -1,4 +1,4 @@
-"""A run that has ended and is asked for again with --resume: is it the same one?"""
+"""--resume of a training run that has ended: checks that it is the same run, and says that it has ended."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import asdict
 from json import dumps, loads
 from typing import TYPE_CHECKING, Any
 
-from chainrule.cli.screen import note, print_json, progress
+from chainrule.cli.screen import count_of, note, print_json, progress_bar
 from chainrule.errors import SettingError
 from chainrule.training.resume_check import differences
 
@@ -18,61 +18,61 @@ if TYPE_CHECKING:
     from chainrule.text.tokenizer_config import TokenizerConfig
 
 
-def say_that_it_has_ended(
+def report_ended_run(
     output: Path,
     family: str,
     network: dict[str, Any] | None,
     training: dict[str, Any],
-    others: Callable[[dict[str, Any]], list[str]],
+    other_changes: Callable[[dict[str, Any]], list[str]],
     *,
     json: bool,
 ) -> None:
-    """Of a folder with a model, whose run would be gone on with.
+    """Prints that the run of the model in a folder has ended.
 
-    network: its settings now; None: `others` compares them. training: what is said of it. others: in words, what else
-    differs from a model's record.
-    Raises SettingError where the model came about otherwise, ModelFormatError where it is none.
+    network: the settings of the network now; None: `other_changes` compares them. training: the training settings that
+    were given. other_changes: says, in words, what else differs from the model's record. Raises SettingError where the
+    model was trained otherwise, ModelFormatError where there is no model.
     """
     from chainrule.storage.config_json import read_config
     from chainrule.training.folder import is_first_process
 
     entry = read_config(output)
     if entry.family != family:
-        found = [f"family was {entry.family} and is {family}"]
+        changes = [f"family was {entry.family} and is {family}"]
     else:
         before = entry.record.get("training", {})
-        said = {name: value for name, value in training.items() if name != "device"}  # the record has the one in use
-        found = [] if network is None else differences(entry.settings.get("network", {}), network)
-        found += differences({name: before.get(name) for name in said}, said)
-        found += others(entry.record)
-    if found:
+        given = {name: value for name, value in training.items() if name != "device"}  # recorded as the device in use
+        changes = [] if network is None else differences(entry.settings.get("network", {}), network)
+        changes += differences({name: before.get(name) for name in given}, given)
+        changes += other_changes(entry.record)
+    if changes:
         raise SettingError(
-            f"{output}: the run has ended, with other settings: {'; '.join(found)}. Say --overwrite in place of "
+            f"{output}: the run has ended, with other settings: {'; '.join(changes)}. Say --overwrite in place of "
             "--resume to replace its model, or choose another folder"
         )
     if is_first_process():
-        note(f"the run has ended: {entry.record.get('steps', 0):,} steps; {output} is its model")
+        note(f"the run has ended, after {count_of(entry.record.get('steps', 0), 'step')}; {output} is its model")
         if json:
             print_json({**entry.record, "model": str(output)})
 
 
 def text_differences(before: dict[str, Any], source: Source, tokenizer: TokenizerConfig) -> list[str]:
-    """What a model's text and tokenizer, by its record, differ in from those given, in words."""
+    """How the text and tokenizer differ from those in a model's record, in words."""
     from chainrule.text.tokenizer_config import TokenizerConfig
 
     tokenizers = asdict(TokenizerConfig()) | before.get("tokenizer", {}), asdict(tokenizer)
-    was, becomes = (loads(dumps(each)) for each in tokenizers)
-    found = [f"the tokenizer's {each}" for each in differences(was, becomes)]
-    with progress() as told:
-        for _ in source.blocks(told, "comparing the text"):
+    was, becomes = (loads(dumps(part)) for part in tokenizers)
+    changes = [f"the tokenizer's {part}" for part in differences(was, becomes)]
+    with progress_bar() as progress:
+        for _ in source.blocks(progress, "comparing the text"):
             pass
     now = loads(dumps(source.record))
-    for part in ("reading", "mix"):
-        found += differences(before.get(part, {}), now.get(part, {}))
-    return found + data_differences(before, now)
+    for name in ("reading", "mix"):
+        changes += differences(before.get(name, {}), now.get(name, {}))
+    return changes + data_differences(before, now)
 
 
 def data_differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Whether two records are of other files, whatever their names."""
-    was, becomes = (list(each.get("data", {}).values()) for each in (before, loads(dumps(now))))
-    return [] if was == becomes else ["the text is another one"]
+    """Says whether two records are of different texts, whatever the names of their files."""
+    was, becomes = (list(part.get("data", {}).values()) for part in (before, loads(dumps(now))))
+    return [] if was == becomes else ["the text differs"]

@@ -1,4 +1,4 @@
-"""chainrule evaluate MODEL TEXT: the honest numbers."""
+"""chainrule evaluate MODEL TEXTS: perplexity and bits per byte, or accuracy on minimal pairs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFiles
 from chainrule.cli.bad_records import Strict, bad_records
-from chainrule.cli.models import opened
-from chainrule.cli.screen import note, print_json, progress
-from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs, text_for
+from chainrule.cli.models import open_model
+from chainrule.cli.screen import note, print_json, progress_bar
+from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
 from chainrule.errors import TextError
 
 if TYPE_CHECKING:
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 MinimalPairs = Annotated[
     tuple[str, ...] | None,
     Parameter(
-        help="JSON lines in BLiMP's form, files and folders of them: sentence_good, sentence_bad, and UID and field if "
-        "they have them.",
+        help="JSON lines in BLiMP's format, files or folders of them: sentence_good, sentence_bad, and optionally UID "
+        "and field.",
         consume_multiple=True,
         negative=(),
     ),
 ]
-_ASKED = {
-    "original": "each token by all others",
-    "word-l2r": "each token without what is left of its word",
-    None: "each token without what is left of its word, where the network is masked",
+_PSEUDO = {
+    "original": "each token given all others",
+    "word-l2r": "each token without the rest of its word",
+    None: "each token without the rest of its word, where the network is masked",
 }
 
 
@@ -45,37 +45,37 @@ def evaluate(
     pseudo: Annotated[
         Literal["original", "word-l2r"] | None,
         Parameter(
-            help="How a masked network scores a pair: a token by all others; or without the rest of its word, the "
-            "default."
+            help="How a masked network scores a sentence: each token given all others (original), or without the rest "
+            "of its word (word-l2r, the default)."
         ),
     ] = None,
     strict: Strict = False,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
-    ends: Annotated[
-        bool, Parameter(help="Predict and count the end of each line or sentence, as everyone does.")
-    ] = True,
-    reading: TextOptions = AS_USUAL,
+    ends: Annotated[bool, Parameter(help="Predict and count the end of each line or sentence, as is usual.")] = True,
+    reading: TextOptions = DEFAULT_READING,
     json: Json = False,
 ) -> None:
-    """Perplexity and bits per byte of a text, or accuracy on minimal pairs.
+    """Measure perplexity and bits per byte on a text, or accuracy on minimal pairs.
 
-    Perplexity per token is told with and without unknown tokens. Bits per
-    byte, and perplexity per word and per character, pay for the spelling of
+        $ chainrule evaluate lm/ heldout.txt
+
+    Perplexity per token is given with and without unknown tokens. Bits per
+    byte, and perplexity per word and per character, include the spelling of
     unknown tokens, so they can be compared across tokenizers and vocabularies.
 
-    With --minimal-pairs, no text is measured: a pair is won where the good
-    sentence has the higher log-probability, in all, or by token, character or
-    byte; a tie is half a win. Pairs of equal sentences are ties, and those that
-    cannot be read are left out; both are named.
+    With --minimal-pairs, a pair is won where the good sentence has the higher
+    log-probability, in all, or per token, character or byte; a tie is half a
+    win. Pairs of equal sentences are ties, and pairs that cannot be read are
+    left out; both are reported.
     """
     if minimal_pairs is not None:
         if not minimal_pairs:
             raise CycloptsError(msg="--minimal-pairs takes files; standard input is /dev/stdin there.")
         if texts:
-            raise CycloptsError(msg="TEXTS and --minimal-pairs are both given; one of them is measured at a time.")
-        if reading != AS_USUAL:
-            raise CycloptsError(msg="How texts are read is for TEXTS, not for --minimal-pairs.")
+            raise CycloptsError(msg="TEXTS and --minimal-pairs are both given; choose one.")
+        if reading != DEFAULT_READING:
+            raise CycloptsError(msg="The options that say how to read texts are for TEXTS, not for --minimal-pairs.")
         _judge_pairs(model, minimal_pairs, pseudo, tokenizer, markers, ends=ends, strict=strict, json=json)
         return
     if strict:
@@ -85,8 +85,8 @@ def evaluate(
     if not texts:
         raise CycloptsError(msg="TEXTS is missing.")
     source = text_for([model], reading, *texts)
-    with progress() as told:
-        measurement = opened(model, tokenizer, markers, told).evaluate(source, told, ends=ends)
+    with progress_bar() as progress:
+        measurement = open_model(model, tokenizer, markers, progress).evaluate(source, progress, ends=ends)
     note_repairs(source)
     if json:
         print_json(measurement.as_json())
@@ -105,31 +105,36 @@ def _judge_pairs(
     strict: bool,
     json: bool,
 ) -> None:
-    """Prints how many of the pairs are won."""
+    """Prints the accuracy on the pairs."""
     from chainrule.evaluation.acceptability import RULES
     from chainrule.report.tables import text_table
 
-    with progress() as told:
-        judge = opened(model, tokenizer, markers, told)
+    with progress_bar() as progress:
+        judge = open_model(model, tokenizer, markers, progress)
         with bad_records(strict=strict) as on_bad:
             rows = judge.judge_pairs(
-                files, told, ends=ends, pseudo=pseudo, strict=strict, warn=lambda message: on_bad(TextError(message))
+                files,
+                progress,
+                ends=ends,
+                pseudo=pseudo,
+                strict=strict,
+                warn=lambda message: on_bad(TextError(message)),
             )
     if judge.sees_both_sides:
-        note(f"by pseudo-log-likelihoods, {_ASKED[pseudo]}")
+        note(f"by pseudo-log-likelihoods, {_PSEUDO[pseudo]}")
     if json:
         print_json([row.as_json() for row in rows])
         return
     titles = {"sum": "sum", **{rule: f"per {rule}" for rule in RULES[1:]}}
-    header = ["", "pairs", *(each for rule in RULES for each in (titles[rule], "95 %")), "ties"]
+    header = ["", "pairs", *(cell for rule in RULES for cell in (titles[rule], "95 %")), "ties"]
     shown = []
     for row in rows:
-        figures = [each for rule in RULES for each in _accuracy(row.by_rule[rule])]
+        figures = [cell for rule in RULES for cell in _accuracy(row.by_rule[rule])]
         name = row.name if row.kind == "set" else f"{row.kind} {row.name}".rstrip()
         shown.append([name, f"{row.pairs:,}", *figures, f"{row.by_rule['sum'].ties:,}"])
     print(text_table(header, shown))
 
 
-def _accuracy(found: Accuracy) -> tuple[str, str]:
-    low, high = found.interval
-    return f"{found.share:.1%}", f"{100 * low:.1f}-{100 * high:.1f}"
+def _accuracy(accuracy: Accuracy) -> tuple[str, str]:
+    low, high = accuracy.interval
+    return f"{accuracy.share:.1%}", f"{100 * low:.1f}-{100 * high:.1f}"

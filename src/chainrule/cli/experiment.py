@@ -1,4 +1,4 @@
-"""chainrule experiment NAME: what the field teaches with, measured here, with a plot."""
+"""chainrule experiment NAME: textbook claims about networks, measured, with a plot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json, Overwrite, WholeNumber
 from chainrule.cli.plot_option import check_plot_option
-from chainrule.cli.screen import note, print_json, progress
+from chainrule.cli.screen import note, print_json, progress_bar
 
 if TYPE_CHECKING:
     from chainrule.experiments.findings import Findings
@@ -18,22 +18,24 @@ Name = Literal["memory", "cost", "gradients", "positions"]
 
 
 def experiment(
-    name: Annotated[Name, Parameter(help="What is measured.")],
+    name: Annotated[Name, Parameter(help="What to measure, as above.")],
     /,
     *,
     output: Annotated[
         Path | None, Parameter(name=("--output", "-o"), help="The plot: .svg, .pdf or .png; by default NAME.svg here.")
     ] = None,
-    seed: Annotated[int, WholeNumber, Parameter(help="Another seed, other random numbers.")] = 0,
+    seed: Annotated[int, WholeNumber, Parameter(help="The seed of all random numbers.")] = 0,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """What networks remember, cost, learn through and extend to.
+    """Measure memory, cost, gradients or length extrapolation of networks.
 
-    memory: one letter carried over strings of growing length, by every family.
-    cost: the time of one layer against the length and the width.
-    gradients: how much of a gradient arrives from how far.
-    positions: perplexity past the trained length, by position encoding.
+        $ chainrule experiment gradients
+
+    memory: carrying one letter through longer and longer strings, by family.
+    cost: the time of one layer, by length and width.
+    gradients: how the norm of the gradient changes with distance.
+    positions: perplexity beyond the trained length, by position encoding.
     """
     from chainrule.cli.texts import check_text_target
     from chainrule.drawing.plots import check_matplotlib, has_matplotlib, write_plot
@@ -44,19 +46,19 @@ def experiment(
     if output is not None:
         check_matplotlib()
     check_text_target(target, None, overwrite=overwrite)
-    with progress() as told:
-        findings = run(name, seed=seed, progress=told)
+    with progress_bar() as progress:
+        findings = run(name, seed=seed, progress=progress)
     is_drawn = has_matplotlib()
     if is_drawn:
         write_plot(findings.plot(), target)
     else:
-        note(f"{target} is not drawn: that needs pip install 'chainrule[report]'")
+        note(f"{target} was not drawn: plots need pip install 'chainrule[report]'")
     if json:
         print_json(_as_json(findings))
         return
     print(findings)
     if is_drawn:
-        print(f"{target}: the plot")
+        print(f"wrote {target}")
 
 
 def _as_json(findings: Findings) -> dict[str, Any]:

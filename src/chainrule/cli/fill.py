@@ -1,4 +1,4 @@
-"""chainrule fill MODEL "the [MASK] bit the man": what a network that sees both sides puts into a gap."""
+"""chainrule fill MODEL "the [MASK] bit the man": the likeliest tokens for a gap, given both sides."""
 
 from __future__ import annotations
 
@@ -8,29 +8,31 @@ from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, WholeNumber
 from chainrule.cli.embed import NetworkPath
-from chainrule.cli.models import opened
-from chainrule.cli.screen import print_json, progress
+from chainrule.cli.models import open_model
+from chainrule.cli.screen import print_json, progress_bar
 
 
 def fill(
     model: NetworkPath,
-    text: Annotated[str, Parameter(help="A text with one mask or several, each for one token.")],
+    text: Annotated[str, Parameter(help="A text with one or more masks, each for one token.")],
     /,
     *,
-    top: Annotated[int, WholeNumber, Parameter(help="How many tokens are shown for each mask, likeliest first.")] = 5,
-    mask: Annotated[str | None, Parameter(help="What stands for a token to be found; [MASK] unless said.")] = None,
+    top: Annotated[int, WholeNumber, Parameter(help="How many tokens to show for each mask.")] = 5,
+    mask: Annotated[str | None, Parameter(help="What marks a gap in the text; by default [MASK].")] = None,
     markers: ModelMarkerRule = None,
     json: Json = False,
 ) -> None:
-    """The likeliest tokens for the gaps of a text, by what stands on both sides.
+    """Fill gaps in a text with the likeliest tokens, given the text on both sides.
 
-    For families masked, masked-recurrent and two-sided; the last fills in one
+        $ chainrule fill masked/ "the [MASK] bit the man"
+
+    For the families masked, masked-recurrent and two-sided; two-sided takes one
     gap at a time. Columns: probability, token; an empty line after each gap.
     """
     from chainrule.text.masks import MASK
 
-    with progress() as told:
-        gaps = opened(model, None, markers, told).fill(text, top, mask=MASK if mask is None else mask)
+    with progress_bar() as progress:
+        gaps = open_model(model, None, markers, progress).fill(text, top, mask=MASK if mask is None else mask)
     for gap in gaps:
         if json:
             print_json([{"token": token, "probability": probability} for token, probability in gap])

@@ -1,4 +1,4 @@
-"""chainrule filter TEXTS --model lm/ --keep 0.3: the likeliest part of a corpus."""
+"""chainrule filter TEXTS --model lm/ --keep 0.3: keeps the likeliest part of a corpus."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, TextFiles
-from chainrule.cli.models import opened
-from chainrule.cli.screen import finite, print_json, progress
-from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_lost_fields, note_repairs, text_for
+from chainrule.cli.models import open_model
+from chainrule.cli.screen import finite, print_json, progress_bar
+from chainrule.cli.texts import (
+    DEFAULT_READING,
+    TextOptions,
+    check_text_target,
+    note_lost_fields,
+    note_repairs,
+    text_for,
+)
 from chainrule.errors import prefix_errors
 from chainrule.report.tables import bars
 
@@ -27,33 +34,37 @@ if TYPE_CHECKING:
 
 def filter_texts(
     *texts: TextFiles,
-    model: Annotated[Path, Parameter(help="A model folder, or an ARPA file: of what is to be kept.")],
+    model: Annotated[Path, Parameter(help="A model folder or ARPA file, of text like what to keep.")],
     keep: Annotated[float | None, Parameter(help="Keep this share of the documents, above 0 and up to 1.")] = None,
-    below: Annotated[float | None, Parameter(help="Keep what scores at most this, in bits a token.")] = None,
+    below: Annotated[float | None, Parameter(help="Keep documents that score at most this, in bits per token.")] = None,
     difference: Annotated[
-        Path | None, Parameter(help="A model of the rest: score by the difference of the cross-entropies.")
+        Path | None, Parameter(help="A model of the other text: score by the difference of the cross-entropies.")
     ] = None,
     output: Annotated[
         Path | None,
-        Parameter(name=("--output", "-o"), help="The file to write, also .jsonl or compressed; by default the screen."),
+        Parameter(
+            name=("--output", "-o"), help="The file to write, also .jsonl or compressed; by default standard output."
+        ),
     ] = None,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
-    reading: TextOptions = AS_USUAL,
+    reading: TextOptions = DEFAULT_READING,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Keep the part of a corpus that a model finds likeliest.
+    """Keep the documents of a corpus that a model finds likeliest.
 
-    A document's score is its cross-entropy in bits a token, its end counted
-    and unknown tokens spelled; low is likely. With --difference, it is that
-    under --model less that under the other, per token of --model (Moore and
-    Lewis 2010): low is more like the one than the other.
+        $ chainrule filter corpus.txt --model lm/ --keep 0.3 -o likely.txt
 
-    The order of the documents stays; of equal scores, the first are kept.
-    --keep reads the text twice. A histogram of the scores goes to the screen,
-    or to standard error where the documents go to standard output. Of a
-    record, only the text is written, not its other fields.
+    A document's score is its cross-entropy in bits per token, its end included
+    and unknown tokens spelled; low is likely. With --difference, it is the
+    cross-entropy under --model minus that under the other model, per token of
+    --model (Moore and Lewis 2010): low is more like the first.
+
+    Documents stay in order; of equal scores, the first are kept. --keep reads
+    the text twice. A histogram of the scores is printed, to standard error
+    where the documents go to standard output. Of a record, only the text is
+    written, not its other fields.
     """
     from chainrule.api.document_scores import passing
     from chainrule.api.filter import BINS
@@ -66,11 +77,11 @@ def filter_texts(
         check_format(output)
         check_text_target(output, source, overwrite=overwrite)
     with ScoreFile() as scores:
-        with progress() as told:
-            ours = _continuing(model, tokenizer, markers, told)
-            theirs = None if difference is None else _continuing(difference, tokenizer, markers, told)
-            blocks, limit = passing(source, scores, ours, theirs, keep=keep, below=below, progress=told)
-            with _target(output, reading.field) as file:
+        with progress_bar() as progress:
+            language_model = _open_language_model(model, tokenizer, markers, progress)
+            other = None if difference is None else _open_language_model(difference, tokenizer, markers, progress)
+            blocks, limit = passing(source, scores, language_model, other, keep=keep, below=below, progress=progress)
+            with _open_target(output, reading.field) as file:
                 for block in blocks:
                     file.write(block)
             kept = file.documents
@@ -83,13 +94,13 @@ def filter_texts(
         print_json({"documents": scores.size, "kept": kept, "threshold": finite(limit), "histogram": histogram})
         return
     screen = sys.stdout if output is not None else sys.stderr
-    print(_described(counts, edges, limit, kind="difference" if theirs else "cross-entropy"), file=screen)
+    print(_histogram(counts, edges, limit, kind="difference" if other else "cross-entropy"), file=screen)
     print(f"kept {kept:,} of {scores.size:,} documents, {kept / scores.size:.2%}: {limit:.4f} or less", file=screen)
 
 
-def _continuing(path: Path, tokenizer: str | None, markers: Markers | None, told: Progress) -> Model:
-    """A language model. Raises ModelFormatError; SettingError where it is none."""
-    model = opened(path, tokenizer, markers, told)
+def _open_language_model(path: Path, tokenizer: str | None, markers: Markers | None, progress: Progress) -> Model:
+    """Raises ModelFormatError; SettingError where it is not a language model."""
+    model = open_model(path, tokenizer, markers, progress)
     with prefix_errors(str(path)):
         model.engine_that("continue")
     return model
@@ -108,7 +119,7 @@ def _check(texts: tuple[str, ...], keep: float | None, below: float | None, outp
         raise CycloptsError(msg="With --json, the documents need a file: say -o.")
 
 
-def _target(output: Path | None, field: str) -> AbstractContextManager[DocumentFile]:
+def _open_target(output: Path | None, field: str) -> AbstractContextManager[DocumentFile]:
     from chainrule.text import writing
 
     if output is not None:
@@ -116,8 +127,8 @@ def _target(output: Path | None, field: str) -> AbstractContextManager[DocumentF
     return nullcontext(writing.DocumentFile("standard output", sys.stdout.buffer, field))
 
 
-def _described(counts: list[int], edges: list[float], limit: float, *, kind: str) -> str:
-    """A histogram; what is kept is darker."""
+def _histogram(counts: list[int], edges: list[float], limit: float, *, kind: str) -> str:
+    """A histogram, darker for what is kept."""
     labels = [f"{edge:.3f}" for edge in edges[1:]]
     marks = [edge <= limit for edge in edges[1:]]
-    return f"{kind}, bits a token, up to\n" + bars(labels, counts, marks)
+    return f"{kind} in bits per token, up to\n" + bars(labels, counts, marks)

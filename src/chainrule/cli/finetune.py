@@ -1,4 +1,4 @@
-"""chainrule finetune MODEL --data LABELLED -o CLASSIFIER: a head on a pre-trained network learns labels."""
+"""chainrule finetune MODEL --data LABELLED -o CLASSIFIER: trains a classification head on a network."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, Output, Overwrite
 from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.embed import NetworkPath
-from chainrule.cli.ended_run import data_differences, say_that_it_has_ended
-from chainrule.cli.flags import flags_of, given_of
-from chainrule.cli.models import check_model_target, is_model, opened, save_or_keep
-from chainrule.cli.screen import note, print_json, progress
+from chainrule.cli.ended_run import data_differences, report_ended_run
+from chainrule.cli.flags import flags_of, given_settings
+from chainrule.cli.models import check_model_target, is_model, open_model, save_or_keep
+from chainrule.cli.screen import note, print_json, progress_bar
 from chainrule.cli.train_neural import Resume
 from chainrule.cli.training_screen import TrainingScreen
 from chainrule.errors import OutputError, SettingError
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 else:
     FineTuningFlags = flags_of(FineTuningConfig)
 
-AS_RECOMMENDED = FineTuningFlags()
-_CONFUSED = 10  # pairs that are shown
-_UNSEEN = 5  # labels that are named
-_LABELS = 30  # of more, only --json has a line each
+DEFAULT_TRAINING = FineTuningFlags()
+_CONFUSED = 10  # pairs of labels shown
+_UNSEEN = 5  # labels named
+_LABELS = 30  # with more, only --json reports each
 
 LabelledFile = Annotated[
     str,
@@ -54,27 +54,28 @@ def finetune(
     *,
     data: LabelledFile,
     output: Output,
-    test: Annotated[
-        str | None, FILE, Parameter(help="Labelled texts to report on, written as those of --data.")
-    ] = None,
+    test: Annotated[str | None, FILE, Parameter(help="Labelled texts to test on, in the format of --data.")] = None,
     strict: Strict = False,
-    words: Annotated[bool, Parameter(negative=(), help="Each word has a label, not each text.")] = False,
+    words: Annotated[bool, Parameter(negative=(), help="Label each word, not each text.")] = False,
     resume: Resume = False,
-    training: FineTuningFlags = AS_RECOMMENDED,
+    training: FineTuningFlags = DEFAULT_TRAINING,
     markers: ModelMarkerRule = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Put a head on a network of any family, and train both on labels.
+    """Fine-tune a network, with a classification head, on labelled texts or words.
 
-    The epoch that does best on a share of the texts that is kept for it wins,
-    also where Ctrl-C ends the training early. Checkpoints and log.jsonl are
-    kept in the folder while it is trained, and --resume goes on after the
-    process was killed. What is written is a model folder for chainrule
-    classify. With --test: accuracy with its 95 % interval, precision, recall,
-    F1, confusion, calibration.
+        $ chainrule finetune transformer/ --data labelled.tsv -o classifier/
+
+    A network of any family. Keeps the weights of the epoch that does best on
+    held-out texts, also where Ctrl-C ends the training early. Writes a model
+    folder for chainrule classify. With --test, reports accuracy with its 95 %
+    interval, precision, recall, F1, confusions and calibration.
+
+    Checkpoints and log.jsonl are kept in the folder during training; --resume
+    continues after the process was killed.
     """
-    from chainrule.api.finetune import finetune as finetuned
+    from chainrule.api.finetune import finetune as train_classifier
     from chainrule.applications.labelling import check_labels
     from chainrule.evaluation.classification import word_baseline
     from chainrule.text.labelled import classes_of, read_labelled
@@ -83,17 +84,17 @@ def finetune(
     if strict and test is None:
         raise CycloptsError(msg="--strict is for --test.")
     if resume and overwrite:
-        raise SettingError("--resume goes on with a run and --overwrite begins anew; say one of them")
+        raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
     if output.resolve() == model.resolve():
-        raise OutputError(f"{output}: is the network that is read, which would be lost; choose another folder")
+        raise OutputError(f"{output}: is the network to start from, which would be lost; choose another folder")
     unit: LabelledUnit = "word" if words else "text"
-    said = given_of(training)
-    config = FineTuningConfig(**said)
-    goes_on = resume and is_unfinished(output)
-    if resume and not goes_on and is_model(output):
-        _say_that_it_has_ended(output, said, data, unit, json=json)
+    settings = given_settings(training)
+    config = FineTuningConfig(**settings)
+    continues = resume and is_unfinished(output)
+    if resume and not continues and is_model(output):
+        _report_ended_run(output, settings, data, unit, json=json)
         return
-    replaces = overwrite or goes_on
+    replaces = overwrite or continues
     check_model_target(output, overwrite=replaces)
     examples = read_labelled(data, unit)
     tests = None
@@ -103,10 +104,10 @@ def finetune(
     check_labels(tests or [], classes_of(examples))
     if is_first_process():
         _note_oddities(examples, unit)
-    with progress() as told:
-        screen = TrainingScreen(told.close)
-        classifier = finetuned(
-            opened(model, None, markers, told),
+    with progress_bar() as progress:
+        screen = TrainingScreen(progress.close)
+        classifier = train_classifier(
+            open_model(model, None, markers, progress),
             examples,
             unit,
             config,
@@ -114,23 +115,23 @@ def finetune(
             resume=resume,
             overwrite=overwrite,
             told=screen,
-            progress=told,
+            progress=progress,
         )
         screen.close()
         if not is_first_process():
             return
-        found = None if tests is None else classifier.assess(tests, told)
-        if found is not None:
+        result = None if tests is None else classifier.assess(tests, progress)
+        if result is not None:
             if words:
-                found = replace(found, word_baseline=word_baseline(examples, tests or []))
-            classifier.record["test"] = found.as_json()
-        save_or_keep(classifier, output, overwrite=replaces, told=told)
+                result = replace(result, word_baseline=word_baseline(examples, tests or []))
+            classifier.record["test"] = result.as_json()
+        save_or_keep(classifier, output, overwrite=replaces, progress=progress)
     remove_checkpoints(output)
-    if found is not None:
-        note_unseen(found)
+    if result is not None:
+        note_unseen(result)
     record = classifier.record
     if config.valid_share and not record["validation_examples"]:
-        note("the texts are too few to keep one to choose the epoch by: the last one was taken")
+        note("there are too few texts to hold one out and choose the epoch by it; kept the last epoch")
     if json:
         print_json({**record, "model": str(output)})
         return
@@ -143,69 +144,69 @@ def finetune(
             f"validation: {record['validation_nats']:.4f} nats a label, {record['validation_accuracy']:.1%} right "
             f"in {record['validation_examples']:,} texts"
         )
-    if found is not None:
-        print(described(found))
+    if result is not None:
+        print(describe(result))
 
 
 def _note_oddities(examples: Sequence[Labelled], unit: LabelledUnit) -> None:
     if unit == "text" and all(len(example.text.split()) == 1 for example in examples):
-        note("every text is a single word; if these are the words of texts, say --words")
+        note("every text is a single word; to label the words of texts, say --words")
     times = Counter(label for example in examples for label in example.labels)
     single = [label for label, number in times.items() if number == 1]
     if single:
-        note(f"of {len(times):,} labels, {len(single):,} are there once only, such as {single[0]!r}")
+        note(f"of {len(times):,} labels, {len(single):,} occur only once, such as {single[0]!r}")
 
 
-def note_unseen(found: Classification) -> None:
-    """Says which labels training has not seen."""
-    if found.unseen:
-        names = list(found.unseen)
+def note_unseen(result: Classification) -> None:
+    """Prints which labels did not occur in training."""
+    if result.unseen:
+        names = list(result.unseen)
         shown = ", ".join(names[:_UNSEEN]) + f" and {len(names) - _UNSEEN} more" * (len(names) > _UNSEEN)
-        examples, total = sum(found.unseen.values()), found.accuracy.pairs
+        examples, total = sum(result.unseen.values()), result.accuracy.pairs
         note(
             f"{len(names):,} of the labels were not seen in training ({shown}): the {examples:,} of {total:,} examples "
-            "that have one count as wrong, and are left out of nats"
+            "with one count as wrong, and are left out of nats"
         )
 
 
-def _by_word(found: Classification) -> list[tuple[str, str, str]]:
-    """A line of `described`, where it is known."""
-    if found.word_baseline is None:
+def _by_word(result: Classification) -> list[tuple[str, str, str]]:
+    """A line of `describe`, where it is known."""
+    if result.word_baseline is None:
         return []
-    return [("by word", f"{found.word_baseline:.2%}", "if each word has its most frequent label of --data")]
+    return [("by word", f"{result.word_baseline:.2%}", "if each word gets its most frequent label in --data")]
 
 
-def _say_that_it_has_ended(output: Path, said: dict[str, Any], data: str, unit: LabelledUnit, *, json: bool) -> None:
+def _report_ended_run(output: Path, settings: dict[str, Any], data: str, unit: LabelledUnit, *, json: bool) -> None:
     from chainrule.text.labelled import digest_of, read_labelled
 
-    def others(before: dict[str, Any]) -> list[str]:
-        settings = before.get("settings", {})
+    def other_changes(before: dict[str, Any]) -> list[str]:
+        recorded = before.get("settings", {})
         now = {"data": {"labelled examples": digest_of(read_labelled(data, unit))}}
-        return differences({name: settings.get(name) for name in said}, said) + data_differences(before, now)
+        return differences({name: recorded.get(name) for name in settings}, settings) + data_differences(before, now)
 
-    say_that_it_has_ended(output, "classifier", None, {}, others, json=json)
+    report_ended_run(output, "classifier", None, {}, other_changes, json=json)
 
 
-def described(found: Classification) -> str:
-    """For people."""
+def describe(result: Classification) -> str:
+    """The figures as text."""
     from chainrule.report.tables import text_table
 
-    low, high = found.accuracy.interval
-    of_labels = found.confusion.sum(1)
+    low, high = result.accuracy.interval
+    of_labels = result.confusion.sum(1)
     most = int(of_labels.argmax())
     figures = [
-        ("accuracy", f"{found.accuracy.share:.2%}", f"{100 * low:.2f} to {100 * high:.2f} at 95 %"),
-        ("majority", f"{of_labels[most] / of_labels.sum():.2%}", f"{found.labels[most]}, if said of all"),
-        *_by_word(found),
-        ("macro F1", f"{found.macro_f1:.4f}", f"over the labels in it: {(of_labels > 0).sum()}"),
-        ("nats", f"{found.nats:.4f}", "a label"),
-        ("calibration error", f"{found.calibration_error:.4f}", "expected, in 15 bins"),
-        ("examples", f"{found.accuracy.pairs:,}", ""),
+        ("accuracy", f"{result.accuracy.share:.2%}", f"{100 * low:.2f} to {100 * high:.2f} at 95 %"),
+        ("majority", f"{of_labels[most] / of_labels.sum():.2%}", f"if all were {result.labels[most]}"),
+        *_by_word(result),
+        ("macro F1", f"{result.macro_f1:.4f}", f"over {(of_labels > 0).sum()} labels that occur"),
+        ("nats", f"{result.nats:.4f}", "a label"),
+        ("calibration error", f"{result.calibration_error:.4f}", "expected, in 15 bins"),
+        ("examples", f"{result.accuracy.pairs:,}", ""),
     ]
     lines = [f"{name:<20}{value:>12}  {remark}".rstrip() for name, value, remark in figures]
-    if len(found.labels) <= _LABELS:
-        rows = zip(found.labels, found.precision, found.recall, found.f1, of_labels, strict=True)
+    if len(result.labels) <= _LABELS:
+        rows = zip(result.labels, result.precision, result.recall, result.f1, of_labels, strict=True)
         cells = [[label, *(f"{share:.4f}" for share in shares), f"{number:,}"] for label, *shares, number in rows]
         lines.append(text_table(["label", "precision", "recall", "F1", "examples"], cells))
-    lines += [f"{times:,} {true} taken for {other}" for true, other, times in found.confused(_CONFUSED)]
+    lines += [f"{times:,} {true} labelled {other}" for true, other, times in result.confused(_CONFUSED)]
     return "\n".join(lines)

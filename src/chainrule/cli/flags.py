@@ -1,6 +1,6 @@
 """Flags from configurations: each field of a configuration is a flag, with the field's own help.
 
-So a setting is described once, and the verbs of all families and the library say the same of it.
+So each setting is described once, for the library and all verbs.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from chainrule.cli.arguments import WholeNumber
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-_FLAGS = {"output": "--output-layer"}  # where the name of a field is that of another flag
+_FLAGS = {"output": "--output-layer"}  # fields whose name another flag has
 
 
 def flags_of(config: type[DataclassInstance]) -> Any:
-    """A class of flags for cyclopts: the fields of a configuration, each with its help, all left out by default."""
+    """A class of flags for cyclopts: the fields of a configuration, each with its help, all omitted by default."""
     hints = get_type_hints(config)
-    made = []
-    for each in own_fields_first(config):
-        if is_rare(each):
+    flags = []
+    for setting in own_fields_first(config):
+        if is_rare(setting):
             continue
-        default = None if each.default is MISSING else each.default
-        kind = hints[each.name]
+        default = None if setting.default is MISSING else setting.default
+        kind = hints[setting.name]
         is_several = get_origin(kind) is tuple
         parameter = Parameter(
-            name=_FLAGS.get(each.name),
-            help=_sentence(each.metadata["help"]),
+            name=_FLAGS.get(setting.name),
+            help=_sentence(setting.metadata["help"]),
             show_default=False if default is None or is_several else partial(_shown, default),
             consume_multiple=is_several or None,
             negative=() if is_several else None,
@@ -40,21 +40,21 @@ def flags_of(config: type[DataclassInstance]) -> Any:
         is_whole = int in (kind, *get_args(kind)) and float not in get_args(kind)
         marks = (parameter, WholeNumber) if is_whole else (parameter,)
         optional = kind if is_several else kind | None
-        made.append((each.name, Annotated[optional, *marks], field(default=() if is_several else None)))
+        flags.append((setting.name, Annotated[optional, *marks], field(default=() if is_several else None)))
     name = config.__name__.removesuffix("Config") + "Flags"
-    made_class = make_dataclass(name, made, frozen=True, kw_only=True)
-    made_class.__module__ = __name__
-    return Parameter(name="*")(made_class)
+    flag_class = make_dataclass(name, flags, frozen=True, kw_only=True)
+    flag_class.__module__ = __name__
+    return Parameter(name="*")(flag_class)
 
 
-def given_of(flags: Any) -> dict[str, Any]:
-    """What was said of a configuration's fields."""
-    values = {each.name: getattr(flags, each.name) for each in fields(flags)}
+def given_settings(flags: Any) -> dict[str, Any]:
+    """The settings that were given on the command line."""
+    values = {setting.name: getattr(flags, setting.name) for setting in fields(flags)}
     return {name: value for name, value in values.items() if value not in (None, ())}
 
 
 def _sentence(text: str) -> str:
-    """Of a help text; a value that it begins with stays as it is written."""
+    """A help text as a sentence; a value at its start keeps its case."""
     return f"{text if ':' in text.split(' ')[0] else text[0].upper() + text[1:]}."
 
 

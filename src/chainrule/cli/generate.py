@@ -1,4 +1,4 @@
-"""chainrule generate MODEL PROMPT: sampled texts, or the likeliest ones, one a line."""
+"""chainrule generate MODEL PROMPT: samples texts, or searches for the likeliest ones."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, Overwrite, Seed, WholeNumber
 from chainrule.cli.decoding_options import BeamOptions, LimitOptions, SamplingOptions, refuse_sampling
-from chainrule.cli.models import opened
-from chainrule.cli.screen import finite, note, print_json, progress
+from chainrule.cli.models import open_model
+from chainrule.cli.screen import finite, note, print_json, progress_bar
 from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from chainrule.decoding.limits import Limits
     from chainrule.decoding.texts import Text
 
-SHOWN = 5  # unknown words of a prompt
+SHOWN = 5  # unknown words of a prompt to name
 
 
 def generate(
@@ -28,12 +28,12 @@ def generate(
     /,
     *,
     number: Annotated[
-        int, WholeNumber, Parameter(name=("--number", "-n"), help="How many texts; of a beam, its best ones.")
+        int, WholeNumber, Parameter(name=("--number", "-n"), help="How many texts; with --beam, how many of the best.")
     ] = 1,
     seed: Seed = None,
-    stream: Annotated[bool, Parameter(negative=(), help="Print each text while it is drawn.")] = False,
+    stream: Annotated[bool, Parameter(negative=(), help="Print each text as it is sampled.")] = False,
     tree: Annotated[
-        Path | None, Parameter(help="Write all that the beam looked at: JSON, or a picture if the name ends in .svg.")
+        Path | None, Parameter(help="Write everything the beam considered: .json, or a picture, .svg.")
     ] = None,
     overwrite: Overwrite = False,
     limits: LimitOptions = LimitOptions(),  # noqa: B008
@@ -43,7 +43,9 @@ def generate(
     markers: ModelMarkerRule = None,
     json: Json = False,
 ) -> None:
-    """Sample texts from the model, or search for the likeliest ones with --beam.
+    """Sample texts from a model, or search for the likeliest with --beam.
+
+        $ chainrule generate lm/ "I visited San" -n 3 --seed 1
 
     A text ends where the model ends it, at --max-tokens, or before a --stop string.
     <unk> is never printed: see --unknown.
@@ -86,11 +88,11 @@ def _sample(
 
     config, is_continued = sampling.config(), False
     drawn = secrets.randbelow(10**6) if seed is None else seed
-    with progress() as told:
-        model = opened(path, tokenizer, markers, told)
+    with progress_bar() as progress:
+        model = open_model(path, tokenizer, markers, progress)
         _note_unknown_words(model, prompt)
         if not stream:
-            texts = model.sample(prompt, number, config, limits, seed=drawn, progress=told)
+            texts = model.sample(prompt, number, config, limits, seed=drawn, progress=progress)
     if stream:
         for i in range(number):
             pieces = 0
@@ -104,7 +106,7 @@ def _sample(
             _print(text, json=json)
         is_continued = any(text.tokens for text in texts)
     if prompt and number and limits.max_tokens and not is_continued:
-        note(_of_no_continuation(model))
+        note(_why_no_continuation(model))
     if seed is None:
         note(f"--seed {drawn} gives {'this text' if number == 1 else 'these texts'} again")
 
@@ -123,34 +125,27 @@ def _search(
     from chainrule.base.files import replace_file
     from chainrule.report.beam_tree import tree_json, tree_svg
 
-    with progress() as told:
-        model = opened(path, tokenizer, markers, told)
+    with progress_bar() as progress:
+        model = open_model(path, tokenizer, markers, progress)
         _note_unknown_words(model, prompt)
-        found = model.decoder.search(prompt, config, limits, keep_tree=tree is not None, progress=told)
-    for text in found.texts:
+        result = model.decoder.search(prompt, config, limits, keep_tree=tree is not None, progress=progress)
+    for text in result.texts:
         _print(text, json=json, scored=True)
-    if prompt and limits.max_tokens and found.texts and not found.texts[0].tokens:
-        note(_of_no_continuation(model))
-    if len(found.texts) < config.best:
-        note(f"the beam found {len(found.texts)} of {config.best} texts; widen it, or let it end earlier or later")
+    if prompt and limits.max_tokens and result.texts and not result.texts[0].tokens:
+        note(_why_no_continuation(model))
+    if len(result.texts) < config.best:
+        note(f"the beam found {len(result.texts)} of {config.best} texts; widen it, or let it end earlier or later")
     if tree is not None:
         draw = tree_svg if tree.suffix.lower() == ".svg" else tree_json
         with replace_file(tree) as file:
-            file.write(draw(prompt, found.tree, model.decoder.token).encode())
+            file.write(draw(prompt, result.tree, model.decoder.token).encode())
 
 
 def _check_tree(tree: Path, *, overwrite: bool) -> None:
-    """Asked before the search: whether its tree may be written there. Raises CycloptsError, OutputError."""
-    from chainrule.base.files import check_writable
-    from chainrule.errors import OutputError
+    """Checks, before the search, that its tree may be written. Raises CycloptsError, OutputError."""
+    from chainrule.base.files import check_new_file
 
-    if tree.is_dir():
-        raise OutputError(f"{tree}: this is a folder; name a file")
-    if tree.exists() and not overwrite:
-        raise OutputError(f"{tree}: exists already; say --overwrite to replace it, or choose another name")
-    if not tree.parent.is_dir():
-        raise OutputError(f"{tree}: there is no folder {tree.parent} to write it in; make it first")
-    check_writable(tree.parent)
+    check_new_file(tree, overwrite=overwrite)
     if tree.suffix.lower() not in (".json", ".svg"):
         raise CycloptsError(msg=f"--tree {tree}: its name must end in .json or .svg.")
 
@@ -167,15 +162,15 @@ def _print(text: Text, *, json: bool, scored: bool = False) -> None:
         print(text.text)
 
 
-def _of_no_continuation(model: Model) -> str:
-    """What to say where the model took the prompt for a whole text."""
+def _why_no_continuation(model: Model) -> str:
+    """What to say where the model ended the text right after the prompt."""
     document = model.record.get("reading", {}).get("document", "file")
     has_records = any(
         kind in name for name in model.record.get("data", {}) for kind in (".jsonl", ".ndjson", ".parquet")
     )
     by_lines = document == "line" or (document is None and not has_records)
-    why = ", since each line that it learnt from was a text: train with --document file, and texts go on over lines"
-    return f"the text ended right after the prompt{why if by_lines else ''}; --min-tokens 20 makes this model go on"
+    why = ", since each line of its training text was a document; train with --document file for texts of many lines"
+    return f"the text ended right after the prompt{why if by_lines else ''}; --min-tokens 20 makes this model continue"
 
 
 def _note_unknown_words(model: Model, prompt: str) -> None:

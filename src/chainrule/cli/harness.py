@@ -1,4 +1,4 @@
-"""chainrule harness: lm-evaluation-harness's own command line, with our models in it."""
+"""chainrule harness: the command line of lm-evaluation-harness, with our models in it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.errors import ChainruleError, SettingError
 
 _CHOOSE_MODEL = ("--model", "-M", "--config", "-C")
-_RUN_NONE = ("ls", "validate", "-h", "--help")
+_NO_RUN = ("ls", "validate", "-h", "--help")
 
 
 def harness(
@@ -18,17 +18,19 @@ def harness(
         str,
         Parameter(
             allow_leading_hyphen=True,
-            help="What the command lm-eval takes; -- run --help, -- ls --help and -- validate --help show it.",
+            help="The arguments of lm-eval; see -- run --help, -- ls --help and -- validate --help.",
         ),
     ],
 ) -> None:
-    """Run lm-evaluation-harness, with its tasks and its command line, on any of our models.
+    """Run lm-evaluation-harness, with its tasks and options, on any of our models.
 
-    It needs the package lm_eval: pip install 'chainrule[harness]'. The model is the one that --model_args names:
-    pretrained=lm/, and with commas tokenizer, markers (as of `chainrule evaluate`), ends=true (predict </s> after each
-    continuation) and seed=0. Tasks that are on this machine need no network: --include_path names their folder.
+        $ chainrule harness --model_args pretrained=lm/ --tasks lambada_openai --limit 100
 
-        chainrule harness --model_args pretrained=lm/ --include_path tasks/ --tasks mine
+    Needs the package lm_eval: pip install 'chainrule[harness]'. --model_args
+    names the model, pretrained=lm/, and after commas tokenizer, markers (as for
+    chainrule evaluate), ends=true (predict </s> after each continuation) and
+    seed=0. Tasks on this machine need no network: name their folder with
+    --include_path.
     """
     from chainrule.api.harness import check_lm_eval
 
@@ -46,7 +48,7 @@ def harness(
     try:
         cli_evaluate()
     except SystemExit as exit:
-        if exit.code:  # it has said why
+        if exit.code:  # it has printed why
             raise CycloptsError(msg="lm-eval does not take these arguments.") from None
     except ChainruleError:
         raise
@@ -57,9 +59,9 @@ def harness(
 
 
 def _with_our_model(arguments: tuple[str, ...]) -> list[str]:
-    """The arguments with `--model chainrule`, unless they choose a model, or run none."""
+    """Adds `--model chainrule`, unless the arguments choose a model or run none."""
     is_chosen = any(argument.partition("=")[0] in _CHOOSE_MODEL for argument in arguments)
-    if is_chosen or arguments[0] in _RUN_NONE:
+    if is_chosen or arguments[0] in _NO_RUN:
         return list(arguments)
     return [*arguments, "--model", "chainrule"]
 

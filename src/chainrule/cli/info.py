@@ -1,23 +1,24 @@
-"""chainrule info MODEL: what is known of it."""
+"""chainrule info MODEL: what is known about a model."""
 
 from __future__ import annotations
 
 from chainrule.cli.arguments import Json, ModelPath
-from chainrule.cli.screen import print_json, progress
+from chainrule.cli.screen import print_json, progress_bar
 
 
 def info(model: ModelPath, /, *, json: Json = False) -> None:
-    """What is known of a model: size, settings, data, training, validation.
+    """Show what is known about a model: size, settings, data, training, validation.
 
-    Of any model: its record, as the card has it, with how many bytes it takes
-    and the model's side of the signatures of its figures. --json prints all of
-    the record.
+        $ chainrule info lm/
+
+    Prints the model card, the size in bytes, and the model's part of the
+    signatures of its figures. --json prints the full record.
     """
-    from chainrule.api.info import info as known
+    from chainrule.api.info import info as read_info
 
-    with progress() as told:
-        found = known(model, progress=told)
+    with progress_bar() as progress:
+        summary = read_info(model, progress=progress)
     if json:
-        print_json({"model": str(model), **found.to_dict()})
+        print_json({"model": str(model), **summary.to_dict()})
     else:
-        print(found)
+        print(summary)

@@ -1,4 +1,4 @@
-"""chainrule lmplz: takes the flags of KenLM's lmplz, for scripts that call it: a text in, an ARPA file out."""
+"""chainrule lmplz: takes the options of KenLM's lmplz, for scripts that call it: a text in, an ARPA file out."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import WholeNumber
-from chainrule.cli.screen import note, progress
+from chainrule.cli.screen import note, progress_bar
 from chainrule.errors import EstimationError
 
 if TYPE_CHECKING:
     from chainrule.ngram.config import NGramConfig
 
 _WHITE_SPACE = re.compile(rb"[\0\t\n\r ]+")  # KenLM's
-_UNUSED = "Taken, and of no effect: "
+_UNUSED = "Ignored: "
 _SWITCHES = {"": True, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 
 
@@ -28,11 +28,13 @@ def _several(*names: str, help: str) -> Parameter:
 
 def lmplz(
     *,
-    order: Annotated[int, WholeNumber, Parameter(name=("--order", "-o"), help="Of the model.")],
+    order: Annotated[int, WholeNumber, Parameter(name=("--order", "-o"), help="The order of the model.")],
     text: Annotated[
-        Path | None, Parameter(name="--text", help="A text, a line a sentence; else standard input.")
+        Path | None, Parameter(name="--text", help="A text, a sentence a line; by default standard input.")
     ] = None,
-    arpa: Annotated[Path | None, Parameter(name="--arpa", help="Where to write; else standard output.")] = None,
+    arpa: Annotated[
+        Path | None, Parameter(name="--arpa", help="The file to write; by default standard output.")
+    ] = None,
     prune: Annotated[
         tuple[int, ...],
         WholeNumber,
@@ -42,47 +44,53 @@ def lmplz(
         tuple[float, ...] | None,
         _several(
             "--discount_fallback",
-            help="What to take where discounts cannot be estimated: at most three numbers, without any 0.5 1 1.5.",
+            help="Discounts to use where they cannot be estimated: up to three numbers; without any, 0.5 1 1.5.",
         ),
     ] = None,
     limit_vocab_file: Annotated[
         Path | None,
-        Parameter(name="--limit_vocab_file", help="Words, white space between; n-grams with others are dropped."),
+        Parameter(name="--limit_vocab_file", help="Words, separated by white space; n-grams with others are dropped."),
     ] = None,
     interpolate_unigrams: Annotated[
-        tuple[str, ...], _several("--interpolate_unigrams", help="0: the mass of unseen words is all <unk>'s.")
+        tuple[str, ...], _several("--interpolate_unigrams", help="0: give all mass of unseen words to <unk>.")
     ] = (),
     skip_symbols: Annotated[
-        bool, Parameter(name="--skip_symbols", negative=(), help="Take <s>, </s> and <unk> in the text as white space.")
+        bool,
+        Parameter(name="--skip_symbols", negative=(), help="Treat <s>, </s> and <unk> in the text as white space."),
     ] = False,
     vocab_pad: Annotated[
-        int, WholeNumber, Parameter(name="--vocab_pad", help="Price <unk> as if there were at least so many words.")
+        int,
+        WholeNumber,
+        Parameter(name="--vocab_pad", help="Compute P(<unk>) as if there were at least this many words."),
     ] = 0,
     verbose_header: Annotated[
-        bool, Parameter(name="--verbose_header", negative=(), help="Begin the file with notes on the text.")
+        bool, Parameter(name="--verbose_header", negative=(), help="Begin the file with comments about the text.")
     ] = False,
-    memory: Annotated[str, Parameter(name=("--memory", "-S"), help=f"{_UNUSED}what is needed is taken.")] = "",
+    memory: Annotated[str, Parameter(name=("--memory", "-S"), help=f"{_UNUSED}uses the memory it needs.")] = "",
     temp_prefix: Annotated[
         str, Parameter(name=("--temp_prefix", "-T"), help=f"{_UNUSED}there are no temporary files.")
     ] = "",
-    minimum_block: Annotated[str, Parameter(name="--minimum_block", help=f"{_UNUSED}so is this.")] = "",
-    sort_block: Annotated[str, Parameter(name="--sort_block", help=f"{_UNUSED}so is this.")] = "",
-    block_count: Annotated[str, Parameter(name="--block_count", help=f"{_UNUSED}so is this.")] = "",
-    vocab_estimate: Annotated[str, Parameter(name="--vocab_estimate", help=f"{_UNUSED}so is this.")] = "",
+    minimum_block: Annotated[str, Parameter(name="--minimum_block", help=f"{_UNUSED}see --memory.")] = "",
+    sort_block: Annotated[str, Parameter(name="--sort_block", help=f"{_UNUSED}see --memory.")] = "",
+    block_count: Annotated[str, Parameter(name="--block_count", help=f"{_UNUSED}see --memory.")] = "",
+    vocab_estimate: Annotated[str, Parameter(name="--vocab_estimate", help=f"{_UNUSED}see --memory.")] = "",
     renumber: Annotated[
         bool, Parameter(name="--renumber", negative=(), help=f"{_UNUSED}an ARPA file has no ids.")
     ] = False,
-    intermediate: Annotated[str | None, Parameter(name="--intermediate", help="Refused: use chainrule train.")] = None,
+    intermediate: Annotated[
+        str | None, Parameter(name="--intermediate", help="Not supported: use chainrule train.")
+    ] = None,
     collapse_values: Annotated[
-        bool, Parameter(name="--collapse_values", negative=(), help="Refused: nothing here reads such files.")
+        bool, Parameter(name="--collapse_values", negative=(), help="Not supported: nothing here reads such files.")
     ] = False,
 ) -> None:
-    """KenLM's lmplz: a text to an ARPA file, for scripts that call it so.
+    """Estimate an ARPA file with the options of KenLM's lmplz, for scripts that call it.
 
-    Its n-grams and numbers, in another order of lines. Words are what is between
-    white space. The exit status is 0 where all went well; progress shows on a
-    terminal only. Otherwise than KenLM's: the last line ends with </s> without
-    its newline, too; an empty text is refused.
+        $ chainrule lmplz -o 3 --text corpus.txt --arpa trigram.arpa
+
+    Writes the same n-grams and numbers as KenLM, with the lines in another
+    order. Words are separated by white space. Unlike KenLM's lmplz, it also
+    counts the </s> of a last line without a newline, and refuses an empty text.
     """
     from chainrule.api.tokenizers import tokenized
     from chainrule.base.files import replace_file
@@ -100,8 +108,8 @@ def lmplz(
     fallback = None if discount_fallback is None else _fallback(discount_fallback)
     allowed = None if limit_vocab_file is None else frozenset(_WHITE_SPACE.split(_bytes_of(limit_vocab_file)))
     source = Corpus.of(STANDARD_INPUT if text is None else text)
-    with progress() as told:
-        tokenizer, stream, _ = tokenized(source, "whitespace", "skip" if skip_symbols else "error", told)
+    with progress_bar() as progress:
+        tokenizer, stream, _ = tokenized(source, "whitespace", "skip" if skip_symbols else "error", progress)
         tokens = int((stream > END).sum() + (stream == UNKNOWN).sum()) if verbose_header else 0
         owned = Owned(stream)
         del stream
@@ -110,7 +118,7 @@ def lmplz(
                 owned,
                 tokenizer.vocabulary,
                 config,
-                told,
+                progress,
                 unigram_threshold=prune[0] if prune else 0,
                 allowed=allowed,
                 fallback=fallback,
@@ -126,7 +134,7 @@ def lmplz(
                 name = "stdin" if text is None else str(text.absolute())
                 header = f"# Input file: {name}\n# Token count: {tokens}\n# Smoothing: Modified Kneser-Ney\n"
                 file.write(header.encode("utf-8", "surrogateescape"))
-            for part in arpa_parts(table, vocabulary, told):
+            for part in arpa_parts(table, vocabulary, progress):
                 file.write(part)
     for name in source.unended:
         note(f"{name}: the last line has no newline; it is counted with its </s>, which KenLM's lmplz leaves out")
@@ -140,9 +148,11 @@ def _config(order: int, prune: tuple[int, ...], interpolate_unigrams: tuple[str,
     if len(interpolate_unigrams) > 1 or switch not in _SWITCHES:
         raise CycloptsError(msg=f"--interpolate_unigrams takes 0 or 1, not {' '.join(interpolate_unigrams)}.")
     if vocab_pad and not _SWITCHES[switch]:
-        raise CycloptsError(msg="--vocab_pad is of use only where unigrams are interpolated.")
+        raise CycloptsError(msg="--vocab_pad needs interpolated unigrams; leave out --interpolate_unigrams 0.")
     if list(prune) != sorted(prune) or len(prune) > order or (prune and prune[0] < 0):
-        raise CycloptsError(msg=f"--prune takes at most {order} numbers that do not fall, one for each order.")
+        raise CycloptsError(
+            msg=f"--prune takes at most {order} numbers, one for each order, none below the one before."
+        )
     return NGramConfig(
         order=order,
         prune=(0, *(prune[1:] or prune[:1]))[:order],
@@ -157,7 +167,7 @@ def _fallback(given: tuple[float, ...]) -> tuple[float, float, float]:
     first, second, third = (given[min(i, len(given) - 1)] for i in range(3))
     if len(given) > 3 or not (0 <= first <= 1 and 0 <= second <= 2 and 0 <= third <= 3):
         raise CycloptsError(
-            msg="--discount_fallback takes at most three numbers, for counts of 1, 2, and 3 and more: up to 1, 2 and 3."
+            msg="--discount_fallback takes at most three numbers, for counts of 1, 2 and 3 or more: at most 1, 2 and 3."
         )
     return first, second, third
 
@@ -175,4 +185,4 @@ def _bytes_of(path: Path) -> bytes:
 def _refuse(flag: str) -> NoReturn:
     from chainrule.errors import SettingError
 
-    raise SettingError(f"{flag} is for KenLM's own later steps, which are not here; leave it out to get an ARPA file")
+    raise SettingError(f"{flag} writes files for other programs of KenLM; leave it out to get an ARPA file")

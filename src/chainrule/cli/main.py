@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 
-gc.disable()  # while modules load: they leave no garbage, and looking for it takes a sixth of the time
+gc.disable()  # while modules load: they leave no garbage, and collecting takes a sixth of the time
 
 import os
 import sys
@@ -28,13 +28,13 @@ app = App(
     help="Language models from the n-gram to the Transformer: train, measure, compare and use them.",
     version=__version__,
     help_epilogue="With --threads N, any verb runs on N threads; with --debug, an error shows its traceback.",
-    help_format="plaintext",  # <unk> is no markup
+    help_format="plaintext",  # <unk> is not markup
     suppress_keyboard_interrupt=False,
     group_commands=Group("Options", sort_key=len(GROUPS)),
 )
-train = App(name="train", help="Train a model on text.")
-for place, (title, names) in enumerate(GROUPS.items()):
-    group = Group(title, sort_key=place)
+train = App(name="train", help="Train a model on text.\n\n    $ chainrule train ngram corpus.txt -o lm/")
+for position, (title, names) in enumerate(GROUPS.items()):
+    group = Group(title, sort_key=position)
     for rank, name in enumerate(names):
         if name == "train":
             train.group, train.sort_key = group, rank
@@ -51,17 +51,17 @@ app.command(f"chainrule.cli.{INSTALL[0]}", name="--install-completion", help=INS
 def main() -> None:
     """The command `chainrule`."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # whoever started us closed it
+        if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
-    # What the terminal's encoding lacks, and file names that are no text, are shown as escapes.
+    # Characters that the terminal's encoding lacks, and file names that are not text, are shown as escapes.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     status = run(sys.argv[1:])
-    gc.freeze()  # the process ends: its memory goes back as a whole
+    gc.freeze()  # the process ends: its memory is freed as a whole
     sys.exit(status)
 
 
 def run(arguments: list[str]) -> int:
-    """Runs one command; its exit status."""
+    """Runs one command and returns its exit status."""
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     bound = None
@@ -79,67 +79,67 @@ def run(arguments: list[str]) -> int:
     except CycloptsError as error:
         from chainrule.cli.wrong_usage import usage_message
 
-        return _told(f"{usage_message(error, _verb(arguments), arguments)} {_advice(arguments)}", 2, debug)
+        return _fail(f"{usage_message(error, _verb(arguments), arguments)} {_advice(arguments)}", 2, debug)
     except ChainruleError as error:
         from chainrule.cli.wrong_usage import in_options, misplaced_model
 
         if bound is not None and isinstance(error, TextError | ModelFormatError):
             misplaced = misplaced_model(bound)
             if misplaced is not None:
-                return _told(f"{misplaced} {_advice(arguments)}", 2, debug)
-        return _told(in_options(str(error), _verb(arguments)), 1, debug)
+                return _fail(f"{misplaced} {_advice(arguments)}", 2, debug)
+        return _fail(in_options(str(error), _verb(arguments)), 1, debug)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        return _told("networks need torch, which is not installed: pip install 'chainrule[neural]'", 1, debug)
+        return _fail("networks need torch, which is not installed: pip install 'chainrule[neural]'", 1, debug)
     except MemoryError as error:
-        found = f" ({error})" if str(error) else ""
-        return _told(f"out of memory{found}; ask for less at once: a shorter text, a lower order", 1, debug)
-    except (BrokenPipeError, SystemExit):  # whoever read our output has had enough; rich exits where help is cut off
-        _give_output_up()
+        detail = f" ({error})" if str(error) else ""
+        return _fail(f"out of memory{detail}; ask for less at once: a shorter text, a lower order", 1, debug)
+    except (BrokenPipeError, SystemExit):  # the reader of our output closed it; rich exits where help is cut off
+        _discard_output()
         return 0
     except OSError as error:
         failed = f"{error.filename}: cannot be read or written" if error.filename else "reading or writing failed"
-        return _told(f"{failed}: {error.strerror or error}", 1, debug)
+        return _fail(f"{failed}: {error.strerror or error}", 1, debug)
     except KeyboardInterrupt as interrupt:
-        return _told(str(interrupt) or "interrupted; nothing half-written is left", 130, debug)
+        return _fail(str(interrupt) or "interrupted; no half-written file is left", 130, debug)
     return 0
 
 
 def _load(verb: App) -> None:
-    """Imports a verb, whose help is now its docstring and not the one line of the table."""
+    """Imports a verb, so that its help is its docstring and not only the line in the table."""
     if verb not in (app, train):
         verb.help = None  # then cyclopts takes the docstring
 
 
 def _advice(arguments: list[str]) -> str:
-    return f"Try: {' '.join(['chainrule', *_words(arguments)])} --help"
+    return f"Try: {' '.join(['chainrule', *_command_names(arguments)])} --help"
 
 
 def _with_threads_set(arguments: list[str]) -> list[str]:
-    """The arguments without --threads N, which any verb may have. Raises CycloptsError."""
+    """Sets the number of threads; returns the arguments without --threads N. Raises CycloptsError."""
     rest: list[str] = []
-    waiting = iter(arguments)
-    for argument in waiting:
+    remaining = iter(arguments)
+    for argument in remaining:
         if argument == "--":
-            return [*rest, argument, *waiting]
-        option, is_joined, number = argument.partition("=")
+            return [*rest, argument, *remaining]
+        option, is_joined, value = argument.partition("=")
         if option != "--threads":
             rest.append(argument)
             continue
-        number = number if is_joined else next(waiting, "")
-        if not number.isdecimal() or int(number) < 1:
-            raise CycloptsError(msg=f"--threads takes a whole number from 1 on, not {number or 'nothing'}.")
-        os.environ["CHAINRULE_THREADS"] = number
+        value = value if is_joined else next(remaining, "")
+        if not value.isdecimal() or int(value) < 1:
+            raise CycloptsError(msg=f"--threads takes a whole number of 1 or more, not {value or 'nothing'}.")
+        os.environ["CHAINRULE_THREADS"] = value
     return rest
 
 
-def _told(message: str, status: int, debug: bool) -> int:
-    """Prints an error in one line; under --debug, raises it anew."""
+def _fail(message: str, status: int, debug: bool) -> int:
+    """Prints an error in one line and returns the status; under --debug, raises it again."""
     try:
         sys.stdout.flush()
     except OSError:
-        _give_output_up()
+        _discard_output()
     if debug:
         raise
     from chainrule.report.tables import printable
@@ -148,29 +148,29 @@ def _told(message: str, status: int, debug: bool) -> int:
     return status
 
 
-def _give_output_up() -> None:
-    """What is not printed yet goes nowhere: Python must not try again at exit."""
+def _discard_output() -> None:
+    """Discards output that is not printed yet, so that Python does not try again at exit."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _words(arguments: list[str]) -> list[str]:
-    """The names of the commands that the arguments begin with."""
+def _command_names(arguments: list[str]) -> list[str]:
+    """The names of commands at the start of the arguments."""
     words = []
-    here = app
+    parent = app
     for argument in arguments:
-        if argument.startswith("-") or argument not in here:
+        if argument.startswith("-") or argument not in parent:
             break
         words.append(argument)
         if argument != "train":
             break
-        here = train
+        parent = train
     return words
 
 
 def _verb(arguments: list[str]) -> App:
-    """The last command that the arguments begin with."""
+    """The command that the arguments name."""
     verb = app
-    for word in _words(arguments):
+    for word in _command_names(arguments):
         verb = verb[word]
     return verb

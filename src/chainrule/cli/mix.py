@@ -1,4 +1,4 @@
-"""chainrule mix MODELS -o MIX: several models as one."""
+"""chainrule mix MODELS -o MIX: mixes several models into one."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from chainrule.cli.arguments import (
     TextFile,
     WholeNumber,
 )
-from chainrule.cli.models import check_model_target, opened, save_or_keep
-from chainrule.cli.screen import note, print_json, progress
-from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs, text_for
+from chainrule.cli.models import check_model_target, open_model, save_or_keep
+from chainrule.cli.screen import note, print_json, progress_bar
+from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
 from chainrule.errors import SettingError
 from chainrule.mixture.config import CacheConfig, Kind, MixtureConfig
 from chainrule.report.tables import text_table
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-_FEW_UNKNOWN = 0.1  # of the tokens of a text, with which a mixture is as good as its models
+_FEW_UNKNOWN = 0.1  # of the tokens of a text: with more, a mixture may be worse than its models
 
 
 def mix(
@@ -40,88 +40,95 @@ def mix(
     weights: Annotated[
         tuple[float, ...],
         Parameter(
-            help="A weight for each model, the cache last: 0.7 0.3. Those of a linear mixture must sum to 1.",
+            help="A weight for each model, the cache last: 0.7 0.3. In a linear mixture they must sum to 1.",
             consume_multiple=True,
             negative=(),
         ),
     ] = (),
     kind: Annotated[
-        Kind, Parameter(help="A weighted sum of probabilities, or their weighted product, normalised.")
+        Kind, Parameter(help="A weighted sum of probabilities, or a weighted product, normalised.")
     ] = "linear",
     buckets: Annotated[
-        int, WholeNumber, Parameter(help="Weights for so many classes of the token before, by frequency.")
+        int,
+        WholeNumber,
+        Parameter(help="Separate weights for this many classes of the previous token, by its frequency."),
     ] = 1,
     cache: Annotated[
-        int | None, WholeNumber, Parameter(help="Add a cache of the last so many tokens of the document, such as 500.")
+        int | None,
+        WholeNumber,
+        Parameter(help="Add a cache of this many previous tokens of the document, such as 500."),
     ] = None,
     static: Annotated[
         bool, Parameter(negative=(), help="Merge n-gram models into one n-gram model; vocabularies may differ.")
     ] = False,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
-    reading: TextOptions = AS_USUAL,
+    reading: TextOptions = DEFAULT_READING,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Mix models of one tokenizer and vocabulary into one.
+    """Mix models that share a tokenizer and vocabulary into one.
 
-    Models of any families, mixtures too. The result is a model as any other:
-    a folder that holds all of them. Without --tune and --weights, all weigh
-    alike. To train a model on the tokens of another, say --tokenizer OTHER/;
-    of two texts, take the vocabulary of the one that is more like what will be
-    read, since words that it lacks are spelled out.
+        $ chainrule mix lm/ transformer/ -o mix/ --tune heldout.txt
 
-    With --static, n-gram models become one n-gram model, with the
-    interpolation of all for the n-grams of each. A word that a model lacks has
-    nothing from it; what it gives to <unk> stays there.
+    Models may be of any family, mixtures included. The result is a model like
+    any other: a folder that holds all of them. Without --tune and --weights,
+    all weigh the same. To train a model with the vocabulary of another, say
+    --tokenizer OTHER/. Of two texts, choose the vocabulary of the one that is
+    more like the text to be read, since words that it lacks are spelled out.
+
+    With --static, n-gram models become one n-gram model that interpolates them
+    for every n-gram that any of them has. A word that a model lacks gets
+    nothing from that model; its <unk> keeps what it has.
 
     A log-linear mixture is normalised over the whole vocabulary at each token:
     it is slow, and its weights are tuned on a part of the text.
     """
     from chainrule.api.merge import merge
-    from chainrule.api.mix import mix as mixed
+    from chainrule.api.mix import mix as mix_models
 
     if static and (kind != "linear" or buckets != 1 or cache is not None):
         raise CycloptsError(msg="--static is for linear mixtures, with neither --buckets nor --cache.")
     if tune is not None and weights:
-        raise CycloptsError(msg="Say either --tune or --weights.")
+        raise CycloptsError(msg="Give either --tune or --weights.")
     config = MixtureConfig(kind=kind, weights=tuple(weights) or None, buckets=buckets)
     cached = None if cache is None else CacheConfig(words=cache)
     heldout = None if tune is None else text_for(models, reading, tune)
     _check_all_differ(models)
     check_model_target(output, overwrite=overwrite)
     began = time.perf_counter()
-    with progress() as told:
+    with progress_bar() as progress:
         parts = [
-            opened(path, tokenizer if path.is_file() or len(models) == 1 else None, markers, told) for path in models
+            open_model(path, tokenizer if path.is_file() or len(models) == 1 else None, markers, progress)
+            for path in models
         ]
         names = [str(path) for path in models]
         if static:
-            model = merge(parts, config.weights, heldout=heldout, names=names, progress=told)
+            model = merge(parts, config.weights, heldout=heldout, names=names, progress=progress)
         else:
-            model = mixed(parts, config, heldout=heldout, cache=cached, names=names, progress=told)
-        save_or_keep(model, output, overwrite=overwrite, told=told)
+            model = mix_models(parts, config, heldout=heldout, cache=cached, names=names, progress=progress)
+        save_or_keep(model, output, overwrite=overwrite, progress=progress)
     if heldout is not None:
         note_repairs(heldout)
         if not static:
             _note_unknown(model.record["tuned_on"])
     elif not weights:
-        note("all models weigh alike; say --tune and a held-out text to choose their weights")
+        note("all models weigh the same; --tune with a held-out text chooses their weights")
     summary = {"model": str(output), "kind": kind, "seconds": time.perf_counter() - began}
     if json:
         print_json({**summary, "models": model.record["models"], "weights": model.record["weights"]})
     else:
-        print(_described(model.record, kind))
+        print(_weights_table(model.record, kind))
         print(f"{output}: {summary['seconds']:.1f} s")
 
 
 def _note_unknown(tuned_on: dict[str, Any]) -> None:
-    """Says where the vocabulary that all share lacks so much of a text that another one would be better."""
+    """Says so where the shared vocabulary lacks so much of a text that another would be better."""
     share = tuned_on["unknown_tokens"] / tuned_on["tokens"]
     if share > _FEW_UNKNOWN:
         note(
             f"the vocabulary lacks {share:.1%} of the tokens of {', '.join(tuned_on['data'])}, which are spelled out; "
-            "on the vocabulary of a text like that a mixture does better (--tokenizer in training), and so may --static"
+            "with the vocabulary of a text like that (--tokenizer in training) a mixture does better; so may --static"
         )
 
 
@@ -130,12 +137,14 @@ def _check_all_differ(models: Sequence[Path]) -> None:
     seen: set[Path] = set()
     for path in models:
         if path.resolve() in seen:
-            raise SettingError(f"{path} is named twice; name each model once, and say --weights for how much it counts")
+            raise SettingError(
+                f"{path} is named twice; name each model once, and set how much it counts with --weights"
+            )
         seen.add(path.resolve())
 
 
-def _described(record: dict[str, Any], kind: Kind) -> str:
-    """A line a model, with its weight; with buckets, a column for each class of the token before."""
+def _weights_table(record: dict[str, Any], kind: Kind) -> str:
+    """A line for each model, with its weight; with buckets, a column for each class of the previous token."""
     rows = record["weights"] if kind == "linear" else [record["weights"]]
     columns = [f"{i}" for i in range(1, len(rows))] + ["begin"] if len(rows) > 1 else ["weight"]
     lines = [

@@ -8,8 +8,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, WholeNumber
-from chainrule.cli.models import opened
-from chainrule.cli.screen import print_json, progress
+from chainrule.cli.models import open_model
+from chainrule.cli.screen import print_json, progress_bar
 from chainrule.drawing.glyphs import legible
 from chainrule.report.tables import text_table
 
@@ -17,7 +17,7 @@ from chainrule.report.tables import text_table
 def next_tokens(
     model: ModelPath,
     prompt: Annotated[
-        str, Parameter(help="The text so far; empty for the start of a line.", allow_leading_hyphen=True)
+        str, Parameter(help="The text so far; empty for the start of a document.", allow_leading_hyphen=True)
     ] = "",
     /,
     *,
@@ -26,14 +26,17 @@ def next_tokens(
     markers: ModelMarkerRule = None,
     json: Json = False,
 ) -> None:
-    """The likeliest next tokens after a prompt, best first.
+    """List the likeliest next tokens after a prompt.
 
-    </s> is the end of the line, <unk> all unknown tokens together.
-    ￭ marks the side on which a token touches its neighbour. Of characters, · is
-    the space, ¶ the end of a line and → a tab; --json has them as --ban takes them.
+        $ chainrule next lm/ "I visited San" --top 5
+
+    </s> is the end of the line, <unk> all unknown tokens together. ￭ marks the
+    side on which a token touches its neighbour. · stands for a space, ¶ for the
+    end of a line and → for a tab; --json prints the characters themselves, as
+    --ban takes them.
     """
-    with progress() as told:
-        pairs = opened(model, tokenizer, markers, told).next(prompt, top)
+    with progress_bar() as progress:
+        pairs = open_model(model, tokenizer, markers, progress).next(prompt, top)
     if json:
         rows = [{"token": token, "prob": prob, "log_prob": math.log(prob)} for token, prob in pairs]
         print_json(rows)

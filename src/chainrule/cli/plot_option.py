@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def check_plot_option(option: str, path: Path) -> None:
-    """Raises CycloptsError where the name does not end as that of a plot."""
+    """Raises CycloptsError where the name has no suffix of a plot."""
     from chainrule.drawing.plots import SUFFIXES
 
     if path.suffix.lower() not in SUFFIXES:

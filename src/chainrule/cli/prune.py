@@ -1,4 +1,4 @@
-"""chainrule prune MODEL -o SMALL: an n-gram model with fewer n-grams."""
+"""chainrule prune MODEL -o SMALL: makes an n-gram model smaller."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from chainrule.cli.arguments import (
     TextFile,
     WholeNumber,
 )
-from chainrule.cli.models import check_model_target, opened, save_or_keep
-from chainrule.cli.screen import note, print_json, progress
-from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs, text_for
+from chainrule.cli.models import check_model_target, open_model, save_or_keep
+from chainrule.cli.screen import note, print_json, progress_bar
+from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
 from chainrule.report.tables import text_table
 
 if TYPE_CHECKING:
@@ -36,54 +36,59 @@ def prune(
     output: ModelOutput,
     entropy: Annotated[
         float | None,
-        Parameter(help="Drop n-grams whose loss raises the perplexity by less than this share, such as 1e-8."),
+        Parameter(help="Drop n-grams whose removal raises the perplexity by less than this fraction, such as 1e-8."),
     ] = None,
     to_ngrams: Annotated[
-        int | None, WholeNumber, Parameter(help="Keep so many n-grams, those that matter most by the same measure.")
+        int | None, WholeNumber, Parameter(help="Keep this many n-grams, those that matter most by the same measure.")
     ] = None,
     vocabulary: Annotated[
-        str | None, Parameter(help="Keep the tokens of this file, one a line; the others become <unk>.")
+        str | None, Parameter(help="Keep the tokens in this file, one a line; the others become <unk>.")
     ] = None,
     for_text: Annotated[
-        TextFile | None, Parameter(help="Keep what this text can need: it is scored as before, and only it is.")
+        TextFile | None, Parameter(help="Keep only what is needed to score this text exactly as before.")
     ] = None,
     histories: Annotated[
         str,
         Parameter(
-            help="How contexts are weighed. discounts: by what discounting left of their counts; chain: by the model's "
-            "own probabilities; or a text, best the one that it was trained on: by frequencies in it."
+            help="How to weigh contexts. discounts: by their discounted counts; chain: by the model's own "
+            "probabilities; or a text: by their frequencies in it, best in the training text."
         ),
     ] = "discounts",
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
-    reading: TextOptions = AS_USUAL,
+    reading: TextOptions = DEFAULT_READING,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Make an n-gram model smaller.
 
-    By relative entropy (Stolcke 1998), to a number of n-grams, to a
-    vocabulary, or to what a text can need. Back-off weights are computed anew,
-    so that all distributions sum to one; for a text alone they stay as they
-    are. To drop n-grams by their counts, train with --prune.
+        $ chainrule prune lm/ --to-ngrams 1000 -o small/
 
-    Kneser-Ney models are best weighed by discounts (the default), unless they
-    have been pruned before; then by the text that they were trained on. Models
-    whose lower orders are relative frequencies may be weighed by the chain.
+    By relative entropy (Stolcke 1998), to a number of n-grams, to a
+    vocabulary, or to what a text needs. Back-off weights are recomputed, so
+    that all distributions sum to one, except with --for-text. To drop n-grams
+    by their counts, train with --prune.
+
+    For Kneser-Ney models, the best --histories are discounts (the default) or,
+    if the model was pruned before, the training text. For models whose lower
+    orders are relative frequencies, chain works too.
     """
     ways = {"--entropy": entropy, "--to-ngrams": to_ngrams, "--vocabulary": vocabulary, "--for-text": for_text}
     if sum(way is not None for way in ways.values()) != 1:
-        raise CycloptsError(msg=f"Say one of {', '.join(ways)}.")
+        raise CycloptsError(msg=f"Give one of {', '.join(ways)}.")
     if histories != "discounts" and entropy is None and to_ngrams is None:
         raise CycloptsError(msg="--histories is for --entropy and --to-ngrams.")
     check_model_target(output, overwrite=overwrite)
     began = time.perf_counter()
-    with progress() as told:
-        large = opened(model, tokenizer, markers, told)
+    with progress_bar() as progress:
+        large = open_model(model, tokenizer, markers, progress)
         if histories == "discounts" and (entropy or to_ngrams) and _was_pruned(large):
-            note("the model was pruned before, so its discounts tell counts badly; --histories and its text do better")
-        small = _pruned(large, model, entropy, to_ngrams, vocabulary, for_text, histories, reading, told)
-        save_or_keep(small, output, overwrite=overwrite, told=told)
+            note(
+                "the model was pruned before, so its discounts are a poor guide to its counts; "
+                "--histories with its training text does better"
+            )
+        small = _prune(large, model, entropy, to_ngrams, vocabulary, for_text, histories, reading, progress)
+        save_or_keep(small, output, overwrite=overwrite, progress=progress)
     before, after = small.record["pruned"][-1]["ngrams_before"], small.record["ngrams"]
     size = sum(path.stat().st_size for path in (output.iterdir() if output.is_dir() else [output]))
     seconds = time.perf_counter() - began
@@ -103,7 +108,7 @@ def _was_pruned(model: Model) -> bool:
     return bool(model.record.get("pruned")) or any(model.record.get("settings", {}).get("prune", ()))
 
 
-def _pruned(
+def _prune(
     large: Model,
     path: Path,
     entropy: float | None,
@@ -112,16 +117,16 @@ def _pruned(
     for_text: str | None,
     histories: str,
     reading: TextOptions,
-    told: Progress,
+    progress: Progress,
 ) -> Model:
     from chainrule.api.prune import prune_by_entropy, prune_to_text, prune_to_vocabulary
 
     if vocabulary is not None:
-        return prune_to_vocabulary(large, vocabulary, told)
+        return prune_to_vocabulary(large, vocabulary, progress)
     if for_text is not None:
         source = text_for([path], reading, for_text)
-        small = prune_to_text(large, source, told)
+        small = prune_to_text(large, source, progress)
         note_repairs(source)
         return small
-    weighed = histories if histories in ("discounts", "chain") else text_for([path], reading, histories)
-    return prune_by_entropy(large, threshold=entropy, ngrams=to_ngrams, histories=weighed, progress=told)
+    weights = histories if histories in ("discounts", "chain") else text_for([path], reading, histories)
+    return prune_by_entropy(large, threshold=entropy, ngrams=to_ngrams, histories=weights, progress=progress)

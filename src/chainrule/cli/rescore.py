@@ -1,4 +1,4 @@
-"""chainrule rescore LISTS --model lm/: the best of each n-best list, by its own scores and a language model's."""
+"""chainrule rescore LISTS --model lm/: chooses the best of each n-best list, by its scores and a language model's."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelTokenizerName, Overwrite, WholeNumber, file_or_dash
-from chainrule.cli.models import opened
-from chainrule.cli.screen import note, print_json, progress
+from chainrule.cli.models import open_model
+from chainrule.cli.screen import note, print_json, progress_bar
 from chainrule.errors import OutputError, SettingError, prefix_errors
 
 if TYPE_CHECKING:
@@ -29,20 +29,18 @@ _SEVERAL = Parameter(consume_multiple=True, negative=(), show_default=False)
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ListOptions:
-    """How n-best lists are read."""
+    """How to read n-best lists."""
 
     format: Annotated[
         Literal["json", "moses", "kaldi", "espnet", "srilm"] | None,
-        Parameter(help="How the lists are written; by default as names and first lines show."),
+        Parameter(help="The format of the lists; by default recognised from names and first lines."),
     ] = None
     scores: Annotated[
         tuple[str, ...],
         _SEVERAL,
-        Parameter(help="For a text of Kaldi's: the files of its scores, acoustic=FILE; higher is better."),
+        Parameter(help="For a Kaldi text: files of scores, acoustic=FILE; higher is better."),
     ] = ()
-    costs: Annotated[
-        tuple[str, ...], _SEVERAL, Parameter(help="The same for costs, which are lower for better ones.")
-    ] = ()
+    costs: Annotated[tuple[str, ...], _SEVERAL, Parameter(help="The same for costs; lower is better.")] = ()
 
     @property
     def files(self) -> ScoreFiles:
@@ -55,26 +53,30 @@ class ListOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class WeightOptions:
-    """What the weights are, or how they are tuned."""
+    """The weights, or how to tune them."""
 
     weight: Annotated[
         tuple[str, ...],
         _SEVERAL,
-        Parameter(help="Weights: lm=0.8 words=0.5; by default 1, but 0 for words and priors beside a model."),
+        Parameter(
+            help="Weights, such as lm=0.8 words=0.5; by default 1, but 0 for words, and for priors if there is a model."
+        ),
     ] = ()
     weights: Annotated[Path | None, Parameter(help="A file of weights that --weights-out wrote.")] = None
     tune: Annotated[
         str | None,
         Parameter(
-            help="Tune the weights: on LISTS with this file of references, or on other JSON lists that hold theirs."
+            help="Tune the weights: on LISTS with this file of references, or on other JSON lists with their own."
         ),
     ] = None
     objective: Annotated[
         Literal["wer", "cer", "bleu", "likelihood"],
-        Parameter(help="What is tuned: an error rate, BLEU, or the likelihood of the nearest hypotheses."),
+        Parameter(
+            help="What to optimise: an error rate, BLEU, or the likelihood of the hypotheses nearest to the references."
+        ),
     ] = "wer"
-    restarts: Annotated[int, WholeNumber, Parameter(help="Tune anew from so many random weights.")] = 8
-    seed: Annotated[int, WholeNumber, Parameter(help="Another seed draws other weights to begin with.")] = 0
+    restarts: Annotated[int, WholeNumber, Parameter(help="Tune again from this many random weights.")] = 8
+    seed: Annotated[int, WholeNumber, Parameter(help="The seed of the random weights.")] = 0
     weights_out: Annotated[Path | None, Parameter(help="The file to write the weights to.")] = None
 
 
@@ -85,16 +87,14 @@ def rescore(
     lists: Annotated[
         str,
         Parameter(allow_leading_hyphen=True, validator=file_or_dash),
-        Parameter(
-            help="N-best lists: a file, also compressed, a folder of ESPnet's or SRILM's, or - for standard input."
-        ),
+        Parameter(help="N-best lists: a file, also compressed, a folder of ESPnet or SRILM, or - for standard input."),
     ],
     /,
     *,
     model: Annotated[
         tuple[str, ...],
         Parameter(
-            help="A model folder or ARPA file, also NAME=PATH; several times for several.",
+            help="A model folder or ARPA file, also NAME=PATH; repeat it for several.",
             negative=(),
             show_default=False,
         ),
@@ -103,48 +103,52 @@ def rescore(
     references: Annotated[
         str | None,
         Parameter(
-            help="What should come out, a line a list or with the lists' ids before; JSON lists may hold theirs."
+            help="The correct texts, a line for each list, or after the lists' ids; JSON lists may have their own."
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        Parameter(name=("--output", "-o"), help="The file to write, also .jsonl or compressed; by default the screen."),
+        Parameter(
+            name=("--output", "-o"), help="The file to write, also .jsonl or compressed; by default standard output."
+        ),
     ] = None,
     nbest_out: Annotated[
         Path | None,
         Parameter(help="Write the lists with their new scores, best first, in their format, or as .jsonl."),
     ] = None,
     reading: ListOptions = _AS_SHOWN,
-    spelling: Annotated[bool, Parameter(help="An unknown word costs its spelling, too.")] = True,
+    spelling: Annotated[bool, Parameter(help="Include the spelling of unknown words in their cost.")] = True,
     share: Annotated[
         bool | None,
-        Parameter(help="Read what hypotheses begin with alike once; by default for all but n-gram models."),
+        Parameter(help="Read a common prefix of hypotheses only once; by default for all but n-gram models."),
     ] = None,
-    bleu: Annotated[bool, Parameter(help="Measure BLEU as well, where sacrebleu is installed.")] = True,
+    bleu: Annotated[bool, Parameter(help="Also measure BLEU, if sacrebleu is installed.")] = True,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Choose among hypotheses: the best sum of their own scores and a model's.
+    """Choose the best hypotheses, by their own scores plus a language model's.
 
-    The sum is weight x score for each own score of a hypothesis, + weight x
-    log P under each model, + weight x its number of words. Lists are JSON
+        $ chainrule rescore nbest.jsonl --model lm/ -o best.txt
+
+    Ranks by the sum of weight x score over a hypothesis's own scores, + weight
+    x log P under each model, + weight x its number of words. Lists are JSON
     lines, {"id": "1", "hypotheses": [{"text": "so it goes", "score": -3.1}]},
-    with "scores": {"name": -3.1} for several and "reference" if it is known;
-    or those of Moses, Kaldi, ESPnet and SRILM.
+    with "scores": {"name": -3.1} for several and, optionally, "reference"; or
+    those of Moses, Kaldi, ESPnet and SRILM.
 
-    With references, word error rate, character error rate and BLEU are told
-    before, after, and for the oracle, the best choice that there is; with 95 %
-    bootstrap intervals. Before is by own scores alone, each with weight 1 or
-    what --weight says, also where other weights are loaded or tuned. Tuning
-    keeps the first weight. A text that a model finds impossible counts as
-    -1,000,000 nats, which is told, and written as null or -inf.
+    With references, reports word error rate, character error rate and BLEU
+    before, after, and for the oracle, the best possible choice, with 95 %
+    bootstrap intervals. Before: by own scores alone, each with weight 1 or its
+    --weight, even where other weights are loaded or tuned. Tuning keeps the
+    first weight fixed. A text that is impossible for a model counts as
+    -1,000,000 nats; a note says so, and it is written as null or -inf.
     """
     from chainrule.api.rescore import ListSource, Rescoring, Tuning
     from chainrule.applications.nbest.reading import format_of
     from chainrule.applications.rescoring.tuning import TuningConfig
-    from chainrule.cli.rescoring_output import outputs
+    from chainrule.cli.rescoring_output import open_outputs
     from chainrule.evaluation.bleu import has_bleu
 
     inputs = [name for name in (lists, weighing.tune, references) if name is not None]
@@ -153,13 +157,13 @@ def rescore(
     source = ListSource(lists, reading.format or format_of(lists, reading.files), reading.files, references)
     config = TuningConfig(restarts=weighing.restarts, seed=weighing.seed)
     tuning = None if weighing.tune is None else Tuning(weighing.tune, weighing.objective, config)
-    with progress() as told:
-        scorers = _scorers(model, tokenizer, markers, told, spelled=spelling, share=share)
-        run = Rescoring(source, scorers, given, before=_typed(weighing), tuning=tuning, bleu=bleu, progress=told)
+    with progress_bar() as progress:
+        scorers = _scorers(model, tokenizer, markers, progress, spelled=spelling, share=share)
+        run = Rescoring(source, scorers, given, before=_typed(weighing), tuning=tuning, bleu=bleu, progress=progress)
         _note_replaced(run.replaced)
         if run.judge is not None and bleu and not has_bleu():
-            note("BLEU is not measured: that needs pip install 'chainrule[bleu]'; --no-bleu leaves it out unsaid")
-        with outputs(output, nbest_out, run.source.format, tuple(scorers)) as written:
+            note("BLEU was not measured: it needs pip install 'chainrule[bleu]'; --no-bleu turns off this note")
+        with open_outputs(output, nbest_out, run.source.format, tuple(scorers)) as written:
             for block in run:
                 written(run.chooser, block)
         if weighing.weights_out is not None:
@@ -171,7 +175,7 @@ def rescore(
 
 
 def _given(weighing: WeightOptions) -> Weights:
-    """What is said, on the command line before what is in a file. Raises CycloptsError, SettingError, TextError."""
+    """The weights of the command line, then those of a file. Raises CycloptsError, SettingError, TextError."""
     from chainrule.applications.rescoring.weights import Weights, load_weights
 
     typed = _typed(weighing)
@@ -182,43 +186,43 @@ def _given(weighing: WeightOptions) -> Weights:
 
 
 def _typed(weighing: WeightOptions) -> Weights:
-    """What is said on the command line alone. Raises CycloptsError, SettingError."""
+    """The weights of the command line alone. Raises CycloptsError, SettingError."""
     from chainrule.applications.rescoring.weights import Weights
 
     return Weights({name: _number(name, value) for name, value in _named_values("--weight", weighing.weight).items()})
 
 
 def _note_replaced(names: Sequence[str]) -> None:
-    """names: of the lists' own scores that get no weight by default."""
+    """names: of the lists' own scores whose default weight is 0."""
     for name in names:
-        note(f"{name} is a weaker language model's, as the lists say; the model stands in for it: --weight {name}=0")
+        note(f"the lists mark {name} as the score of a weaker language model; the model replaces it: --weight {name}=0")
 
 
 def _scorers(
     models: Sequence[str],
     tokenizer: str | None,
     markers: Markers | None,
-    told: Progress,
+    progress: Progress,
     *,
     spelled: bool,
     share: bool | None,
 ) -> dict[str, TextScorer]:
-    """The models by their names. Raises ModelFormatError, SettingError."""
+    """Opens the models; gives them by name. Raises ModelFormatError, SettingError."""
     from chainrule.api.rescore import scorer_of
     from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 
-    found: dict[str, TextScorer] = {}
+    scorers: dict[str, TextScorer] = {}
     for given in models:
         name, _, rest = given.partition("=")
         path = Path(rest if rest and not Path(given).exists() else given)
         if not rest or Path(given).exists():
             suffix = next((suffix for suffix in ARPA_SUFFIXES if path.name.endswith(suffix)), "")
             name = path.resolve().name.removesuffix(suffix)
-        if name in found:
-            raise SettingError(f"two models are called {name!r}; name one of them anew with --model NAME=PATH")
+        if name in scorers:
+            raise SettingError(f"two models are called {name!r}; rename one with --model NAME=PATH")
         with prefix_errors(str(path)):
-            found[name] = scorer_of(opened(path, tokenizer, markers, told), spelling=spelled, share=share)
-    return found
+            scorers[name] = scorer_of(open_model(path, tokenizer, markers, progress), spelling=spelled, share=share)
+    return scorers
 
 
 def _check(
@@ -231,43 +235,30 @@ def _check(
     overwrite: bool,
 ) -> None:
     """Raises CycloptsError, OutputError."""
+    from chainrule.base.files import check_new_file
+
     if inputs.count("-") > 1 or (inputs[0] == "-" and weighing.tune is not None):
-        raise CycloptsError(msg="Standard input, -, can be read only once, and tuning on lists reads them twice.")
+        raise CycloptsError(msg="Standard input, -, can be read only once, and tuning reads the lists twice.")
     if json and output is None:
         raise CycloptsError(msg="With --json, the best hypotheses need a file: say -o.")
     targets = [path for path in (output, nbest_out, weighing.weights_out) if path is not None]
     for i, path in enumerate(targets):
         if path in targets[:i]:
-            raise OutputError(f"{path}: is to be written twice; choose another name for one of them")
-        _check_target(path, inputs, overwrite=overwrite)
-
-
-def _check_target(path: Path, inputs: Sequence[str], *, overwrite: bool) -> None:
-    """Asked before the work: whether something may be written there. Raises OutputError."""
-    from chainrule.base.files import check_writable
-
-    if path.exists():
-        if any(path.samefile(name) for name in inputs if name != "-" and Path(name).exists()):
-            raise OutputError(f"{path}: is what is to be read; choose another name")
-        if path.is_dir() or not overwrite:
-            advice = "choose another name" if path.is_dir() else "say --overwrite to replace it, or choose another name"
-            raise OutputError(f"{path}: exists already; {advice}")
-    if not path.absolute().parent.is_dir():
-        raise OutputError(f"{path}: there is no folder {path.parent} to write it in; make it first")
-    check_writable(path.parent)
+            raise OutputError(f"{path}: is named for two outputs; choose another name for one")
+        check_new_file(path, overwrite=overwrite, inputs=[name for name in inputs if name != "-"])
 
 
 def _named_values(option: str, values: Sequence[str]) -> dict[str, str]:
     """NAME=VALUE by name. Raises CycloptsError."""
-    found: dict[str, str] = {}
+    named: dict[str, str] = {}
     for given in values:
-        name, is_named, value = given.partition("=")
-        if not is_named or not name or not value:
+        name, _, value = given.partition("=")
+        if not name or not value:
             raise CycloptsError(msg=f"{option} takes NAME=VALUE, such as {_EXAMPLES[option]}, not {given}.")
-        if name in found:
+        if name in named:
             raise CycloptsError(msg=f"{option} names {name} twice.")
-        found[name] = value
-    return found
+        named[name] = value
+    return named
 
 
 _EXAMPLES = {"--weight": "lm=0.8", "--scores": "acoustic=scores.txt", "--costs": "acoustic=costs.txt"}

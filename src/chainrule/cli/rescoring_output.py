@@ -1,4 +1,4 @@
-"""What `chainrule rescore` writes: the best hypotheses, and lists with their new scores."""
+"""The output of `chainrule rescore`: the best hypotheses, and lists with new scores."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def outputs(
+def open_outputs(
     output: Path | None, nbest_out: Path | None, kind: ListFormat, models: Sequence[str]
 ) -> Iterator[Callable[[Chooser, Scored], None]]:
-    """What writes a block to the files that were asked for; these appear when all went well. Raises OutputError."""
+    """A function that writes a block of lists to all outputs; files appear if all goes well. Raises OutputError."""
     as_json = output is not None and FORMATS.get(text_suffix(str(output))) == "json"
     with ExitStack() as stack:
         best: BinaryIO = sys.stdout.buffer
@@ -34,12 +34,12 @@ def outputs(
 
         def write(chooser: Chooser, block: Scored) -> None:
             texts = block.texts()
-            for found, row in zip(block.lists, chooser.after(block).tolist(), strict=True):
-                write_best(best, found, texts[row], as_json=as_json, with_id=kind in KEYED)
+            for nbest, row in zip(block.lists, chooser.after(block).tolist(), strict=True):
+                write_best(best, nbest, texts[row], as_json=as_json, with_id=kind in KEYED)
             if output is None:
                 best.flush()
             if lists is not None:
-                for found, scores, order in chooser.ranked(block):
-                    lists.write(found, scores, order)
+                for nbest, scores, order in chooser.ranked(block):
+                    lists.write(nbest, scores, order)
 
         yield write

@@ -1,4 +1,4 @@
-"""chainrule score MODEL [TEXT]: a log-probability for each text, token, word or character, as the lines come."""
+"""chainrule score MODEL [TEXT]: log-probabilities of texts, tokens, words or characters, line by line."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.progress import BlockProgress, silent
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFile
-from chainrule.cli.models import opened
-from chainrule.cli.screen import note, print_json, progress, writes_utf8
-from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs, text_for
+from chainrule.cli.models import open_model
+from chainrule.cli.screen import note, print_json, progress_bar, writes_utf8
+from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
 
 if TYPE_CHECKING:
     from chainrule.api.model import Model
@@ -28,41 +28,43 @@ def score(
     /,
     *,
     tokens: Annotated[
-        bool, Parameter(negative=(), help="A line for each token, an empty one after each text.")
+        bool, Parameter(negative=(), help="Score each token: a line each, and an empty line after each text.")
     ] = False,
-    words: Annotated[bool, Parameter(negative=(), help="A line for each word, whatever the tokens are.")] = False,
-    characters: Annotated[bool, Parameter(negative=(), help="A line for each character, likewise.")] = False,
+    words: Annotated[bool, Parameter(negative=(), help="Score each word, whatever the tokens are.")] = False,
+    characters: Annotated[bool, Parameter(negative=(), help="Score each character of each text.")] = False,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
-    reading: TextOptions = AS_USUAL,
+    reading: TextOptions = DEFAULT_READING,
     json: Json = False,
 ) -> None:
-    """Log-probabilities of texts, or of each token, word or character.
+    """Print log-probabilities of texts, or of each token, word or character.
 
-    Columns: log P of the line with its </s>, in nats; tokens, </s> counted;
-    unknown tokens; the line. An unknown token counts as <unk>, without its
-    spelling. Of a network that sees both sides: the sum of log P(token | all
-    others), a pseudo-log-likelihood, in which </s> is given.
+        $ chainrule score lm/ heldout.txt --words
 
-    Columns of tokens, words and characters: log P, as above; log P with the
-    spelling of unknown tokens, as bits per byte are made of; first character
-    and the one behind the last, in the normalised text; the unit; <unk> where
-    an unknown token is in it. Pieces of subwords are added up, and white space
-    belongs to the next word.
+    Columns for texts: log P of the line with its </s>, in nats; number of
+    tokens, with </s>; number of unknown tokens; the line. An unknown token
+    counts as <unk>, without its spelling. Masked and two-sided networks give
+    pseudo-log-likelihoods: the sum of log P(token | all others), </s> given.
+
+    Columns for tokens, words and characters: log P, as above; log P with the
+    spelling of unknown tokens, as in bits per byte; start and end position in
+    the normalised text (the end is one after the last character); the unit;
+    <unk> if it contains an unknown token. Subword pieces are added up, and
+    white space belongs to the next word.
     """
     by = _units(tokens=tokens, words=words, characters=characters)
     source = text_for([model], reading, text)
-    with progress() as told:
-        scorer = opened(model, tokenizer, markers, told)
+    with progress_bar() as progress:
+        scorer = open_model(model, tokenizer, markers, progress)
         if scorer.sees_both_sides and by is None:
             note("these are pseudo-log-likelihoods, not probabilities: compare them with others of this model alone")
-        # A bar among the answers would spoil both.
-        inside = BlockProgress(silent if sys.stdout.isatty() else told, "scoring")
-        for block in source.blocks_as_they_come(inside, "scoring"):
+        # A progress bar would break into the output.
+        block_progress = BlockProgress(silent if sys.stdout.isatty() else progress, "scoring")
+        for block in source.blocks_as_they_come(block_progress, "scoring"):
             if by is not None:
-                _print_units(scorer, block, by, inside, json=json)
+                _print_units(scorer, block, by, block_progress, json=json)
             else:
-                _print_sentences(scorer, block, inside, json=json)
+                _print_sentences(scorer, block, block_progress, json=json)
             sys.stdout.flush()
     note_repairs(source)
 
@@ -75,7 +77,7 @@ def _units(**asked: bool) -> By | None:
     return cast("By", names[0]) if names else None
 
 
-def _print_units(model: Model, block: Block, by: By, inside: BlockProgress, *, json: bool) -> None:
+def _print_units(model: Model, block: Block, by: By, block_progress: BlockProgress, *, json: bool) -> None:
     from chainrule.cli.surprisal import documents
 
     done = 0
@@ -86,10 +88,10 @@ def _print_units(model: Model, block: Block, by: By, inside: BlockProgress, *, j
             else:
                 print(document.lines())
         done += piece.text.size
-        inside.report(done)
+        block_progress.report(done)
 
 
-def _print_sentences(model: Model, block: Block, inside: BlockProgress, *, json: bool) -> None:
+def _print_sentences(model: Model, block: Block, block_progress: BlockProgress, *, json: bool) -> None:
     from chainrule.base.jit import map_in_order
     from chainrule.report.sentence_lines import sentence_lines, sentences_as_json
 
@@ -106,7 +108,7 @@ def _print_sentences(model: Model, block: Block, inside: BlockProgress, *, json:
         if is_utf8:
             sys.stdout.buffer.write(lines.data)
         else:
-            sys.stdout.write(lines.tobytes().decode())  # what the encoding lacks is shown as escapes
+            sys.stdout.write(lines.tobytes().decode())  # characters that the encoding lacks become escapes
         done += size
-        inside.report(done)
+        block_progress.report(done)
     sys.stdout.flush()

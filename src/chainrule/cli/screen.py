@@ -1,4 +1,4 @@
-"""What people see while they wait and at the end: progress and notes on standard error, results on standard output."""
+"""Output of all verbs: progress and notes on standard error, results on standard output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 _BREAKS = str.maketrans("\t\n\r", "   ")
-PATIENCE = 2.0  # seconds without a word
+PATIENCE = 2.0  # seconds before progress is shown
 
 
 def note(message: str) -> None:
@@ -27,13 +27,18 @@ def note(message: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """One line of valid JSON: infinities must have become null before."""
+    """Prints one line of valid JSON; infinities must be null already."""
     print(json.dumps(value, ensure_ascii=not writes_utf8(), allow_nan=False))
 
 
 def on_one_line(text: str) -> str:
-    """What would break a line of columns becomes spaces."""
+    """Replaces tabs and line ends, which would break a line of columns, with spaces."""
     return text.translate(_BREAKS)
+
+
+def count_of(number: int, noun: str) -> str:
+    """1 step, 2,000 steps."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def writes_utf8() -> bool:
@@ -47,8 +52,8 @@ def finite(number: float) -> float | None:
 
 
 @contextmanager
-def progress() -> Iterator[Bar]:
-    """A progress bar with the time left, from PATIENCE seconds on, where standard error is a terminal."""
+def progress_bar() -> Iterator[Bar]:
+    """Shows a progress bar with the time left, after PATIENCE seconds, where standard error is a terminal."""
     _announce_compilation()
     bar = Bar()
     try:
@@ -58,7 +63,7 @@ def progress() -> Iterator[Bar]:
 
 
 class Bar:
-    """A Progress; once it is closed, it begins anew when it is told of more."""
+    """A Progress that draws a bar; after `close`, the next report opens it again."""
 
     def __init__(self) -> None:
         self.began = time.monotonic()
@@ -87,7 +92,7 @@ class Bar:
             self.rich.update(self.task_id, completed=done, total=total)
 
     def _wait(self, seconds: float) -> None:
-        """Shows what was told last when patience ends, since the next word of slow work may come much later."""
+        """Shows the latest report once PATIENCE is over, since the next report of slow work may come much later."""
         if self.timer is None:
             self.timer = threading.Timer(seconds, self._show_latest)
             self.timer.daemon = True
@@ -95,14 +100,14 @@ class Bar:
 
     def _show_latest(self) -> None:
         with self.lock:
-            if self.timer is None or self.rich is not None:  # closed meanwhile, or shown
+            if self.timer is None or self.rich is not None:  # closed in the meantime, or already shown
                 return
             task, done, total = self.latest
             if total is None or done < total:
                 self(task, done, total)
 
     def _finish(self) -> None:
-        """Work that another follows is done, whatever was told of it last."""
+        """Shows the current task as done, whatever its last report: another task follows, or the end."""
         if self.rich is not None and self.task_id is not None:
             total = next((task.total for task in self.rich.tasks if task.id == self.task_id), None) or 1
             self.rich.update(self.task_id, completed=total, total=total)
@@ -137,6 +142,6 @@ def _announce_compilation() -> None:
     from chainrule.base.jit import cache_folder, is_first_run
 
     if cache_folder() is None:
-        note("compiling, up to half a minute; name a folder in CHAINRULE_CACHE that can be written to keep the result")
+        note("compiling, up to half a minute; to keep the result, set CHAINRULE_CACHE to a folder that can be written")
     elif is_first_run():
         note("compiling for this machine; this happens once and takes up to half a minute")

@@ -1,4 +1,4 @@
-"""The options that say how an n-gram model makes probabilities of counts, and what the summary tells of that."""
+"""The smoothing options of n-gram models, and the table of what was estimated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chainrule.report.tables import text_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_USUAL = NGramConfig()
+_DEFAULTS = NGramConfig()
 
 
 @Parameter(name="*")
@@ -22,49 +22,51 @@ _USUAL = NGramConfig()
 class SmoothingOptions:
     """How counts become probabilities."""
 
-    smoothing: Annotated[Smoothing, Parameter(help="How counts become probabilities.")] = _USUAL.smoothing
+    smoothing: Annotated[Smoothing, Parameter(help="How counts become probabilities.")] = _DEFAULTS.smoothing
     prune: Annotated[
         tuple[int, ...],
         WholeNumber,
         Parameter(
-            help="Drop n-grams seen at most this often, by order from unigrams (0) on; the last number repeats: 0 0 1. "
-            "Texts stand before it.",
+            help="Drop n-grams seen at most this often, by order, unigrams first (0); the last number repeats: 0 0 1. "
+            "Put texts before it.",
             consume_multiple=True,
             negative=(),
         ),
-    ] = _USUAL.prune
+    ] = _DEFAULTS.prune
     discount: Annotated[
         tuple[float, ...],
         Parameter(
-            help="For absolute and kneser-ney: the constants to take from counts, by order from unigrams on; the last "
-            "repeats. Without it, they are estimated.",
+            help="For absolute and kneser-ney: the constants to subtract from counts, by order, unigrams first; the "
+            "last repeats. By default they are estimated.",
             show_default=False,
             consume_multiple=True,
             negative=(),
         ),
-    ] = _USUAL.discount
-    pseudocount: Annotated[float, Parameter(help="For lidstone: what is added to each count.")] = _USUAL.pseudocount
-    weights_by: Annotated[
-        WeightsBy, Parameter(help="For jelinek-mercer: a weight for each order, or each order and size of count.")
-    ] = _USUAL.weights_by
-    backoff_weight: Annotated[
-        float, Parameter(help="For stupid-backoff: the factor for each word of context given up.")
-    ] = _USUAL.backoff_weight
-    open_vocabulary: Annotated[bool, Parameter(help="Keep probability for <unk>, even if the text has none.")] = (
-        _USUAL.open_vocabulary
+    ] = _DEFAULTS.discount
+    pseudocount: Annotated[float, Parameter(help="For lidstone: the constant to add to each count.")] = (
+        _DEFAULTS.pseudocount
     )
-    begins: Annotated[Begins, Parameter(help="Documents begin with one <s>, or with order - 1 of them.")] = (
-        _USUAL.begins
+    weights_by: Annotated[
+        WeightsBy, Parameter(help="For jelinek-mercer: a weight for each order, or for each order and size of count.")
+    ] = _DEFAULTS.weights_by
+    backoff_weight: Annotated[
+        float, Parameter(help="For stupid-backoff: the factor for each word of context dropped.")
+    ] = _DEFAULTS.backoff_weight
+    open_vocabulary: Annotated[bool, Parameter(help="Reserve probability for <unk>, even if the text has none.")] = (
+        _DEFAULTS.open_vocabulary
+    )
+    begins: Annotated[Begins, Parameter(help="Begin documents with one <s>, or with order - 1 of them.")] = (
+        _DEFAULTS.begins
     )
     interpolate_unigrams: Annotated[
-        bool, Parameter(help="Let all unigrams share in the uniform distribution, not <unk> alone.")
-    ] = _USUAL.interpolate_unigrams
+        bool, Parameter(help="Interpolate all unigrams with the uniform distribution, not <unk> alone.")
+    ] = _DEFAULTS.interpolate_unigrams
     strict_discounts: Annotated[
-        bool, Parameter(negative=(), help="Fail where discounts cannot be estimated, and do not fall back.")
-    ] = _USUAL.strict_discounts
+        bool, Parameter(negative=(), help="Fail where discounts cannot be estimated, rather than use fixed ones.")
+    ] = _DEFAULTS.strict_discounts
     kenlm_compatible: Annotated[
-        bool, Parameter(negative=(), help="Repeat a slip of lmplz that shows only on tiny texts.")
-    ] = _USUAL.kenlm_compatible
+        bool, Parameter(negative=(), help="Reproduce a bug of lmplz that shows only on tiny texts.")
+    ] = _DEFAULTS.kenlm_compatible
 
     def config(self, order: int) -> NGramConfig:
         """Raises SettingError."""
@@ -84,11 +86,11 @@ class SmoothingOptions:
         )
 
 
-AS_KENLM = SmoothingOptions()
+DEFAULT_SMOOTHING = SmoothingOptions()
 
 
 def estimates_table(record: dict[str, Any]) -> str:
-    """What was counted and estimated, order by order, and below it what else was found."""
+    """What was counted and estimated, a row for each order."""
     sizes, discounts = record["ngrams"], record["discounts"] or [{}] * len(record["ngrams"])
     width = max((len(row.get("values", ())) for row in discounts), default=0)
     weights = record.get("weights", [[]] * len(sizes))
@@ -97,25 +99,25 @@ def estimates_table(record: dict[str, Any]) -> str:
         values = [f"{value:.4f}" for value in row.get("values", ())]
         values += [""] * (width - len(values))
         fallback = "" if row.get("estimated", True) else "fallback"
-        rows.append([str(order), f"{size:,}", *values, *([_shown(own)] if own else []), fallback])
+        rows.append([str(order), f"{size:,}", *values, *([_weight_range(own)] if own else []), fallback])
     header = ["order", "n-grams", *_discount_names(width), *(["weight of the order"] if any(weights) else []), ""]
     return text_table(header, rows)
 
 
 def tuned_line(record: dict[str, Any]) -> str | None:
-    """What was chosen on a held-out text, in words; None where nothing was."""
+    """What was tuned on a held-out text, in words; None where nothing was."""
     if "tuned_on_tokens" not in record:
         return None
-    found = f"the constant {record['pseudocount']:.6g}" if "pseudocount" in record else "the numbers above"
-    return f"tuned on {record['tuned_on_tokens']:,} tokens of {', '.join(record['tuned_on'])}: {found}"
+    result = f"the constant {record['pseudocount']:.6g}" if "pseudocount" in record else "the numbers above"
+    return f"tuned on {record['tuned_on_tokens']:,} tokens of {', '.join(record['tuned_on'])}: {result}"
 
 
 def _discount_names(width: int) -> list[str]:
     return ["D"] if width == 1 else [f"D{n}{'+' * (n == width)}" for n in range(1, width + 1)]
 
 
-def _shown(weights: Sequence[float]) -> str:
-    """The weight, or those of the rarest and of the most frequent contexts."""
+def _weight_range(weights: Sequence[float]) -> str:
+    """The weight, or the weights of the rarest and of the most frequent contexts."""
     if len(weights) == 1:
         return f"{weights[0]:.4f}"
     return f"{weights[0]:.4f} to {weights[-1]:.4f}"

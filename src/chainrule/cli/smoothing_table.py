@@ -1,4 +1,4 @@
-"""What compare --smoothing shows: bits per byte and perplexities, a row for each smoothing, a column for each order."""
+"""compare --smoothing: bits per byte and perplexity, a row for each smoothing, a column for each order."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 ALL = "all"
 
 
-def smoothing_table_of(
+def compare_smoothings(
     train: Source,
     measured: Source,
     names: tuple[str, ...],
     order: int,
     tokenizer: TokenizerOptions,
     markers: Markers,
-    told: Progress,
+    progress: Progress,
 ) -> SmoothingTable:
-    """Raises TextError, SettingError, EstimationError; CycloptsError for a name that is none."""
+    """Raises TextError, SettingError, EstimationError; CycloptsError for an unknown name."""
     from chainrule.comparison.smoothing_table import smoothing_table
 
     for name in names:
@@ -41,11 +41,11 @@ def smoothing_table_of(
         order=order,
         tokenizer=tokenizer.config(),
         markers=markers,
-        progress=told,
+        progress=progress,
     )
 
 
-def page_of(table: SmoothingTable, about: str) -> str:
+def markdown_page(table: SmoothingTable, about: str) -> str:
     """Markdown."""
     parts = [f"## {title}\n\n{markdown_table(table.header(), rows)}" for title, rows in table.tables()]
     footer = "\n".join(f"- {markdown_code(line)}" for line in table.notes())

@@ -1,4 +1,4 @@
-"""chainrule split TEXTS... --into FILE=SHARE...: a text divided into parts, such as for training and measuring."""
+"""chainrule split TEXTS... --into FILE=SHARE...: divides a text into parts, for training and testing."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json, Overwrite, TextFiles
-from chainrule.cli.screen import print_json, progress
-from chainrule.cli.texts import AS_USUAL, TextOptions, check_text_target, note_lost_fields, note_repairs, with_shares
+from chainrule.cli.screen import print_json, progress_bar
+from chainrule.cli.texts import (
+    DEFAULT_READING,
+    TextOptions,
+    check_text_target,
+    note_lost_fields,
+    note_repairs,
+    with_shares,
+)
 from chainrule.report.tables import text_table
 
 
@@ -19,24 +26,25 @@ def split(
     into: Annotated[
         tuple[str, ...],
         Parameter(
-            help="The files to write, with their shares: train.txt=0.9 test.txt=0.1. Texts stand before it.",
+            help="The files to write, with their shares: train.txt=0.9 test.txt=0.1. Put texts before it.",
             consume_multiple=True,
             negative=(),
         ),
     ],
-    reading: TextOptions = AS_USUAL,
+    reading: TextOptions = DEFAULT_READING,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Divide a text into parts, the same on every machine.
 
-    Lines stay together in runs of 50, since neighbours are alike: a line
-    whose neighbours were trained on is too easy. Records and whole files go
-    where the SHA-256 of their text says, so that copies stay together, and
-    each stays in its part when others come. A part is written as plain text,
-    a line a document, or as JSON lines where its name ends in .jsonl; both
-    also compressed. Of a record, only the text is written, not its other
-    fields.
+        $ chainrule split corpus.txt --into train.txt=0.9 test.txt=0.1
+
+    Lines stay together in runs of 50, since a test line whose neighbours were
+    trained on is too easy. Records and whole files are assigned by the SHA-256
+    of their text, so that copies stay together and each stays in its part when
+    others are added. Parts are plain text, a document a line, or JSON lines if
+    the name ends in .jsonl; both may be compressed. Of a record, only the text
+    is written, not its other fields.
     """
     from chainrule.text.shares import exact_shares
     from chainrule.text.splits import divided
@@ -50,9 +58,9 @@ def split(
         check_format(path)
         check_text_target(path, source, overwrite=overwrite)
     with ExitStack() as stack:
-        told = stack.enter_context(progress())
+        progress = stack.enter_context(progress_bar())
         files = [stack.enter_context(document_file(path, reading.field)) for path in paths]
-        for part, piece in divided(source, shares, told, "splitting"):
+        for part, piece in divided(source, shares, progress, "splitting"):
             files[part].write(piece)
     note_lost_fields(source)
     note_repairs(source)

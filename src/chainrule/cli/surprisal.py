@@ -1,4 +1,4 @@
-"""What score shows with --tokens, --words or --characters: a line for each, or a JSON object for each document."""
+"""score --tokens, --words and --characters: a line for each unit, or a JSON object for each document."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SINGULAR: dict[By, str] = {"tokens": "token", "words": "word", "characters": "c
 
 @dataclass(frozen=True)
 class Unit:
-    """A token, word or character with its place in the normalised document."""
+    """A token, word or character with its position in the normalised document."""
 
     text: str
     log_prob: float  # nats, <unk> for unknown tokens
@@ -71,49 +71,56 @@ class Document:
 
 
 def documents(model: Model, block: Block, by: By) -> Iterator[Document]:
-    """Every document of a block with its units; tokens are shown as the tokenizer writes them."""
+    """Scores every document of a block by unit; tokens are shown as the tokenizer writes them."""
     import numpy as np
 
-    from chainrule.evaluation.pricing import priced
+    from chainrule.evaluation.pricing import price
     from chainrule.evaluation.surprisal import units
     from chainrule.protocol import END
 
     encoded = model.tokenizer.encode_block(block)
-    prices = priced(model.language_model, model.speller, encoded)
+    prices = price(model.language_model, model.speller, encoded)
     aligned = model.tokenizer.align(encoded)
-    found = units(encoded.ids, prices, aligned, by)
+    aligned_units = units(encoded.ids, prices, aligned, by)
     text = aligned.text.tobytes()
     before = np.concatenate([[0], np.cumsum((aligned.text & 0xC0) != 0x80)])  # characters before each byte
     columns = [
         column.tolist()
-        for column in (found.starts, found.stops, before[found.starts], before[found.stops], found.closed, found.total)
+        for column in (
+            aligned_units.starts,
+            aligned_units.stops,
+            before[aligned_units.starts],
+            before[aligned_units.stops],
+            aligned_units.closed,
+            aligned_units.total,
+        )
     ]
-    rows = list(zip(*columns, found.unknown.tolist(), strict=True))
+    rows = list(zip(*columns, aligned_units.unknown.tolist(), strict=True))
     token_stops = (np.flatnonzero(encoded.ids == END) + 1).tolist()
     oov_before = np.concatenate([[0], np.cumsum(prices.unknown)])
     first_unit = first_token = at = 0
     for original, last_unit, token_stop in zip(
-        block.documents(), found.documents[1:].tolist(), token_stops, strict=True
+        block.documents(), aligned_units.documents[1:].tolist(), token_stops, strict=True
     ):
         end = rows[last_unit - 1][0]  # the newline
         at_character = int(before[at])
         shown = []
-        for number in range(first_unit, last_unit):
-            start, stop, start_character, stop_character, closed, total, unknown = rows[number]
-            is_end = number == last_unit - 1
+        for index in range(first_unit, last_unit):
+            start, stop, start_character, stop_character, closed, total, unknown = rows[index]
+            is_end = index == last_unit - 1
             if is_end:
                 spelled, stop, stop_character = "</s>", start, start_character
             elif by == "tokens":
-                spelled = encoded.surface(number).decode("utf-8", "replace")
+                spelled = encoded.surface(index).decode("utf-8", "replace")
             else:
                 spelled = text[start:stop].decode("utf-8", "replace")
-            places = (start_character - at_character, stop_character - at_character, start - at, stop - at)
-            shown.append(Unit(spelled, closed, total, not unknown, *places))
+            offsets = (start_character - at_character, stop_character - at_character, start - at, stop - at)
+            shown.append(Unit(spelled, closed, total, not unknown, *offsets))
         oov = int(oov_before[token_stop] - oov_before[first_token])
         yield Document(original, text[at:end].decode("utf-8", "replace"), shown, token_stop - first_token, oov)
         first_unit, first_token, at = last_unit, token_stop, end + 1
 
 
 def _one_line(text: str) -> str:
-    """White space that would break a line of columns is shown as Python writes it."""
+    """White space, which would break a line of columns, as Python escapes it."""
     return text if text.isprintable() else text.encode("unicode_escape").decode() if text.isspace() else text

@@ -1,4 +1,4 @@
-"""The options that say how texts are read: the same for every verb that takes some."""
+"""The options that say how to read texts, the same for every verb, and notes on what was read."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import WholeNumber
-from chainrule.cli.screen import note
-from chainrule.errors import OutputError
+from chainrule.cli.screen import count_of, note
 from chainrule.text.reading import SUFFIXES, Document, EncodingErrors, Reading, document_in
 
 if TYPE_CHECKING:
@@ -22,25 +21,25 @@ if TYPE_CHECKING:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class TextOptions:
-    """How the texts of a verb are read."""
+    """How to read the texts of a verb."""
 
     document: Annotated[
         Document | None,
         Parameter(
-            help="By default a record of .jsonl, .ndjson and .parquet files, and a line of others. record: what is "
-            "not Parquet is JSON lines, standard input too; line: also the lines of a record's text."
+            help="What is a document. By default a record of .jsonl, .ndjson and .parquet files, and a line of others. "
+            "record: read standard input and other files as JSON lines; line: split the text of records into lines."
         ),
     ] = None
-    field: Annotated[str, Parameter(help="The field of a record, or the column, that holds its text.")] = "text"
+    field: Annotated[str, Parameter(help="The field of a record, or the Parquet column, with the text.")] = "text"
     encoding_errors: Annotated[
         EncodingErrors,
-        Parameter(help="What a byte that is not UTF-8 does: an error, U+FFFD in its place, or nothing in its place."),
+        Parameter(help="What to do about bytes that are not UTF-8: fail, replace them by U+FFFD, or skip them."),
     ] = "strict"
     suffixes: Annotated[
         tuple[str, ...],
         Parameter(
-            help=f"The names that are taken from folders, also compressed; by default {' '.join(SUFFIXES)}. "
-            "Texts stand before it.",
+            help=f"Which files of a folder to read, also compressed; by default {' '.join(SUFFIXES)}. "
+            "Put texts before it.",
             show_default=False,
             consume_multiple=True,
             negative=(),
@@ -68,84 +67,83 @@ class TextOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class MixOptions:
-    """Several texts as one."""
+    """Several texts mixed into one."""
 
     mix: Annotated[
         tuple[str, ...],
         Parameter(
-            help="Texts with their shares of the bytes to train on, for texts without: news.txt=0.3 books/=0.7. The "
-            "scarcest is taken whole; documents of the others are drawn.",
+            help="Mix texts by their share of the bytes, in place of TEXTS: news.txt=0.3 books/=0.7. The scarcest text "
+            "is used whole; documents of the others are sampled.",
             consume_multiple=True,
             negative=(),
         ),
     ] = ()
-    mix_seed: Annotated[int, WholeNumber, Parameter(help="Another seed draws other documents.")] = 0
+    mix_seed: Annotated[int, WholeNumber, Parameter(help="The seed for sampling documents.")] = 0
 
     def source(self, texts: tuple[str, ...], reading: TextOptions) -> Source:
         """The texts, or the mix. Raises TextError, SettingError; CycloptsError where there is neither or both."""
         if texts and self.mix:
-            raise CycloptsError(msg="TEXTS and --mix are both given; texts that are mixed need a share each.")
+            raise CycloptsError(msg="TEXTS and --mix are both given; name all texts in --mix, each with its share.")
         if texts:
             return reading.corpus(*texts)
         if not self.mix:
-            raise CycloptsError(msg="TEXTS is missing; it stands before options that take several words.")
+            raise CycloptsError(msg="TEXTS is missing; put it before options that take several words.")
         from chainrule.text.mix import Mix
 
         return Mix.of(dict(with_shares("--mix", self.mix)), seed=self.mix_seed, reading=reading.reading)
 
 
 def text_for(models: Sequence[Path], reading: TextOptions, *texts: str) -> Corpus:
-    """Texts that models are to read: without --document, a document is what it was in their training, with a note.
+    """Texts for models to read: without --document, a document is what it was in their training, with a note.
 
-    Where they do not agree in that, it is what it is for a model that does not say. Raises as `TextOptions.corpus`;
-    ModelFormatError.
+    Where models disagree, the options decide, also with a note. Raises as `TextOptions.corpus`; ModelFormatError.
     """
     from chainrule.text.corpus import read_as
 
-    usual = reading.corpus(*texts)
+    by_options = reading.corpus(*texts)
     records = {str(model): _record(model) for model in models}
-    known = {name: read_as(usual, document_in(record)) for name, record in records.items() if "reading" in record}
+    known = {name: read_as(by_options, document_in(record)) for name, record in records.items() if "reading" in record}
     if len({corpus.documents for corpus in known.values()}) > 1:
         trained = ", ".join(f"{_named(corpus)} in the training of {name}" for name, corpus in known.items())
-        note(f"a document was {trained}; here it is {_named(usual)}, unless you say --document")
-        return usual
-    name, corpus = next(iter(known.items()), ("", usual))
-    if corpus.documents != usual.documents:
-        note(f"a document is {_named(corpus)}, as in the training of {name}; say --document for another reading")
+        note(f"a document was {trained}; here it is {_named(by_options)}; to change that, say --document")
+        return by_options
+    name, corpus = next(iter(known.items()), ("", by_options))
+    if corpus.documents != by_options.documents:
+        note(f"a document is {_named(corpus)}, as in the training of {name}; to change that, say --document")
     return corpus
 
 
 def _record(model: Path) -> dict[str, Any]:
-    """How a model came about; empty where it is no folder."""
+    """The record of a model's training; empty for a file."""
     from chainrule.storage.config_json import read_config
 
     return read_config(model).record if model.is_dir() else {}
 
 
 def _named(corpus: Corpus) -> str:
-    """What its documents are, in words."""
+    """What a document of it is, in words."""
     return " or ".join({"line": "a line", "file": "a whole file", "record": "a record"}[d] for d in corpus.documents)
 
 
-AS_USUAL = TextOptions()
-NOT_MIXED = MixOptions()
+DEFAULT_READING = TextOptions()
+NO_MIX = MixOptions()
 
 
 def check_read_once(*texts: str | None) -> None:
-    """Raises CycloptsError where standard input is named twice: its second reading would find nothing."""
+    """Raises CycloptsError where standard input is named twice: it cannot be read again."""
     if texts.count("-") > 1:
         raise CycloptsError(msg="Standard input, -, can be read only once.")
 
 
 def note_repairs(*sources: Source) -> None:
-    """Says, after their reading, in how many places they were not UTF-8."""
+    """Notes, after reading, in how many places texts were not UTF-8."""
     repaired = {name: places for source in sources for name, places in source.record.get("repaired", {}).items()}
     for name, places in repaired.items():
-        note(f"{name}: not UTF-8 in {places:,} place{'s' * (places != 1)}, replaced or left out as you said")
+        note(f"{name}: not UTF-8 in {count_of(places, 'place')}, replaced or skipped as you asked")
 
 
 def with_shares(option: str, values: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Names and their shares, from NAME=SHARE. Raises CycloptsError, also where a file is named twice."""
+    """Parses NAME=SHARE. Raises CycloptsError, also where a file is named twice."""
     from chainrule.base.files import describe_duplicate
 
     pairs = [(name, share) for name, _, share in (value.rpartition("=") for value in values)]
@@ -159,30 +157,21 @@ def with_shares(option: str, values: tuple[str, ...]) -> list[tuple[str, str]]:
 
 
 def note_lost_fields(source: Corpus) -> None:
-    """Says, after the writing, that of records only the text was taken."""
+    """Notes, after writing, that only the text of records was written."""
     if any(source.reading.format_of(file) != "plain" for files in source.files for file in files):
-        note(f"of the records only {source.reading.field} is written; other fields that they have are left out")
+        note(f"only the field {source.reading.field} of the records was written; other fields were left out")
 
 
 def note_mix(source: Source) -> None:
-    """Says, after its reading, what was taken of each text of a mix."""
+    """Notes, after reading, how much of each text a mix has."""
     for text in source.record.get("mix", {}).get("texts", []):
-        names, taken, of = ", ".join(text["sources"]), text["documents"], text["of_documents"]
-        note(f"{names}: {taken:,} of {of:,} documents, {text['bytes']:,} bytes, a share of {text['share']}")
+        names, drawn, total = ", ".join(text["sources"]), text["documents"], text["of_documents"]
+        note(f"{names}: {drawn:,} of {total:,} documents, {text['bytes']:,} bytes, a share of {text['share']}")
 
 
 def check_text_target(path: Path, source: Corpus | None, *, overwrite: bool) -> None:
-    """Asked before the work: whether a file may be written there. source: what is to be read. Raises OutputError."""
-    from chainrule.base.files import check_writable
+    """Checks, before the work, that a file may be written. source: the text to read. Raises OutputError."""
+    from chainrule.base.files import check_new_file
 
-    if path.is_dir():
-        raise OutputError(f"{path}: this is a folder; name a file")
-    if path.exists():
-        files = [] if source is None else [file for files in source.files for file in files if file != "-"]
-        if any(path.samefile(file) for file in files):
-            raise OutputError(f"{path}: is what is to be read; choose another name")
-        if not overwrite:
-            raise OutputError(f"{path}: exists already; say --overwrite to replace it, or choose another name")
-    if not path.absolute().parent.is_dir():
-        raise OutputError(f"{path}: there is no folder {path.parent} to write it in; make it first")
-    check_writable(path.parent)
+    inputs = [] if source is None else [file for files in source.files for file in files if file != "-"]
+    check_new_file(path, overwrite=overwrite, inputs=inputs)

@@ -1,4 +1,4 @@
-"""chainrule train FAMILY: text in, a model folder out, a summary on screen."""
+"""chainrule train ngram and uniform: reads texts, writes a model folder, prints a summary."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from chainrule.cli.arguments import (
     WholeNumber,
 )
 from chainrule.cli.models import check_model_target, is_arpa, save_or_keep
-from chainrule.cli.screen import note, print_json, progress
-from chainrule.cli.smoothing_options import AS_KENLM, SmoothingOptions, estimates_table, tuned_line
+from chainrule.cli.screen import count_of, note, print_json, progress_bar
+from chainrule.cli.smoothing_options import DEFAULT_SMOOTHING, SmoothingOptions, estimates_table, tuned_line
 from chainrule.cli.texts import (
-    AS_USUAL,
-    NOT_MIXED,
+    DEFAULT_READING,
+    NO_MIX,
     MixOptions,
     TextOptions,
     check_read_once,
@@ -46,52 +46,56 @@ if TYPE_CHECKING:
 def ngram(
     *texts: Annotated[TextFiles, Parameter(required=False)],
     output: ModelOutput,
-    order: Annotated[int, WholeNumber, Parameter(help="Contexts are order - 1 tokens long.")] = 5,
+    order: Annotated[int, WholeNumber, Parameter(help="The longest n-grams; contexts are order - 1 tokens long.")] = 5,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     counts: Annotated[
         tuple[str, ...],
         Parameter(
-            help="Files of counts, as chainrule count, SRILM and Google write them, to train on; several are added up. "
-            "Without --tokenizer, text is cut as marks in their words show, else at white space.",
+            help="Train on files of counts, in the format of chainrule count, SRILM and Google; several are added up. "
+            "Without --tokenizer, it is recognised by marks in the words, or else is whitespace.",
             consume_multiple=True,
             negative=(),
         ),
     ] = (),
-    smoothing: SmoothingOptions = AS_KENLM,
+    smoothing: SmoothingOptions = DEFAULT_SMOOTHING,
     tune: Annotated[
-        TextFile | None, Parameter(help="Choose weights, discounts or the constant so that this text is likeliest.")
+        TextFile | None,
+        Parameter(help="Choose weights, discounts or the constant that make this held-out text likeliest."),
     ] = None,
-    compact: Annotated[bool, Parameter(negative=(), help="Quantise and pack the model: a fifth of the size.")] = False,
+    compact: Annotated[
+        bool, Parameter(negative=(), help="Quantise and pack the model, to a fifth of the size.")
+    ] = False,
     markers: MarkerRule = "error",
-    reading: TextOptions = AS_USUAL,
-    mixing: MixOptions = NOT_MIXED,
+    reading: TextOptions = DEFAULT_READING,
+    mixing: MixOptions = NO_MIX,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """An n-gram model, by default with modified Kneser-Ney smoothing.
 
-    Interpolated, as KenLM's lmplz; --smoothing names the others.
+        $ chainrule train ngram corpus.txt -o lm/
+
+    The default is interpolated, like KenLM's lmplz; see --smoothing for others.
     """
     heldout = None
     if tune is not None:
         check_read_once(*texts, *counts, tune)
         if tune in texts:
-            note(f"{tune}: tuned on what is trained on, so nothing is kept for the unseen")
+            note(f"{tune}: is also trained on, so tuning on it leaves nothing for unseen words")
         heldout = reading.corpus(tune)
     config = smoothing.config(order)
     if config.folder_only and is_arpa(output):
         raise SettingError(f"{output}: {config.folder_only} cannot be written as ARPA; name a folder")
     if config.folder_only and compact:
-        raise SettingError(f"{config.folder_only} has no compact form; leave --compact out")
+        raise SettingError(f"{config.folder_only} has no compact form; leave out --compact")
     if counts:
-        if texts or mixing != NOT_MIXED:
-            raise CycloptsError(msg="TEXTS and --counts are both given; a model is made of one or the other.")
+        if texts or mixing != NO_MIX:
+            raise CycloptsError(msg="TEXTS and --counts are both given; train on one or the other.")
         check_read_once(*counts)
-        counted = counts, config, output, tokenizer
-        _train_counts(*counted, overwrite=overwrite, json=json, tune=heldout, compact=compact)
+        _train_counts(counts, config, output, tokenizer, overwrite=overwrite, json=json, tune=heldout, compact=compact)
         return
-    trained = mixing.source(texts, reading), config, output, tokenizer, markers
-    _train(*trained, overwrite=overwrite, json=json, tune=heldout, compact=compact)
+    source = mixing.source(texts, reading)
+    _train(source, config, output, tokenizer, markers, overwrite=overwrite, json=json, tune=heldout, compact=compact)
 
 
 def uniform(
@@ -99,14 +103,16 @@ def uniform(
     output: Output,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     markers: MarkerRule = "error",
-    reading: TextOptions = AS_USUAL,
-    mixing: MixOptions = NOT_MIXED,
+    reading: TextOptions = DEFAULT_READING,
+    mixing: MixOptions = NO_MIX,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Every token alike: the floor for any comparison.
+    """Every token equally likely: the floor for any comparison.
 
-    It learns the vocabulary and nothing else.
+        $ chainrule train uniform corpus.txt -o uniform/
+
+    Learns the vocabulary and nothing else.
     """
     from chainrule.uniform import UniformConfig
 
@@ -129,14 +135,14 @@ def _train(
 
     check_model_target(output, overwrite=overwrite, compact=compact)
     began = time.perf_counter()
-    with progress() as told:
-        model = train(source, config, tokenizer=tokenizer.config(), markers=markers, progress=told, tune=tune)
+    with progress_bar() as progress:
+        model = train(source, config, tokenizer=tokenizer.config(), markers=markers, progress=progress, tune=tune)
         if compact:
-            model = model.compact(told)
-        save_or_keep(model, output, overwrite=overwrite, told=told)
+            model = model.compact(progress)
+        save_or_keep(model, output, overwrite=overwrite, progress=progress)
     note_repairs(source, *([] if tune is None else [tune]))
     note_mix(source)
-    _tell(model, output, began, json=json)
+    _print_result(model, output, began, json=json)
 
 
 def _train_counts(
@@ -158,19 +164,19 @@ def _train_counts(
     check_model_target(output, overwrite=overwrite, compact=compact)
     began = time.perf_counter()
     chosen = None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config()
-    with progress() as told:
-        model = train_counts(counts, config, tokenizer=chosen, progress=told, tune=tune)
+    with progress_bar() as progress:
+        model = train_counts(counts, config, tokenizer=chosen, progress=progress, tune=tune)
         if compact:
-            model = model.compact(told)
-        save_or_keep(model, output, overwrite=overwrite, told=told)
+            model = model.compact(progress)
+        save_or_keep(model, output, overwrite=overwrite, progress=progress)
     if chosen is None:
         name = model.tokenizer.name
         marks = "no marks of a tokenizer" if name == "whitespace" else "its marks"
-        note(f"text will be cut by the {name} tokenizer: the counted words have {marks}, and none was said")
-    _tell(model, output, began, json=json)
+        note(f"the tokenizer is {name}: the counted words have {marks}, and no --tokenizer was given")
+    _print_result(model, output, began, json=json)
 
 
-def _tell(model: Model, output: Path, began: float, *, json: bool) -> None:
+def _print_result(model: Model, output: Path, began: float, *, json: bool) -> None:
     from chainrule.base.memory import peak_memory
 
     summary = {
@@ -191,7 +197,7 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
     share = f", {unknown / record['tokens']:.2%} of the tokens unknown" if unknown else ""
     print(
         f"{summary['model']}: {record['family']} model of {record['tokens']:,} tokens "
-        f"in {record['documents']:,} document{'s' * (record['documents'] != 1)}, "
+        f"in {count_of(record['documents'], 'document')}, "
         f"vocabulary {summary['vocabulary']:,}{share}"
     )
     if "discounts" in record:
@@ -200,14 +206,14 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
     if tuned := tuned_line(record):
         print(tuned)
     if record.get("settings", {}).get("smoothing") == "stupid-backoff":
-        note("stupid-backoff scores do not sum to one: no perplexity, and nothing to predict or draw from")
+        note("stupid-backoff scores do not sum to one: there is no perplexity, and nothing to sample from")
     memory = summary["peak_memory_bytes"]
-    told_memory = f", {memory / 1e9:.2f} GB of memory at most" if memory else ""
-    print(f"{summary['bytes'] / 1e6:,.1f} MB, {summary['total_seconds']:.1f} s{told_memory}")
+    memory_used = f", {memory / 1e9:.2f} GB peak memory" if memory else ""
+    print(f"{summary['bytes'] / 1e6:,.1f} MB, {summary['total_seconds']:.1f} s{memory_used}")
 
 
 def _note_fallback(discounts: list[dict[str, Any]]) -> None:
-    """One line for all orders: on a tiny text there are many."""
+    """One note for all orders: on a tiny text there are many."""
     if discounts:
         first, *others = discounts
         orders = ", ".join(str(other["order"]) for other in others)

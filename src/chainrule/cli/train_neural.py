@@ -1,6 +1,6 @@
-"""chainrule train NETWORK: a network is trained, and tells how it goes.
+"""chainrule train NETWORK and chainrule adapt: train a network and report progress.
 
-The flags are the fields of the configurations, with their help; nothing here imports torch before the work begins.
+The flags are the fields of the configurations, with their help. Torch is imported only when the work begins.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from chainrule.cli.arguments import (
     file_or_dash,
 )
 from chainrule.cli.embed import NetworkPath
-from chainrule.cli.ended_run import say_that_it_has_ended, text_differences
-from chainrule.cli.flags import flags_of, given_of
+from chainrule.cli.ended_run import report_ended_run, text_differences
+from chainrule.cli.flags import flags_of, given_settings
 from chainrule.cli.models import check_model_target, is_model, save_or_keep
-from chainrule.cli.screen import print_json, progress
+from chainrule.cli.screen import count_of, print_json, progress_bar
 from chainrule.cli.texts import (
-    AS_USUAL,
-    NOT_MIXED,
+    DEFAULT_READING,
+    NO_MIX,
     MixOptions,
     TextOptions,
     check_read_once,
@@ -51,31 +51,33 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.neural.config import NetworkConfig
-_KEPT = """Checkpoints and log.jsonl are kept in the folder while it is trained;
-Ctrl-C keeps all, and --resume goes on, also after the process was killed."""
+
+_CHECKPOINTS = """Checkpoints and log.jsonl are kept in the folder during training. --resume
+continues after Ctrl-C, or after the process was killed."""
 
 
 if TYPE_CHECKING:
 
     class TransformerFlags:
-        """All fields may be left out."""
+        """All fields are optional."""
 
     class TrainingFlags:
-        """All fields may be left out."""
+        """All fields are optional."""
 else:
     TransformerFlags = flags_of(TransformerConfig)
     TrainingFlags = flags_of(TrainingConfig)
 
-AS_RECOMMENDED, PRESET_ALONE = TrainingFlags(), TransformerFlags()
+DEFAULT_TRAINING, DEFAULT_NETWORK = TrainingFlags(), TransformerFlags()
 
 Preset = Annotated[
     Literal["vaswani", "gpt2", "palm", "llama", "modern"],
-    Parameter(help="The choices of a known architecture; flags change single ones."),
+    Parameter(help="The settings of a known architecture; other options override single ones."),
 ]
 ValidationFile = Annotated[
     str | None,
     Parameter(
-        help="A text to choose the best weights by, and to show how it goes; by default the end of the training text.",
+        help="A validation text, to choose the best weights and to report progress; by default the end of the training "
+        "text.",
         allow_leading_hyphen=True,
         validator=file_or_dash,
     ),
@@ -83,7 +85,7 @@ ValidationFile = Annotated[
 Resume = Annotated[
     bool,
     Parameter(
-        negative=(), help="Go on from the checkpoint in the folder, with the same settings; begin if it has none."
+        negative=(), help="Continue from the checkpoint in the folder, with the same settings; start if there is none."
     ),
 ]
 
@@ -91,94 +93,97 @@ Resume = Annotated[
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class VectorOptions:
-    """What the vectors of tokens begin as."""
+    """How token vectors are initialised."""
 
     vectors: Annotated[
         str | None,
         Parameter(
-            help="Word vectors that those of tokens begin as: a file of word2vec, text or binary, or of GloVe, "
-            "also compressed.",
+            help="Initialise token vectors from this file: word2vec, text or binary, or GloVe; also compressed.",
             allow_leading_hyphen=True,
             validator=file_or_dash,
         ),
     ] = None
     fixed_vectors: Annotated[
-        bool, Parameter(negative=(), help="The vectors of tokens are not trained, but stay as they begin.")
+        bool, Parameter(negative=(), help="Keep token vectors as initialised; do not train them.")
     ] = False
 
     @property
     def name(self) -> str | None:
-        """As a model's record has it."""
+        """As in a model's record."""
         return None if self.vectors is None else beginning_name(self.vectors, fixed=self.fixed_vectors)
 
 
-LEARNT = VectorOptions()
+DEFAULT_VECTORS = VectorOptions()
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How a network of any family is trained, and on what."""
+    """How to train a network of any family, and on what."""
 
     valid: ValidationFile = None
     resume: Resume = False
-    training: TrainingFlags = AS_RECOMMENDED
+    training: TrainingFlags = DEFAULT_TRAINING
     markers: MarkerRule = "error"
-    reading: TextOptions = AS_USUAL
-    mixing: MixOptions = NOT_MIXED
+    reading: TextOptions = DEFAULT_READING
+    mixing: MixOptions = NO_MIX
     overwrite: Overwrite = False
     json: Json = False
 
 
-AS_SAID = RunOptions()
+DEFAULT_RUN = RunOptions()
 
 
 def transformer(
     *texts: Annotated[TextFiles, Parameter(required=False)],
     output: Output,
     preset: Preset = "modern",
-    network: TransformerFlags = PRESET_ALONE,
-    beginning: VectorOptions = LEARNT,
+    network: TransformerFlags = DEFAULT_NETWORK,
+    beginning: VectorOptions = DEFAULT_VECTORS,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
-    run: RunOptions = AS_SAID,
+    run: RunOptions = DEFAULT_RUN,
 ) -> None:
     """A Transformer: a network that looks back by attention.
 
-    Each choice of the field's history is a setting; --preset makes all of
-    them at once, as a known architecture did.
+        $ chainrule train transformer corpus.txt -o transformer/ --minutes 5
 
-    Checkpoints and log.jsonl are kept in the folder while it is trained;
-    Ctrl-C keeps all, and --resume goes on, also after the process was killed.
+    Every design choice since 2017 is a setting; --preset sets them all to those
+    of a known architecture.
+
+    Checkpoints and log.jsonl are kept in the folder during training. --resume
+    continues after Ctrl-C, or after the process was killed.
     """
-    _train(texts, preset_named(preset, **given_of(network)), output, run, tokenizer, beginning)
+    _train(texts, preset_named(preset, **given_settings(network)), output, run, tokenizer, beginning)
 
 
-def _verb(config: type[NetworkConfig]) -> Callable[..., None]:
-    """chainrule train, of a family that is set by this configuration; its docstring is the verb's help."""
+def _verb(family: str, config: type[NetworkConfig]) -> Callable[..., None]:
+    """chainrule train FAMILY, whose settings are this configuration; its docstring is the verb's help."""
     flags = flags_of(config)
-    by_default = flags()
+    default = flags()
+    summary, _, details = (getdoc(config) or "").partition("\n\n")
+    example = f"    $ chainrule train {family} corpus.txt -o {family}/ --minutes 5"
 
     def train_family(
         *texts: Annotated[TextFiles, Parameter(required=False)],
         output: Output,
-        network: Any = by_default,
-        beginning: VectorOptions = LEARNT,
+        network: Any = default,
+        beginning: VectorOptions = DEFAULT_VECTORS,
         tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
-        run: RunOptions = AS_SAID,
+        run: RunOptions = DEFAULT_RUN,
     ) -> None:
-        _train(texts, config(**given_of(network)), output, run, tokenizer, beginning)
+        _train(texts, config(**given_settings(network)), output, run, tokenizer, beginning)
 
     train_family.__annotations__["network"] = flags
-    train_family.__doc__ = f"{getdoc(config)}\n\n{_KEPT}"
+    train_family.__doc__ = "\n\n".join(part for part in (summary, example, details, _CHECKPOINTS) if part)
     return train_family
 
 
 def __getattr__(name: str) -> Callable[..., None]:
-    """chainrule train NETWORK, by the family's name with underscores: made when it is asked for."""
+    """chainrule train NETWORK, by the family's name with underscores, built on first use."""
     family = name.replace("_", "-")
     if family not in (networks := {**NETWORKS, **TWO_SIDED}):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _verb(networks[family])
+    return _verb(family, networks[family])
 
 
 def adapt(
@@ -186,15 +191,17 @@ def adapt(
     /,
     *texts: Annotated[TextFiles, Parameter(required=False)],
     output: Output,
-    run: RunOptions = AS_SAID,
+    run: RunOptions = DEFAULT_RUN,
 ) -> None:
-    """Go on with the training of a network, on other text.
+    """Continue training a network, on other text.
 
-    A new model is written; its configuration and tokenizer are those of the
-    old one, and words that this did not know stay unknown.
+        $ chainrule adapt transformer/ letters.txt -o adapted/ --minutes 5
 
-    Checkpoints and log.jsonl are kept in the folder while it is trained;
-    Ctrl-C keeps all, and --resume goes on, also after the process was killed.
+    Writes a new model with the configuration and tokenizer of the old one;
+    words that are not in its vocabulary stay unknown.
+
+    Checkpoints and log.jsonl are kept in the folder during training. --resume
+    continues after Ctrl-C, or after the process was killed.
     """
     from chainrule.api.adapt import network_config_of
 
@@ -203,7 +210,7 @@ def adapt(
     if names:
         document = text_for([model], run.reading, *names).reading.document
         run = replace(run, reading=replace(run.reading, document=document))
-    _train(texts, config, output, run, TokenizerOptions(tokenizer=str(model)), LEARNT, start=model)
+    _train(texts, config, output, run, TokenizerOptions(tokenizer=str(model)), DEFAULT_VECTORS, start=model)
 
 
 def _train(
@@ -222,23 +229,23 @@ def _train(
     from chainrule.training.folder import is_first_process, is_unfinished, remove_checkpoints
 
     check_read_once(*texts, run.valid)
-    source, training = run.mixing.source(texts, run.reading), given_of(run.training)
+    source, training = run.mixing.source(texts, run.reading), given_settings(run.training)
     if run.resume and run.overwrite:
-        raise SettingError("--resume goes on with a run and --overwrite begins anew; say one of them")
+        raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
 
-    def others(before: dict[str, Any]) -> list[str]:
+    def other_changes(before: dict[str, Any]) -> list[str]:
         vectors = differences({"vectors": before.get("vectors")}, {"vectors": beginning.name})
         return vectors + text_differences(before, source, tokenizer.config())
 
-    goes_on = run.resume and is_unfinished(output)
-    if run.resume and not goes_on and is_model(output):
-        say_that_it_has_ended(output, family_of(config), settings_of(config), training, others, json=run.json)
+    continues = run.resume and is_unfinished(output)
+    if run.resume and not continues and is_model(output):
+        report_ended_run(output, family_of(config), settings_of(config), training, other_changes, json=run.json)
         return
-    replaces = run.overwrite or goes_on  # a run that goes on was begun with leave to replace what is there
+    replaces = run.overwrite or continues  # a run that continues was started with permission to replace
     check_model_target(output, overwrite=replaces)
     began = time.perf_counter()
-    with progress() as told:
-        screen = TrainingScreen(told.close)
+    with progress_bar() as progress:
+        screen = TrainingScreen(progress.close)
         model = train(
             source,
             config,
@@ -250,7 +257,7 @@ def _train(
             resume=run.resume,
             overwrite=run.overwrite,
             told=screen,
-            progress=told,
+            progress=progress,
             vectors=beginning.vectors,
             fixed_vectors=beginning.fixed_vectors,
             start=start,
@@ -258,7 +265,7 @@ def _train(
         screen.close()
         if not is_first_process():
             return
-        save_or_keep(model, output, overwrite=replaces, told=told)
+        save_or_keep(model, output, overwrite=replaces, progress=progress)
     remove_checkpoints(output)
     note_repairs(source)
     note_mix(source)
@@ -282,17 +289,17 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
     )
     speed = record["tokens_seen"] / max(record["training_seconds"], 1e-9)
     print(
-        f"{record['steps']:,} steps, {record['tokens_seen']:,} tokens of a text of {record['tokens']:,}, "
+        f"{count_of(record['steps'], 'step')}, {record['tokens_seen']:,} tokens of a text of {record['tokens']:,}, "
         f"in {record['training_seconds']:.1f} s of training: {speed:,.0f} tokens/s"
     )
     if "validation" in record:
-        found = record["validation"]
-        bits = f", {found['bits_per_byte']:.4f} bits per byte" if "bits_per_byte" in found else ""
+        validation = record["validation"]
+        bits = f", {validation['bits_per_byte']:.4f} bits per byte" if "bits_per_byte" in validation else ""
         print(
-            f"validation: {found['loss']:.4f} nats a token{bits} on {validated_on(found)}, "
-            f"best after step {found['step']:,}"
+            f"validation: {validation['loss']:.4f} nats a token{bits} on {validated_on(validation)}, "
+            f"best after step {validation['step']:,}"
         )
-        note_untrained(found)
+        note_untrained(validation)
     memory = summary["peak_memory_bytes"]
-    told_memory = f", {memory / 1e9:.2f} GB of memory at most" if memory else ""
-    print(f"{summary['bytes'] / 1e6:,.1f} MB, {summary['total_seconds']:.1f} s{told_memory}")
+    memory_used = f", {memory / 1e9:.2f} GB peak memory" if memory else ""
+    print(f"{summary['bytes'] / 1e6:,.1f} MB, {summary['total_seconds']:.1f} s{memory_used}")

@@ -1,4 +1,4 @@
-"""chainrule train translation: a model of one text given another is trained on pairs."""
+"""chainrule train translation: trains an encoder-decoder on pairs of texts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from chainrule.cli.arguments import (
     TokenizerOptions,
     file_or_dash,
 )
-from chainrule.cli.ended_run import data_differences, say_that_it_has_ended
-from chainrule.cli.flags import flags_of, given_of
+from chainrule.cli.ended_run import data_differences, report_ended_run
+from chainrule.cli.flags import flags_of, given_settings
 from chainrule.cli.models import check_model_target, is_model, save_or_keep
-from chainrule.cli.screen import note, print_json, progress
-from chainrule.cli.train_neural import AS_RECOMMENDED, Resume, TrainingFlags
+from chainrule.cli.screen import count_of, note, print_json, progress_bar
+from chainrule.cli.train_neural import DEFAULT_TRAINING, Resume, TrainingFlags
 from chainrule.cli.training_screen import TrainingScreen, note_untrained, validated_on
 from chainrule.errors import SettingError
 from chainrule.neural.config.conditional import ConditionalConfig
@@ -32,56 +32,60 @@ if TYPE_CHECKING:
     from chainrule.text.pairs import Pairs
 
     class ConditionalFlags:
-        """All fields may be left out."""
+        """All fields are optional."""
 else:
     ConditionalFlags = flags_of(ConditionalConfig)
 
-AS_SET = ConditionalFlags()
+DEFAULT_NETWORK = ConditionalFlags()
 _FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
 
 
 def translation(
     *,
-    source: Annotated[str | None, _FILE, Parameter(help="The given texts, one a line.")] = None,
-    target: Annotated[str | None, _FILE, Parameter(help="What is to be written from each of them, one a line.")] = None,
+    source: Annotated[str | None, _FILE, Parameter(help="The source texts, one a line.")] = None,
+    target: Annotated[str | None, _FILE, Parameter(help="The target texts, one a line.")] = None,
     pairs: Annotated[
         str | None,
         _FILE,
-        Parameter(help="Both in one file: with a tab between them, or as fields of JSON lines (.jsonl)."),
+        Parameter(help="Both in one file, separated by a tab, or as fields of JSON lines (.jsonl)."),
     ] = None,
-    source_field: Annotated[str, Parameter(help="Of JSON lines: the given text.")] = "source",
-    target_field: Annotated[str, Parameter(help="Of JSON lines: what is to be written.")] = "target",
+    source_field: Annotated[str, Parameter(help="The field of JSON lines with the source.")] = "source",
+    target_field: Annotated[str, Parameter(help="The field of JSON lines with the target.")] = "target",
     valid: Annotated[
         tuple[str, ...],
         Parameter(
-            help="Pairs to choose the best weights by: a source and a target file, or one of pairs; by default the end "
-            "of the training pairs.",
+            help="Validation pairs, to choose the best weights: a source and a target file, or one file of pairs; by "
+            "default the end of the training pairs.",
             consume_multiple=True,
             negative=(),
         ),
     ] = (),
     output: Output,
     resume: Resume = False,
-    training: TrainingFlags = AS_RECOMMENDED,
-    network: ConditionalFlags = AS_SET,
+    training: TrainingFlags = DEFAULT_TRAINING,
+    network: ConditionalFlags = DEFAULT_NETWORK,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     source_tokenizer: Annotated[
         str | None,
         Parameter(
-            help="Cut sources by another tokenizer than targets, of the same --vocabulary-size; by default one is "
-            "learnt from both."
+            help="A separate tokenizer for sources, of the same --vocabulary-size; by default one is learned from both "
+            "sides."
         ),
     ] = None,
     markers: MarkerRule = "error",
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """A model of one text given another: translations, summaries, corrections.
+    """An encoder-decoder for pairs of texts: translations, summaries, corrections.
 
-    An encoder reads the source; a decoder writes the target and looks at the
-    source by attention. A step has as many tokens as --batch pairs of middling
-    length; the default tokenizer is bpe. Checkpoints and log.jsonl are kept
-    in the folder while it is trained; Ctrl-C keeps all, and --resume goes on.
+        $ chainrule train translation --pairs train.tsv -o mt/ --minutes 5
+
+    An encoder reads the source; a decoder generates the target and attends to
+    the source. A batch has as many tokens as --batch pairs of average length.
+    The default tokenizer is bpe.
+
+    Checkpoints and log.jsonl are kept in the folder during training. --resume
+    continues after Ctrl-C, or after the process was killed.
     """
     from chainrule.api.pair_model import FAMILY
     from chainrule.api.train_pairs import train_pairs
@@ -89,44 +93,50 @@ def translation(
     from chainrule.training.folder import is_first_process, is_unfinished, remove_checkpoints
 
     if resume and overwrite:
-        raise SettingError("--resume goes on with a run and --overwrite begins anew; say one of them")
-    goes_on = resume and is_unfinished(output)
-    config, fields, said = ConditionalConfig(**given_of(network)), (source_field, target_field), given_of(training)
-    if resume and not goes_on and is_model(output):
+        raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
+    continues = resume and is_unfinished(output)
+    config, fields, settings = (
+        ConditionalConfig(**given_settings(network)),
+        (source_field, target_field),
+        given_settings(training),
+    )
+    if resume and not continues and is_model(output):
 
-        def others(before: dict[str, Any]) -> list[str]:
-            with progress() as told:
-                return data_differences(before, _pairs(source, target, pairs, fields, told).record)
+        def other_changes(before: dict[str, Any]) -> list[str]:
+            with progress_bar() as progress:
+                return data_differences(before, _pairs(source, target, pairs, fields, progress).record)
 
-        say_that_it_has_ended(output, FAMILY, asdict(config), said, others, json=json)
+        report_ended_run(output, FAMILY, asdict(config), settings, other_changes, json=json)
         return
-    replaces = overwrite or goes_on
+    replaces = overwrite or continues
     check_model_target(output, overwrite=replaces)
     began = time.perf_counter()
-    with progress() as told:
-        learnt = _pairs(source, target, pairs, fields, told)
-        held = None if not valid else _held(valid, fields, told)
-        by_pairs = tokenizer if tokenizer.tokenizer is not None else replace(tokenizer, tokenizer="bpe")
-        own = None if source_tokenizer is None else replace(by_pairs, tokenizer=source_tokenizer).config()
-        screen = TrainingScreen(told.close)
+    with progress_bar() as progress:
+        train_set = _pairs(source, target, pairs, fields, progress)
+        validation = None if not valid else _validation_pairs(valid, fields, progress)
+        target_tokenizer = tokenizer if tokenizer.tokenizer is not None else replace(tokenizer, tokenizer="bpe")
+        own_tokenizer = (
+            None if source_tokenizer is None else replace(target_tokenizer, tokenizer=source_tokenizer).config()
+        )
+        screen = TrainingScreen(progress.close)
         model = train_pairs(
-            learnt,
+            train_set,
             config,
-            tokenizer=by_pairs.config(),
-            source_tokenizer=own,
+            tokenizer=target_tokenizer.config(),
+            source_tokenizer=own_tokenizer,
             markers=markers,
-            training=TrainingConfig(**said),
-            validation=held,
+            training=TrainingConfig(**settings),
+            validation=validation,
             folder=output,
             resume=resume,
             overwrite=overwrite,
             told=screen,
-            progress=told,
+            progress=progress,
         )
         screen.close()
         if not is_first_process():
             return
-        save_or_keep(model, output, overwrite=replaces, told=told)
+        save_or_keep(model, output, overwrite=replaces, progress=progress)
     remove_checkpoints(output)
     _note_left_out(model.record)
     summary = {"model": str(output), "total_seconds": time.perf_counter() - began, "peak_memory_bytes": peak_memory()}
@@ -136,46 +146,48 @@ def translation(
         _print_summary(model.record, summary)
 
 
-def _pairs(source: str | None, target: str | None, pairs: str | None, fields: tuple[str, str], told: Progress) -> Pairs:
-    """Raises TextError; CycloptsError where it is not said, or said twice, what to learn from."""
+def _pairs(
+    source: str | None, target: str | None, pairs: str | None, fields: tuple[str, str], progress: Progress
+) -> Pairs:
+    """Raises TextError; CycloptsError where the files of either side are missing, or named twice."""
     from chainrule.text.pairs import pairs_of
 
     if pairs is not None:
         if source is not None or target is not None:
             raise CycloptsError(msg="--pairs has both sides; leave out --source and --target.")
-        return pairs_of([pairs], fields, told)
+        return pairs_of([pairs], fields, progress)
     if source is None or target is None:
         missing = " and ".join(name for name, given in (("--source", source), ("--target", target)) if given is None)
-        raise CycloptsError(msg=f"{missing} is missing; or give --pairs, a file with both sides.")
-    return pairs_of([source, target], fields, told)
+        raise CycloptsError(msg=f"{missing} is missing; or give a file with both sides, --pairs.")
+    return pairs_of([source, target], fields, progress)
 
 
-def _held(valid: tuple[str, ...], fields: tuple[str, str], told: Progress) -> Pairs:
+def _validation_pairs(valid: tuple[str, ...], fields: tuple[str, str], progress: Progress) -> Pairs:
     from chainrule.text.pairs import pairs_of
 
     if len(valid) > 2:
         raise CycloptsError(msg=f"--valid takes a source and a target file, or one of pairs, not {len(valid)} files.")
-    return pairs_of(list(valid), fields, told)
+    return pairs_of(list(valid), fields, progress)
 
 
 def _note_left_out(record: dict[str, Any]) -> None:
-    reasons = {"left_out": "one side of which is empty", "too_long": "whose source is longer than the model reads"}
+    reasons = {"left_out": "since one side is empty", "too_long": "since the source is longer than the model reads"}
     for name, why in reasons.items():
         if record.get(name):
-            note(f"{record[name]:,} pairs were left out, {why}")
+            note(f"{count_of(record[name], 'pair')} left out, {why}")
 
 
 def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
-    print(f"{summary['model']}: model of pairs, of {record['parameters']:,} parameters")
+    print(f"{summary['model']}: encoder-decoder with {record['parameters']:,} parameters")
     speed = record["tokens_seen"] / max(record["training_seconds"], 1e-9)
     print(
-        f"{record['steps']:,} steps, {record['tokens_seen']:,} target tokens of {record['tokens']:,} in "
+        f"{count_of(record['steps'], 'step')}, {record['tokens_seen']:,} target tokens of {record['tokens']:,} in "
         f"{record['documents']:,} pairs, in {record['training_seconds']:.1f} s of training: {speed:,.0f} tokens/s"
     )
     if "validation" in record:
-        found = record["validation"]
+        validation = record["validation"]
         print(
-            f"validation: {found['loss']:.4f} nats a token on {validated_on(found)} of {found['pairs']:,} pairs, "
-            f"best after step {found['step']:,}"
+            f"validation: {validation['loss']:.4f} nats a token on {validated_on(validation)} of "
+            f"{validation['pairs']:,} pairs, best after step {validation['step']:,}"
         )
-        note_untrained(found)
+        note_untrained(validation)

@@ -1,4 +1,4 @@
-"""What people see while a network is trained: a line that changes where there is a terminal, and lines that stay."""
+"""Output during training: a line that is overwritten, at a terminal, and lines that stay."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
 
     from chainrule.training.reports import Report
 
-_PATIENCE = 30.0  # seconds without a line, where there is no terminal
+_PATIENCE = 30.0  # seconds between lines, where there is no terminal
 
 
 class TrainingScreen:
-    """Told by the trainer; writes to standard error."""
+    """A callback for training reports; prints them to standard error."""
 
-    def __init__(self, begun: Callable[[], None]) -> None:
-        """begun: what is to be done before the first line."""
-        self._begun: Callable[[], None] | None = begun
-        self._changes = sys.stderr.isatty()
-        self._width = 0  # of the line that may change
+    def __init__(self, before_first: Callable[[], None]) -> None:
+        """before_first: called before the first line."""
+        self._before_first: Callable[[], None] | None = before_first
+        self._is_terminal = sys.stderr.isatty()
+        self._width = 0  # of the line that may be overwritten
         self._written = time.monotonic()
 
     def __call__(self, report: Report) -> None:
-        if self._begun is not None:
-            self._begun()
-            self._begun = None
+        if self._before_first is not None:
+            self._before_first()
+            self._before_first = None
         if report.note is not None:
             sys.stderr.write(f"note: {printable(report.note)}\n")
         stays = report.valid_loss is not None or report.step == report.steps
-        if not stays and not self._changes and time.monotonic() - self._written < _PATIENCE:
+        if not stays and not self._is_terminal and time.monotonic() - self._written < _PATIENCE:
             return
         self._written = time.monotonic()
         line = str(report)
-        if self._changes:
+        if self._is_terminal:
             sys.stderr.write("\r" + line.ljust(self._width) + ("\n" if stays else ""))
             self._width = 0 if stays else len(line)
         else:
@@ -47,26 +47,24 @@ class TrainingScreen:
         sys.stderr.flush()
 
     def close(self) -> None:
-        """Ends a line that could still change."""
+        """Ends a line that could still be overwritten."""
         if self._width:
             sys.stderr.write("\n")
             self._width = 0
 
 
 def validated_on(validation: dict[str, Any]) -> str:
-    """How much of its text the validation in a network's record was on, in words; a masked network is asked for some
-    of the tokens that it reads.
-    """
+    """What a network was validated on, in words; a masked network predicts only some of the tokens that it reads."""
     predictions, read, whole = (validation[name] for name in ("tokens", "read_tokens", "text_tokens"))
-    part = "" if read == whole else f" ({read / whole:.0%} of the text: more would take too much of the minutes)"
+    part = "" if read == whole else f" ({read / whole:.0%} of the text, to save time)"
     return f"{predictions:,} tokens{part}"
 
 
 def note_untrained(validation: dict[str, Any]) -> None:
-    """Says so, where a network has not learnt more than how frequent tokens are."""
+    """Prints a note where a network has learned no more than token frequencies."""
     if is_untrained({"validation": validation}):
         note(
-            "this is no better than the frequencies of the tokens alone, "
-            f"{validation['unigram_loss']:.4f} nats: the network has learnt "
-            "nothing of the context yet; train it for longer, or make it smaller"
+            "this is no better than token frequencies alone, "
+            f"{validation['unigram_loss']:.4f} nats: the network has learned "
+            "nothing from context yet; train it longer, or make it smaller"
         )

@@ -1,4 +1,4 @@
-"""chainrule translate MODEL [TEXT]: a text for each line, as the lines come."""
+"""chainrule translate MODEL [TEXT]: generates a text for each line."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from cyclopts import Parameter
 
 from chainrule.base.progress import silent
 from chainrule.cli.arguments import Json, TextFile, WholeNumber
-from chainrule.cli.screen import note, print_json, progress
-from chainrule.cli.texts import AS_USUAL, TextOptions, note_repairs
+from chainrule.cli.screen import count_of, note, print_json, progress_bar
+from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs
 from chainrule.errors import SettingError
 from chainrule.report.tables import printable
 
@@ -26,34 +26,39 @@ _AT_ONCE = 1024  # lines, which are sorted by length
 
 
 def translate(
-    model: Annotated[Path, Parameter(help="The folder of a model that train translation made.")],
+    model: Annotated[Path, Parameter(help="A model folder that train translation wrote.")],
     text: TextFile = "-",
     /,
     *,
-    beam: Annotated[int, WholeNumber, Parameter(help="How many texts stay open; 1 takes the likeliest token.")] = 5,
+    beam: Annotated[int, WholeNumber, Parameter(help="How many hypotheses to keep; 1 picks the likeliest token.")] = 5,
     rank_by: Annotated[
         Literal["total", "mean", "wu"],
-        Parameter(help="Rank texts by log-probability, its mean over the tokens, or by the rule of Wu et al. 2016."),
+        Parameter(help="Rank texts by log-probability, its mean over the tokens, or the rule of Wu et al. 2016."),
     ] = "mean",
     alpha: Annotated[float, Parameter(help="The exponent in the rule of Wu et al.")] = 0.6,
     nbest: Annotated[
-        int, WholeNumber, Parameter(help="Print so many texts for each line, as Moses does: line ||| text ||| score.")
+        int, WholeNumber, Parameter(help="Print this many texts for each line, as Moses does: line ||| text ||| score.")
     ] = 1,
     alignments: Annotated[
         bool,
-        Parameter(negative=(), help="After a tab, for each token where it looked most: target-source, numbers from 0."),
+        Parameter(
+            negative=(),
+            help="Print, after a tab, the source token that each token attended to most: target-source, from 0.",
+        ),
     ] = False,
     max_tokens: Annotated[
-        int | None, WholeNumber, Parameter(help="The longest text, in tokens; by default twice its source's, and 20.")
+        int | None, WholeNumber, Parameter(help="The longest text, in tokens; by default twice the source's plus 20.")
     ] = None,
-    reading: TextOptions = AS_USUAL,
+    reading: TextOptions = DEFAULT_READING,
     json: Json = False,
 ) -> None:
-    """Texts from texts, by a model of one given the other.
+    """Generate texts from source texts: translations, summaries, corrections.
 
-    One line for each line that is read, in its order; an empty one gives an
-    empty one. With --json, each text with its tokens, scores and attention,
-    which looks at the source's tokens and, last, at its end.
+        $ chainrule translate mt/ test.de
+
+    Prints a line for each line read, in order; an empty line gives an empty
+    line. With --json, each text with its tokens, scores and attention over the
+    source's tokens and, last, its end.
     """
     from chainrule.api.pair_model import load_pairs
     from chainrule.decoding.beam import BeamConfig
@@ -61,15 +66,15 @@ def translate(
 
     source = reading.corpus(text)
     if alignments and nbest > 1 and not json:
-        raise SettingError("--alignments goes with one text a line, or with --json; leave out --nbest or say --json")
+        raise SettingError("--alignments needs one text a line, or --json; leave out --nbest or add --json")
     if max_tokens is not None and max_tokens < 1:
         raise SettingError(f"max_tokens is {max_tokens}; expected 1 or more")
     config = BeamConfig(
         size=max(beam, nbest) if beam > 1 else beam, best=nbest, rank_by=rank_by, alpha=alpha, stop="likely"
     )
-    with progress() as told:
+    with progress_bar() as progress:
         loaded = load_pairs(model)
-        shown = silent if sys.stdout.isatty() else told
+        shown = silent if sys.stdout.isatty() else progress
         number = unknown = 0
         for block in source.blocks_as_they_come(shown, "translating"):
             for first, lines in _lines(block):
@@ -80,11 +85,11 @@ def translate(
                 sys.stdout.flush()
     note_repairs(source)
     if unknown:
-        note(f"the model does not know {unknown:,} token{'s' * (unknown != 1)} of the sources; each counts as <unk>")
+        note(f"the model does not know {count_of(unknown, 'token')} of the sources; each counts as <unk>")
 
 
 def _lines(block: Block) -> Iterator[tuple[int, list[str]]]:
-    """Some documents at a time, with the number of the first in the block."""
+    """The documents in parts, each with the number of its first in the block."""
     documents = block.documents()
     for first in range(0, len(documents), _AT_ONCE):
         yield first, documents[first : first + _AT_ONCE]
@@ -99,7 +104,7 @@ def _written(
     alignments: bool,
     max_tokens: int | None,
 ) -> Iterator[list[Written]]:
-    """The texts of each line; where one cannot be read, those before it, and then a SettingError that names it."""
+    """Generates the texts of each line. Raises SettingError, which names the line, after yielding those before it."""
     try:
         yield from loaded.write(lines, config, alignments=alignments, max_tokens=max_tokens)
     except SettingError:
@@ -116,8 +121,8 @@ def _print(number: int, texts: list[Written], nbest: int, *, alignments: bool, j
         print_json({"line": number, "texts": [_as_json(text) for text in texts]})
         return
     if nbest > 1:
-        for each in texts:
-            print(f"{number} ||| {printable(each.text)} ||| log_prob= {each.log_prob:.4f} ||| {each.score:.4f}")
+        for text in texts:
+            print(f"{number} ||| {printable(text.text)} ||| log_prob= {text.log_prob:.4f} ||| {text.score:.4f}")
         if not texts:  # an empty line has one empty text, so that no list is missing
             print(f"{number} |||  ||| log_prob= 0.0000 ||| 0.0000")
         return

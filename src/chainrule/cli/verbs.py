@@ -1,52 +1,52 @@
-"""The verbs: where the function of each is, and the first line of its help.
+"""The verbs: the function of each, and the first line of its help.
 
-So the help of all is shown, and a verb found, without importing any other.
+So the list of verbs can be shown, and one verb run, without importing the others.
 """
 
 from __future__ import annotations
 
-# By name: a module of this folder with a name in it, and the first paragraph of its docstring, on one line.
+# By name: a module of this folder and a function in it, and the first paragraph of its docstring, on one line.
 VERBS = {
-    "evaluate": ("evaluate:evaluate", "Perplexity and bits per byte of a text, or accuracy on minimal pairs."),
-    "score": ("score:score", "Log-probabilities of texts, or of each token, word or character."),
-    "next": ("next:next_tokens", "The likeliest next tokens after a prompt, best first."),
-    "generate": ("generate:generate", "Sample texts from the model, or search for the likeliest ones with --beam."),
+    "evaluate": ("evaluate:evaluate", "Measure perplexity and bits per byte on a text, or accuracy on minimal pairs."),
+    "score": ("score:score", "Print log-probabilities of texts, or of each token, word or character."),
+    "next": ("next:next_tokens", "List the likeliest next tokens after a prompt."),
+    "generate": ("generate:generate", "Sample texts from a model, or search for the likeliest with --beam."),
     "complete": (
         "complete:complete",
-        "Complete text while you type it: the word at the cursor, or the next ones after a space.",
+        "Complete text as you type: the word at the cursor, or the next words after a space.",
     ),
-    "fill": ("fill:fill", "The likeliest tokens for the gaps of a text, by what stands on both sides."),
-    "adapt": ("train_neural:adapt", "Go on with the training of a network, on other text."),
-    "finetune": ("finetune:finetune", "Put a head on a network of any family, and train both on labels."),
-    "classify": ("classify:classify", "Label texts, or their words."),
-    "embed": ("embed:embed", "Vectors of texts, or of their words or tokens, in context."),
-    "nearest": ("nearest:nearest_words", "The words of a text, each in its sentence, that are most like a given one."),
-    "translate": ("translate:translate", "Texts from texts, by a model of one given the other."),
-    "attend": ("attend:attend", "Show where a network looks: maps of all its layers and heads."),
+    "fill": ("fill:fill", "Fill gaps in a text with the likeliest tokens, given the text on both sides."),
+    "adapt": ("train_neural:adapt", "Continue training a network, on other text."),
+    "finetune": ("finetune:finetune", "Fine-tune a network, with a classification head, on labelled texts or words."),
+    "classify": ("classify:classify", "Label texts, or each of their words."),
+    "embed": ("embed:embed", "Embed texts, or their words or tokens in context, as vectors."),
+    "nearest": (
+        "nearest:nearest_words",
+        "Find the words of a text, each in its sentence, that are most like a given one.",
+    ),
+    "translate": ("translate:translate", "Generate texts from source texts: translations, summaries, corrections."),
+    "attend": ("attend:attend", "Draw where a network attends, in every layer and head."),
     "compare": ("compare:compare", "Compare models in one table."),
-    "experiment": ("experiment:experiment", "What networks remember, cost, learn through and extend to."),
-    "filter": ("filter:filter_texts", "Keep the part of a corpus that a model finds likeliest."),
-    "rescore": ("rescore:rescore", "Choose among hypotheses: the best sum of their own scores and a model's."),
-    "noise": ("noise:noise", "Spoil a text with errors, and propose what may have been meant."),
+    "experiment": ("experiment:experiment", "Measure memory, cost, gradients or length extrapolation of networks."),
+    "filter": ("filter:filter_texts", "Keep the documents of a corpus that a model finds likeliest."),
+    "rescore": ("rescore:rescore", "Choose the best hypotheses, by their own scores plus a language model's."),
+    "noise": ("noise:noise", "Corrupt a text with typing or OCR errors, and propose corrections."),
     "split": ("split:split", "Divide a text into parts, the same on every machine."),
     "count": ("count:count", "Count the n-grams of a text."),
     "convert": (
         "convert:convert",
-        "Between model folders, fast and compact, and ARPA files; and from KenLM's binaries.",
+        "Convert between model folders, compact or not, and ARPA files; and from KenLM binaries.",
     ),
-    "lmplz": ("lmplz:lmplz", "KenLM's lmplz: a text to an ARPA file, for scripts that call it so."),
+    "lmplz": ("lmplz:lmplz", "Estimate an ARPA file with the options of KenLM's lmplz, for scripts that call it."),
     "prune": ("prune:prune", "Make an n-gram model smaller."),
-    "mix": ("mix:mix", "Mix models of one tokenizer and vocabulary into one."),
-    "info": ("info:info", "What is known of a model: size, settings, data, training, validation."),
-    "harness": (
-        "harness:harness",
-        "Run lm-evaluation-harness, with its tasks and its command line, on any of our models.",
-    ),
-    "verify": ("verify:verify", "Check the checksums of a model folder."),
+    "mix": ("mix:mix", "Mix models that share a tokenizer and vocabulary into one."),
+    "info": ("info:info", "Show what is known about a model: size, settings, data, training, validation."),
+    "harness": ("harness:harness", "Run lm-evaluation-harness, with its tasks and options, on any of our models."),
+    "verify": ("verify:verify", "Verify the checksums of a model folder."),
 }
 INSTALL = ("completion_script:install", "Install completion for your shell.")
 
-# What one is about to do, and the verbs for it, the commonest first.
+# What a person is about to do, and the verbs for it, the commonest first.
 GROUPS = {
     "Train": ("train", "adapt", "finetune", "mix", "prune"),
     "Measure": ("evaluate", "compare", "score", "experiment", "harness"),
@@ -75,7 +75,7 @@ FAMILIES = {
     "two-sided": ("train_neural:two_sided", "A two-sided LSTM or GRU (ELMo, Peters 2018), the directions apart."),
     "translation": (
         "train_translation:translation",
-        "A model of one text given another: translations, summaries, corrections.",
+        "An encoder-decoder for pairs of texts: translations, summaries, corrections.",
     ),
-    "uniform": ("train:uniform", "Every token alike: the floor for any comparison."),
+    "uniform": ("train:uniform", "Every token equally likely: the floor for any comparison."),
 }

@@ -1,4 +1,4 @@
-"""chainrule verify MODEL: every byte of a model folder against its checksums."""
+"""chainrule verify MODEL: compares every byte of a model folder with its checksums."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from chainrule.cli.screen import progress
+from chainrule.cli.screen import progress_bar
 
 
 def verify(model: Annotated[Path, Parameter(help="A model folder.")], /) -> None:
-    """Check the checksums of a model folder.
+    """Verify the checksums of a model folder.
 
-    Reads every byte that was written, config.json and the model card too; the
-    exit status is 1 where one differs.
+        $ chainrule verify lm/
+
+    Reads every byte, config.json and the model card included; the exit status
+    is 1 if any differs.
     """
-    from chainrule.api.verify import verify as verified
+    from chainrule.api.verify import verify as check_folder
     from chainrule.storage.model_folder import CARD
 
-    with progress() as told:
-        found = verified(model, progress=told)
-    card = f", {CARD}" if found.has_card else f" (without its {CARD})"
-    print(f"{model}: whole; config.json{card} and {found.bytes:,} bytes of data are as they were written")
+    with progress_bar() as progress:
+        checked = check_folder(model, progress=progress)
+    card = f", {CARD}" if checked.has_card else f" (without its {CARD})"
+    print(f"{model}: intact; config.json{card} and {checked.bytes:,} bytes of data match their checksums")

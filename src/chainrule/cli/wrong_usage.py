@@ -1,4 +1,4 @@
-"""What is wrong with a command, in one line and in the words of the command line: its options and its arguments."""
+"""Error messages in the words of the command line: its options and arguments."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from cyclopts import App, ArgumentCollection
 
 _OPTION = re.compile("--[a-z][a-z-]*(=.*)?")
-_NO_FILE = re.compile("There is no option (--[^ ]+) ")  # as file_or_dash says it
-_MISSPELT, _ALIKE = 0.9, 0.75  # how like another option one is that is surely it, or perhaps
-# Settings of the library whose options have names of their own.
+_NO_FILE = re.compile("There is no option (--[^ ]+) ")  # as file_or_dash words it
+_SWAPPED = "{} is not a model, and {} is: are they swapped?"
+_MISSPELT, _ALIKE = 0.9, 0.75  # similarity to another option: surely meant, perhaps meant
+# Settings of the library whose options are named otherwise.
 _RENAMED = {"n": "--number", "allowed": "--allow", "banned": "--ban", "validation": "--valid"}
-_MODELS = ("model", "models")  # parameters that take models
+_MODELS = ("model", "models")  # parameters for models
 _TEXTS = (
     "text",
     "texts",
@@ -38,50 +39,62 @@ _TEXTS = (
 
 
 def usage_message(error: CycloptsError, verb: App, arguments: list[str]) -> str:
-    """What is wrong with the arguments of a verb."""
+    """Says what is wrong with the arguments of a verb."""
     if isinstance(error, MissingArgumentError) and error.argument is not None and error.keyword is None:
         greedy = [name for name in _greedy_options(verb) if name in arguments]
-        return f"{error.argument.name} is missing{f': put it before {greedy[0]}' if greedy else ''}."
+        return f"{error.argument.name} is missing{f'; put it before {greedy[0]}' if greedy else ''}."
     if isinstance(error, UnknownOptionError):
         return _no_such_option(error.token.keyword or error.token.value, verb)
     if isinstance(error, UnusedCliTokensError):
         unknown = _unknown_options(arguments, verb)
         if unknown:
             return _no_such_option(unknown[0], verb)
-        is_prompted = {"PROMPT", "SENTENCE"} & {argument.name for argument in _arguments(verb)}
-        advice = "; put quotes around a text of several words" if is_prompted else ""
-        return f"There is no use for {' '.join(error.unused_tokens or [])}{advice}."
+        return _unused(error.unused_tokens or [], verb, arguments)
     message = " ".join(str(error).split())
     misspelt = _NO_FILE.match(message)
     return message if misspelt is None else message + _alike(misspelt[1], _options(verb))
 
 
+def _unused(words: list[str], verb: App, arguments: list[str]) -> str:
+    """Says that a verb takes fewer arguments."""
+    names = {argument.name for argument in _arguments(verb)}
+    _, *positional = (word for word in arguments if not word.startswith("-"))  # after the verb
+    model = next((word for word in words if _is_model(word)), None)
+    if "MODEL" in names and model is not None and not _is_model(positional[0]):
+        return _SWAPPED.format(positional[0], model)
+    advice = ""
+    if {"PROMPT", "SENTENCE"} & names:
+        advice = "; put quotes around a text of several words"
+    elif verb.name == ("complete",):
+        advice = "; complete reads texts from standard input"
+    return f"There is no use for {' '.join(words)}{advice}."
+
+
 def check_no_option_is_text(bound: BoundArguments, verb: App, arguments: list[str]) -> None:
-    """Raises CycloptsError where what was taken for a text is rather a misspelt option."""
+    """Raises CycloptsError where an argument looks like a misspelt option."""
     texts = {value for value in bound.arguments.values() if isinstance(value, str) and _OPTION.fullmatch(value)}
     misspelt = next((word for word in _before_dashes(arguments) if word in texts), None)
     if misspelt is not None and misspelt in _unknown_options(arguments, verb):
-        raise CycloptsError(msg=f"{_no_such_option(misspelt, verb)} A text that begins like an option stands after --.")
+        raise CycloptsError(msg=f"{_no_such_option(misspelt, verb)} Put a text that begins like an option after --.")
 
 
 def misplaced_model(bound: BoundArguments) -> str | None:
-    """What to say of a command that failed, where a model stands in the place of a text; perhaps they are swapped."""
-    of_models = (*_MODELS, "texts") if bound.arguments.get("text") else _MODELS  # compare has models, then
-    places = list(_places(bound))
-    no_model = next((value for name, value in places if name in of_models and not _is_model(value)), None)
-    found = next(
-        ((name, value) for name, value in places if name in _TEXTS and name not in of_models and _is_model(value)), None
-    )
-    if found is None:
+    """What to say of a command that failed because a model was given for a text; perhaps they are swapped."""
+    model_names = (*_MODELS, "texts") if bound.arguments.get("text") else _MODELS  # then compare takes models
+    given = list(_paths(bound))
+    no_model = next((value for name, value in given if name in model_names and not _is_model(value)), None)
+    text_names = set(_TEXTS).difference(model_names)
+    misplaced = next(((name, value) for name, value in given if name in text_names and _is_model(value)), None)
+    if misplaced is None:
         return None
-    name, model = found
+    name, model = misplaced
     if no_model is not None:
-        return f"{no_model} is no model, and {model} is one: are they swapped?"
-    return None if name in ("prompt", "sentence") else f"{model} is a model, and stands where a text is read."
+        return _SWAPPED.format(no_model, model)
+    return None if name in ("prompt", "sentence") else f"{model} is a model, where a text is expected."
 
 
 def in_options(message: str, verb: App) -> str:
-    """A message of the library, which names its settings as Python writes them, with the options of a verb.
+    """Translates a message of the library, which names settings as in Python, to the options of a verb.
 
     top_p is 2              --top-p is 2
     say markers='skip'      say --markers skip
@@ -90,7 +103,7 @@ def in_options(message: str, verb: App) -> str:
     names = {name.removeprefix("--").replace("-", "_"): name for name in _options(verb)}
     names |= {setting: name for setting, name in _RENAMED.items() if name in names.values()}
 
-    def said(match: re.Match[str]) -> str:
+    def option_of(match: re.Match[str]) -> str:
         setting, value = match.groups()
         name = names.get(setting)
         if name is None:
@@ -99,14 +112,14 @@ def in_options(message: str, verb: App) -> str:
             return f"--no-{name.removeprefix('--')}"
         return name if value in ("True", "...") else f"{name} {value.strip(chr(39))}"
 
-    message = _SAID.sub(said, message)
+    message = _SETTING.sub(option_of, message)
     message = _SNAKE.sub(lambda match: names.get(match[0], match[0]), message)
-    first, verb_of_it, rest = message.partition(" is ")  # most begin so, where a setting is out of its range
-    return f"{names.get(first, first)}{verb_of_it}{rest}"
+    first, separator, rest = message.partition(" is ")  # how most messages about a setting out of range begin
+    return f"{names.get(first, first)}{separator}{rest}"
 
 
-# Settings with a value, and those of several words: no part of a path, of a quotation or of an option.
-_SAID = re.compile(r"(?<![\w./'\"-])([a-z]\w*)=('[^']*'|True|False|\.\.\.|[\d.]*\d)")
+# Settings with a value, and settings of several words; not part of a path, a quotation or an option.
+_SETTING = re.compile(r"(?<![\w./'\"-])([a-z]\w*)=('[^']*'|True|False|\.\.\.|[\d.]*\d)")
 _SNAKE = re.compile(r"(?<![\w./'\"-])[a-z]+(?:_[a-z]+)+(?![\w/'\"=-]|\.\w)")
 
 
@@ -116,15 +129,15 @@ def _no_such_option(option: str, verb: App) -> str:
     positional = {argument.name for argument in _arguments(verb) if not argument.name.startswith("-")}
     if name.strip("-").upper() in positional:
         shown = " ".join(argument.name for argument in _arguments(verb) if argument.name in positional - {"*"})
-        return f"There is no option {name}; give {name.strip('-').upper()} by its place, as in {shown}."
+        return f"There is no option {name}; give {name.strip('-').upper()} by its position, as in {shown}."
     return f"There is no option {name}.{_alike(name, options)}"
 
 
 def _alike(option: str, options: Iterable[str]) -> str:
-    """Which options one that is none may be meant for, as a question, where there are some."""
+    """A question naming the options that an unknown one may stand for; empty if there are none."""
     known, words = sorted(options), set(option.strip("-").split("-"))
     alike = get_close_matches(option, known, 1, _MISSPELT)
-    alike = alike or [each for each in known if words <= set(each.strip("-").split("-"))]
+    alike = alike or [name for name in known if words <= set(name.strip("-").split("-"))]
     alike = alike or get_close_matches(option, known, 1, _ALIKE)
     return f" Did you mean {' or '.join(alike)}?" if alike else ""
 
@@ -134,12 +147,12 @@ def _arguments(verb: App) -> ArgumentCollection:
 
 
 def _options(verb: App) -> set[str]:
-    """Without those that say no."""
+    """Without the negative forms."""
     return {name for argument in _arguments(verb) for name in argument.names if name.startswith("--")}
 
 
 def _greedy_options(verb: App) -> Iterator[str]:
-    """Those that take all the words that follow them."""
+    """Options that take all words that follow them."""
     for argument in _arguments(verb):
         if argument.parameter.consume_multiple:
             yield from (name for name in argument.names if name.startswith("-"))
@@ -155,12 +168,12 @@ def _before_dashes(arguments: list[str]) -> list[str]:
     return arguments[: arguments.index("--")] if "--" in arguments else arguments
 
 
-def _places(bound: BoundArguments) -> Iterator[tuple[str, str]]:
-    """What was given that may be a path, with the names of its parameter."""
+def _paths(bound: BoundArguments) -> Iterator[tuple[str, str]]:
+    """The arguments that may be paths, with the names of their parameters."""
     for name, value in bound.arguments.items():
-        for each in value if isinstance(value, tuple) else (value,):
-            if isinstance(each, str | Path):
-                yield name, str(each)
+        for path in value if isinstance(value, tuple) else (value,):
+            if isinstance(path, str | Path):
+                yield name, str(path)
 
 
 def _is_model(name: str) -> bool:

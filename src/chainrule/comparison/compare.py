@@ -1,4 +1,4 @@
-"""Models in one table: those that are there, those that a text is enough to train, and smoothings."""
+"""Comparisons in one table: of given models, of models of all families trained on a text, and of smoothings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chainrule.api.load_model import load
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.comparison.ladder import Networks, climb
-from chainrule.comparison.saved_models import contest
+from chainrule.comparison.saved_models import compare_models
 from chainrule.comparison.smoothing_table import SmoothingTable, smoothing_table
 from chainrule.errors import SettingError
 from chainrule.ngram.config import SMOOTHINGS
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     AnyModel = Model | str | os.PathLike[str]
 
-# Of the text to train on, where networks are trained: what they learn, and what their best weights are chosen by.
+# The shares of the training text that networks learn from, and that their best weights are chosen by.
 _VALIDATED = {"95 %": "19/20", "5 %": "1/20"}
 SAMPLE_NAME = "Python's own documentation"
 
@@ -44,15 +44,15 @@ def compare(
 ) -> Comparison:
     """Measures models on one text, in one table, with paired tests against the best.
 
-    models: by the names that the table shows; or models and paths, which are their names. Those of paths are opened
-    when their turn comes. The source is read once for each. Raises TextError, ModelFormatError; SettingError where
+    models: by the names that the table shows; or models and paths, with the paths as names. A path is opened only when
+    its model is measured. The source is read once for each model. Raises TextError, ModelFormatError; SettingError if
     there is no model.
 
     good:  print(chainrule.compare(["lm/", "model.arpa"], "heldout.txt"))
     good:  pandas.DataFrame(chainrule.compare({"old": old, "new": new}, "heldout.txt").to_records())
     """
     progress = callback(progress)
-    return contest(_named(models, progress), source_of(source), progress)
+    return compare_models(_named(models, progress), source_of(source), progress)
 
 
 @shows_progress
@@ -66,10 +66,10 @@ def compare_families(
     markers: Markers = "error",
     progress: ProgressOption = None,
 ) -> Comparison:
-    """Trains models of all families on one text, from uniform to the mixture of the best, and measures them on another.
+    """Trains models of all families on one text, from uniform to a mixture of the best, and measures them on another.
 
-    source: by default Python's own documentation. heldout: by default every tenth part of the source. order: the
-    highest of the n-gram models. minutes: for each network; without it there are none, and no mixture.
+    source: by default Python's own documentation. heldout: by default a tenth of the source. order: the highest of the
+    n-gram models. minutes: for each network; None: no networks and no mixture.
     Raises TextError, SettingError, EstimationError.
     """
     progress = callback(progress)
@@ -93,7 +93,7 @@ def compare_smoothings(
 ) -> SmoothingTable:
     """N-gram models of every smoothing at every order, trained on one text and measured on another.
 
-    source, heldout: as `compare_families` has them. Raises TextError, SettingError, EstimationError.
+    source, heldout: as in `compare_families`. Raises TextError, SettingError, EstimationError.
     """
     progress = callback(progress)
     train, measured = parts_of(source, heldout, progress)
@@ -111,7 +111,7 @@ def parts_of(
 
 
 def with_validation(train: Source, minutes: float | None, progress: Progress) -> tuple[Source, Networks | None]:
-    """What is trained on, and what networks need besides, if there are to be some."""
+    """The text to train on and, if there is time for networks, their budget and validation text."""
     if minutes is None:
         return train, None
     rest, validation = split(train, _VALIDATED, progress).values()
@@ -119,18 +119,19 @@ def with_validation(train: Source, minutes: float | None, progress: Progress) ->
 
 
 def _named(models: Mapping[str, AnyModel] | Iterable[AnyModel], progress: Progress) -> Iterator[tuple[str, Model]]:
-    """Each model when it is asked for. Raises SettingError where two have one name."""
+    """Models with their names, opened one at a time. Raises SettingError if two have the same name."""
     if isinstance(models, str | os.PathLike | Model):
         raise SettingError("compare takes several models; put a single one in a list")
     if isinstance(models, Mapping):
         pairs = list(models.items())
     else:
         pairs = [
-            (f"model {i}" if isinstance(one, Model) else os.fspath(one), one) for i, one in enumerate(models, start=1)
+            (f"model {i}" if isinstance(model, Model) else os.fspath(model), model)
+            for i, model in enumerate(models, start=1)
         ]
     names = [name for name, _ in pairs]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise SettingError(f"{twice} is named twice; a model is compared with others")
+        raise SettingError(f"there are two models called {twice}; expected different names")
     for name, model in pairs:
         yield name, model if isinstance(model, Model) else load(Path(model), progress=progress)

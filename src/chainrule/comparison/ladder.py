@@ -31,7 +31,7 @@ from chainrule.uniform import UniformConfig, UniformModel
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chainrule.evaluation.likelihood import Measurement
+    from chainrule.evaluation.measurement import Measurement
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.network import OutputKind
     from chainrule.ngram.spelling.speller import Speller
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     Curve = tuple[tuple[float, float], ...]
 
 NAMES = {1: "unigram", 2: "bigram", 3: "trigram"}
-# Of all networks alike, so that they differ in how they see the context; small enough to learn something in a minute.
+# The same for all networks, so that they differ only in how they use context; small enough to learn within a minute.
 WIDTH, CONTEXT = 128, 64
-LARGE_VOCABULARY = 5000  # tokens, from which on a softmax over all of them would take most of the time
-LEAST_WEIGHT = 0.01  # with which a model stays in the mixture
+LARGE_VOCABULARY = 5000  # tokens; above, a full softmax would take most of the time
+LEAST_WEIGHT = 0.01  # of a model that stays in the mixture
 SAMPLES, SAMPLE_TOKENS, SEED = 3, 30, 1
 
 
 @dataclass(frozen=True)
 class Networks:
-    """A budget for each network, and the text that their best weights and those of the mixture are chosen by."""
+    """The budget of each network, and the text by which their best weights and those of the mixture are chosen."""
 
     minutes: float
     validation: Source
@@ -65,7 +65,7 @@ class Networks:
 
 @dataclass(frozen=True)
 class _Rung:
-    """seconds: what its training took. curve, level: as a Contender's."""
+    """A trained model of the ladder. seconds: of its training. curve, level: as in `Contender`."""
 
     name: str
     model: Model
@@ -85,11 +85,11 @@ def climb(
     networks: Networks | None = None,
     progress: Progress = silent,
 ) -> Comparison:
-    """Uniform, then n-grams of orders 1 .. order; then every family of networks, and the mixture of these with the best
-    n-grams; in one table.
+    """Compares uniform, n-grams of orders 1 to `order`, networks of every family, and a mixture of these with the best
+    n-grams.
 
-    networks: without it, there are neither. Each model is trained from the token ids on by itself, so that its seconds
-    are its own, and measured before the next one is trained. Raises TextError, SettingError, EstimationError.
+    networks: None: no networks and no mixture. Each model is trained from token ids by itself, so that its seconds are
+    its own, and measured before the next one is trained. Raises TextError, SettingError, EstimationError.
     """
     configs = [NGramConfig(order=n) for n in range(1, NGramConfig(order=order).order + 1)]
     tokens = tokenized(train, tokenizer, markers, progress)
@@ -104,11 +104,11 @@ def climb(
 
 
 def check_overlap(measurement: Measurement, heldout: Source) -> None:
-    """Raises EstimationError where the training text has none of a held-out text's tokens: nothing is compared then."""
+    """Raises EstimationError if no token of a held-out text occurs in the training text: figures would mean nothing."""
     if measurement.oov == measurement.tokens - measurement.documents:
         raise EstimationError(
-            f"{', '.join(heldout.sources)}: the text that was trained on has none of its tokens, so no models can be "
-            "compared on it"
+            f"{', '.join(heldout.sources)}: none of its tokens occurs in the training text, so models cannot be "
+            "compared on it; expected texts of one language"
         )
 
 
@@ -130,13 +130,13 @@ def _contender(rung: _Rung, measurement: Measurement, progress: Progress) -> Con
 def _rungs(
     tokens: Tokenized, configs: list[NGramConfig], networks: Networks | None, progress: Progress
 ) -> Iterator[_Rung]:
-    """Each model, when it is trained."""
+    """The models, each yielded when it is trained."""
     learner = tokens.tokenizer
     speller = learnt_speller(learner, tokens.stream, UniformConfig(), tokens.left_out)  # the same for every rung
     yield _Rung("uniform", Model("uniform", UniformModel(learner.vocabulary_size), learner, {}, speller), 0.0, 0)
     best: _Rung | None = None  # of the n-gram models, for the mixture
     for config in configs:
-        rung = _counted(tokens, config, speller, networks, progress)
+        rung = _train_ngrams(tokens, config, speller, networks, progress)
         if best is None or (rung.level or 0.0) < (best.level or 0.0):
             best = rung
         yield rung
@@ -144,12 +144,12 @@ def _rungs(
         return
     training = TrainingConfig(minutes=networks.minutes)
     validation = validated_on(networks.validation, learner, training, lambda: speller, progress)
-    mixed = [best]
+    components = [best]
     for name, network in networks_for(learner.vocabulary_size):
         run = Run(training=training, validation=validation)
-        mixed.append(_learnt(name, tokens, network, speller, run, progress))
-        yield mixed[-1]
-    yield _mixed(mixed, networks.validation, progress)
+        components.append(_train_network(name, tokens, network, speller, run, progress))
+        yield components[-1]
+    yield _mix_best(components, networks.validation, progress)
 
 
 def networks_for(vocabulary_size: int) -> Iterator[tuple[str, NetworkConfig]]:
@@ -164,48 +164,48 @@ def networks_for(vocabulary_size: int) -> Iterator[tuple[str, NetworkConfig]]:
             yield family, config
 
 
-def _counted(
+def _train_ngrams(
     tokens: Tokenized, config: NGramConfig, speller: Speller, networks: Networks | None, progress: Progress
 ) -> _Rung:
     from chainrule.ngram.training import train_ngram
 
-    began = time.perf_counter()
+    start = time.perf_counter()
     language_model, learnt = train_ngram(tokens.stream, tokens.tokenizer.vocabulary_size, config, progress)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     model = Model("ngram", language_model, tokens.tokenizer, {**circumstances("ngram", config), **learnt}, speller)
     level = None if networks is None else model.evaluate(networks.validation, progress).bits_per_byte
     name = NAMES.get(config.order, f"{config.order}-gram")
     return _Rung(name, model, seconds, parameters_of(model), level=level)
 
 
-def _learnt(
+def _train_network(
     name: str, tokens: Tokenized, config: NetworkConfig, speller: Speller, run: Run, progress: Progress
 ) -> _Rung:
     points: list[tuple[float, float]] = []
     progress(f"training {name}", 0, None)
 
-    def told(report: Report) -> None:
+    def on_report(report: Report) -> None:
         progress(f"training {name}", report.step, report.steps)
         if report.bits_per_byte is not None:
             points.append((report.seconds, report.bits_per_byte))
 
     family = family_of(config)
     language_model, learnt = FAMILIES[family].train(
-        tokens.stream, tokens.tokenizer.vocabulary_size, config, progress, run=replace(run, told=told)
+        tokens.stream, tokens.tokenizer.vocabulary_size, config, progress, run=replace(run, told=on_report)
     )
     model = Model(family, language_model, tokens.tokenizer, {**circumstances(family, config), **learnt}, speller)
     return _Rung(name, model, learnt["training_seconds"], parameters_of(model), tuple(points))
 
 
-def _mixed(rungs: list[_Rung], validation: Source, progress: Progress) -> _Rung:
-    """Of the models that have some weight when all are mixed, and of two at least; its seconds are those of all."""
-    began = time.perf_counter()
+def _mix_best(rungs: list[_Rung], validation: Source, progress: Progress) -> _Rung:
+    """A mixture of those models that have enough weight when all are mixed, at least two; its seconds are of all."""
+    start = time.perf_counter()
     weights = _mixture(rungs, validation, progress).record["weights"][0]
     least = min(LEAST_WEIGHT, sorted(weights)[-2])
-    needed = [rung for rung, weight in zip(rungs, weights, strict=True) if weight >= least]
-    model = _mixture(needed, validation, progress)
-    seconds = time.perf_counter() - began + sum(rung.seconds for rung in rungs)
-    return _Rung("mixture", model, seconds, sum(rung.parameters or 0 for rung in needed))
+    chosen = [rung for rung, weight in zip(rungs, weights, strict=True) if weight >= least]
+    model = _mixture(chosen, validation, progress)
+    seconds = time.perf_counter() - start + sum(rung.seconds for rung in rungs)
+    return _Rung("mixture", model, seconds, sum(rung.parameters or 0 for rung in chosen))
 
 
 def _mixture(rungs: list[_Rung], validation: Source, progress: Progress) -> Model:
@@ -214,7 +214,7 @@ def _mixture(rungs: list[_Rung], validation: Source, progress: Progress) -> Mode
 
 
 def _compile_kernels() -> None:
-    """Trains and asks the smallest model, so that no row of the table pays for compiling or loading kernels."""
+    """Trains and queries a tiny model, so that no row of the table pays for compiling or loading kernels."""
     from chainrule.ngram.training import train_ngram
 
     stream = np.array([3, END], np.int32)

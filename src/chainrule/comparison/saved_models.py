@@ -1,4 +1,4 @@
-"""Models that are there already, measured on one text, in one table."""
+"""Existing models, measured on one text, in one table."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from chainrule.text.corpus import Source
 
 
-# Of a record, beside settings and texts: what makes another model, and not another draw of the same one.
-_MADE = (
+# Fields of a record, besides settings and texts, that make a different model, not another random draw of the same one.
+_DISTINGUISHING = (
     "tokenizer",
     "reading",
     "part_of",
@@ -33,10 +33,10 @@ _MADE = (
 )
 
 
-def contest(models: Iterable[tuple[str, Model]], source: Source, progress: Progress = silent) -> Comparison:
-    """Measures models, each with its name, one after the other; an iterator may open each when its turn comes.
+def compare_models(models: Iterable[tuple[str, Model]], source: Source, progress: Progress = silent) -> Comparison:
+    """Measures named models one after the other; an iterator may open each only when it is needed.
 
-    The source is read once for each model. Raises TextError; SettingError where there is no model.
+    The source is read once for each model. Raises TextError; SettingError if there is no model.
     """
     contenders = []
     for name, model in models:
@@ -46,14 +46,15 @@ def contest(models: Iterable[tuple[str, Model]], source: Source, progress: Progr
 
 
 def parameters_of(model: Model) -> int | None:
-    """The numbers that training set, n-grams or weights; None where its record does not say."""
+    """How many n-grams or weights a model has; None if its record does not say."""
     weights, ngrams = model.record.get("parameters"), model.record.get("ngrams")
     return weights if ngrams is None else sum(ngrams)
 
 
 def size_of(model: Model) -> int | None:
-    """Bytes of all numbers of a model in its folder, but for the tokenizer's and the speller's; None where a model
-    cannot be saved there, as a probing binary of KenLM's.
+    """The bytes of a model's arrays in its folder, without those of the tokenizer and the speller.
+
+    None if the model cannot be saved, as a probing binary of KenLM.
     """
     try:
         _, arrays = FAMILIES[model.family].take_apart(model.language_model)
@@ -76,17 +77,17 @@ def _contender(name: str, model: Model, source: Source, progress: Progress) -> C
 
 
 def _configuration(model: Model) -> str | None:
-    """What models have in common that differ by their seeds alone; None where the model does not say how it was made.
+    """A string that is the same for models that differ only in their seeds; None if the record does not tell.
 
-    Models of other texts, of texts that were read otherwise, or that were changed after their training have other
-    configurations: what they differ by is not chance.
+    Models of different texts, of the same text read differently, or changed after training have different
+    configurations: they do not differ by chance.
     """
     record = model.record
     if "settings" not in record or "data" not in record:
         return None
     texts = sorted(map(str, record["data"].values()))
     training = {name: value for name, value in record.get("training", {}).items() if name != "seed"}
-    made = {name: record.get(name) for name in _MADE}
+    others = {name: record.get(name) for name in _DISTINGUISHING}
     return json.dumps(
-        [model.family, record["settings"], model.tokenizer.name, texts, training, made], sort_keys=True, default=str
+        [model.family, record["settings"], model.tokenizer.name, texts, training, others], sort_keys=True, default=str
     )

@@ -1,4 +1,4 @@
-"""Chen and Goodman's table for a text of one's own: every smoothing at every order, measured on the same held-out text.
+"""The table of Chen and Goodman for any text: every smoothing at every order, measured on the same held-out text.
 
 Source: Chen and Goodman, An empirical study of smoothing techniques for language modeling (1998), section 5.
 """
@@ -16,13 +16,13 @@ from chainrule.base.plain_tables import text_table
 from chainrule.comparison.ladder import check_overlap
 from chainrule.drawing.rendering import html_tables
 from chainrule.errors import SettingError
-from chainrule.evaluation.likelihood import NO_DISTRIBUTION
+from chainrule.evaluation.measurement import NO_DISTRIBUTION
 from chainrule.ngram.config import SMOOTHINGS, NGramConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from chainrule.evaluation.likelihood import Measurement
+    from chainrule.evaluation.measurement import Measurement
     from chainrule.text.corpus import Source
     from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.text.vocabulary import Markers
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class SmoothingTable:
-    """By smoothing and order, what was measured."""
+    """Measurements by smoothing and order."""
 
     measurements: dict[tuple[str, int], Measurement]
 
@@ -44,15 +44,19 @@ class SmoothingTable:
 
     @property
     def best(self) -> tuple[str, int]:
-        """The smoothing and order with the fewest bits per byte of those that are distributions, if any is."""
-        found = self.measurements
-        return min(found, key=lambda key: (not found[key].is_distribution, found[key].bits_per_byte))
+        """The smoothing and order with the fewest bits per byte, of those that are distributions if there are any."""
+
+        def rank(key: tuple[str, int]) -> tuple[bool, float]:
+            measurement = self.measurements[key]
+            return not measurement.is_distribution, measurement.bits_per_byte
+
+        return min(self.measurements, key=rank)
 
     def __repr__(self) -> str:
         return f"<SmoothingTable of {len(self.smoothings)} smoothings>\n{self}"
 
     def __str__(self) -> str:
-        """Both tables and what stands below them."""
+        """Both tables, and the notes below them."""
         parts = [f"{title}\n\n{text_table(self.header(), rows)}" for title, rows in self.tables()]
         return "\n\n".join([*parts, "\n".join(self.notes())])
 
@@ -60,48 +64,50 @@ class SmoothingTable:
         return html_tables(self.tables(), self.header(), self.notes())
 
     def tables(self) -> list[tuple[str, list[list[str]]]]:
-        """A title and the rows of each."""
+        """The title and rows of each table."""
         return [
-            ("bits per byte", self.rows(lambda found: f"{found.bits_per_byte:.4f}")),
-            ("perplexity per token", self.rows(lambda found: f"{found.perplexity:,.2f}")),
+            ("bits per byte", self.rows(lambda measurement: f"{measurement.bits_per_byte:.4f}")),
+            ("perplexity per token", self.rows(lambda measurement: f"{measurement.perplexity:,.2f}")),
         ]
 
     def notes(self) -> list[str]:
-        """What stands below the tables."""
+        """Notes below the tables."""
         name, order = self.best
         best = self.measurements[name, order]
         lines = [f"best by bits per byte: {name}, order {order}", f"signature  {best.signature}"]
         if self.impossible:
             lines.append(f"inf: {', '.join(self.impossible)} gave words of the text no probability")
-        if any(not found.is_distribution for found in self.measurements.values()):
+        if any(not measurement.is_distribution for measurement in self.measurements.values()):
             lines.append(f"* {NO_DISTRIBUTION}")
         return lines
 
     def header(self) -> list[str]:
         return ["smoothing", *(f"order {order}" for order in self.orders)]
 
-    def rows(self, shown: Callable[[Measurement], str]) -> list[list[str]]:
-        """A row for each smoothing, a cell for each order; what is no distribution has a star."""
+    def rows(self, cell: Callable[[Measurement], str]) -> list[list[str]]:
+        """A row for each smoothing, a cell for each order, with a star if the model is no distribution."""
         return [
-            [name, *(shown(found) + "*" * (not found.is_distribution) for found in self._row(name))]
+            [name, *(cell(measurement) + "*" * (not measurement.is_distribution) for measurement in self._row(name))]
             for name in self.smoothings
         ]
 
     @property
     def impossible(self) -> list[str]:
         """The smoothings that gave some token no probability."""
-        return [name for name in self.smoothings if any(found.impossible for found in self._row(name))]
+        return [name for name in self.smoothings if any(measurement.impossible for measurement in self._row(name))]
 
     def as_json(self) -> list[dict[str, Any]]:
-        """An entry for each smoothing and order; null where something is infinite."""
+        """An entry for each smoothing and order; null stands for infinity."""
         return [
-            {"smoothing": name, "order": order, **found.as_json()} for (name, order), found in self.measurements.items()
+            {"smoothing": name, "order": order, **measurement.as_json()}
+            for (name, order), measurement in self.measurements.items()
         ]
 
     def to_records(self) -> list[dict[str, Any]]:
         """A row for each smoothing and order, each cell a number or a string: for pandas.DataFrame."""
         return [
-            {"smoothing": name, "order": order, **found.to_dict()} for (name, order), found in self.measurements.items()
+            {"smoothing": name, "order": order, **measurement.to_dict()}
+            for (name, order), measurement in self.measurements.items()
         ]
 
     def _row(self, name: str) -> list[Measurement]:
@@ -119,9 +125,9 @@ def smoothing_table(
     markers: Markers = "error",
     progress: ProgressOption = None,
 ) -> SmoothingTable:
-    """Orders 1 .. order of each smoothing, all estimated from the same counts.
+    """Measures orders 1 to `order` of each smoothing, all estimated from the same counts.
 
-    Weights and constants are estimated from the training text alone. Raises TextError, SettingError, EstimationError.
+    Weights and constants are estimated from the training text only. Raises TextError, SettingError, EstimationError.
     """
     from chainrule.ngram.training import count_stream, model_of_counts
 

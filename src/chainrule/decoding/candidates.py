@@ -1,4 +1,4 @@
-"""The tokens that may come next: what the constraints leave of a model's distribution, row by row."""
+"""Candidates for the next token: a model's distribution under the constraints, row by row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Candidates(NamedTuple):
-    """log_probs: the model's own, in nats. weights: those after the repetition penalty; -inf for what may not come."""
+    """log_probs: the model's own, in nats. weights: with the repetition penalty; -inf for forbidden tokens."""
 
     tokens: Int32[ndarray, "B k"]
     log_probs: Float32[ndarray, "B k"]
@@ -25,32 +25,32 @@ class Candidates(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What bears on one step. length: of each text so far, without its prefix."""
+    """The rules of one step. length: of every text so far, without its prefix."""
 
     constraints: Constraints
     length: int
-    texts: Sequence[Sequence[int]]  # so far, a row each, their prefixes included
+    texts: Sequence[Sequence[int]]  # the tokens of each row so far, including its prefix
     repetition_penalty: float = 1.0
 
 
-def best(model: LanguageModel[Any], state: Any, k: int, rules: Rules) -> Candidates:
-    """The k that weigh most in each row, best first; equal ones as the model orders them. Builds no rows if it can.
+def best_candidates(model: LanguageModel[Any], state: Any, k: int, rules: Rules) -> Candidates:
+    """The k best candidates of each row, best first; ties in the model's order. Avoids whole distributions if possible.
 
-    Constraints and penalties only ever lower a token, so the best k are among the model's best k + those lowered.
+    Constraints and penalties only lower weights, so the best k are among the model's best k + (tokens lowered).
     """
     if rules.constraints.allowed is not None:
-        candidates = whole(model, state, rules)
+        candidates = all_candidates(model, state, rules)
     else:
         banned = rules.constraints.banned_at(rules.length, model.end)
-        log_probs, tokens = model.top(state, k + len(banned) + _most_lowered(rules))
+        log_probs, tokens = model.top(state, k + len(banned) + _max_lowered(rules))
         weights = np.where(np.isin(tokens, banned), -np.inf, log_probs.astype(np.float64))
-        candidates = _lowered(Candidates(tokens, log_probs, weights), rules)
+        candidates = _lower_weights(Candidates(tokens, log_probs, weights), rules)
     order = np.argsort(-candidates.weights, axis=1, kind="stable")[:, :k]
     return Candidates(*(np.take_along_axis(part, order, axis=1) for part in candidates))
 
 
-def whole(model: LanguageModel[Any], state: Any, rules: Rules) -> Candidates:
-    """All tokens, or all that are allowed, by id."""
+def all_candidates(model: LanguageModel[Any], state: Any, rules: Rules) -> Candidates:
+    """All tokens, or all allowed ones, by id."""
     log_probs = model.next_log_probs(state)
     if rules.constraints.allowed is None:
         row = np.arange(model.vocabulary_size, dtype=np.int32)
@@ -59,18 +59,18 @@ def whole(model: LanguageModel[Any], state: Any, rules: Rules) -> Candidates:
         log_probs = log_probs[:, row]
     weights = log_probs.astype(np.float64)
     weights[:, np.isin(row, rules.constraints.banned_at(rules.length, model.end))] = -np.inf
-    return _lowered(Candidates(np.broadcast_to(row, log_probs.shape), log_probs, weights), rules)
+    return _lower_weights(Candidates(np.broadcast_to(row, log_probs.shape), log_probs, weights), rules)
 
 
-def _most_lowered(rules: Rules) -> int:
-    """The most tokens that a row's own text lowers."""
+def _max_lowered(rules: Rules) -> int:
+    """The largest number of tokens whose weight a row's own text may lower."""
     if not rules.constraints.no_repeat and rules.repetition_penalty == 1:
         return 0
     return max((len(set(text)) for text in rules.texts), default=0)
 
 
-def _lowered(candidates: Candidates, rules: Rules) -> Candidates:
-    """The same candidates, with what each row's own text takes from their weights."""
+def _lower_weights(candidates: Candidates, rules: Rules) -> Candidates:
+    """Lowers the weights of tokens that each row's own text penalises or rules out."""
     tokens, _, weights = candidates
     if rules.repetition_penalty != 1:
         for row, text in enumerate(rules.texts):  # Keskar et al. 2019, section 4.1, on log-probabilities

@@ -1,4 +1,4 @@
-"""What a text may hold, in token ids: the same rules for sampling and for beam search."""
+"""Constraints on generated texts, in token ids; the same for sampling and beam search."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Constraints:
-    """begin: what each text begins with after its prefix; it is scored and counts among the tokens.
-    min_tokens: </s> may not come before so many. max_tokens: a text is cut after so many; </s> does not count.
-    allowed: all that may come, besides </s>. no_repeat: n, where no n tokens may follow each other twice, the prefix
-    included; 0 allows it.
+    """Constraints on each text after its prefix.
 
-    Raises SettingError where the rules contradict each other.
+    begin: tokens that each text begins with; they are scored and counted.
+    min_tokens: no </s> before this many. max_tokens: a text is cut after this many, not counting </s>.
+    banned: tokens that may not occur. allowed: the only tokens that may occur, besides </s>.
+    no_repeat: no n-gram of this length may occur twice, prefix included; 0 for no such rule.
+
+    Raises SettingError if they contradict each other.
     """
 
     begin: Sequence[int] = ()
@@ -42,7 +44,7 @@ class Constraints:
             raise SettingError(f"min_tokens is {self.min_tokens}, more than max_tokens, {self.max_tokens}; lower it")
         if len(self.begin) > self.max_tokens:
             raise SettingError(
-                f"texts begin with {len(self.begin)} given tokens, more than max_tokens, {self.max_tokens}; raise that"
+                f"begin has {len(self.begin)} tokens, more than max_tokens, {self.max_tokens}; raise max_tokens"
             )
         if self.allowed is not None and not len(self.allowed):
             raise SettingError("no token is allowed; allow some, or leave allowed out to allow all")
@@ -50,28 +52,28 @@ class Constraints:
         if self.allowed is not None:
             forbidden |= set(self.begin) - set(self.allowed)
         if forbidden:
-            raise SettingError(f"texts must begin with token {min(forbidden)}, which is not allowed; let it be")
+            raise SettingError(f"texts must begin with token {min(forbidden)}, which is not allowed; allow it")
 
     def check(self, model: LanguageModel[Any]) -> None:
-        """Raises SettingError where an id is not in the model's vocabulary, or none is left."""
+        """Raises SettingError if an id is not in the model's vocabulary, or none is left."""
         for tokens in (self.begin, self.banned, self.allowed or ()):
             check_tokens(np.array(tokens, np.int64), model.vocabulary_size)
         if model.end in self.begin:
-            raise SettingError(f"texts begin with token {model.end}, which ends them; leave it out")
+            raise SettingError(f"begin has the token {model.end}, which ends a text; leave it out")
         forbidden = {BEGIN, *self.banned_at(0, model.end)}
         if self.allowed is None:
             left = model.vocabulary_size - len(forbidden)
         else:
             left = len({*self.allowed, model.end} - forbidden)
         if not left and self.max_tokens:
-            raise SettingError("there is no token to choose from: each is banned or not allowed; ban fewer")
+            raise SettingError("there is no token to choose from: every one is banned or not allowed; ban fewer")
 
     def banned_at(self, length: int, end: int) -> list[int]:
-        """The ids that may not follow so many tokens of a text, whatever they are; `end` is that of </s>."""
+        """The ids that may not follow `length` tokens of any text. end: the id of </s>."""
         return [*self.banned, end] if length < self.min_tokens else [*self.banned]
 
     def repeats_after(self, text: Sequence[int]) -> set[int]:
-        """The ids that would make `no_repeat` tokens follow each other for the second time."""
+        """The ids that would complete an n-gram of length `no_repeat` that the text already has."""
         n = self.no_repeat
         if not n:
             return set()

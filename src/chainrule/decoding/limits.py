@@ -1,4 +1,4 @@
-"""What generated texts may hold, said in words, and what that means in a tokenizer's ids."""
+"""Limits on generated texts, in words, and their translation to a tokenizer's ids."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """max_tokens: a text is cut after so many; min_tokens: it does not end before. begin: what comes first after the
-    prompt. stop: texts that end it, and are not part of it. allowed: the only words; banned: words that never come.
-    no_repeat: n, where no n tokens may follow each other twice. unknown: whether <unk> is banned, or spelled out as a
-    word that the vocabulary lacks; it is never printed.
+    """Limits on a generated text.
 
-    Raises SettingError where they contradict each other.
+    max_tokens: the text is cut after this many. min_tokens: it does not end earlier.
+    begin: what the text begins with after the prompt. stop: strings that end it and are not part of it.
+    allowed: the only words that may occur. banned: words that may not occur.
+    no_repeat: no n-gram of this many tokens may occur twice.
+    unknown: <unk> is banned, or replaced by the spelling of a word that the vocabulary lacks; it is never printed.
+
+    Raises SettingError if they contradict each other.
     """
 
     max_tokens: int = 100
@@ -48,12 +51,12 @@ class Limits:
         if both:
             raise SettingError(f"{min(both)!r} is allowed and banned; choose one")
         if first_stop(self.begin, self.stop) >= 0:
-            raise SettingError(f"texts must begin with {self.begin!r}, which holds a stop string")
+            raise SettingError(f"texts must begin with {self.begin!r}, which contains a stop string; change one")
         Constraints(min_tokens=self.min_tokens, max_tokens=self.max_tokens, no_repeat=self.no_repeat)
 
 
 def constraints_for(limits: Limits, tokenizer: Tokenizer, prompt: str) -> Constraints:
-    """The limits in ids. Raises SettingError where the tokenizer or its vocabulary cannot fulfil them."""
+    """The limits as token ids. Raises SettingError if the tokenizer or its vocabulary cannot fulfil them."""
     banned = [] if limits.unknown == "spelled" else [UNKNOWN]
     allowed = None
     if limits.stop or limits.allowed is not None or limits.banned:
@@ -79,7 +82,7 @@ def constraints_for(limits: Limits, tokenizer: Tokenizer, prompt: str) -> Constr
 
 
 def possible_stops(stops: Sequence[str], tokenizer: Tokenizer) -> list[str]:
-    """Those of some stop strings that the tokenizer's tokens can make; `constraints_for` refuses the others."""
+    """The stop strings that the tokenizer's tokens can produce; `constraints_for` refuses the others."""
     forms = _forms(tokenizer) if stops else []
     possible = []
     for stop in stops:
@@ -90,20 +93,20 @@ def possible_stops(stops: Sequence[str], tokenizer: Tokenizer) -> list[str]:
 
 
 def _forms(tokenizer: Tokenizer) -> list[str]:
-    """Every token as it reads when it stands alone."""
+    """The text of each token of the vocabulary by itself."""
     tokens = tokenizer.vocabulary.tokens()
     lines = tokenizer.restore(b"".join(token + b"\n" for token in tokens)).split(b"\n")[:-1]
-    if len(lines) != len(tokens):  # a token reads as a newline
+    if len(lines) != len(tokens):  # some token stands for a newline
         lines = [tokenizer.restore(token) for token in tokens]
     return [line.decode("utf-8", "replace") for line in lines]
 
 
 def _ids_of(word: str, by_form: dict[str, list[int]], what: str) -> list[int]:
-    """The tokens that read as a word: one, or several that differ in what they touch."""
-    found = [token for token in by_form.get(word.strip(), []) if token > UNKNOWN]
-    if not found:
-        raise SettingError(f"the {what} word {word!r} is not in the vocabulary as one token; leave it out")
-    return found
+    """The tokens whose text is a word: one, or several that differ in the spaces around it."""
+    tokens = [token for token in by_form.get(word.strip(), []) if token > UNKNOWN]
+    if not tokens:
+        raise SettingError(f"the {what} word {word!r} is not a token of the vocabulary; leave it out")
+    return tokens
 
 
 def _ids_to_begin_with(begin: str, tokenizer: Tokenizer, prompt: str) -> list[int]:
@@ -123,14 +126,15 @@ def _ids_to_begin_with(begin: str, tokenizer: Tokenizer, prompt: str) -> list[in
 
 
 def _check_stop(stop: str, tokenizer: Tokenizer, forms: list[str]) -> None:
-    """Raises SettingError where no tokens can ever make the stop string."""
+    """Raises SettingError if no sequence of tokens can produce the stop string."""
     probe = f"a{stop}a"
     encoded = tokenizer.encode_texts([probe])
     surfaces = [encoded.surface(i) for i in range(encoded.ids.size - 1)]
-    made = tokenizer.restore(b" ".join(surfaces)).decode("utf-8", "replace")
-    if made != probe:
+    restored = tokenizer.restore(b" ".join(surfaces)).decode("utf-8", "replace")
+    if restored != probe:
         raise SettingError(
-            f"the stop string {stop!r} never comes: the {tokenizer.name} tokenizer makes it {made[1:-1]!r}; use that"
+            f"the stop string {stop!r} never occurs: the {tokenizer.name} tokenizer turns it into {restored[1:-1]!r}; "
+            "use that"
         )
     encoded = tokenizer.encode_texts([stop])
     words = [tokenizer.restore(encoded.surface(i)).decode("utf-8", "replace") for i in range(encoded.ids.size - 1)]
@@ -145,4 +149,4 @@ def _check_stop(stop: str, tokenizer: Tokenizer, forms: list[str]) -> None:
             and any(form.startswith(words[-1]) for form in forms)
         )
     if not possible:
-        raise SettingError(f"the stop string {stop!r} never comes: the vocabulary lacks a word of it; choose another")
+        raise SettingError(f"the stop string {stop!r} never occurs: the vocabulary lacks a word of it; choose another")

@@ -1,6 +1,6 @@
-"""Prompts in, texts out: sampling and beam search for a language model with its tokenizer.
+"""Prompts in, texts out: sampling and beam search with a language model and its tokenizer.
 
-<unk> is never printed: it is banned, or a speller writes a word that the vocabulary lacks.
+<unk> is never printed: it is banned, or a speller replaces it by a word that the vocabulary lacks.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ if TYPE_CHECKING:
 
 
 class Spelling(Protocol):
-    """Spells words that a vocabulary lacks."""
+    """Draws the spellings of words that a vocabulary lacks."""
 
     def sample(self, rng: np.random.Generator) -> bytes: ...
 
 
 class Text(NamedTuple):
-    """text: the prompt, as normalised, and what was generated. log_prob: nats, of the generated tokens, and of </s>
-    where it ended with it. score: what it was ranked by. tokens: the generated ones, with the marks of the tokenizer.
-    continuation: what was generated, as text.
+    """A generated text.
+
+    text: the normalised prompt and the continuation. continuation: the generated part alone.
+    log_prob: of the generated tokens, in nats, and of </s> if the text ended with it. score: what it was ranked by.
+    tokens: the generated tokens, with the tokenizer's markers.
     """
 
     text: str
@@ -47,15 +49,15 @@ class Text(NamedTuple):
     continuation: str
 
 
-class Searched(NamedTuple):
-    """texts: the best first, each another. tree: what the search looked at, if it was asked to be kept."""
+class SearchedTexts(NamedTuple):
+    """texts: distinct, best first. tree: the hypotheses that the search considered, if keep_tree."""
 
     texts: list[Text]
     tree: list[TreeNode]
 
 
 class TextDecoder:
-    """A language model and a tokenizer that write texts. speller: gives the speller, when it is first needed."""
+    """Generates texts with a language model and its tokenizer. speller: returns the speller, on first use."""
 
     def __init__(self, model: LanguageModel[Any], tokenizer: Tokenizer, speller: Callable[[], Spelling]) -> None:
         self.model, self.tokenizer, self.speller = model, tokenizer, speller
@@ -70,7 +72,7 @@ class TextDecoder:
         seed: int,
         progress: Progress = silent,
     ) -> list[Text]:
-        """n texts; the same seed gives the same ones, and the first of them whatever n is. Raises SettingError."""
+        """Samples n texts. The same seed gives the same texts; text i does not depend on n. Raises SettingError."""
         return self.sample_each([prompt], n, config, limits, seed=seed, progress=progress)
 
     def sample_each(
@@ -89,30 +91,30 @@ class TextDecoder:
         limits = limits or Limits()
         if limits.begin and len(prompts) > 1:
             raise SettingError(f"begin is {limits.begin!r} for {len(prompts)} prompts; put it into the prompts")
-        begun = [_Prompt.of(prompt, self.tokenizer) for prompt in prompts]
+        start = [_Prompt.of(prompt, self.tokenizer) for prompt in prompts]
         constraints = constraints_for(limits, self.tokenizer, next(iter(prompts), ""))
         growing: dict[int, GrowingText] = {}
 
         def is_stopped(number: int, tokens: Sequence[int]) -> bool:
             if number not in growing:
                 surfaces = self._surfaces(tokens[:-1], seed, number)
-                growing[number] = self._growing(begun[number // n], limits, surfaces)
+                growing[number] = self._growing(start[number // n], limits, surfaces)
             growing[number].add(self._surface(tokens[-1], seed, number, len(tokens) - 1))
             return growing[number].is_stopped
 
         samples = sample(
             self.model,
-            [prompt.tokens for prompt in begun],
+            [prompt.tokens for prompt in start],
             config,
             constraints,
             seed=seed,
-            each=n,
+            texts_per_prefix=n,
             until=is_stopped if limits.stop else None,
             progress=progress,
         )
         return [
-            self._text(begun[number // n], limits, made, self._surfaces(made.tokens, seed, number))
-            for number, made in enumerate(samples)
+            self._text(start[number // n], limits, output, self._surfaces(output.tokens, seed, number))
+            for number, output in enumerate(samples)
         ]
 
     def stream(
@@ -124,16 +126,16 @@ class TextDecoder:
         seed: int,
         number: int = 0,
     ) -> Iterator[str]:
-        """The text `number` of `sample`, piece by piece, as soon as no further token can change a piece.
+        """Text `number` of `sample`, in pieces, each as soon as no later token can change it.
 
         The first piece is the prompt. Raises SettingError.
         """
         limits = limits or Limits()
-        begun = _Prompt.of(prompt, self.tokenizer)
+        start = _Prompt.of(prompt, self.tokenizer)
         constraints = constraints_for(limits, self.tokenizer, prompt)
-        growing = self._growing(begun, limits, [])
-        yield begun.text
-        grown = steps(self.model, [begun.tokens], config, constraints, seed=seed, first=number)
+        growing = self._growing(start, limits, [])
+        yield start.text
+        grown = steps(self.model, [start.tokens], config, constraints, seed=seed, first=number)
         for position, step in enumerate(grown):
             [token] = step.tokens.tolist()
             if token == self.model.end:
@@ -155,19 +157,19 @@ class TextDecoder:
         *,
         keep_tree: bool = False,
         progress: Progress = silent,
-    ) -> Searched:
-        """The best texts. Raises SettingError, also where no text fulfils the limits."""
+    ) -> SearchedTexts:
+        """Searches the best texts. Raises SettingError, also if no text within the limits is found."""
         limits = limits or Limits()
         if limits.unknown == "spelled":
-            raise SettingError("beam search cannot spell unknown words, since spellings are drawn; let <unk> be banned")
-        begun = _Prompt.of(prompt, self.tokenizer)
+            raise SettingError("beam search cannot spell unknown words, since spellings are drawn; leave <unk> banned")
+        start = _Prompt.of(prompt, self.tokenizer)
 
         def is_stopped(tokens: Sequence[int]) -> bool:
-            return first_stop(self._after(begun, self._surfaces(tokens)), limits.stop) >= 0
+            return first_stop(self._after(start, self._surfaces(tokens)), limits.stop) >= 0
 
         [found] = search(
             self.model,
-            [begun.tokens],
+            [start.tokens],
             config,
             constraints_for(limits, self.tokenizer, prompt),
             until=is_stopped if limits.stop else None,
@@ -176,18 +178,18 @@ class TextDecoder:
         )
         if not found.hypotheses:
             raise SettingError("the beam found no text within the limits; widen it, or raise max_tokens")
-        made = [
-            self._text(begun, limits, hypothesis, self._surfaces(hypothesis.tokens)) for hypothesis in found.hypotheses
+        output = [
+            self._text(start, limits, hypothesis, self._surfaces(hypothesis.tokens)) for hypothesis in found.hypotheses
         ]
-        texts = {text.text: text for text in reversed(made)}  # two paths to one text: the better one stays
-        return Searched(sorted(texts.values(), key=made.index), found.tree)
+        texts = {text.text: text for text in reversed(output)}  # two paths to one text: the better one stays
+        return SearchedTexts(sorted(texts.values(), key=output.index), found.tree)
 
     def token(self, token: int) -> str:
-        """A token as it is called in lists and trees."""
+        """A token's name in lists and trees."""
         return self.tokenizer.vocabulary.token(token)
 
     def _surface(self, token: int, seed: int = 0, number: int = 0, position: int = 0) -> bytes:
-        """A token as it is written; an unknown one is spelled, always the same in the same place."""
+        """A token as it is written. The spelling of an unknown one depends only on seed, text and position."""
         if token == UNKNOWN:
             return self.speller().sample(np.random.default_rng([seed, number, position]))
         return self.tokenizer.vocabulary.token_bytes(int(token))
@@ -195,29 +197,29 @@ class TextDecoder:
     def _surfaces(self, tokens: Sequence[int] | Int32[ndarray, " T"], seed: int = 0, number: int = 0) -> list[bytes]:
         return [self._surface(int(token), seed, number, position) for position, token in enumerate(tokens)]
 
-    def _growing(self, begun: _Prompt, limits: Limits, surfaces: list[bytes]) -> GrowingText:
-        growing = GrowingText(self.tokenizer.restore, begun.surfaces, limits.stop)
+    def _growing(self, start: _Prompt, limits: Limits, surfaces: list[bytes]) -> GrowingText:
+        growing = GrowingText(self.tokenizer.restore, start.surfaces, limits.stop)
         for surface in surfaces:
             growing.add(surface)
         return growing
 
-    def _after(self, begun: _Prompt, surfaces: list[bytes]) -> str:
-        """What some tokens add to the prompt's text."""
-        whole = self.tokenizer.restore(b" ".join([*begun.surfaces, *surfaces]))
-        return whole[len(begun.text.encode()) :].decode("utf-8", "replace")
+    def _after(self, start: _Prompt, surfaces: list[bytes]) -> str:
+        """The text that some tokens add to the prompt."""
+        whole = self.tokenizer.restore(b" ".join([*start.surfaces, *surfaces]))
+        return whole[len(start.text.encode()) :].decode("utf-8", "replace")
 
-    def _text(self, begun: _Prompt, limits: Limits, made: Sample | Hypothesis, surfaces: list[bytes]) -> Text:
-        after = self._after(begun, surfaces)
-        if made.ending == "stop":
+    def _text(self, start: _Prompt, limits: Limits, output: Sample | Hypothesis, surfaces: list[bytes]) -> Text:
+        after = self._after(start, surfaces)
+        if output.ending == "stop":
             after = after[: first_stop(after, limits.stop)]
-        score = made.score if isinstance(made, Hypothesis) else made.log_prob
+        score = output.score if isinstance(output, Hypothesis) else output.log_prob
         tokens = [surface.decode("utf-8", "replace") for surface in surfaces]
-        return Text(begun.text + after, made.log_prob, score, made.ending, tokens, after)
+        return Text(start.text + after, output.log_prob, score, output.ending, tokens, after)
 
 
 class _Prompt(NamedTuple):
     tokens: Int32[ndarray, " T"]
-    surfaces: list[bytes]  # as they stand in it, unknown ones too
+    surfaces: list[bytes]  # the tokens as written, unknown ones too
     text: str  # as normalised
 
     @classmethod

@@ -1,8 +1,8 @@
-"""Which of two sentences a model finds likelier: minimal pairs, one sentence acceptable, the other not.
+"""Minimal pairs: whether a model gives an acceptable sentence a higher probability than an unacceptable one.
 
-A pair is judged by each of several rules: by the log-probabilities of the sentences, and by these divided by their
-tokens, characters and bytes, since a longer sentence is less likely whatever it says (Lau et al. 2017). Unknown words
-are spelled, so that they are not told apart by <unk> alone.
+Pairs are judged by several rules: by the log-probabilities of the sentences, and by these divided by their numbers of
+tokens, characters or bytes, since longer sentences are less probable whatever they say (Lau et al. 2017). The scores
+include the spelling of unknown words, so that sentences that differ only in those differ in score.
 """
 
 from __future__ import annotations
@@ -32,17 +32,19 @@ if TYPE_CHECKING:
     from chainrule.text.records import OnBad
     from chainrule.text.tokenizer import Tokenizer
 
-    # Sentences -> their log-probabilities in nats, and how many tokens were summed.
-    Price = Callable[[Sequence[str]], tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]]
+    # Sentences -> their log-probabilities in nats, and how many tokens each sums over.
+    ScoreTexts = Callable[[Sequence[str]], tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]]
     Scores = Float64[ndarray, "rules texts"]
 
 RULES = ("sum", "token", "character", "byte")
-_JUDGED_TOGETHER = 512  # pairs
-_ROUNDING = 2e-7  # a share: two scores that differ by less were rounded apart, since models score in float32
+_BATCH = 512  # pairs judged at a time
+_ROUNDING = 2e-7  # relative: scores that differ by less differ by rounding, since models score in float32
 
 
 @dataclass(frozen=True)
 class MinimalPair:
+    """An acceptable sentence and an unacceptable one. set: the name of its set of pairs. field: linguistics' field."""
+
     good: str
     bad: str
     set: str
@@ -51,7 +53,7 @@ class MinimalPair:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How often the good sentence won; a tie is half a win."""
+    """How often the good sentence wins; a tie counts as half a win."""
 
     pairs: int
     wins: int
@@ -63,7 +65,7 @@ class Accuracy:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """At 95 %, Wilson's (1927): it holds for few pairs, and at 0 and 1; ties make it a little too wide."""
+        """Wilson's 95 % interval (1927), which is right for few pairs and near 0 and 1; ties widen it slightly."""
         z = NormalDist().inv_cdf((1 + LEVEL) / 2)
         n, p = self.pairs, self.share
         middle = (p + z * z / (2 * n)) / (1 + z * z / n)
@@ -76,8 +78,8 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """Some pairs, by rule. kind: what `name` is the name of: set, field, or all, of all pairs."""
+class GroupAccuracy:
+    """The accuracy on a group of pairs by each rule. kind: `name` is that of a "set" or "field"; or "all" pairs."""
 
     kind: str
     name: str
@@ -93,114 +95,115 @@ class Judged:
 
 
 def read_pairs(names: Iterable[str], on_bad: OnBad = refuse) -> list[MinimalPair]:
-    """Pairs from JSON lines in BLiMP's form: `sentence_good`, `sentence_bad`; `UID`, the set, and `field` if they have
-    one (by default the name of the file, and none).
+    """Reads pairs from JSON lines in BLiMP's format.
 
-    on_bad: gets a TextError with file and line for a pair that is left out, since a sentence is missing or empty; and
-    for one whose sentences are equal, which is a tie whatever the model, as there are seven in BLiMP.
-    Raises TextError where a file has no pair.
+    Fields: `sentence_good`, `sentence_bad`; optionally `UID`, the set (by default the name of the file), and `field`.
+    on_bad: called with a TextError that names file and line: for a pair with a missing or empty sentence, which is left
+    out; and for a pair of equal sentences, which is a tie under any model (BLiMP has seven).
+    Raises TextError if a file has no pair.
     """
-    found: list[MinimalPair] = []
+    pairs: list[MinimalPair] = []
     for name in _files(names):
-        before = len(found)
-        for place, record in json_objects(name, on_bad):
+        before = len(pairs)
+        for location, record in json_objects(name, on_bad):
             try:
-                pair = _pair(record, name, place)
+                pair = _pair(record, name, location)
             except TextError as error:
                 on_bad(error)
                 continue
             if pair.good == pair.bad:
-                on_bad(TextError(f"{place}: both sentences are {pair.good!r}, so that the pair is a tie"))
-            found.append(pair)
-        if len(found) == before:
+                on_bad(TextError(f"{location}: both sentences are {pair.good!r}, so that the pair is a tie"))
+            pairs.append(pair)
+        if len(pairs) == before:
             raise TextError(f"{name}: there is no pair in it; expected JSON lines with sentence_good and sentence_bad")
-    return found
+    return pairs
 
 
 def _files(names: Iterable[str]) -> Iterator[str]:
-    """A folder is the files of JSON lines in it. Raises TextError where there is none."""
+    """The given files; a folder stands for its files of JSON lines. Raises TextError if it has none."""
     for name in names:
         if not os.path.isdir(name):
             yield name
             continue
-        inside = sorted(each for each in os.listdir(name) if FORMATS.get(text_suffix(each)) == "json")
-        if not inside:
+        files = sorted(file for file in os.listdir(name) if FORMATS.get(text_suffix(file)) == "json")
+        if not files:
             raise TextError(f"{name}: there is no file of JSON lines (.jsonl, also compressed) in this folder")
-        yield from (os.path.join(name, each) for each in inside)
+        yield from (os.path.join(name, file) for file in files)
 
 
-def judged(
+def judge(
     pairs: Sequence[MinimalPair],
-    price: Price,
+    score_texts: ScoreTexts,
     progress: Progress = silent,
     *,
     ends: bool = True,
     tokenizer: Tokenizer | None = None,
-) -> list[Judged]:
-    """Each set, each field where sets have one, and all, in the order of their first pairs.
+) -> list[GroupAccuracy]:
+    """The accuracy on each set, on each field if pairs have one, in the order of their first pairs, and on all pairs.
 
-    ends: whether the price has that of the end, which counts as a token, a character and a byte then. tokenizer: two
-    sentences that it does not tell apart are a tie by every rule.
+    score_texts: sentences -> log-probabilities and numbers of tokens.
+    ends: whether the scores include the end of the sentence, which then counts as a token, a character and a byte.
+    tokenizer: two sentences with the same tokens are a tie by every rule.
     """
     parts: list[tuple[Scores, Scores]] = []
-    for first in range(0, len(pairs), _JUDGED_TOGETHER):
+    for first in range(0, len(pairs), _BATCH):
         progress("judging pairs", first, len(pairs))
-        some = pairs[first : first + _JUDGED_TOGETHER]
-        goods, bads = [pair.good for pair in some], [pair.bad for pair in some]
-        good, bad = _by_rule(goods, price, ends), _by_rule(bads, price, ends)
+        batch = pairs[first : first + _BATCH]
+        goods, bads = [pair.good for pair in batch], [pair.bad for pair in batch]
+        good, bad = _by_rule(goods, score_texts, ends), _by_rule(bads, score_texts, ends)
         if tokenizer is not None:
-            as_read = zip(_as_read(tokenizer, goods), _as_read(tokenizer, bads), strict=True)
-            is_same = np.array([one == other for one, other in as_read])
+            tokens = zip(_tokens_of(tokenizer, goods), _tokens_of(tokenizer, bads), strict=True)
+            is_same = np.array([one == other for one, other in tokens])
             good[:, is_same] = bad[:, is_same]
         parts.append((good, bad))
     good, bad = (np.concatenate(scores, axis=1) for scores in zip(*parts, strict=True))
     groups: dict[tuple[str, str], list[int]] = {}
     for kind in ("set", "field"):
-        for number, pair in enumerate(pairs):
+        for i, pair in enumerate(pairs):
             if name := getattr(pair, kind):
-                groups.setdefault((kind, name), []).append(number)
-    found = [Judged(*group, _accuracies(good[:, inside], bad[:, inside])) for group, inside in groups.items()]
-    return [*found, Judged("all", "", _accuracies(good, bad))]
+                groups.setdefault((kind, name), []).append(i)
+    by_group = [GroupAccuracy(*group, _accuracies(good[:, rows], bad[:, rows])) for group, rows in groups.items()]
+    return [*by_group, GroupAccuracy("all", "", _accuracies(good, bad))]
 
 
-def _pair(record: dict[str, Any], name: str, place: str) -> MinimalPair:
+def _pair(record: dict[str, Any], name: str, location: str) -> MinimalPair:
     """Raises TextError."""
-    good, bad = (_sentence(record, field, place) for field in ("sentence_good", "sentence_bad"))
-    return MinimalPair(good, bad, _name(record, "UID", name, place), _name(record, "field", "", place))
+    good, bad = (_sentence(record, field, location) for field in ("sentence_good", "sentence_bad"))
+    return MinimalPair(good, bad, _name(record, "UID", name, location), _name(record, "field", "", location))
 
 
-def _sentence(record: dict[str, Any], field: str, place: str) -> str:
+def _sentence(record: dict[str, Any], field: str, location: str) -> str:
     """Raises TextError."""
-    sentence = field_of(record, field, place)
+    sentence = field_of(record, field, location)
     if not isinstance(sentence, str) or not sentence.strip():
-        raise TextError(f"{place}: {field} is {sentence!r}; expected a sentence")
+        raise TextError(f"{location}: {field} is {sentence!r}; expected a sentence")
     return sentence
 
 
-def _name(record: dict[str, Any], field: str, default: str, place: str) -> str:
+def _name(record: dict[str, Any], field: str, default: str, location: str) -> str:
     """Raises TextError."""
     name = as_written(record.get(field))
     if name is None:
         return default
     if not isinstance(name, str | int) or isinstance(name, bool):
-        raise TextError(f"{place}: {field} is {name!r}; expected a name, or nothing")
+        raise TextError(f"{location}: {field} is {name!r}; expected a name, or nothing")
     return str(name)
 
 
-def _by_rule(texts: Sequence[str], price: Price, ends: bool) -> Scores:
-    log_probs, tokens = price(texts)
+def _by_rule(texts: Sequence[str], score_texts: ScoreTexts, ends: bool) -> Scores:
+    log_probs, tokens = score_texts(texts)
     characters = [len(text) + ends for text in texts]
     sizes = [len(text.encode("utf-8", "replace")) + ends for text in texts]
     return log_probs / np.array([np.ones(len(texts)), np.maximum(tokens, 1), characters, sizes])
 
 
-def _as_read(tokenizer: Tokenizer, texts: Sequence[str]) -> list[tuple[list[int], list[bytes]]]:
-    """The tokens of each text, and how those are written that the vocabulary lacks."""
+def _tokens_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[tuple[list[int], list[bytes]]]:
+    """The token ids of each text, and the spellings of its unknown tokens."""
     encoded = tokenizer.encode_texts(texts)
     unknown: list[list[bytes]] = [[] for _ in texts]
-    places = np.flatnonzero(encoded.ids == UNKNOWN)
-    for place, text in zip(places.tolist(), np.cumsum(encoded.ids == END)[places].tolist(), strict=True):
-        unknown[text].append(encoded.surface(place))
+    positions = np.flatnonzero(encoded.ids == UNKNOWN)
+    for position, text in zip(positions.tolist(), np.cumsum(encoded.ids == END)[positions].tolist(), strict=True):
+        unknown[text].append(encoded.surface(position))
     return list(zip([ids.tolist() for ids in documents_of(encoded.ids)], unknown, strict=True))
 
 
@@ -209,6 +212,6 @@ def _accuracies(good: Scores, bad: Scores) -> dict[str, Accuracy]:
 
 
 def _accuracy(good: Float64[ndarray, " pairs"], bad: Float64[ndarray, " pairs"]) -> Accuracy:
-    """Two impossible sentences are a tie."""
+    """Two sentences of probability zero are a tie."""
     is_tie = np.isclose(good, bad, rtol=_ROUNDING, atol=0)
     return Accuracy(good.size, int(np.count_nonzero((good > bad) & ~is_tie)), int(np.count_nonzero(is_tie)))

@@ -1,6 +1,6 @@
-"""BLEU (Papineni and others 2002) as sacreBLEU counts it: the library cuts texts and counts, here it is only summed up.
+"""BLEU (Papineni et al. 2002) as sacreBLEU computes it: the library tokenizes and counts, this module sums up.
 
-The package sacrebleu is an extra; it is imported when BLEU is first asked for.
+The package sacrebleu is optional, and imported on first use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ORDER = 4
 
 
 def has_bleu() -> bool:
-    """Whether BLEU can be measured here."""
+    """Whether sacrebleu is installed."""
     return find_spec("sacrebleu") is not None
 
 
@@ -34,7 +34,7 @@ class Bleu:
     lower_is_better = False
 
     def __init__(self) -> None:
-        """Raises SettingError where sacrebleu is not installed."""
+        """Raises SettingError if sacrebleu is not installed."""
         if not has_bleu():
             raise SettingError("BLEU needs the package sacrebleu: pip install 'chainrule[bleu]'")
 
@@ -42,19 +42,19 @@ class Bleu:
     def _metric(self) -> Any:
         from sacrebleu.metrics.bleu import BLEU
 
-        return BLEU(effective_order=True)  # says nothing about the counts; without it, sentences are warned of
+        return BLEU(effective_order=True)  # does not change the counts; without it, sacrebleu warns about sentences
 
     @property
     def signature(self) -> str:
-        """sacreBLEU's, of a corpus."""
+        """sacreBLEU's own signature."""
         from sacrebleu.metrics.bleu import BLEU
 
         metric = BLEU()
-        metric.corpus_score(["a"], [["a"]])  # which tells it the number of references
+        metric.corpus_score(["a"], [["a"]])  # so that it knows the number of references
         return str(metric.get_signature())
 
     def statistics(self, texts: Sequence[str], references: Sequence[str]) -> Int64[ndarray, "texts 10"]:
-        """Matching n-grams of orders 1 .. 4, all n-grams of orders 1 .. 4, and the lengths of text and reference."""
+        """Matching n-grams of orders 1 to 4, all n-grams of orders 1 to 4, and the lengths of text and reference."""
         rows = np.zeros((len(texts), 2 * _ORDER + 2), np.int64)
         for row, text, reference in zip(rows, texts, references, strict=True):
             score = self._metric.sentence_score(text, [reference])
@@ -62,10 +62,10 @@ class Bleu:
         return rows
 
     def value(self, sums: Float64[ndarray, "*several 10"]) -> Float64[ndarray, "*several"]:
-        """Brevity penalty times the geometric mean of the precisions (Papineni and others, section 2.3).
+        """Brevity penalty times the geometric mean of the precisions (Papineni et al. 2002, section 2.3).
 
-        An order without a match counts as 1/2, 1/4, ... of one (smoothing 3 of Chen and Cherry 2014); a corpus without
-        any match, or without n-grams of some order, has 0.
+        Orders without a match count 1/2, 1/4, ... matches (smoothing 3 of Chen and Cherry 2014). BLEU is 0 for a corpus
+        without any match, or without n-grams of some order.
         """
         sums = np.asarray(sums, np.float64)
         matches, totals = sums[..., :_ORDER], sums[..., _ORDER : 2 * _ORDER]
@@ -75,5 +75,5 @@ class Bleu:
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = np.exp(np.log(smoothed / totals).mean(axis=-1))
             brevity = np.where(length < reference, np.exp(1 - reference / length), 1.0)
-            found = 100 * brevity * mean
-        return np.where((matches[..., 0] > 0) & (totals > 0).all(axis=-1), found, 0.0)
+            bleu = 100 * brevity * mean
+        return np.where((matches[..., 0] > 0) & (totals > 0).all(axis=-1), bleu, 0.0)

@@ -1,6 +1,6 @@
-"""Where the bits of a text go: by a number that each token has, such as its place in the document.
+"""Bits per byte broken down by a property of tokens: their position in the document, or frequency in training.
 
-Numbers go in groups that double: 0, 1, 2-3, 4-7, and so on.
+Values are grouped into ranges that double: 0, 1, 2-3, 4-7, and so on.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ GROUPS = 40
 
 @dataclass(frozen=True)
 class Breakdown:
-    """What the tokens of each group cost, and the bytes of the text that they are, white space before them counted."""
+    """The cost of the tokens of each group, and their size in bytes, including the white space before them."""
 
     nats: Float64[ndarray, " groups"]
     bytes: Int64[ndarray, " groups"]
 
     @classmethod
-    def of(cls, numbers: Int64[ndarray, " T"], nats: Float64[ndarray, " T"], sizes: Int64[ndarray, " T"]) -> Breakdown:
-        """numbers: of each token, from 0 on."""
-        _, groups = np.frexp(numbers)  # 0 for 0, 1 for 1, 2 for 2 and 3, ...
+    def of(cls, values: Int64[ndarray, " T"], nats: Float64[ndarray, " T"], sizes: Int64[ndarray, " T"]) -> Breakdown:
+        """values: the property of each token, 0 or more. nats: its cost. sizes: its bytes."""
+        _, groups = np.frexp(values)  # 0 for 0, 1 for 1, 2 for 2 and 3, ...
         groups = np.minimum(groups, GROUPS - 1)
         return cls(np.bincount(groups, nats, GROUPS), np.bincount(groups, sizes, GROUPS).astype(np.int64))
 
@@ -37,17 +37,17 @@ class Breakdown:
 
     @property
     def groups(self) -> list[int]:
-        """Those that have bytes."""
+        """The groups that have bytes."""
         return np.flatnonzero(self.bytes).tolist()
 
     def bits_per_byte(self, group: int) -> float:
-        """Infinite where a token of the group is impossible; NaN where the group has no bytes."""
+        """Infinite if a token of the group has probability zero; NaN if the group has no bytes."""
         if not self.bytes[group]:
             return math.nan
         return float(self.nats[group] / math.log(2) / self.bytes[group])
 
     def as_json(self) -> list[dict[str, Any]]:
-        """A row for each group that has bytes: the first and the last of its numbers, and its figures."""
+        """For each group that has bytes: its first and last value, and its figures."""
         return [
             {
                 "first": bounds(group)[0],
@@ -60,7 +60,7 @@ class Breakdown:
 
 
 def bounds(group: int) -> tuple[int, int]:
-    """The first and the last of a group's numbers."""
+    """The first and the last value of a group."""
     return (1 << group >> 1, (1 << group) - 1)
 
 

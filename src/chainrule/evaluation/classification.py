@@ -1,4 +1,4 @@
-"""How well labels are predicted: accuracy, F1, confusion, and whether probabilities mean what they say."""
+"""How well labels are predicted: accuracy, F1, confusion matrix, and calibration of the probabilities."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chainrule.text.units import given_words
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from jaxtyping import Float64, Int64
+    from jaxtyping import Bool, Float64, Int64
     from numpy import ndarray
 
     from chainrule.text.labelled import Labelled
@@ -25,14 +25,14 @@ _BINS = 15
 
 @dataclass(frozen=True)
 class Classification:
-    """Of some examples. confusion: rows are the true labels, columns what was predicted."""
+    """The figures of predicted labels on some examples. confusion: true labels by row, predicted ones by column."""
 
-    labels: tuple[str, ...]  # those that training has not seen come last
+    labels: tuple[str, ...]  # labels that do not occur in training come last
     confusion: Int64[ndarray, "labels labels"]
-    nats: float  # -log P(true label), a mean over the examples of labels that training has seen
-    calibration_error: float  # expected, in bins of confidence (Guo 2017)
-    unseen: dict[str, int] = field(default_factory=dict)  # labels that training has not seen, and their examples
-    word_baseline: float | None = None  # right if each word has its most frequent label; where it was asked for
+    nats: float  # the mean of -log P(true label) over examples whose label occurs in training
+    calibration_error: float  # expected calibration error (Guo et al. 2017)
+    unseen: dict[str, int] = field(default_factory=dict)  # labels that do not occur in training: their examples
+    word_baseline: float | None = None  # accuracy of each word's most frequent label, if requested
 
     @property
     def accuracy(self) -> Accuracy:
@@ -48,30 +48,30 @@ class Classification:
 
     @property
     def precision(self) -> Float64[ndarray, " labels"]:
-        """Of each label: right / predicted; 0 where it never was."""
+        """Of each label: correct / predicted; 0 if it was never predicted."""
         return np.asarray(np.diag(self.confusion) / np.maximum(self.confusion.sum(0), 1))
 
     @property
     def recall(self) -> Float64[ndarray, " labels"]:
-        """Of each label: right / true; 0 where there is none of it."""
+        """Of each label: correct / true; 0 if no example has it."""
         return np.asarray(np.diag(self.confusion) / np.maximum(self.confusion.sum(1), 1))
 
     @property
     def f1(self) -> Float64[ndarray, " labels"]:
-        """Of each label: 2 right / (true + predicted); 0 where there is none of it."""
+        """Of each label: 2 correct / (true + predicted); 0 if both are 0."""
         sizes = self.confusion.sum(0) + self.confusion.sum(1)
         return np.asarray(2 * np.diag(self.confusion) / np.maximum(sizes, 1))
 
     @property
     def macro_f1(self) -> float:
-        """The mean over the labels that there are examples of."""
+        """The mean over the labels that some example has."""
         return float(self.f1[self.confusion.sum(1) > 0].mean())
 
     def confused(self, most: int) -> list[tuple[str, str, int]]:
-        """True and predicted labels that were taken for one another most often."""
+        """The most frequent confusions: true label, predicted label, how often."""
         wrong = self.confusion - np.diag(np.diag(self.confusion))
         order = np.argsort(-wrong, axis=None, kind="stable")[:most]
-        pairs = [divmod(int(place), len(self.labels)) for place in order]
+        pairs = [divmod(int(cell), len(self.labels)) for cell in order]
         return [(self.labels[i], self.labels[j], int(wrong[i, j])) for i, j in pairs if wrong[i, j]]
 
     def as_json(self) -> dict[str, Any]:
@@ -94,12 +94,13 @@ class Classification:
         }
 
 
-def classification(
+def measure_classification(
     labels: Sequence[str], log_probs: Float64[ndarray, "examples known"], true: Int64[ndarray, " examples"]
 ) -> Classification:
-    """log_probs: in nats, a row sums to one. true: the number of each example's label; one example at least.
+    """The figures of predictions on at least one example.
 
-    The first labels are those that have a column. An example of another one is wrong, whatever is predicted.
+    log_probs: in nats, one column for each of the first labels; the probabilities of a row sum to one. true: the index
+    of each example's label; one that has no column is always predicted wrongly.
     """
     predicted, known = log_probs.argmax(1), log_probs.shape[1]
     confusion = np.zeros((len(labels), len(labels)), np.int64)
@@ -112,10 +113,10 @@ def classification(
 
 
 def word_baseline(train: Iterable[Labelled], test: Iterable[Labelled]) -> float:
-    """The share of words that are right if each gets the label that it has most often in `train`.
+    """The accuracy of giving each word of `test` its most frequent label in `train`.
 
-    A word that is not there gets the most frequent label of all. Of labels that are equally frequent, the one that is
-    more frequent in all is taken, then the first in alphabetical order.
+    A word that does not occur in `train` gets the most frequent label. Ties go to the label that is more frequent
+    overall, then to the first in alphabetical order.
     """
     total: Counter[str] = Counter()
     by_word: dict[str, Counter[str]] = {}
@@ -123,10 +124,10 @@ def word_baseline(train: Iterable[Labelled], test: Iterable[Labelled]) -> float:
         total[label] += 1
         by_word.setdefault(word, Counter())[label] += 1
     order = sorted(total, key=lambda label: (-total[label], label))
-    rank = {label: number for number, label in enumerate(order)}
-    best = {word: min(found, key=lambda label: (-found[label], rank[label])) for word, found in by_word.items()}
-    right = [best.get(word, order[0]) == label for word, label in _words(test)]
-    return sum(right) / len(right)
+    rank = {label: i for i, label in enumerate(order)}
+    best = {word: min(counts, key=lambda label: (-counts[label], rank[label])) for word, counts in by_word.items()}
+    correct = [best.get(word, order[0]) == label for word, label in _words(test)]
+    return sum(correct) / len(correct)
 
 
 def _words(examples: Iterable[Labelled]) -> Iterator[tuple[str, str]]:
@@ -134,8 +135,8 @@ def _words(examples: Iterable[Labelled]) -> Iterator[tuple[str, str]]:
         yield from zip(given_words(example.text), example.labels, strict=True)
 
 
-def calibration_error(confidence: Float64[ndarray, " examples"], right: ndarray) -> float:
-    """sum over bins of |accuracy - mean confidence| times the bin's share (Guo et al. 2017, equation 3)."""
+def calibration_error(confidence: Float64[ndarray, " examples"], correct: Bool[ndarray, " examples"]) -> float:
+    """The sum over bins of |accuracy - mean confidence| times the bin's share (Guo et al. 2017, equation 3)."""
     bins = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
-    gaps = np.bincount(bins, right, _BINS) - np.bincount(bins, confidence, _BINS)
+    gaps = np.bincount(bins, correct, _BINS) - np.bincount(bins, confidence, _BINS)
     return float(np.abs(gaps).sum() / confidence.size)

@@ -1,8 +1,8 @@
-"""Several models measured on one text, in one table.
+"""A table of several models measured on one text.
 
-Figures whose measurements differ never share a column: bits per byte need the same text, perplexities per token the
-same tokens as well. So each normalised text has a column of its own, and perplexity per token is shown only where all
-models cut the text alike.
+Figures share a column only if they are comparable: bits per byte need the same text, perplexities per token the same
+tokens, too. So each normalised text has columns of its own, and perplexity per token is shown only if all models
+tokenize the text alike.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.base.plain_tables import text_table
 from chainrule.drawing.rendering import html_table
 from chainrule.errors import SettingError
-from chainrule.evaluation.likelihood import NO_DISTRIBUTION
+from chainrule.evaluation.measurement import NO_DISTRIBUTION
 from chainrule.evaluation.plots import plots_of
 from chainrule.evaluation.resampling import Difference, difference
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Bits per byte of several models of one configuration."""
+    """Bits per byte of several models of one configuration, which differ in their seeds."""
 
     names: tuple[str, ...]
     mean: float
@@ -41,7 +41,7 @@ class Spread:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Raises SettingError where there is nothing to compare."""
+    """Models measured on one text, in the order of the table. Raises SettingError if there is none."""
 
     contenders: Sequence[Contender]
 
@@ -53,66 +53,66 @@ class Comparison:
         return f"<Comparison of {len(self.contenders)} models>\n{self}"
 
     def __str__(self) -> str:
-        """The table and what stands below it."""
+        """The table and the notes below it."""
         return "\n".join([text_table(self.header(), self.rows()), "", *self.notes()])
 
     def _repr_html_(self) -> str:
         return html_table("", self.header(), self.rows(), self.notes())
 
     def plots(self) -> list[Plot]:
-        """Learning curves, and bits per byte by position and by frequency: those that there are numbers for."""
+        """Learning curves, and bits per byte by position and by frequency, as far as there is data."""
         return plots_of(self.contenders, self.best)
 
     def plot(self, name: str | None = None) -> Figure:
-        """A figure of matplotlib's. name: learning-curves, by-position or by-frequency; by default the first there is.
+        """A matplotlib figure. name: learning-curves, by-position or by-frequency; by default the first with data.
 
-        Raises SettingError where there is no such plot, or matplotlib is missing.
+        Raises SettingError if there is no such plot, or matplotlib is not installed.
 
         good:  chainrule.compare(["lm/", "net/"], "heldout.txt").plot().savefig("bits.pdf")
         """
         plots = {plot.name: plot for plot in self.plots()}
         if not plots or (name is not None and name not in plots):
             raise SettingError(
-                f"there are no numbers for the plot {name or 'of these models'}"
+                f"there is no data for the plot {name or 'of these models'}"
                 + (f"; expected one of {', '.join(plots)}" if plots else "")
             )
         return plots[name or next(iter(plots))].figure()
 
     @property
     def texts(self) -> list[str]:
-        """The signatures of what was measured; there is more than one where tokenizers normalise the text otherwise."""
+        """The signatures of the measured texts: more than one if tokenizers normalise the text differently."""
         return list(dict.fromkeys(contender.measurement.text_signature for contender in self.contenders))
 
     def best_on(self, text: str) -> Contender:
-        """The one with the fewest bits per byte of those that were measured on a text; of equals the first.
+        """The model with the fewest bits per byte on the text of this signature; the first of equals.
 
-        One that is no distribution is only the best where all are such.
+        A model that is not a distribution is the best only if none is.
         """
         same = [contender for contender in self.contenders if contender.measurement.text_signature == text]
         return min(same, key=lambda one: (not one.measurement.is_distribution, one.measurement.bits_per_byte))
 
     @property
     def best(self) -> Contender:
-        """The best on the first contender's text."""
+        """The best model on the first contender's text."""
         return self.best_on(self.texts[0])
 
     @cached_property
     def differences(self) -> list[Difference | None]:
-        """Of each contender to the best one on its text; None for the best itself, and for what is no distribution."""
-        found = []
+        """Of each model to the best on its text; None for the best itself, and for one that is no distribution."""
+        differences = []
         for contender in self.contenders:
             best = self.best_on(contender.measurement.text_signature)
             ours, theirs = contender.measurement.per_document, best.measurement.per_document
             comparable = contender.measurement.is_distribution
-            found.append(difference(ours, theirs) if comparable and contender is not best else None)
-        return found
+            differences.append(difference(ours, theirs) if comparable and contender is not best else None)
+        return differences
 
     def spreads(self) -> list[Spread]:
-        """Of each configuration that several models of one text, and of different seeds, have."""
+        """For each configuration with several models of different seeds on one text."""
         return list(self._spreads().values())
 
     def _spreads(self) -> dict[tuple[str | None, str], Spread]:
-        """By configuration and text; of several models of one seed, which are copies, the first counts."""
+        """By configuration and text. Models with the same seed are copies: only the first counts."""
         groups: dict[tuple[str | None, str], dict[int, Contender]] = {}
         for contender in self.contenders:
             if contender.configuration is not None and contender.seed is not None:
@@ -126,23 +126,23 @@ class Comparison:
         return ["model", *columns, *self._perplexities(), "parameters", "train s", "eval s"]
 
     def rows(self) -> list[list[str]]:
-        """Cells for people. ±95 %: half the interval. p: of the paired test against the best on the same text."""
+        """The cells, for people. ±95 %: half of the interval. p: of the paired test against the best on the text."""
         rows = []
         for contender, gap in zip(self.contenders, self.differences, strict=True):
-            found = contender.measurement
-            low, high = found.interval
-            is_best = contender is self.best_on(found.text_signature)
-            p_value = "best" if is_best else "" if gap is None else _shown(gap.p_value, ".4f")
-            mark = "" if found.is_distribution else "*"
-            bits = [f"{found.bits_per_byte:.4f}{mark}", _shown((high - low) / 2, ".4f"), p_value]
-            columns = [cell for text in self.texts for cell in (bits if text == found.text_signature else [""] * 3)]
-            perplexities = [cell(found) + mark * (name != "OOV") for name, cell in self._perplexities().items()]
-            cost = [_shown(contender.parameters, ","), _shown(contender.train_seconds, ".2f"), f"{found.seconds:.2f}"]
+            measured = contender.measurement
+            low, high = measured.interval
+            is_best = contender is self.best_on(measured.text_signature)
+            p_value = "best" if is_best else "" if gap is None else _cell(gap.p_value, ".4f")
+            mark = "" if measured.is_distribution else "*"
+            bits = [f"{measured.bits_per_byte:.4f}{mark}", _cell((high - low) / 2, ".4f"), p_value]
+            columns = [cell for text in self.texts for cell in (bits if text == measured.text_signature else [""] * 3)]
+            perplexities = [cell(measured) + mark * (name != "OOV") for name, cell in self._perplexities().items()]
+            cost = [_cell(contender.parameters, ","), _cell(contender.train_seconds, ".2f"), f"{measured.seconds:.2f}"]
             rows.append([contender.name, *columns, *perplexities, *cost])
         return rows
 
     def notes(self) -> list[str]:
-        """What stands below the table: the best model, signatures, spreads."""
+        """The lines below the table: the best model, signatures, spreads."""
         several = len(self.texts) > 1
         lines = []
         for n, text in enumerate(self.texts, 1):
@@ -150,7 +150,7 @@ class Comparison:
             where = f"[{n}] " if several else ""
             lines += [f"{where}best by bits per byte: {best.name}", f"{where}signature  {best.measurement.signature}"]
         lines += [
-            f"{contender.name} had too little time: in validation it is no better than the frequencies of the tokens"
+            f"{contender.name} had too little time: its validation loss is no better than a unigram model's"
             for contender in self.contenders
             if is_untrained(contender.record)
         ]
@@ -159,14 +159,14 @@ class Comparison:
         if several:
             lines.append("The tokenizers normalise this text differently, so their figures cannot share a column.")
         lines += [
-            f"{len(spread.names)} models that differ by their seeds alone: {spread.mean:.4f} bits per byte on average, "
+            f"{len(spread.names)} models that differ only in their seeds: {spread.mean:.4f} bits per byte on average, "
             f"standard deviation {spread.deviation:.4f} ({', '.join(spread.names)})"
             for spread in self.spreads()
         ]
         return lines
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row for each model, each cell a number, a string or None: for pandas.DataFrame."""
+        """A row for each model, of numbers, strings and None: for pandas.DataFrame."""
         return [
             {
                 "model": contender.name,
@@ -180,9 +180,9 @@ class Comparison:
         ]
 
     def as_json(self) -> list[dict[str, Any]]:
-        """A row for each model; null where something is infinite, unknown or does not apply.
+        """A row for each model for JSON; null for figures that are infinite, unknown or do not apply.
 
-        `spread`: of the models of its configuration, the same in the row of each that counts in it.
+        `spread` is that of the models of its configuration, and the same in all their rows.
         """
         spreads = self._spreads()
         return [
@@ -204,20 +204,20 @@ class Comparison:
         ]
 
     def _perplexities(self) -> dict[str, Any]:
-        """The perplexities that all contenders may be compared by: column and cell."""
+        """The perplexities that are comparable between all contenders: column names and functions for cells."""
         if len(self.texts) > 1:
             return {}
         if len({contender.measurement.token_signature for contender in self.contenders}) > 1:
-            return {"word perplexity": lambda found: f"{found.word_perplexity:,.2f}"}
+            return {"word perplexity": lambda measured: f"{measured.word_perplexity:,.2f}"}
         return {
-            "perplexity": lambda found: f"{found.perplexity:,.2f}",
-            "without OOV": lambda found: f"{found.perplexity_without_oov:,.2f}",
-            "OOV": lambda found: f"{found.oov / max(found.tokens, 1):.2%}",
+            "perplexity": lambda measured: f"{measured.perplexity:,.2f}",
+            "without OOV": lambda measured: f"{measured.perplexity_without_oov:,.2f}",
+            "OOV": lambda measured: f"{measured.oov / max(measured.tokens, 1):.2%}",
         }
 
 
 def is_untrained(record: dict[str, Any]) -> bool:
-    """Whether a model's record says that it was validated, and no better than unigrams."""
+    """Whether a model's record has a validation loss no better than a unigram model's."""
     validation = record.get("validation", {})
     return "unigram_loss" in validation and validation["loss"] >= validation["unigram_loss"]
 
@@ -236,9 +236,9 @@ def _spread(group: list[Contender]) -> Spread:
     )
 
 
-def _shown(number: float | None, form: str) -> str:
-    """Nothing, where a number is not known or not finite."""
-    return format(number, form) if number is not None and math.isfinite(number) else ""
+def _cell(value: float | None, form: str) -> str:
+    """Empty if the value is unknown or not finite."""
+    return format(value, form) if value is not None and math.isfinite(value) else ""
 
 
 def _rows(breakdown: Breakdown | None) -> list[dict[str, Any]] | None:
@@ -252,7 +252,7 @@ def _as_json(gap: Difference) -> dict[str, float | None]:
 
 
 def _spread_as_json(spread: Spread | None, name: str) -> dict[str, Any] | None:
-    """None where the model of this name does not count in it."""
+    """None if the spread does not count the model of this name."""
     if spread is None or name not in spread.names:
         return None
     mean, deviation = (value if math.isfinite(value) else None for value in (spread.mean, spread.deviation))

@@ -1,4 +1,4 @@
-"""One model of a comparison: its figures, and what it cost."""
+"""A model in a comparison."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chainrule.evaluation.likelihood import Measurement
+    from chainrule.evaluation.measurement import Measurement
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
-    """One row: a model's name, its figures on the held-out text, and what it cost."""
+    """A model's name, its figures on the held-out text, and the cost of its training."""
 
     name: str
     measurement: Measurement
-    train_seconds: float | None  # where it is known
-    parameters: int | None  # stored probabilities, weights: the numbers that training set
-    configuration: str | None = None  # models of the same one differ by chance alone: their seeds
-    seed: int | None = None  # of its training, where that depends on one
-    size: int | None = None  # bytes of all its numbers in a model folder
-    curve: tuple[tuple[float, float], ...] = ()  # seconds of training, and bits per byte of the text to validate on
-    level: float | None = None  # these bits of a model that is counted, and has no curve
-    samples: tuple[str, ...] = ()  # texts that it generated
-    record: dict[str, Any] = field(default_factory=dict)  # of how it came about
+    train_seconds: float | None  # None if unknown
+    parameters: int | None  # trained numbers: weights, or stored probabilities and backoffs
+    configuration: str | None = None  # models with the same one differ only in their seeds
+    seed: int | None = None  # of the training; None if it has no randomness
+    size: int | None = None  # bytes of all arrays in a model folder
+    curve: tuple[tuple[float, float], ...] = ()  # seconds of training, and validation bits per byte
+    level: float | None = None  # validation bits per byte of a model that is counted and so has no curve
+    samples: tuple[str, ...] = ()  # generated texts
+    record: dict[str, Any] = field(default_factory=dict)  # of its training

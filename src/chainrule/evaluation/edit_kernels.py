@@ -1,4 +1,4 @@
-"""The compiled edit distance: many pairs of sequences in one call."""
+"""The compiled edit distance of many pairs of sequences."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Array = NDArray[Any]
 
 @allocating_kernel
 def edit_distances(ours: Array, our_offsets: Array, theirs: Array, their_offsets: Array, distances: Array) -> None:
-    """distances[i] = the fewest insertions, deletions and substitutions that make sequence i of ours that of theirs.
+    """distances[i] = the fewest insertions, deletions and substitutions that turn our sequence i into theirs.
 
-    Two sequences lie between neighbouring offsets of their arrays. What they begin and end with alike is passed over.
+    Sequence i lies between offsets i and i + 1 of its array. Common prefixes and suffixes are skipped.
     """
     longest = 0
     for i in range(distances.size):
@@ -38,7 +38,7 @@ def edit_distances(ours: Array, our_offsets: Array, theirs: Array, their_offsets
             row[0] += 1
             for j in range(1, last - first + 1):
                 above = row[j]
-                changed = diagonal + (ours[k] != theirs[first + j - 1])
-                row[j] = min(min(above, row[j - 1]) + 1, changed)
+                substituted = diagonal + (ours[k] != theirs[first + j - 1])
+                row[j] = min(min(above, row[j - 1]) + 1, substituted)
                 diagonal = above
         distances[i] = row[last - first]

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
     from chainrule.evaluation.breakdown import Breakdown
     from chainrule.evaluation.contender import Contender
-    from chainrule.evaluation.likelihood import Measurement
+    from chainrule.evaluation.measurement import Measurement
 
 PLOT_NAMES = ("learning-curves", "by-position", "by-frequency")
 _BITS = Axis(label="bits per byte")
-_LEFT_OUT = " Models that need over twice the bits of the best are left out."
+_OMISSION = " Models that need more than twice the bits of the best are omitted."
 
 
 def plots_of(contenders: Sequence[Contender], best: Contender) -> list[Plot]:
-    """Those that there are numbers for. best: whose text the others share that stand beside it."""
+    """The plots that there is data for. best: only models measured on the same text as this one are drawn with it."""
     near_the_best = _near_the_best(contenders, best)
     drawn = [
         _learning_curves(contenders),
@@ -29,18 +29,17 @@ def plots_of(contenders: Sequence[Contender], best: Contender) -> list[Plot]:
             near_the_best,
             "by-position",
             "By position in the document",
-            "By the place of a token in its document, the first being 1." + _LEFT_OUT,
+            "By the position of a token in its document, from 1." + _OMISSION,
             "position in the document",
-            lambda found: found.by_position,
+            lambda measured: measured.by_position,
         ),
         _by_group(
             near_the_best,
             "by-frequency",
             "By word frequency",
-            "By how often the training text has a token; 0 stands for those that it lacks, with their spelling."
-            + _LEFT_OUT,
+            "By how often a token occurs in the training text; 0 includes the spelling of unknown tokens." + _OMISSION,
             "times in the training text",
-            lambda found: found.by_frequency,
+            lambda measured: measured.by_frequency,
         ),
     ]
     return [plot for plot in drawn if plot is not None]
@@ -48,19 +47,19 @@ def plots_of(contenders: Sequence[Contender], best: Contender) -> list[Plot]:
 
 def _learning_curves(contenders: Sequence[Contender]) -> Plot | None:
     lines = [
-        Line(label=each.name, x=[x for x, _ in each.curve], y=[y for _, y in each.curve], look=number)
-        for number, each in enumerate(contenders)
-        if each.curve
+        Line(label=model.name, x=[x for x, _ in model.curve], y=[y for _, y in model.curve], look=row)
+        for row, model in enumerate(contenders)
+        if model.curve
     ]
     if not lines:
         return None
-    levels = {each.name: each.level for each in contenders if each.level is not None}
+    levels = {model.name: model.level for model in contenders if model.level is not None}
     best = min(levels, key=lambda name: levels[name], default=None)
     return Plot(
         name="learning-curves",
         title="Learning curves",
-        explained="On the text that networks are validated on while they learn. Models that are counted are there at "
-        "once; the best of these is the line without marks.",
+        explained="On the validation text of the networks. Models that are counted need no training curve; the best of "
+        "them is the line without markers.",
         lines=lines,
         x=Axis(label="seconds of training"),
         y=_BITS,
@@ -76,12 +75,12 @@ def _by_group(
     label: str,
     breakdown_of: Callable[[Measurement], Breakdown | None],
 ) -> Plot | None:
-    found = [(number, each, breakdown_of(each.measurement)) for number, each in contenders]
-    known = [(number, each.name, breakdown) for number, each, breakdown in found if breakdown is not None]
+    breakdowns = [(row, model, breakdown_of(model.measurement)) for row, model in contenders]
+    known = [(row, model.name, breakdown) for row, model, breakdown in breakdowns if breakdown is not None]
     groups = sorted({group for _, _, breakdown in known for group in breakdown.groups})
     lines = [
-        Line(label=model, x=range(len(groups)), y=[breakdown.bits_per_byte(group) for group in groups], look=number)
-        for number, model, breakdown in known
+        Line(label=name, x=range(len(groups)), y=[breakdown.bits_per_byte(group) for group in groups], look=row)
+        for row, name, breakdown in known
     ]
     if not any(math.isfinite(y) for line in lines for y in line.y):
         return None
@@ -90,11 +89,11 @@ def _by_group(
 
 
 def _near_the_best(contenders: Sequence[Contender], best: Contender) -> list[tuple[int, Contender]]:
-    """Distributions of the best one's text that do not dwarf the others in a plot, each with its row in the table."""
+    """The models comparable with the best that need at most twice its bits, each with its row in the table."""
     return [
-        (number, each)
-        for number, each in enumerate(contenders)
-        if each.measurement.text_signature == best.measurement.text_signature
-        and each.measurement.is_distribution
-        and each.measurement.bits_per_byte <= 2 * best.measurement.bits_per_byte
+        (row, model)
+        for row, model in enumerate(contenders)
+        if model.measurement.text_signature == best.measurement.text_signature
+        and model.measurement.is_distribution
+        and model.measurement.bits_per_byte <= 2 * best.measurement.bits_per_byte
     ]

@@ -1,4 +1,4 @@
-"""What sentences cost by pseudo-log-likelihood: good for ranking them, and no probability."""
+"""Pseudo-log-likelihood of sentences under two-sided models: good for ranking sentences, but not a probability."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Pseudo = Literal["original", "word-l2r"]
 
 
 class PseudoScorer(Scorer, Protocol):
-    """A network that sees both sides. masks: whether it sees masks in place of what it is asked for."""
+    """A two-sided network. masks: whether it sees a mask in the position that it predicts."""
 
     masks: bool
 
@@ -33,10 +33,11 @@ class PseudoScorer(Scorer, Protocol):
         begins: Bool[ndarray, " V"],
         *,
         prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
-    ) -> list[Float32[ndarray, " T"]]: ...
+    ) -> list[Float32[ndarray, " T"]]:
+        """Scores each token without the rest of its word. begins: whether a token of the vocabulary begins a word."""
 
 
-def pseudo_priced(
+def pseudo_price(
     model: PseudoScorer,
     speller: Speller,
     tokenizer: Tokenizer,
@@ -45,11 +46,12 @@ def pseudo_priced(
     *,
     given: Sequence[int] | None = None,
 ) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
-    """Of each text, without </s> (Salazar 2020), in nats, with the spelling of its unknown tokens; and its tokens.
+    """The pseudo-log-likelihood of each text (Salazar et al. 2020), in nats, and its number of tokens.
 
-    pseudo: every token by all others, or without the rest of its word (Kauf and Ivanova 2023); None: the latter where
-    the network masks. given: how many tokens at the front of each text are seen, and cost nothing; none, by default.
-    Raises SettingError where the network does not mask, and is asked to.
+    Unknown tokens include their spelling; </s> is not counted.
+    pseudo: "original" predicts each token from all others; "word-l2r" hides the rest of its word from it, too (Kauf and
+    Ivanova 2023). None: the latter if the network masks. Raises SettingError if word-l2r is chosen and it does not.
+    given: for each text, how many of its first tokens are seen at no cost; by default none.
     """
     encoded = tokenizer.encode_texts(texts)
     sequences = documents_of(encoded.ids)
@@ -60,11 +62,12 @@ def pseudo_priced(
         scores = model.score_left_to_right(rest, begins_word(tokenizer), prefixes=prefixes)
     else:
         scores = model.score(rest, prefixes=prefixes, end=False)
-    totals = np.array([each.sum(dtype=np.float64) for each in scores])
+    totals = np.array([log_probs.sum(dtype=np.float64) for log_probs in scores])
+    positions = np.flatnonzero(encoded.ids == UNKNOWN)
     documents = np.cumsum(encoded.ids == END)
-    begins = np.concatenate([[0], np.flatnonzero(encoded.ids == END) + 1])
-    places = np.flatnonzero(encoded.ids == UNKNOWN)
-    places = places[places - begins[documents[places]] >= np.array(firsts, np.int64)[documents[places]]]
-    spelled = speller.log_probs([encoded.surface(place) for place in places.tolist()])
-    np.add.at(totals, documents[places], spelled)
-    return totals, np.array([len(each) for each in rest])
+    starts = np.concatenate([[0], np.flatnonzero(encoded.ids == END) + 1])
+    in_document = positions - starts[documents[positions]]
+    positions = positions[in_document >= np.array(firsts, np.int64)[documents[positions]]]
+    spelling = speller.log_probs([encoded.surface(i) for i in positions.tolist()])
+    np.add.at(totals, documents[positions], spelling)
+    return totals, np.array([len(sequence) for sequence in rest])

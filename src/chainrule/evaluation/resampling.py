@@ -1,6 +1,6 @@
-"""How sure a figure is, asked of the documents that it was measured on: confidence intervals and paired tests.
+"""Confidence intervals and paired significance tests over documents.
 
-All draws come from a seed, so that the same documents give the same answer.
+All random numbers come from a fixed seed, so that the same documents give the same result.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 RESAMPLES, FLIPS = 1000, 10_000
 LEVEL = 0.95
 SEED = 0
-UNITS = 5000  # more documents than that are resampled in runs of neighbours
-_AT_ONCE = 1 << 22  # random numbers
+UNITS = 5000  # with more documents, runs of neighbours are resampled together
+_BATCH = 1 << 22  # random numbers drawn at a time
 
 
 @dataclass(frozen=True)
 class Documents:
-    """What each document costs under a model, </s> included, and its size."""
+    """The cost of each document under a model, </s> included, and its size."""
 
     nats: Float64[ndarray, " documents"]  # -log P(text)
     bytes: Int64[ndarray, " documents"]
@@ -34,7 +34,7 @@ class Documents:
 
 @dataclass(frozen=True)
 class Difference:
-    """How many bits per byte one model needs more than another on the same documents."""
+    """How many more bits per byte one model needs than another on the same documents."""
 
     bits_per_byte: float
     interval: tuple[float, float]
@@ -42,78 +42,79 @@ class Difference:
 
 
 def interval(documents: Documents) -> tuple[float, float]:
-    """The bootstrap percentile interval of bits per byte (Efron 1979): documents are drawn anew, with replacement.
+    """The bootstrap percentile interval of bits per byte (Efron 1979), drawing documents with replacement.
 
-    Infinite where a document is impossible, NaN where there are fewer than two documents.
+    Infinite if a document has probability zero, NaN if there are fewer than two documents.
     """
     if np.isinf(documents.nats).any():
         return math.inf, math.inf
-    counted = documents.bytes > 0  # without their ends, empty documents are nothing
+    counted = documents.bytes > 0  # an empty document whose end is not counted has no bytes
     nats, sizes = _units(documents.nats[counted]), _units(documents.bytes[counted])
     if len(nats) < 2:
         return math.nan, math.nan
-    drawn = [nats[chosen].sum(axis=1) / sizes[chosen].sum(axis=1) for chosen in _draws(len(nats))]
-    return _percentiles(np.concatenate(drawn))
+    resampled = [nats[rows].sum(axis=1) / sizes[rows].sum(axis=1) for rows in _draws(len(nats))]
+    return _percentiles(np.concatenate(resampled))
 
 
 def difference(ours: Documents, theirs: Documents) -> Difference:
-    """Approximate randomisation on the documents' bits, two-sided, with a paired bootstrap interval.
+    """A two-sided test by approximate randomisation (Riezler and Maxwell 2005), and a paired bootstrap interval.
 
-    If both models were alike, it would be chance which of the two had which cost for a document; so the costs are
-    swapped at random, and the p-value is how often the difference comes out at least as large, the one that was found
-    counted as well (Riezler and Maxwell 2005). NaN where a document is impossible or there are fewer than two.
+    Under the null hypothesis, either model could have had either cost of a document; so the costs are swapped at
+    random. The p-value is the share of swaps whose difference is at least as large as the observed one, which is itself
+    counted. The interval and p-value are NaN if a document has probability zero or there are fewer than two.
     """
     total = math.fsum(ours.nats.tolist()) - math.fsum(theirs.nats.tolist())
-    found = total / max(int(ours.bytes.sum()), 1) / math.log(2)
+    observed = total / max(int(ours.bytes.sum()), 1) / math.log(2)
     counted = ours.bytes > 0
-    if not math.isfinite(found) or np.count_nonzero(counted) < 2:
-        return Difference(found, (math.nan, math.nan), math.nan)
+    if not math.isfinite(observed) or np.count_nonzero(counted) < 2:
+        return Difference(observed, (math.nan, math.nan), math.nan)
     differences, sizes = _units((ours.nats - theirs.nats)[counted]), _units(ours.bytes[counted])
-    drawn = [differences[chosen].sum(axis=1) / sizes[chosen].sum(axis=1) for chosen in _draws(len(sizes))]
-    limit = abs(differences.sum()) * (1 - 1e-12)  # a swap of all gives the same but for rounding
+    resampled = [differences[rows].sum(axis=1) / sizes[rows].sum(axis=1) for rows in _draws(len(sizes))]
+    limit = abs(differences.sum()) * (1 - 1e-12)  # swapping all gives the same, except for rounding
     as_large = sum(int(np.count_nonzero(np.abs(signs @ differences) >= limit)) for signs in _signs(len(sizes)))
-    return Difference(found, _percentiles(np.concatenate(drawn)), (1 + as_large) / (1 + FLIPS))
+    return Difference(observed, _percentiles(np.concatenate(resampled)), (1 + as_large) / (1 + FLIPS))
 
 
 def interval_of_sums(
     statistics: Sequence[Int64[ndarray, "documents statistics"]],
     value: Callable[..., Float64[ndarray, " resamples"]],
 ) -> tuple[float, float]:
-    """The bootstrap percentile interval of a figure that is a function of sums over documents, such as an error rate.
+    """The bootstrap percentile interval of a figure computed from sums over documents, such as an error rate.
 
-    statistics: a row a document; of several systems, an array each, and the same documents are drawn for all (Koehn
-    2004). value: of as many arrays of sums, a row a resample. NaN where there are fewer than two documents.
+    statistics: one array for each system, one row for each document; the same documents are drawn for all systems
+    (Koehn 2004). value: takes an array of sums for each system, one row for each resample. NaN if there are fewer than
+    two documents.
     """
     runs = [_units(rows).astype(np.float64) for rows in statistics]
     size = len(runs[0])
     if size < 2:
         return math.nan, math.nan
-    drawn = []
-    for chosen in _draws(size):
-        places = chosen + size * np.arange(len(chosen))[:, None]
-        times = np.bincount(places.ravel(), minlength=size * len(chosen)).reshape(-1, size)
-        drawn.append(value(*(times @ run for run in runs)))
-    return _bounds(np.concatenate(drawn))
+    resampled = []
+    for rows in _draws(size):
+        flat = rows + size * np.arange(len(rows))[:, None]
+        times_drawn = np.bincount(flat.ravel(), minlength=size * len(rows)).reshape(-1, size)
+        resampled.append(value(*(times_drawn @ run for run in runs)))
+    return _bounds(np.concatenate(resampled))
 
 
 def _units(values: ndarray) -> ndarray:
-    """Sums over runs of neighbouring documents, so that there are at most UNITS of them."""
+    """Sums over runs of neighbouring documents: at most UNITS of them."""
     run = -(-len(values) // UNITS)
     return values if run <= 1 else np.add.reduceat(values, np.arange(0, len(values), run))
 
 
 def _draws(units: int) -> Iterator[Int64[ndarray, "resamples units"]]:
-    """RESAMPLES rows of units in all."""
+    """Indices of drawn units, in batches; RESAMPLES rows in all."""
     rng = np.random.default_rng(SEED)
-    rows = max(1, _AT_ONCE // units)
+    rows = max(1, _BATCH // units)
     for first in range(0, RESAMPLES, rows):
         yield rng.integers(0, units, (min(rows, RESAMPLES - first), units))
 
 
 def _signs(units: int) -> Iterator[Float64[ndarray, "flips units"]]:
-    """FLIPS rows of -1 and 1 in all."""
+    """Random signs, -1 and 1, in batches; FLIPS rows in all."""
     rng = np.random.default_rng(SEED)
-    rows = max(1, _AT_ONCE // units)
+    rows = max(1, _BATCH // units)
     for first in range(0, FLIPS, rows):
         bits = np.unpackbits(
             rng.integers(0, 256, (min(rows, FLIPS - first), -(-units // 8)), np.uint8), axis=1, count=units

@@ -1,4 +1,4 @@
-"""Choosing the lowest of more scores than fit into memory: they lie in a file, and the threshold is exact."""
+"""Selects the lowest of more scores than fit into memory: scores are kept in a file, and the threshold is exact."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float32, Float64, UInt32
     from numpy import ndarray
 
-_AT_ONCE = 1 << 20  # scores
-_HALF = 16  # bits
+_BATCH = 1 << 20  # scores read at a time
+_HALF = 16  # bits of half a sort key
 
 
 @dataclass
 class Threshold:
-    """Lets the lowest scores pass: all below `value`, and the first `ties` of those that equal it."""
+    """Selects all scores below `value`, and the first `ties` of those that equal it."""
 
     value: float
     ties: int
 
     def passes(self, scores: Float32[ndarray, " scores"]) -> Bool[ndarray, " scores"]:
-        """Of the next scores, in their order: ties are counted from call to call."""
-        chosen = scores < np.float32(self.value)
+        """Which of the next scores pass. To be called on all scores in order: ties are counted across calls."""
+        passing = scores < np.float32(self.value)
         equal = np.flatnonzero(scores == np.float32(self.value))[: self.ties]
-        chosen[equal] = True
+        passing[equal] = True
         self.ties -= equal.size
-        return chosen
+        return passing
 
 
 class ScoreFile:
-    """Scores in the order in which they came, in a temporary file that vanishes when this is closed."""
+    """Scores in the order in which they were appended, in a temporary file that is deleted when this is closed."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by __exit__)
@@ -48,16 +48,16 @@ class ScoreFile:
         self._file.close()
 
     def append(self, scores: Float64[ndarray, " scores"]) -> Float32[ndarray, " scores"]:
-        """The scores as they are kept; what is no number becomes infinite."""
+        """Appends scores, and returns them as they are stored: in float32, NaN as infinity."""
         kept = np.where(np.isnan(scores), np.inf, scores).astype(np.float32)
         self._file.write(kept.tobytes())
         self.size += kept.size
         return kept
 
     def chunks(self) -> Iterator[Float32[ndarray, " scores"]]:
-        """All of them, piece by piece."""
+        """All scores, a batch at a time."""
         self._file.seek(0)
-        while data := self._file.read(4 * _AT_ONCE):
+        while data := self._file.read(4 * _BATCH):
             yield np.frombuffer(data, np.float32)
         self._file.seek(0, 2)
 
@@ -66,17 +66,17 @@ class ScoreFile:
         return np.frombuffer(self._file.read(4 * count), np.float32)
 
     def lowest(self, count: int) -> Threshold:
-        """The threshold that exactly `count` scores pass, 1 .. size."""
-        place = count - 1
-        upper, before = self._bucket(place, _HALF, None)
-        key, before_key = self._bucket(place - before, 0, upper)
+        """The threshold that exactly `count` scores pass, 1 to size."""
+        rank = count - 1
+        upper, before = self._bucket(rank, _HALF, None)
+        key, before_key = self._bucket(rank - before, 0, upper)
         value = float(_floats(np.array([(upper << _HALF) + key], np.uint32))[0])
         return Threshold(value, count - before - before_key)
 
-    def _bucket(self, place: int, shift: int, upper: int | None) -> tuple[int, int]:
-        """In which half key the score of this rank is, and how many come before it.
+    def _bucket(self, rank: int, shift: int, upper: int | None) -> tuple[int, int]:
+        """The half key at `shift` of the score at this rank, and how many scores have a lower one.
 
-        upper: only scores with this upper half count.
+        upper: count only scores whose upper half key is this one.
         """
         counts = np.zeros(1 << _HALF, np.int64)
         for chunk in self.chunks():
@@ -84,14 +84,14 @@ class ScoreFile:
             if upper is not None:
                 keys = keys[keys >> _HALF == upper]
             counts += np.bincount((keys >> shift) & 0xFFFF, minlength=counts.size)
-        so_far = np.cumsum(counts)
-        bucket = int(np.searchsorted(so_far, place, side="right"))
-        return bucket, int(so_far[bucket] - counts[bucket])
+        cumulative = np.cumsum(counts)
+        bucket = int(np.searchsorted(cumulative, rank, side="right"))
+        return bucket, int(cumulative[bucket] - counts[bucket])
 
     def histogram(self, bins: int) -> tuple[list[int], list[float]]:
-        """Counts of scores between edges, one more than there are bins; the outermost hundredths are cut off.
+        """The counts of scores in bins, and the edges of the bins, one more than there are bins.
 
-        So a few extreme scores do not squeeze the rest into one bin.
+        The lowest and highest percent are cut off, so that a few extreme scores do not squeeze the rest into one bin.
         """
         low = self.lowest(max(1, self.size // 100)).value
         high = self.lowest(max(1, self.size - self.size // 100)).value
@@ -105,11 +105,11 @@ class ScoreFile:
 
 
 def _keys(scores: Float32[ndarray, " scores"]) -> UInt32[ndarray, " scores"]:
-    """Whole numbers in the order of the scores."""
+    """Unsigned integers in the same order as the scores."""
     bits = (scores + np.float32(0)).view(np.uint32)  # -0 is 0
     return np.where(bits >> 31 == 1, ~bits, bits | np.uint32(1 << 31))
 
 
 def _floats(keys: UInt32[ndarray, " scores"]) -> Float32[ndarray, " scores"]:
-    """What `_keys` was given."""
+    """The inverse of `_keys`."""
     return np.where(keys >> 31 == 1, keys & np.uint32(0x7FFFFFFF), ~keys).view(np.float32)

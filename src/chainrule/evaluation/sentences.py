@@ -1,4 +1,4 @@
-"""The log-probability of each document of a text, however many there are: whole arrays, no object a document."""
+"""The log-probability of each document of a text, in whole arrays: no Python object for each document."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SentenceScores:
-    """By document."""
+    """The scores of documents."""
 
-    log_probs: Float64[ndarray, " documents"]  # nats, </s> included, <unk> for an unknown token
-    tokens: Int64[ndarray, " documents"]  # </s> counted
-    unknown: Int64[ndarray, " documents"]
+    log_probs: Float64[ndarray, " documents"]  # nats, </s> included, unknown tokens as <unk>
+    tokens: Int64[ndarray, " documents"]  # </s> included
+    unknown: Int64[ndarray, " documents"]  # unknown tokens
 
 
-def sentence_scores(model: Scorer, stream: Int32[ndarray, " T"]) -> SentenceScores:
-    """The documents of a stream, </s> after each."""
+def score_sentences(model: Scorer, stream: Int32[ndarray, " T"]) -> SentenceScores:
+    """Scores the documents of a stream, each ending with </s>."""
     stops = np.flatnonzero(stream == END) + 1
     if not stops.size:
         return SentenceScores(np.empty(0), stops, stops)

@@ -1,10 +1,10 @@
-"""What each token, word or character of a text costs, wherever the tokenizer cut it.
+"""The surprisal of each token, word or character of a text, whatever the tokenizer.
 
-Every token's price goes to one place, so the units of a document add up to the document:
+Each token's log-probability is assigned to units, so that those of a document add up to that of the document:
 
-    words       as `chainrule.text.words` cuts them and says which token belongs to which.
-    characters  code points. A token's price is shared evenly among its bytes and those of the white space before it, so
-                it is exact where a token is a character or a byte, and no more than a picture of it elsewhere.
+    words       those of `chainrule.text.words`, which also assigns each token to a word.
+    characters  code points. A token's log-probability is spread evenly over its bytes and those of the white space
+                before it: exact if tokens are characters or bytes, and otherwise only an illustration.
 
 The end of a document, </s>, is a unit of its own.
 """
@@ -31,18 +31,18 @@ By = Literal["tokens", "words", "characters"]
 
 @dataclass(frozen=True)
 class Units:
-    """Places are bytes of the aligned text; document i has the units documents[i] .. documents[i + 1], its end last."""
+    """Document i has the units documents[i] to documents[i + 1], its end last. starts, stops: bytes of the text."""
 
     starts: Int64[ndarray, " units"]
     stops: Int64[ndarray, " units"]
     closed: Float64[ndarray, " units"]  # nats, <unk> for unknown tokens; see `Prices`
-    total: Float64[ndarray, " units"]  # nats, as a piece of the text, spelling included
-    unknown: Bool[ndarray, " units"]  # whether an unknown token is in it
+    total: Float64[ndarray, " units"]  # nats, including the spelling of unknown tokens
+    unknown: Bool[ndarray, " units"]  # whether it contains an unknown token
     documents: Int64[ndarray, " documents+1"]
 
 
 def units(ids: Int32[ndarray, " T"], prices: Prices, aligned: Alignment, by: By) -> Units:
-    """The units of some documents. ids: of their tokens; aligned: the places of these."""
+    """The units of some documents. ids: their tokens. aligned: the positions of these in the text."""
     if by == "tokens":
         return _tokens(ids, prices, aligned)
     return _words(ids, prices, aligned) if by == "words" else _characters(ids, prices, aligned)
@@ -56,11 +56,11 @@ def _tokens(ids: Int32[ndarray, " T"], prices: Prices, aligned: Alignment) -> Un
 def _words(ids: Int32[ndarray, " T"], prices: Prices, aligned: Alignment) -> Units:
     words = words_of(ids, aligned)
 
-    def summed(values: Float64[ndarray, " T"]) -> Float64[ndarray, " units"]:
+    def sum_by_unit(values: Float64[ndarray, " T"]) -> Float64[ndarray, " units"]:
         return np.bincount(words.of_tokens, weights=values, minlength=words.starts.size)
 
-    unknown = summed(prices.unknown.astype(np.float64)) > 0
-    closed, total = summed(prices.closed), summed(prices.total)
+    unknown = sum_by_unit(prices.unknown.astype(np.float64)) > 0
+    closed, total = sum_by_unit(prices.closed), sum_by_unit(prices.total)
     return Units(words.starts, words.stops, closed, total, unknown, words.documents)
 
 
@@ -70,7 +70,7 @@ def _characters(ids: Int32[ndarray, " T"], prices: Prices, aligned: Alignment) -
     sizes = aligned.stops - first
     begins = np.flatnonzero((text & 0xC0) != 0x80)
 
-    def summed(values: Float64[ndarray, " T"]) -> Float64[ndarray, " units"]:
+    def sum_by_unit(values: Float64[ndarray, " T"]) -> Float64[ndarray, " units"]:
         shares = np.repeat(values / np.maximum(sizes, 1), sizes)
         empty = np.flatnonzero(sizes == 0)
         np.add.at(shares, first[empty], values[empty])
@@ -78,5 +78,5 @@ def _characters(ids: Int32[ndarray, " T"], prices: Prices, aligned: Alignment) -
 
     stops = np.append(begins[1:], text.size)
     documents = np.concatenate([[0], np.searchsorted(begins, aligned.stops[ids == END])])
-    unknown = summed(prices.unknown.astype(np.float64)) > 0
-    return Units(begins, stops, summed(prices.closed), summed(prices.total), unknown, documents)
+    unknown = sum_by_unit(prices.unknown.astype(np.float64)) > 0
+    return Units(begins, stops, sum_by_unit(prices.closed), sum_by_unit(prices.total), unknown, documents)

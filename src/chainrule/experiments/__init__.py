@@ -1,1 +1,1 @@
-"""Experiments that the field teaches with: memory, cost, gradients, positions; each a function that gives Findings."""
+"""Classroom experiments on memory, cost, gradients and positions; each is a function that returns Findings."""

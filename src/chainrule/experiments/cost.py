@@ -1,4 +1,4 @@
-"""Cost: the time of one layer against the length of the text, n, and its width, d (Vaswani 2017, table 1).
+"""Cost: how the time of one layer grows with the text's length, n, and the width, d (Vaswani et al. 2017, table 1).
 
     self-attention            n^2 d
     attention in a window     r n d      r: the window
@@ -35,11 +35,11 @@ _WINDOW, _KERNEL = 64, 3
 
 
 class Kind(NamedTuple):
-    """A layer. make: of a width. powers: of n and of d in its cost."""
+    """A kind of layer."""
 
-    make: Callable[[int], Run]
+    build: Callable[[int], Run]  # for a width
     formula: str
-    powers: tuple[int, int]
+    powers: tuple[int, int]  # of n and of d in the formula
 
 
 def cost(
@@ -52,21 +52,22 @@ def cost(
     width: int = 64,
     seconds: float = 0.15,
 ) -> Findings:
-    """Seconds for a layer by length, at this width, one text at a time; and its growth with length and with width.
+    """Seconds for a layer by length, for one text at a time, and how they grow with length and width.
 
-    seconds: for each measurement at least; the quickest of its repetitions counts.
+    length, width: what stays fixed while the other varies. seconds: the least time of a measurement; the fastest of its
+    repetitions counts.
     """
     torch.manual_seed(seed)
     lines, says = [], []
-    for number, (label, kind) in enumerate(KINDS.items()):
-        progress(f"cost: {label}", number, len(KINDS))
-        by_length = [timed(kind.make(width), n, width, seconds) for n in lengths]
-        by_width = [timed(kind.make(d), length, d, seconds) for d in widths]
+    for i, (label, kind) in enumerate(KINDS.items()):
+        progress(f"cost: {label}", i, len(KINDS))
+        by_length = [time_layer(kind.build(width), n, width, seconds) for n in lengths]
+        by_width = [time_layer(kind.build(d), length, d, seconds) for d in widths]
         lines.append(Line(label=f"{label}: {kind.formula}", x=list(lengths), y=by_length))
         growth = growth_of(lengths, by_length), growth_of(widths, by_width)
         says.append(
-            f"{label}: time grows with n to the {growth[0]:.2f} (by {kind.formula}, {kind.powers[0]}) "
-            f"and with d to the {growth[1]:.2f} ({kind.powers[1]})"
+            f"{label}: time grows as n^{growth[0]:.2f} d^{growth[1]:.2f} "
+            f"(in theory {kind.formula}: n^{kind.powers[0]} d^{kind.powers[1]})"
         )
     progress("cost", 1, 1)
     return Findings(
@@ -79,26 +80,26 @@ def cost(
 
 
 def growth_of(sizes: Sequence[int], seconds: Sequence[float]) -> float:
-    """The power of the size that fits the seconds best: the slope of a line through their logarithms."""
+    """The exponent of the power law that fits best: the slope of the line through the logarithms."""
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
 @torch.inference_mode()
-def timed(run: Run, length: int, width: int, seconds: float) -> float:
-    """The quickest of several runs on one random text."""
+def time_layer(run: Run, length: int, width: int, seconds: float) -> float:
+    """The fastest of several runs on one random text."""
     x = torch.randn(1, length, width)
     run(x)
     best, end = math.inf, time.perf_counter() + seconds
     while time.perf_counter() < end or math.isinf(best):
-        began = time.perf_counter()
+        start = time.perf_counter()
         run(x)
-        best = min(best, time.perf_counter() - began)
+        best = min(best, time.perf_counter() - start)
     return best
 
 
 def _attention(window: int | None) -> Callable[[int], Run]:
     def run(x: Tensor) -> Tensor:
-        heads = x[:, None]  # one
+        heads = x[:, None]  # (B, 1, T, d)
         mask = causal_mask(x.shape[1], x.device, window=window, bias=None, documents=None)
         return attend(heads, heads, heads, mask)
 

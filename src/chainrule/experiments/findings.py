@@ -1,4 +1,4 @@
-"""What an experiment gives: lines over an axis, and what they say."""
+"""The result of an experiment: lines over an axis, and what they show in words."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_COLUMNS = 8  # places on the axis that the table shows
+_COLUMNS = 8  # of the table: values of x
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Findings:
-    """The lines share their places on the axis, but may end early. says: sentences, with figures."""
+    """Lines that share their values of x, but may end early. says: sentences, with figures."""
 
     title: str
     x: Axis
@@ -32,26 +32,26 @@ class Findings:
         return f"<Findings of {len(self.lines)} lines>\n{self}"
 
     def __str__(self) -> str:
-        """The title, a table of some places, and the sentences."""
+        """The title, a table of some points, and the sentences."""
         return "\n".join([self.title, text_table(*self.table()), *self.says])
 
     def _repr_html_(self) -> str:
-        """The plot; the table, where matplotlib is missing."""
+        """The plot, or the table if matplotlib is missing."""
         if not has_matplotlib():
             header, rows = self.table()
             return html_table(self.title, header, rows, self.says)
         return svg_of(self.plot())
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """The header, and a row for each line, at some of the places."""
-        places = max((line.x for line in self.lines), key=len)
-        chosen = places[:: -(-len(places) // _COLUMNS)]
+        """The header, and a row for each line with some of its points."""
+        positions = max((line.x for line in self.lines), key=len)
+        chosen = positions[:: -(-len(positions) // _COLUMNS)]
         rows = []
         for line in self.lines:
             values = dict(zip(line.x, line.y, strict=True))
-            rows.append([line.label, *(f"{values[place]:.3g}" if place in values else "-" for place in chosen)])
-        return [f"{self.y.label}, by {self.x.label}", *(f"{place:g}" for place in chosen)], rows
+            rows.append([line.label, *(f"{values[x]:.3g}" if x in values else "-" for x in chosen)])
+        return [f"{self.y.label}, by {self.x.label}", *(f"{x:g}" for x in chosen)], rows
 
     def plot(self) -> Figure:
-        """A figure of matplotlib's. Raises SettingError where that is missing."""
+        """A matplotlib figure. Raises SettingError if matplotlib is missing."""
         return line_plot(self.title, self.lines, self.x, self.y)

@@ -1,8 +1,8 @@
-"""Gradients by distance: how much a loss at the last place feels of a vector so many places before it.
+"""Gradients by distance: how the last loss depends on a vector k positions earlier.
 
-The networks are as training begins. In a simple recurrent network the gradient is multiplied by the matrix of the state
-at each place, so that it vanishes or explodes as that matrix's spectral radius is below or above one (Bengio 1994,
-Pascanu 2013). Clipping shortens what explodes to a norm of one; it does not bring back what has vanished.
+The networks are untrained. In a simple recurrent network, the gradient is multiplied by the recurrent matrix at each
+position, so it vanishes or explodes if the spectral radius of that matrix is below or above one (Bengio et al. 1994,
+Pascanu et al. 2013). Clipping scales an exploding gradient down to a norm of one; it does not restore a vanished one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from chainrule.neural.building import build
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int64
     from torch import Tensor
 
     from chainrule.neural.config import NetworkConfig
@@ -38,9 +39,9 @@ def gradients(
     rows: int = 64,
     radii: tuple[float, float] = (0.8, 2.0),
 ) -> Findings:
-    """The norm of the gradient by distance: simple recurrent networks of two spectral radii, LSTMs, Transformer.
+    """The norm of the gradient by distance, for simple recurrent networks of two radii, LSTMs and a Transformer.
 
-    rows: random texts of this length, over which the norms are averaged.
+    rows: how many random texts of that length the norms are averaged over.
     """
     low, high = radii
     networks: dict[str, tuple[NetworkConfig, float | None]] = {
@@ -52,29 +53,29 @@ def gradients(
     }
     distances = list(range(length))
     lines = []
-    for number, (label, (config, radius)) in enumerate(networks.items()):
-        progress("gradients", number, len(networks))
+    for i, (label, (config, radius)) in enumerate(networks.items()):
+        progress("gradients", i, len(networks))
         torch.manual_seed(seed)
-        norms = norms_by_distance(made(config, radius), torch.randint(3, _VOCABULARY, (rows, length + 1)))
+        norms = norms_by_distance(build_network(config, radius), torch.randint(3, _VOCABULARY, (rows, length + 1)))
         lines.append(Line(label=label, x=distances, y=norms.tolist()))
         total = float(norms.square().sum().sqrt())
         if total > _CLIP:
             lines.append(Line(label=f"{label}, clipped", x=distances, y=(norms * _CLIP / total).tolist()))
     progress("gradients", 1, 1)
     return Findings(
-        title="What a loss at the end feels of earlier tokens, before training",
+        title="How the last loss depends on earlier tokens, before training",
         x=Axis(label="distance in tokens"),
         y=Axis(label="norm of the gradient", log=True),
         lines=lines,
         says=[
-            f"{line.label}: at distance {length - 1}, {line.y[-1] / line.y[0]:.1e} times what it is at 0"
+            f"{line.label}: at distance {length - 1}, {line.y[-1] / line.y[0]:.1e} times the norm at distance 0"
             for line in lines
         ],
     )
 
 
-def made(config: NetworkConfig, radius: float | None) -> Network:
-    """As training begins; the matrix from state to state has a spectral radius, where one is said."""
+def build_network(config: NetworkConfig, radius: float | None) -> Network:
+    """An untrained network. radius: the spectral radius to scale recurrent matrices to; None: unscaled."""
     network = build(config, _VOCABULARY)
     if radius is not None:
         for name, weight in network.encoder.named_parameters():
@@ -84,8 +85,8 @@ def made(config: NetworkConfig, radius: float | None) -> Network:
     return network.eval()
 
 
-def norms_by_distance(network: Network, text: Tensor) -> Tensor:
-    """(T,): of d loss / d x_t, averaged over rows; first that of the last place. text: (B, T + 1), its targets too."""
+def norms_by_distance(network: Network, text: Int64[Tensor, "B T+1"]) -> Float[Tensor, " T"]:
+    """The norm of d loss / d x_t by distance from the last position, averaged over rows. text: inputs and target."""
     x = network.embed(text[:, :-1]).detach().requires_grad_()
     hidden, _ = network.encoder(x, None, None)
     [gradient] = torch.autograd.grad(network.output.loss(hidden[:, -1], text[:, -1]), x)

@@ -1,7 +1,7 @@
-"""Memory: strings of A and B, of which the last letter is B exactly when any B came before.
+"""Memory: strings of A and B whose last letter is B exactly if a B came before.
 
-At most one B comes before, at any place, so that a model has to carry one bit as far as the string is long. Each is
-asked which of two strings is right, the one with the right last letter or that with the wrong one: guessing gives half.
+At most one B comes before, anywhere, so a model has to remember one bit over the length of the string. It has to prefer
+a string with the right last letter to one with the wrong letter: chance level is one half.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 A, B = 3, 4
 _VOCABULARY = 5
-_SURE = 0.99  # of choices
+_RELIABLE = 0.99  # share of right choices
 _SMALL: dict[str, Any] = {"width": 32, "context": 64, "memory": "document"}
 
 FAMILIES_COMPARED: dict[str, DataclassInstance] = {
@@ -65,24 +65,27 @@ def memory(
     tested: int = 200,
     steps: int = 400,
 ) -> Findings:
-    """The share of right choices by length, a line for each family. trained_to: the longest string that is learnt.
+    """The share of right choices by length, with a line for each family.
 
-    strings: so many are learnt from; tested: of each length. Raises SettingError.
+    trained_to: the length of the longest training string. strings: how many to train on. tested: how many to test for
+    each length. Raises SettingError.
     """
-    chance = np.random.default_rng(seed)
-    stream = np.concatenate([ending(string) for string in drawn(chance, chance.integers(2, trained_to + 1, strings))])
-    asked = [drawn(chance, np.full(tested, length)) for length in lengths]
+    rng = np.random.default_rng(seed)
+    stream = np.concatenate([with_end(string) for string in draw(rng, rng.integers(2, trained_to + 1, strings))])
+    tests = [draw(rng, np.full(tested, length)) for length in lengths]
     training = TrainingConfig(steps=steps, optimiser="adamw", batch=16, seed=seed, compile="no", learning_rate=5e-3)
     lines = []
-    for number, (label, config) in enumerate(compared.items()):
-        progress(f"memory: {label}", number, len(compared))
+    for i, (label, config) in enumerate(compared.items()):
+        progress(f"memory: {label}", i, len(compared))
         family = FAMILIES[family_of(config)]
-        more = {"run": Run(training=training)} if family.in_steps else {}
+        more = {"run": Run(training=training)} if family.trains_in_steps else {}
         model, _ = family.train(stream, _VOCABULARY, config, silent, **more)
-        lines.append(Line(label=label, x=list(lengths), y=[accuracy(model, some) for some in asked]))
+        lines.append(
+            Line(label=label, x=list(lengths), y=[accuracy(model, strings_of_length) for strings_of_length in tests])
+        )
     progress("memory", 1, 1)
     return Findings(
-        title=f"The last letter is B when any was before; learnt to length {trained_to}",
+        title=f"The last letter is B if any was B before; trained to length {trained_to}",
         x=Axis(label="length of the string", log=True),
         y=Axis(label="share of right choices"),
         lines=lines,
@@ -90,29 +93,29 @@ def memory(
     )
 
 
-def drawn(chance: np.random.Generator, lengths: Sequence[int] | ndarray) -> list[Int32[ndarray, " length"]]:
-    """A string of each length, half of them with one B somewhere before the last letter, which tells it."""
-    found = []
+def draw(rng: np.random.Generator, lengths: Sequence[int] | ndarray) -> list[Int32[ndarray, " length"]]:
+    """A string of each length; half of them have a B somewhere before the last letter, and therefore there, too."""
+    strings = []
     for length in map(int, lengths):
         string = np.full(length, A, np.int32)
-        if chance.random() < 0.5:
-            string[int(chance.integers(length - 1))] = string[-1] = B
-        found.append(string)
-    return found
+        if rng.random() < 0.5:
+            string[int(rng.integers(length - 1))] = string[-1] = B
+        strings.append(string)
+    return strings
 
 
-def ending(string: Int32[ndarray, " length"]) -> Int32[ndarray, " tokens"]:
-    """With </s>."""
+def with_end(string: Int32[ndarray, " length"]) -> Int32[ndarray, " tokens"]:
+    """The string and </s>."""
     return np.append(string, np.int32(END))
 
 
 def accuracy(model: LanguageModel[Any], strings: Sequence[Int32[ndarray, " length"]]) -> float:
-    """The share of strings that are likelier than they would be with the other last letter."""
+    """The share of strings that are likelier than the same strings with the other last letter."""
     wrong = [np.append(string[:-1], A + B - string[-1]).astype(np.int32) for string in strings]
-    right_scores, wrong_scores = (model.score(some) for some in (strings, wrong))
+    right_scores, wrong_scores = (model.score(rows) for rows in (strings, wrong))
     return float(np.mean([a.sum() > b.sum() for a, b in zip(right_scores, wrong_scores, strict=True)]))
 
 
 def _reach(line: Line, lengths: Sequence[int]) -> str:
-    sure = list(takewhile(lambda pair: pair[1] >= _SURE, zip(lengths, line.y, strict=True)))
-    return f"right to length {sure[-1][0]}" if sure else f"wrong at length {lengths[0]} already"
+    reliable = list(takewhile(lambda pair: pair[1] >= _RELIABLE, zip(lengths, line.y, strict=True)))
+    return f"right up to length {reliable[-1][0]}" if reliable else f"wrong even at length {lengths[0]}"

@@ -1,4 +1,4 @@
-"""The experiments by their names."""
+"""Runs experiments by name."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Name = Literal["memory", "cost", "gradients", "positions"]
 
 @shows_progress
 def experiment(name: Name, *, seed: int = 0, progress: ProgressOption = None) -> Findings:
-    """What networks remember, cost, learn through and extend to: lines over an axis, and sentences with figures.
+    """What networks remember and cost, how far gradients reach, and how positions extrapolate; as lines and sentences.
 
-    seed: another one, other random numbers. Each is a function of its own, too, with more arguments, such as
-    `chainrule.experiments.memory.memory`. Raises SettingError for a name that is none.
+    seed: of all random numbers. Each experiment is also a function with more arguments, such as
+    `chainrule.experiments.memory.memory`. Raises SettingError for an unknown name.
 
     good:  print(chainrule.experiment("gradients"))
     """

@@ -1,7 +1,7 @@
-"""Positions: how well a Transformer predicts beyond the length that it was trained at, by how it is told of places.
+"""Positions: how well Transformers extrapolate beyond their training length, by position encoding (Press et al. 2022).
 
-Each is trained on rows of so many tokens and then reads longer ones (Press 2022). Learned positions have no vectors
-for places beyond, so that their line ends there.
+Each is trained on rows of one length and then reads longer ones. Learned positions have no vectors beyond that length,
+so their line ends there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 SMALL = TransformerConfig(layers=2, width=64, heads=2, context=64)
 _HELD_OUT = 0.1  # the share of the text that is predicted
-_READ_TOGETHER = 20  # rows
+_BATCH = 20  # rows
 
 
 def positions(
@@ -49,33 +49,36 @@ def positions(
     times: int = 4,
     rows: int = 200,
 ) -> Findings:
-    """Perplexity by position in rows `times` as long as those trained on, a line for each kind of positions.
+    """Perplexity by position in rows `times` as long as those of training, with a line for each position encoding.
 
-    lines: a text, by default the built-in one, of which the characters are predicted. rows: that are predicted.
+    lines: a text, whose characters are predicted; by default the built-in one. rows: how many to predict.
     Raises TextError.
     """
     tokenizer, stream, _ = tokenized(Lines(lines or sample_lines(progress)), "character", progress=silent)
     cut, length = int(len(stream) * (1 - _HELD_OUT)), config.context * times
     heldout = stream[cut:]
     if len(heldout) <= length:
-        raise TextError(f"the text has {len(stream):,} characters; its last tenth must be longer than {length:,}")
+        raise TextError(
+            f"the text has {len(stream):,} characters; expected more than {10 * length:,}, so that its last tenth is "
+            f"longer than a row of {length:,}"
+        )
     training = TrainingConfig(steps=steps, seed=seed, compile="no")
-    found = []
-    for number, kind in enumerate(kinds):
-        progress(f"positions: {kind}", number, len(kinds))
+    curves = []
+    for i, kind in enumerate(kinds):
+        progress(f"positions: {kind}", i, len(kinds))
         own = replace(config, positions=kind)
         network, _ = train_network(stream[:cut], tokenizer.vocabulary_size, own, Run(training=training))
         reads = config.context if kind == "learned" else length
         losses = losses_by_position(network, heldout, reads, rows)
-        places, perplexities = in_groups(losses, config.context // 4)
-        found.append(Line(label=kind, x=places, y=perplexities))
+        ends, perplexities = in_groups(losses, config.context // 4)
+        curves.append(Line(label=kind, x=ends, y=perplexities))
     progress("positions", 1, 1)
     return Findings(
-        title=f"Perplexity past the trained length, {config.context}",
+        title=f"Perplexity beyond the training length, {config.context}",
         x=Axis(label="position in the row", log=True),
         y=Axis(label="perplexity of a character", log=True),
-        lines=found,
-        says=[_beyond(line, config.context) for line in found],
+        lines=curves,
+        says=[_beyond(line, config.context) for line in curves],
     )
 
 
@@ -83,18 +86,18 @@ def positions(
 def losses_by_position(
     network: Network, stream: Int32[ndarray, " tokens"], length: int, rows: int
 ) -> Float64[ndarray, " length"]:
-    """Nats a token at each place of rows that are spread over a stream and read from their own beginnings."""
+    """The mean loss in nats at each position of rows from all over a stream, each read as a text of its own."""
     begins = np.linspace(0, len(stream) - length - 1, rows).astype(np.int64)
     text = torch.from_numpy(stream[begins[:, None] + np.arange(length + 1)].astype(np.int64))
     losses = [
         -network.output.log_probs_of(network.encoder(network.embed(some[:, :-1]), None, None)[0], some[:, 1:])
-        for some in torch.split(text, _READ_TOGETHER)
+        for some in torch.split(text, _BATCH)
     ]
     return torch.cat(losses).double().mean(0).numpy()
 
 
 def in_groups(losses: Float64[ndarray, " length"], size: int) -> tuple[list[float], list[float]]:
-    """The last place of each group of so many, and the perplexity over the group."""
+    """The last position of each group of `size` positions, and the perplexity of the group."""
     means = losses[: len(losses) // size * size].reshape(-1, size).mean(1)
     return [float(size * (i + 1)) for i in range(len(means))], np.exp(means).tolist()
 
@@ -102,5 +105,6 @@ def in_groups(losses: Float64[ndarray, " length"], size: int) -> tuple[list[floa
 def _beyond(line: Line, context: int) -> str:
     within = line.y[list(line.x).index(context)]
     if line.x[-1] <= context:
-        return f"{line.label}: {within:.2f} at the trained length, and nothing beyond"
-    return f"{line.label}: {within:.2f} at the trained length, {line.y[-1]:.2f} at {line.x[-1] / context:g} times it"
+        return f"{line.label}: {within:.2f} at the training length, not defined beyond"
+    times = line.x[-1] / context
+    return f"{line.label}: {within:.2f} at the training length, {line.y[-1]:.2f} at {times:g} times that length"

@@ -1,11 +1,12 @@
-"""A unigram cache: words that were used a moment ago are likely to be used again.
+"""A unigram cache: words used recently are likely to be used again.
 
-Kuhn and De Mori, A cache-based natural language model for speech recognition (1990). By itself
+Kuhn and De Mori, A cache-based natural language model for speech recognition (1990). With c(w) the count of w among the
+last M tokens of the document,
 
-    P(w | h) = (how often w is among the last M tokens of the document + 1 / (V - 1)) / (how many words are there + 1)
+    P(w | h) = (c(w) + 1 / (V - 1)) / (sum of c + 1)
 
-so that it is a distribution from the first token on; it is meant to be mixed with another model. Only known words are
-kept, neither <unk> nor </s>. A document begins with nothing in the cache.
+which is a distribution from the first token on, and meant to be mixed with another model. The cache keeps known words
+only, neither <unk> nor </s>, and is empty at the start of a document.
 """
 
 from __future__ import annotations
@@ -27,25 +28,25 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     Sequences = Sequence[Int32[ndarray, " T"]]
-    Recent = Int32[ndarray, "rows words"]
+    Recent = Int32[ndarray, "B words"]
 
-_NOTHING = -1
+_EMPTY = -1
 
 
 class UnigramCache(ByDistributions["Recent"]):
-    """P(w) by the last tokens. Its state is these, a row for each sequence, the latest last."""
+    """P(w) by frequency among the last tokens. The state is these tokens, one row for each sequence, latest last."""
 
     end = END
 
     def __init__(self, vocabulary_size: int, words: int) -> None:
         """Raises SettingError."""
         if type(words) is not int or not 1 <= words <= MAX_CACHE:
-            raise SettingError(f"a cache of {words!r} words; expected a whole number from 1 to {MAX_CACHE:,}")
+            raise SettingError(f"the cache has {words!r} words; expected a whole number from 1 to {MAX_CACHE:,}")
         self.vocabulary_size, self.words = vocabulary_size, words
 
     def score(self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True) -> list[ndarray]:
         """As `Scorer.score`."""
-        stream, spans = self._in_one_stream(sequences, prefixes, end=end)
+        stream, spans = self._join_in_stream(sequences, prefixes, end=end)
         scores = self.score_stream(stream)
         return [scores[span] for span in spans]
 
@@ -54,9 +55,9 @@ class UnigramCache(ByDistributions["Recent"]):
         check_tokens(stream, self.vocabulary_size)
         first, kept = self._windows(stream)
         keys = as_tokens(stream).astype(np.int64) * (len(stream) + 1)
-        places = np.arange(len(stream))
-        in_order = np.sort(keys + places)  # by token, then by place
-        times = np.searchsorted(in_order, keys + places) - np.searchsorted(in_order, keys + first)
+        positions = np.arange(len(stream))
+        sorted_keys = np.sort(keys + positions)  # by token, then by position
+        times = np.searchsorted(sorted_keys, keys + positions) - np.searchsorted(sorted_keys, keys + first)
         scores = self._log_prob(np.where(_is_kept(stream), times, 0), kept)
         scores[stream == BEGIN] = -np.inf
         return scores
@@ -65,14 +66,14 @@ class UnigramCache(ByDistributions["Recent"]):
         self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True
     ) -> list[ndarray]:
         """As `LanguageModel.unknown_log_probs`."""
-        stream, spans = self._in_one_stream(sequences, prefixes, end=end)
+        stream, spans = self._join_in_stream(sequences, prefixes, end=end)
         check_tokens(stream, self.vocabulary_size)
         shares = self._log_prob(np.zeros(len(stream), np.int64), self._windows(stream)[1])
         return [shares[span] for span in spans]
 
     def start(self, prefixes: Sequences) -> Recent:
         """As `LanguageModel.start`."""
-        recent = np.full((len(prefixes), self.words), _NOTHING, np.int32)
+        recent = np.full((len(prefixes), self.words), _EMPTY, np.int32)
         for row, prefix in zip(recent, prefixes, strict=True):
             tokens = as_tokens(prefix)
             check_tokens(tokens, self.vocabulary_size)
@@ -92,33 +93,34 @@ class UnigramCache(ByDistributions["Recent"]):
     def advance(self, state: Recent, tokens: Int32[ndarray, " B"]) -> Recent:
         """As `LanguageModel.advance`."""
         if len(tokens) != len(state):
-            raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one to each")
+            raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one for each row")
         tokens = as_tokens(tokens)
         check_tokens(tokens, self.vocabulary_size)
         recent = np.concatenate([state[:, 1:], tokens.astype(np.int32)[:, None]], axis=1)
-        recent[tokens == END] = _NOTHING
+        recent[tokens == END] = _EMPTY
         return recent
 
     def select(self, state: Recent, rows: Int32[ndarray, " new_B"]) -> Recent:
         """As `LanguageModel.select`."""
         return state[rows]
 
-    def _log_prob(self, times: Int64[ndarray, " places"], kept: Int64[ndarray, " places"]) -> ndarray:
+    def _log_prob(self, times: Int64[ndarray, "*shape"], kept: Int64[ndarray, "*shape"]) -> Float32[ndarray, "*shape"]:
+        """times: how often the token is in the cache. kept: how many tokens are in it."""
         return np.log((times + 1 / (self.vocabulary_size - 1)) / (kept + 1)).astype(np.float32)
 
     def _windows(self, stream: Int32[ndarray, " T"]) -> tuple[Int64[ndarray, " T"], Int64[ndarray, " T"]]:
-        """Where the cache of each place begins in the stream, and how many words are in it."""
-        places = np.arange(len(stream))
+        """For each position of a stream: where its cache begins, and how many words are in the cache."""
+        positions = np.arange(len(stream))
         begins = np.zeros(len(stream), np.int64)  # of documents
-        begins[1:][stream[:-1] == END] = places[1:][stream[:-1] == END]
-        first = np.maximum(np.maximum.accumulate(begins), places - self.words)
-        before = np.concatenate([[0], np.cumsum(_is_kept(stream))])  # how many of the words stand before each place
+        begins[1:][stream[:-1] == END] = positions[1:][stream[:-1] == END]
+        first = np.maximum(np.maximum.accumulate(begins), positions - self.words)
+        before = np.concatenate([[0], np.cumsum(_is_kept(stream))])  # number of cacheable words before each position
         return first, before[:-1] - before[first]
 
-    def _in_one_stream(
+    def _join_in_stream(
         self, sequences: Sequences, prefixes: Sequences | None, *, end: bool
     ) -> tuple[Int32[ndarray, " stream"], list[slice]]:
-        """All sequences, each behind its prefix and with </s> after it; and where the scores of each are."""
+        """All sequences as one stream, each after its prefix and followed by </s>; and the slices of their scores."""
         check_prefixes(len(sequences), prefixes)
         parts: list[ndarray] = [np.empty(0, np.int32)]
         spans = []

@@ -1,4 +1,4 @@
-"""What mixtures have in common: components that step together, and what each place of a text comes after."""
+"""What all mixtures share: components that advance together, and the token before each position of a text."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Components:
         return [model.next_log_probs(part) for model, part in zip(self.models, state.parts, strict=True)]
 
     def advance(self, state: MixtureState, tokens: Int32[ndarray, " B"]) -> MixtureState:
-        """As `LanguageModel.advance`: after </s>, each component does as it does."""
+        """As `LanguageModel.advance`; after </s>, each component starts the next document in its own way."""
         parts = tuple(model.advance(part, tokens) for model, part in zip(self.models, state.parts, strict=True))
         return MixtureState(parts, as_tokens(tokens).astype(np.int32))
 
@@ -62,8 +62,8 @@ def previous_tokens(
     prefixes: Sequence[Int32[ndarray, " prefix"]] | None,
     *,
     end: bool,
-) -> Int32[ndarray, " places"]:
-    """The token before each that is scored, of all sequences; <s> where there is none."""
+) -> Int32[ndarray, " scored"]:
+    """The token before each scored token of all sequences; <s> if there is none."""
     first = np.full(len(sequences), BEGIN, np.int32) if prefixes is None else _last(prefixes)
     parts: list[Int32[ndarray, " T"]] = []
     for before, sequence in zip(first, sequences, strict=True):
@@ -76,24 +76,25 @@ def previous_tokens(
 def stream_with_unknown(
     model: LanguageModel[Any], stream: Int32[ndarray, " T"]
 ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
-    """What `score_stream` gives a stream, and log P(<unk> | context) at the same places."""
-    both = getattr(model, "score_stream_with_unknown", None)  # of models whose memory may go on over the documents
+    """The scores of `score_stream`, and log P(<unk> | context) at the same positions."""
+    both = getattr(model, "score_stream_with_unknown", None)  # of models that may see across the ends of documents
     if both is not None:
-        found: tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]] = both(stream)
-        return found
+        scores: tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]] = both(stream)
+        return scores
     documents = np.split(stream, np.flatnonzero(as_tokens(stream) == END) + 1)
     shares = model.unknown_log_probs([document[:-1] for document in documents if len(document)])
-    return model.score_stream(stream), joined(shares)
+    return model.score_stream(stream), join(shares)
 
 
 def split_as(
-    places: Float32[ndarray, " places"], rows: Sequence[Float32[ndarray, " T"]]
+    values: Float32[ndarray, " scored"], rows: Sequence[Float32[ndarray, " T"]]
 ) -> list[Float32[ndarray, " T"]]:
-    """One array cut into pieces as long as those of `rows`."""
-    return np.split(places, np.cumsum([row.size for row in rows])[:-1]) if rows else []
+    """Splits an array into pieces as long as those of `rows`: the inverse of `join`."""
+    return np.split(values, np.cumsum([row.size for row in rows])[:-1]) if rows else []
 
 
-def joined(rows: Sequence[Float32[ndarray, " T"]]) -> Float32[ndarray, " places"]:
+def join(rows: Sequence[Float32[ndarray, " T"]]) -> Float32[ndarray, " scored"]:
+    """Concatenates rows, of which there may be none."""
     return np.concatenate(rows) if rows else np.empty(0, np.float32)
 
 

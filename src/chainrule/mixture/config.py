@@ -1,4 +1,4 @@
-"""The settings of mixtures and caches; free of heavy imports."""
+"""The settings of mixtures and caches. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ Kind = Literal["linear", "log-linear"]
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureConfig:
-    """linear: P(w|h) = sum of weight_i P_i(w|h). log-linear: P(w|h) proportional to the product of P_i(w|h)^weight_i.
+    """The settings of a mixture of models.
 
-    weights: one a model; without them, they are tuned on a text, or all alike. Linear ones sum to one.
-    buckets: with more than one, a linear mixture has weights for each class of the token before: by frequency in the
-    text that they are tuned on, so that each class is before about as many tokens.
+    kind: linear, P(w|h) = sum of weight_i P_i(w|h); or log-linear, P(w|h) proportional to the product of
+    P_i(w|h)^weight_i.
+    weights: one for each model; by default tuned on a text, or all equal. Those of a linear mixture sum to one.
+    buckets: a linear mixture with more than one has separate weights for each class of the previous token. Classes are
+    by frequency in the tuning text, such that each precedes about as many tokens.
     """
 
     kind: Kind = "linear"
@@ -33,28 +35,28 @@ class MixtureConfig:
         if type(self.buckets) is not int or not 1 <= self.buckets <= MAX_BUCKETS:
             raise SettingError(f"buckets is {self.buckets!r}; expected a whole number from 1 to {MAX_BUCKETS}")
         if self.buckets > 1 and self.kind != "linear":
-            raise SettingError("weights by the token before are for linear mixtures")
+            raise SettingError(f"buckets is {self.buckets}, but only linear mixtures have buckets; leave it out")
         if self.weights is not None:
             check_weights(self.weights, self.kind)
             if self.buckets > 1:
-                raise SettingError("weights by the token before are tuned on a text; say either weights or buckets")
+                raise SettingError("the weights of buckets are tuned on a text; give either weights or buckets")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CacheConfig:
-    """A unigram cache: how often a word is among the last `words` tokens of its document."""
+    """A unigram cache of the last `words` tokens of the document."""
 
     words: int = 500
 
     def __post_init__(self) -> None:
         if type(self.words) is not int or not 1 <= self.words <= MAX_CACHE:
-            raise SettingError(f"a cache of {self.words!r} words; expected a whole number from 1 to {MAX_CACHE:,}")
+            raise SettingError(f"the cache has {self.words!r} words; expected a whole number from 1 to {MAX_CACHE:,}")
 
 
 def check_weights(weights: tuple[float, ...], kind: Kind) -> None:
     """Raises SettingError."""
-    told = ", ".join(map(str, weights))
+    listed = ", ".join(map(str, weights))
     if not weights or not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not any(weights):
-        raise SettingError(f"the weights are {told or 'none'}; expected one a model, from 0 on, and not all of them 0")
+        raise SettingError(f"the weights are {listed or 'none'}; expected one for each model, 0 or more, not all 0")
     if kind == "linear" and abs(sum(weights) - 1) > 1e-4:
-        raise SettingError(f"the weights {told} sum to {sum(weights):g}; those of a linear mixture sum to 1")
+        raise SettingError(f"the weights {listed} sum to {sum(weights):g}; expected 1, as the mixture is linear")

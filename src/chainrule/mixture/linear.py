@@ -1,7 +1,7 @@
 """Linear interpolation: P(w | h) = sum of weight_i(h) P_i(w | h).
 
-Jelinek and Mercer, Interpolated estimation of Markov source parameters from sparse data (1980). The weights are the
-same everywhere, or depend on the class of the token before.
+Jelinek and Mercer, Interpolated estimation of Markov source parameters from sparse data (1980). The weights are
+constant, or depend on the class of the previous token.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from chainrule.base.distributions import ByDistributions
 from chainrule.errors import ModelFormatError
-from chainrule.mixture.components import joined, previous_tokens, split_as, stream_with_unknown
+from chainrule.mixture.components import join, previous_tokens, split_as, stream_with_unknown
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class LinearMixture(ByDistributions["MixtureState"]):
-    """A mixture of language models. Its state is theirs, with the last token of each row."""
+    """A linear mixture of language models. The state is theirs, and the last token of each row."""
 
     end = END
     kind = "linear"
@@ -38,9 +38,9 @@ class LinearMixture(ByDistributions["MixtureState"]):
         weights: Float64[ndarray, "classes models"],
         classes: UInt8[ndarray, " V"] | None = None,
     ) -> None:
-        """classes: the row of the weights that counts after each token; without it, there is only one.
+        """classes: the row of `weights` that applies after each token; None if there is only one.
 
-        Raises ModelFormatError where they contradict each other.
+        Raises ModelFormatError if the arguments contradict each other.
         """
         self.components, self.weights, self.classes = components, weights, classes
         self.vocabulary_size = components.vocabulary_size
@@ -51,43 +51,43 @@ class LinearMixture(ByDistributions["MixtureState"]):
         if classes is not None and (
             classes.dtype != np.uint8 or classes.shape != (self.vocabulary_size,) or classes.max() >= len(weights)
         ):
-            raise ModelFormatError("the classes of a mixture's tokens are none; its file is damaged: chainrule verify")
+            raise ModelFormatError(
+                "the token classes of the mixture do not fit its weights; its file is damaged: try chainrule verify"
+            )
         with np.errstate(divide="ignore"):
             self._log_weights = np.log(weights).astype(np.float32)
 
     def score(self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True) -> list[ndarray]:
         """As `Scorer.score`."""
         scores = [model.score(sequences, prefixes=prefixes, end=end) for model in self.components.models]
-        return self._interpolated(scores, sequences, prefixes, end=end)
+        return self._interpolate(scores, sequences, prefixes, end=end)
 
     def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
         """As `Scorer.score_stream`."""
         scores = [model.score_stream(stream) for model in self.components.models]
-        return self._mixed(scores, np.concatenate([np.array([BEGIN], np.int32), stream[:-1]])[: len(stream)])
+        return self._mix(scores, np.concatenate([np.array([BEGIN], np.int32), stream[:-1]])[: len(stream)])
 
     def score_stream_with_unknown(
         self, stream: Int32[ndarray, " T"], on_share: Callable[[float], None] | None = None
     ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
-        """The log-probabilities of a stream's tokens, and of <unk> at their places.
+        """The log-probabilities of a stream's tokens, and of <unk> at their positions.
 
         on_share: called after each component with the share that is done.
         """
         previous = np.concatenate([np.array([BEGIN], np.int32), stream[:-1]])[: len(stream)]
-        found = []
+        pairs = []
         for model in self.components.models:
-            found.append(stream_with_unknown(model, stream))
+            pairs.append(stream_with_unknown(model, stream))
             if on_share is not None:
-                on_share(len(found) / len(self.components.models))
-        return self._mixed([scores for scores, _ in found], previous), self._mixed(
-            [share for _, share in found], previous
-        )
+                on_share(len(pairs) / len(self.components.models))
+        return self._mix([scores for scores, _ in pairs], previous), self._mix([share for _, share in pairs], previous)
 
     def unknown_log_probs(
         self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True
     ) -> list[ndarray]:
         """As `LanguageModel.unknown_log_probs`."""
         shares = [model.unknown_log_probs(sequences, prefixes=prefixes, end=end) for model in self.components.models]
-        return self._interpolated(shares, sequences, prefixes, end=end)
+        return self._interpolate(shares, sequences, prefixes, end=end)
 
     def start(self, prefixes: Sequences) -> MixtureState:
         """As `LanguageModel.start`."""
@@ -110,23 +110,24 @@ class LinearMixture(ByDistributions["MixtureState"]):
         """As `LanguageModel.select`."""
         return self.components.select(state, rows)
 
-    def _interpolated(
+    def _interpolate(
         self, scores: list[list[ndarray]], sequences: Sequences, prefixes: Sequences | None, *, end: bool
     ) -> list[ndarray]:
-        """What the components give every sequence, as one."""
+        """Interpolates the components' scores of every sequence."""
         previous = previous_tokens(sequences, prefixes, end=end)
-        return split_as(self._mixed([joined(rows) for rows in scores], previous), scores[0])
+        return split_as(self._mix([join(rows) for rows in scores], previous), scores[0])
 
-    def _mixed(
-        self, scores: list[Float32[ndarray, " places"]], previous: Int32[ndarray, " places"]
-    ) -> Float32[ndarray, " places"]:
+    def _mix(
+        self, scores: list[Float32[ndarray, " scored"]], previous: Int32[ndarray, " scored"]
+    ) -> Float32[ndarray, " scored"]:
         weights = self._weights_after(previous)
         mixed = scores[0] + weights[0]
         for weight, others in zip(weights[1:], scores[1:], strict=True):
             mixed = np.logaddexp(mixed, others + weight)
         return mixed
 
-    def _weights_after(self, previous: Int32[ndarray, " places"]) -> Float32[ndarray, "models places"]:
+    def _weights_after(self, previous: Int32[ndarray, " scored"]) -> Float32[ndarray, "models scored"]:
+        """The logarithms of the weights after each token."""
         if self.classes is None:
             return np.repeat(self._log_weights.T, len(previous), axis=1)
         return self._log_weights[self.classes[previous]].T

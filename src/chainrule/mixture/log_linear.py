@@ -1,7 +1,7 @@
 """Log-linear interpolation: P(w | h) = product of P_i(w | h)^weight_i / Z(h).
 
-Klakow, Log-linear interpolation of language models (1998). Z(h) is a sum over the whole vocabulary, so that scoring a
-token costs as much as its whole distribution.
+Klakow, Log-linear interpolation of language models (1998). Z(h) sums over the whole vocabulary, so scoring a token
+costs as much as computing its whole distribution.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
     Sequences = Sequence[Int32[ndarray, " T"]]
 
-AT_ONCE = 1 << 22  # probabilities held, of each component
+BATCH_PROBS = 1 << 22  # probabilities of each component that a batch of sequences may have
 
 
 class LogLinearMixture(ByDistributions["MixtureState"]):
-    """A normalised product of language models. Its state is theirs."""
+    """A log-linear mixture of language models. The state is theirs."""
 
     end = END
     kind = "log-linear"
 
     def __init__(self, components: Components, weights: Float64[ndarray, " models"]) -> None:
-        """Raises ModelFormatError where the weights are none."""
+        """Raises ModelFormatError if the weights do not fit the components."""
         self.components, self.weights = components, weights
         self.vocabulary_size = components.vocabulary_size
         if weights.shape != (len(components.models),) or not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
@@ -43,18 +43,18 @@ class LogLinearMixture(ByDistributions["MixtureState"]):
 
     def score(self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True) -> list[ndarray]:
         """As `Scorer.score`."""
-        return self._stepped(sequences, prefixes, end=end, token=None)
+        return self._score_by_steps(sequences, prefixes, end=end, token=None)
 
     def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
         """As `Scorer.score_stream`."""
-        return self.score([stream], end=False)[0]  # after </s>, each component does as it does
+        return self.score([stream], end=False)[0]  # each component treats </s> in its own way
 
     def score_stream_with_unknown(
         self, stream: Int32[ndarray, " T"], on_share: Callable[[float], None] | None = None
     ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
-        """The log-probabilities of a stream's tokens, and of <unk> at their places.
+        """The log-probabilities of a stream's tokens, and of <unk> at their positions.
 
-        on_share: called after the one and after the other with the share that is done.
+        on_share: called once, after the first of the two, with the share that is done.
         """
         scores = self.score_stream(stream)
         if on_share is not None:
@@ -65,14 +65,14 @@ class LogLinearMixture(ByDistributions["MixtureState"]):
         self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True
     ) -> list[ndarray]:
         """As `LanguageModel.unknown_log_probs`."""
-        return self._stepped(sequences, prefixes, end=end, token=UNKNOWN)
+        return self._score_by_steps(sequences, prefixes, end=end, token=UNKNOWN)
 
     def start(self, prefixes: Sequences) -> MixtureState:
         """As `LanguageModel.start`."""
         return self.components.start(prefixes)
 
     def next_log_probs(self, state: MixtureState) -> Float32[ndarray, "B V"]:
-        """As `LanguageModel.next_log_probs`. Raises SettingError where no token has a probability in all components."""
+        """As `LanguageModel.next_log_probs`. Raises SettingError if no token has a probability in all components."""
         rows = self.components.rows(state)
         pairs = [(row, weight) for row, weight in zip(rows, self.weights.tolist(), strict=True) if weight > 0]
         product = pairs[0][0] * np.float32(pairs[0][1])
@@ -81,7 +81,7 @@ class LogLinearMixture(ByDistributions["MixtureState"]):
         best = product.max(axis=1, keepdims=True, initial=-np.inf)
         if np.any(best == -np.inf):
             raise SettingError(
-                "after some context, no token has a probability in all models of the mixture; mix them linearly"
+                "after some context, every token has probability zero in some model of the mixture; mix them linearly"
             )
         product -= best
         product -= np.log(np.exp(product).sum(axis=1, keepdims=True, dtype=np.float64)).astype(np.float32)
@@ -95,30 +95,32 @@ class LogLinearMixture(ByDistributions["MixtureState"]):
         """As `LanguageModel.select`."""
         return self.components.select(state, rows)
 
-    def _stepped(
+    def _score_by_steps(
         self, sequences: Sequences, prefixes: Sequences | None, *, end: bool, token: int | None
     ) -> list[ndarray]:
-        """By stepping: what each token, or always the same one, has at every place."""
+        """The log-probability of each token, or of the given one at every position, by advancing step by step."""
         check_prefixes(len(sequences), prefixes)
         sequences = [as_tokens(sequence) for sequence in sequences]
         for sequence in sequences:
             check_tokens(sequence, self.vocabulary_size)
-        found = [np.empty(len(sequence) + end, np.float32) for sequence in sequences]
-        together = max(1, AT_ONCE // self.vocabulary_size)
-        for first in range(0, len(sequences), together):
-            rows = np.arange(first, min(first + together, len(sequences)))
+        log_probs_of = [np.empty(len(sequence) + end, np.float32) for sequence in sequences]
+        batch = max(1, BATCH_PROBS // self.vocabulary_size)
+        for first in range(0, len(sequences), batch):
+            rows = np.arange(first, min(first + batch, len(sequences)))
             state = self.start([np.empty(0, np.int32) if prefixes is None else prefixes[int(row)] for row in rows])
             step = 0
             while True:
-                going_on = np.flatnonzero([found[row].size > step for row in rows]).astype(np.int32)
-                rows, state = rows[going_on], self.select(state, going_on)
+                unfinished = np.flatnonzero([log_probs_of[row].size > step for row in rows]).astype(np.int32)
+                rows, state = rows[unfinished], self.select(state, unfinished)
                 if not rows.size:
                     break
-                asked = np.array([sequences[r][step] if step < len(sequences[r]) else END for r in rows], np.int32)
-                chosen = asked if token is None else np.full(rows.size, token)
+                next_tokens = np.array(
+                    [sequences[r][step] if step < len(sequences[r]) else END for r in rows], np.int32
+                )
+                chosen = next_tokens if token is None else np.full(rows.size, token)
                 log_probs = self.next_log_probs(state)[np.arange(rows.size), chosen]
                 for row, log_prob in zip(rows.tolist(), log_probs, strict=True):
-                    found[row][step] = log_prob
-                state = self.advance(state, asked)
+                    log_probs_of[row][step] = log_prob
+                state = self.advance(state, next_tokens)
                 step += 1
-        return found
+        return log_probs_of

@@ -1,7 +1,7 @@
-"""A model whose <unk> stands for fewer unseen types, so that it means the same in all components of a mixture.
+"""Adjusts how many unseen types <unk> stands for, so that it means the same in all components of a mixture.
 
-One model gives <unk> the probability of a single unseen type, another that of all of them (see
-`evaluation/pricing.py`). A model that expects U unseen types becomes one that expects U / r, over the same texts:
+In some models, P(<unk>) is the probability of a single unseen type, in others that of all of them (see
+`evaluation/pricing.py`). A model that expects U unseen types becomes one that expects U / r, for the same texts:
 
     P'(<unk> | h) = r P(<unk> | h) / Z(h),    P'(w | h) = P(w | h) / Z(h),    Z(h) = 1 + (r - 1) P(<unk> | h)
 """
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 class FewerUnseen(ByDistributions[Any]):
-    """A language model with `ratio` times the odds of <unk>. Its state is the model's."""
+    """A language model with `ratio` times the odds of <unk>. The state is that of the model."""
 
     end = END
 
     def __init__(self, model: LanguageModel[Any], ratio: float) -> None:
         """Raises ModelFormatError."""
         if not (isinstance(ratio, int | float) and 1 <= ratio < math.inf):
-            raise ModelFormatError(f"<unk> stands for {ratio!r} times as many types; expected a number from 1 on")
+            raise ModelFormatError(f"the unseen_ratio of <unk> is {ratio!r}; expected a number, 1 or more")
         self.model, self.ratio, self.vocabulary_size = model, float(ratio), model.vocabulary_size
 
     def score(self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True) -> list[ndarray]:
@@ -46,7 +46,7 @@ class FewerUnseen(ByDistributions[Any]):
         scores = self.model.score(sequences, prefixes=prefixes, end=end)
         shares = self.model.unknown_log_probs(sequences, prefixes=prefixes, end=end)
         return [
-            self._changed(score, share, np.append(as_tokens(sequence), END)[: score.size] == UNKNOWN)
+            self._adjust(score, share, np.append(as_tokens(sequence), END)[: score.size] == UNKNOWN)
             for score, share, sequence in zip(scores, shares, sequences, strict=True)
         ]
 
@@ -57,17 +57,17 @@ class FewerUnseen(ByDistributions[Any]):
     def score_stream_with_unknown(
         self, stream: Int32[ndarray, " T"]
     ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
-        """The log-probabilities of a stream's tokens, and of <unk> at their places."""
+        """The log-probabilities of a stream's tokens, and of <unk> at their positions."""
         scores, share = stream_with_unknown(self.model, stream)
         everywhere = np.ones(share.size, np.bool_)
-        return self._changed(scores, share, as_tokens(stream) == UNKNOWN), self._changed(share, share, everywhere)
+        return self._adjust(scores, share, as_tokens(stream) == UNKNOWN), self._adjust(share, share, everywhere)
 
     def unknown_log_probs(
         self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True
     ) -> list[ndarray]:
         """As `LanguageModel.unknown_log_probs`."""
         shares = self.model.unknown_log_probs(sequences, prefixes=prefixes, end=end)
-        return [self._changed(share, share, np.ones(share.size, np.bool_)) for share in shares]
+        return [self._adjust(share, share, np.ones(share.size, np.bool_)) for share in shares]
 
     def start(self, prefixes: Sequences) -> Any:
         """As `LanguageModel.start`."""
@@ -76,7 +76,7 @@ class FewerUnseen(ByDistributions[Any]):
     def next_log_probs(self, state: Any) -> Float32[ndarray, "B V"]:
         """As `LanguageModel.next_log_probs`."""
         rows = self.model.next_log_probs(state)
-        return self._changed(rows, rows[:, [UNKNOWN]], np.arange(self.vocabulary_size) == UNKNOWN)
+        return self._adjust(rows, rows[:, [UNKNOWN]], np.arange(self.vocabulary_size) == UNKNOWN)
 
     def advance(self, state: Any, tokens: Int32[ndarray, " B"]) -> Any:
         """As `LanguageModel.advance`."""
@@ -86,9 +86,9 @@ class FewerUnseen(ByDistributions[Any]):
         """As `LanguageModel.select`."""
         return self.model.select(state, rows)
 
-    def _changed(self, log_probs: ndarray, log_share: ndarray, unknown: ndarray) -> ndarray:
-        """log_share: log P(<unk> | context) of each place. unknown: which places are of <unk>."""
+    def _adjust(self, log_probs: ndarray, log_share: ndarray, unknown: ndarray) -> ndarray:
+        """log_share: log P(<unk> | context) at each position. unknown: which positions are of <unk>."""
         odds = np.where(unknown, math.log(self.ratio), 0.0)
         log_total = np.log1p((self.ratio - 1) * np.exp(log_share, dtype=np.float64))
-        changed: ndarray = (log_probs + (odds - log_total)).astype(np.float32)
-        return changed
+        adjusted: ndarray = (log_probs + (odds - log_total)).astype(np.float32)
+        return adjusted

@@ -24,7 +24,7 @@ from chainrule.neural.config import (
 from chainrule.neural.encoders.bag import Bag
 from chainrule.neural.encoders.bilinear import Bilinear
 from chainrule.neural.encoders.convolution import Convolution
-from chainrule.neural.encoders.directions import Apart, Woven
+from chainrule.neural.encoders.directions import BidirectionalRecurrent, SeparateDirections
 from chainrule.neural.encoders.feedforward import Feedforward
 from chainrule.neural.encoders.recurrent import Recurrent
 from chainrule.neural.encoders.transformer import Transformer, norm_of
@@ -47,8 +47,8 @@ _ENCODERS: dict[type[NetworkConfig], Callable[[Any], Encoder]] = {
     RecurrentConfig: Recurrent,
     TransformerConfig: Transformer,
     MaskedConfig: partial(Transformer, is_bidirectional=True),
-    MaskedRecurrentConfig: Woven,
-    TwoSidedConfig: Apart,
+    MaskedRecurrentConfig: BidirectionalRecurrent,
+    TwoSidedConfig: SeparateDirections,
 }
 
 

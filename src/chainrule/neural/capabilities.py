@@ -1,6 +1,6 @@
-"""What a device does and gains in bfloat16: asked here alone, by trying, never by the processor's name.
+"""What a device supports and gains in bfloat16: found out here alone, by trying, never by the processor's name.
 
-A network in bfloat16 has its matrix products in it; a kind of layer that cannot follow on this device runs in float32.
+A network in bfloat16 computes its matrix products in it; layers that the device cannot run in bfloat16 use float32.
 """
 
 from __future__ import annotations
@@ -11,67 +11,67 @@ from functools import cache
 import torch
 from torch import nn
 
-_SIDE = {"cpu": 512, "cuda": 4096}  # of the matrices that are multiplied to measure the speed
-_SMALL_SIDE = 128  # enough to see that bfloat16 is emulated, which takes 10 to 50 times as long as float32
+_SIDE = {"cpu": 512, "cuda": 4096}  # of the square matrices whose product is timed
+_SMALL_SIDE = 128  # enough to notice that bfloat16 is emulated, which takes 10 to 50 times as long as float32
 _EMULATED = 0.25  # a gain below this is emulation, at any size
 _QUICK = 1.5
-_WARM_UPS, _REPEATS, _SECONDS = 2, 4, 0.25  # products before and while the clock runs; no further one after so long
+_WARM_UPS, _REPEATS, _SECONDS = 2, 4, 0.25  # products before and during timing; none begins after so many seconds
 
 
 def has_quick_bfloat16(device: torch.device) -> bool:
-    """Whether matrices are multiplied at least 1.5 times as fast in bfloat16 as in float32."""
+    """Whether matrix products are at least 1.5 times as fast in bfloat16 as in float32."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    return device.type == "cpu" and bfloat16_gain(device) >= _QUICK  # of other devices the gain is unknown
+    return device.type == "cpu" and bfloat16_gain(device) >= _QUICK  # for other devices, the gain is unknown
 
 
 @cache
 def bfloat16_gain(device: torch.device) -> float:
-    """How many times as fast as in float32 matrices are multiplied; a small product shows emulation at once."""
+    """The speed of matrix products in bfloat16 relative to float32; a small product suffices to notice emulation."""
     small = _gain(device, _SMALL_SIDE)
     return small if small < _EMULATED else _gain(device, _side(device))
 
 
 def product_speed(device: torch.device, dtype: torch.dtype) -> float:
-    """Floating-point operations a second, in products of large matrices."""
+    """Floating-point operations per second, in products of large matrices."""
     side = _side(device)
     return 2 * side**3 / _seconds_of_product(device, dtype, side)
 
 
 def attends_in_bfloat16(device_type: str) -> bool:
-    """Whether torch's fused attention is at least as fast in bfloat16; on processors it is up to seven times slower."""
+    """Whether torch's fused attention is as fast in bfloat16; on processors, it is up to seven times slower."""
     return device_type != "cpu"
 
 
 @cache
 def runs_lstm_in_bfloat16(device_type: str) -> bool:
     """Whether an LSTM runs in bfloat16 at all; oneDNN has none for processors without AVX-512."""
-    with torch.inference_mode(mode=False), torch.device("meta"):  # draws no random numbers
+    with torch.inference_mode(mode=False), torch.device("meta"):  # so that no random numbers are drawn
         empty = nn.LSTM(4, 4)
     with torch.inference_mode(mode=False), torch.autocast(device_type, torch.bfloat16):
         layer = empty.to_empty(device=device_type)
-        for learns in (True, False):
+        for with_gradients in (True, False):
             try:
-                with torch.set_grad_enabled(learns):
+                with torch.set_grad_enabled(with_gradients):
                     layer(torch.zeros(1, 1, 4, device=device_type))
             except RuntimeError:
                 return False
     return True
 
 
-# For torch.compile, a constant. torch.compiler.assume_constant_result does the same, but imports the compiler, which
+# A constant for torch.compile. torch.compiler.assume_constant_result does the same, but imports the compiler, which
 # takes longer than importing torch.
 runs_lstm_in_bfloat16._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def layers_in_float32(network: nn.Module, device: torch.device) -> list[str]:
-    """The kinds of layers that a network has and the device cannot run in bfloat16."""
+    """The kinds of layers in a network that the device cannot run in bfloat16."""
     has_lstm = any(isinstance(layer, nn.LSTM) for layer in network.modules())
     return ["LSTM"] if has_lstm and not runs_lstm_in_bfloat16(device.type) else []
 
 
 def bfloat16_note(network: nn.Module, device: torch.device) -> str | None:
-    """What there is to know, for people, before a network runs in bfloat16 on a device."""
+    """What to tell a person before a network runs in bfloat16 on a device; None: nothing."""
     parts = []
     if device.type == "cpu" and bfloat16_gain(device) < 0.5:
         ratio = 1 / bfloat16_gain(device)
@@ -92,11 +92,11 @@ def _gain(device: torch.device, side: int) -> float:
 
 @cache
 def _seconds_of_product(device: torch.device, dtype: torch.dtype, side: int) -> float:
-    """Of the quickest of a few."""
+    """The time of the fastest of a few products."""
     matrix = torch.ones(side, side, dtype=dtype, device=device)
-    began = time.perf_counter()
+    first_start = time.perf_counter()
     times: list[float] = []
-    while len(times) < _WARM_UPS + _REPEATS and (not times or time.perf_counter() - began < _SECONDS):
+    while len(times) < _WARM_UPS + _REPEATS and (not times or time.perf_counter() - first_start < _SECONDS):
         _wait(device)
         start = time.perf_counter()
         torch.mm(matrix, matrix)

@@ -1,7 +1,7 @@
-"""The textbook's recurrent cells, one step at a time: reference code, to be read.
+"""The recurrent cells of the textbooks, one step at a time: reference code, to be read.
 
-Training and stepping use torch's fast layers, which compute the same; a test holds it. Legend: B batch, E what goes in,
-D width of the state.
+Training and stepping use torch's fast layers, which a test compares with these. Legend: B batch, E width of the input,
+D width of the state, g gates.
 """
 
 from __future__ import annotations
@@ -13,33 +13,37 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from jaxtyping import Float
     from torch import Tensor
 
 
 class Weights(NamedTuple):
-    """Of all gates of a cell, one below the other: g gates of D rows each."""
+    """The weights of all gates of a cell, stacked: D rows for each gate."""
 
-    of_input: Tensor  # W, (g D, E)
-    of_state: Tensor  # U, (g D, D)
-    input_bias: Tensor  # b, (g D,)
-    state_bias: Tensor  # c, (g D,)
+    of_input: Float[Tensor, "g*D E"]  # W
+    of_state: Float[Tensor, "g*D D"]  # U
+    input_bias: Float[Tensor, " g*D"]  # b
+    state_bias: Float[Tensor, " g*D"]  # c
 
 
-def rnn(x: Tensor, h: Tensor, weights: Weights, activation: Callable[[Tensor], Tensor] = torch.tanh) -> Tensor:
-    """Elman 1990: h' = a(W x + b + U h + c), with a = tanh or ReLU. x: (B, E); h: (B, D) -> (B, D)."""
+def rnn(
+    x: Float[Tensor, "B E"],
+    h: Float[Tensor, "B D"],
+    weights: Weights,
+    activation: Callable[[Tensor], Tensor] = torch.tanh,
+) -> Float[Tensor, "B D"]:
+    """Elman 1990: h' = a(W x + b + U h + c), with a = tanh or ReLU."""
     w, u, b, c = weights
     return activation(x @ w.T + b + h @ u.T + c)
 
 
-def gru(x: Tensor, h: Tensor, weights: Weights) -> Tensor:
+def gru(x: Float[Tensor, "B E"], h: Float[Tensor, "B D"], weights: Weights) -> Float[Tensor, "B D"]:
     """Cho et al. 2014, in the form that applies the reset gate after the product with U, as cuDNN does.
 
-        r = sigmoid(W_r x + b_r + U_r h + c_r)              what of the state the candidate sees
-        z = sigmoid(W_z x + b_z + U_z h + c_z)              what of the state stays
-        n = tanh(W_n x + b_n + r * (U_n h + c_n))           the candidate
-        h' = (1 - z) * n + z * h
-
-    x: (B, E); h: (B, D) -> (B, D).
+    r = sigmoid(W_r x + b_r + U_r h + c_r)              reset gate
+    z = sigmoid(W_z x + b_z + U_z h + c_z)              update gate
+    n = tanh(W_n x + b_n + r * (U_n h + c_n))           candidate
+    h' = (1 - z) * n + z * h
     """
     w, u, b, c = weights
     input_r, input_z, input_n = (x @ w.T + b).chunk(3, 1)
@@ -49,15 +53,17 @@ def gru(x: Tensor, h: Tensor, weights: Weights) -> Tensor:
     return (1 - z) * n + z * h
 
 
-def lstm(x: Tensor, h: Tensor, memory: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
-    """Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000.
+def lstm(
+    x: Float[Tensor, "B E"], h: Float[Tensor, "B D"], memory: Float[Tensor, "B D"], weights: Weights
+) -> tuple[Float[Tensor, "B D"], Float[Tensor, "B D"]]:
+    """Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000. Gives h' and memory'.
 
-        i, f, o = sigmoid(W x + b + U h + c)                input, forget, output gate
-        g = tanh(W_g x + b_g + U_g h + c_g)                 the candidate
-        memory' = f * memory + i * g
-        h' = o * tanh(memory')
+    i, f, o = sigmoid(W x + b + U h + c)                input, forget and output gate
+    g = tanh(W_g x + b_g + U_g h + c_g)                 candidate
+    memory' = f * memory + i * g
+    h' = o * tanh(memory')
 
-    x: (B, E); h, memory: (B, D) -> h', memory'. Gates lie in the order i, f, g, o.
+    The gates are stacked in the order i, f, g, o.
     """
     w, u, b, c = weights
     i, f, g, o = (x @ w.T + b + h @ u.T + c).chunk(4, 1)

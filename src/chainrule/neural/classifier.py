@@ -1,7 +1,8 @@
-"""A head on a network: labels for texts, or for their words.
+"""A classifier: a head on a network that labels texts, or their words.
 
-A unit's vector is the mean of those of its tokens; the head is a linear map of it, normalised. A text that is longer
-than the network reads at once, or than 2,048 tokens, is read in parts. Legend: B batch, T time, D width, C labels.
+The vector of a unit (a text or a word) is the mean over its tokens, normalised; the head is linear. A text that is
+longer than the network's context, or than 2,048 tokens, is read in parts.
+Legend: B batch, T time, U units of all texts, D width, C labels.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from torch import Tensor, nn
 from chainrule.base.progress import Progress, silent
 from chainrule.base.tokens import check_tokens
 from chainrule.neural.dropout import dropped
-from chainrule.neural.framing import framed, padding
+from chainrule.neural.framing import framed, padding_starts
 from chainrule.neural.scoring import batched, padded, rounded_up
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Int64
+    from jaxtyping import Bool, Float, Float32, Int64
     from numpy import ndarray
 
     from chainrule.neural.network import Network
@@ -31,19 +32,19 @@ if TYPE_CHECKING:
     from chainrule.text.units import UnitTokens
 
 _TOGETHER = 1 << 12  # tokens in a batch
-_SORTED = 1 << 10  # texts among which those of about the same length are looked for
-_PART = 1 << 11  # tokens that are read at once by a network that would read any number
+_SORTED = 1 << 10  # texts that are sorted by length before they are batched
+_PART = 1 << 11  # tokens that are read at once by a network with unlimited context
 
 
 class _Part(NamedTuple):
-    """As much of a text as is read at once, and the unit of each input, counted through all texts; -1: none."""
+    """A part of a text that is read at once, and the unit of each input, numbered over all texts; -1: none."""
 
     inputs: Int64[ndarray, " inputs"]
     owners: Int64[ndarray, " inputs"]
 
 
 class Classifier(nn.Module):
-    """Network, mix of layers, head."""
+    """A network, a mix of its layers, and a head."""
 
     def __init__(
         self,
@@ -55,8 +56,9 @@ class Classifier(nn.Module):
         mixed_layers: int = 0,
         dropout: float = 0.0,
     ) -> None:
-        """width: of what the head is given: the last layer, or sum_j softmax(w)_j h_j of so many mixed layers (Peters
-        2018, equation 1, without the scale, which normalising takes away, and without the tokens' own vectors).
+        """width: of the head's input. mixed_layers: 0: the head reads the last layer; otherwise sum_j softmax(w)_j h_j
+        over so many layers (Peters et al. 2018, equation 1, without the scale, which the normalisation would undo, and
+        without the embedding).
         """
         super().__init__()
         self.network, self.labels, self.unit, self.dropout = network, tuple(labels), unit, dropout
@@ -65,19 +67,19 @@ class Classifier(nn.Module):
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, inputs: Sequence[UnitTokens]) -> Tensor:
-        """(units of all texts, C): what becomes log-probabilities by a softmax."""
+    def forward(self, inputs: Sequence[UnitTokens]) -> Float[Tensor, "U C"]:
+        """The logits of each unit."""
         parts = self._parts(inputs)
-        return self._judged(self._summed(parts, self._nothing(inputs)), parts)
+        return self._logits(self._add_vectors(parts, self._zeros(inputs)), parts)
 
     def train(self, mode: bool = True) -> Classifier:
-        """A network that does not learn is read as it will be: nothing in it is dropped."""
+        """As `nn.Module.train`, but a network that is frozen stays in evaluation mode, without dropout."""
         super().train(mode)
         self.network.train(mode and any(weight.requires_grad for weight in self.network.parameters()))
         return self
 
     def size(self, item: UnitTokens) -> int:
-        """The tokens that are read of a text, with its markers."""
+        """The length of the input for a text, with its markers."""
         return len(item.tokens) + 2
 
     def matrices(self) -> list[nn.Parameter]:
@@ -86,50 +88,53 @@ class Classifier(nn.Module):
 
     @torch.inference_mode()
     def log_probs(self, texts: Sequence[UnitTokens], progress: Progress = silent) -> list[Float32[ndarray, "units C"]]:
-        """Of each text's units, in nats. A unit without a token of its own has what the next one has, whose tokens span
-        it. Raises SettingError where an id is outside the vocabulary.
+        """The log-probabilities of the labels of each text's units, in nats.
+
+        A unit without a token of its own shares those of the next unit, whose tokens span it. Raises SettingError if an
+        id is outside the vocabulary.
         """
-        found: list[Float32[ndarray, "units C"]] = []
+        log_probs: list[Float32[ndarray, "units C"]] = []
         for first in range(0, len(texts), _SORTED):
             progress("classifying", first, len(texts))
-            some = texts[first : first + _SORTED]
-            for text in some:
+            chunk = texts[first : first + _SORTED]
+            for text in chunk:
                 check_tokens(text.tokens, self.network.vocabulary_size)
-            parts, sums = self._parts(some), self._nothing(some)
+            parts, sums = self._parts(chunk), self._zeros(chunk)
             by_length = sorted(parts, key=lambda part: -len(part.inputs))
             for batch in batched(by_length, lambda part: len(part.inputs), _TOGETHER):
-                self._summed(batch, sums)
-            rows = self._judged(sums, parts).float().log_softmax(-1).cpu()
-            own_rows = torch.split(rows, [text.number for text in some])
-            found += [_of_all_units(own.numpy(), text) for own, text in zip(own_rows, some, strict=True)]
-        return found
+                self._add_vectors(batch, sums)
+            rows = self._logits(sums, parts).float().log_softmax(-1).cpu()
+            own_rows = torch.split(rows, [text.number for text in chunk])
+            log_probs += [_of_all_units(own.numpy(), text) for own, text in zip(own_rows, chunk, strict=True)]
+        return log_probs
 
-    def _nothing(self, texts: Sequence[UnitTokens]) -> Tensor:
-        """(units of all texts, D)."""
+    def _zeros(self, texts: Sequence[UnitTokens]) -> Float[Tensor, "U D"]:
+        """Where the vectors of units are summed."""
         return torch.zeros(sum(text.number for text in texts), self.head.in_features, device=self.network.device)
 
-    def _summed(self, parts: Sequence[_Part], sums: Tensor) -> Tensor:
-        """The vectors of tokens, added to those of their units, (units, D), which are given back."""
+    def _add_vectors(self, parts: Sequence[_Part], sums: Float[Tensor, "U D"]) -> Float[Tensor, "U D"]:
+        """Adds the vectors of tokens to the sums of their units, in place; gives the sums."""
         lengths = [len(part.inputs) for part in parts]
         device, width = self.network.device, max(lengths)
         if self.training:
             width = min(rounded_up(width), self.network.encoder.context or 1 << 62)
         tokens = torch.from_numpy(padded([part.inputs for part in parts], END, length=width)).to(device)
-        starts = padding(lengths, device, width=width) if self.network.encoder.is_bidirectional else None
+        starts = padding_starts(lengths, device, width=width) if self.network.encoder.is_bidirectional else None
         hidden = self._hidden(tokens, starts).float()
         owners = padded([part.owners for part in parts], -1, length=width).ravel()
-        chosen = np.flatnonzero(owners >= 0)
-        of_tokens, positions = (torch.from_numpy(each).to(device) for each in (owners[chosen], chosen))
-        return sums.index_add_(0, of_tokens, hidden.flatten(0, 1)[positions])
+        positions = np.flatnonzero(owners >= 0)
+        units, tokens = (torch.from_numpy(array).to(device) for array in (owners[positions], positions))
+        return sums.index_add_(0, units, hidden.flatten(0, 1)[tokens])
 
-    def _judged(self, sums: Tensor, parts: Sequence[_Part]) -> Tensor:
-        """(units, D) -> (units, C)."""
+    def _logits(self, sums: Float[Tensor, "U D"], parts: Sequence[_Part]) -> Float[Tensor, "U C"]:
+        """The head's output for the normalised mean of each unit."""
         owners = np.concatenate([part.owners for part in parts])
         counts = torch.from_numpy(np.bincount(owners[owners >= 0], minlength=len(sums))).to(sums.device)
         vectors = F.layer_norm(sums / counts[:, None].clamp(min=1), sums.shape[-1:])
         return cast("Tensor", self.head(dropped(vectors, self.dropout, self.training)))
 
-    def _hidden(self, tokens: Tensor, starts: Tensor | None) -> Tensor:
+    def _hidden(self, tokens: Int64[Tensor, "B T"], starts: Bool[Tensor, "B T"] | None) -> Float[Tensor, "B T D"]:
+        """The last layer, or the mix of layers."""
         layers = list(self.network.encoder.hidden_layers(self.network.embed(tokens), starts))
         if not len(self.mix):
             return layers[-1]
@@ -137,8 +142,8 @@ class Classifier(nn.Module):
         return torch.stack([weight * layer for weight, layer in zip(weights, layers, strict=True)]).sum(0)
 
     def _parts(self, texts: Sequence[UnitTokens]) -> list[_Part]:
-        """What is read. The </s> before a text is part of it where texts are labelled, so that an empty one has a
-        vector, too.
+        """Cuts texts into parts. If texts are labelled, the </s> before a text belongs to it, so that an empty text
+        has a vector, too.
         """
         parts, first = [], 0
         context = self.network.encoder.context or _PART
@@ -155,6 +160,7 @@ class Classifier(nn.Module):
 
 
 def _of_all_units(rows: Float32[ndarray, "units C"], text: UnitTokens) -> Float32[ndarray, "units C"]:
+    """The rows of all units, where those without a token have the row of the next unit that has one."""
     read = np.unique(text.of_tokens[text.of_tokens >= 0])
     if len(read) in (0, text.number):
         return rows
@@ -164,6 +170,6 @@ def _of_all_units(rows: Float32[ndarray, "units C"], text: UnitTokens) -> Float3
 
 @torch.no_grad()
 def layer_widths(network: Network) -> list[int]:
-    """What each layer of a network's encoder gives."""
+    """The width of each layer of a network's encoder."""
     tokens = torch.full((1, 1), END, device=network.device)
     return [layer.shape[-1] for layer in network.encoder.hidden_layers(network.embed(tokens))]

@@ -1,4 +1,7 @@
-"""Conditional networks behind the waist: given its sources, one is a language model like any other."""
+"""Conditional networks as models: given its sources, one is a `LanguageModel` like any other.
+
+Legend: B rows, M sources, S tokens of a source, T time, D width.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from chainrule.protocol import END, UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Float64, Int32
+    from jaxtyping import Bool, Float, Float32, Float64, Int32, Int64
     from numpy import ndarray
 
     from chainrule.neural.conditional import ConditionalNetwork
@@ -37,36 +40,37 @@ class ConditionalModel:
     """P(target | source)."""
 
     def __init__(self, network: ConditionalNetwork) -> None:
-        """Sets the network to evaluation: nothing is dropped out."""
+        """Sets the network to evaluation mode, without dropout."""
         self.network = network.eval()
         self.vocabulary_size = network.vocabulary_size
 
     @torch.inference_mode()
     def given(self, sources: Sequence[Tokens], *, alignments: bool = False) -> Given:
-        """The language model of what is written from some sources, each read once. Raises SettingError.
+        """The language model of the targets of some sources, which are encoded once.
 
-        alignments: whether `Given.attention` is to tell where the network looks.
+        alignments: whether to record attention weights for `Given.attention`. Raises SettingError if a source is too
+        long or an id is outside the vocabulary, or if there is no attention to record.
         """
         config = self.network.config
-        for number, source in enumerate(sources, 1):
+        for i, source in enumerate(sources, 1):
             check_tokens(as_tokens(source), self.network.source_vocabulary_size)
             if len(source) >= config.max_source:
-                which = f"source {number}" if len(sources) > 1 else "the source"
+                which = f"source {i}" if len(sources) > 1 else "the source"
                 raise SettingError(
                     f"{which} has {len(source):,} tokens; the model reads at most {config.max_source - 1:,}: "
-                    "cut it, or train with a longer --max-source"
+                    "cut it, or train with a larger max_source"
                 )
         if alignments and config.attention == "none":
-            raise SettingError("a model without attention has no alignments; leave them out")
+            raise SettingError("a model without attention has no alignments; expected alignments=False")
         rows = [np.append(as_tokens(source), np.int32(END)) for source in sources]
         tokens = torch.from_numpy(padded(rows, END)).to(self.network.device)
         lengths = torch.tensor([len(row) for row in rows], device=tokens.device)
-        seen = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
-        return Given(Bound(self.network, self.network.read(tokens, seen), alignments=alignments))
+        is_token = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
+        return Given(Bound(self.network, self.network.read(tokens, is_token), alignments=alignments))
 
 
 class Bound:
-    """A conditional network with its sources, in place of a Network: the state knows the source of each row."""
+    """A conditional network with its sources, in the role of a `Network`; its state holds the source of each row."""
 
     memory = "document"
     is_bidirectional = False
@@ -92,33 +96,35 @@ class Bound:
         return self
 
     def start(self, rows: int) -> State:
-        """A row for each source, or any number of them for a single one. Raises SettingError."""
+        """The state of one row for each source, or of any number of rows for a single source. Raises SettingError."""
         sources = self.rows_of(rows)
         attention = sources.new_zeros(rows, self.source.is_token.shape[1], dtype=torch.float32)
         return (sources, self.network.decoder.start(self.source.at(sources)), attention if self.alignments else None)
 
-    def rows_of(self, rows: int) -> Tensor:
+    def rows_of(self, rows: int) -> Int64[Tensor, " B"]:
         """The source of each row. Raises SettingError."""
-        number = len(self.source.is_token)
-        if number == 1:
+        sources = len(self.source.is_token)
+        if sources == 1:
             return torch.zeros(rows, dtype=torch.int64, device=self.device)
-        if rows not in (number, 0):
-            raise SettingError(f"{rows} rows for {number} sources; give one to each, or a single source")
+        if rows not in (sources, 0):
+            raise SettingError(f"there are {rows} rows for {sources} sources; expected one row each, or one source")
         return torch.arange(rows, device=self.device)
 
-    def __call__(self, x: Tensor, state: State = None, starts: Tensor | None = None) -> tuple[Tensor, State]:
+    def __call__(
+        self, x: Float[Tensor, "B T D"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
+    ) -> tuple[Float[Tensor, "B T *choices D"], State]:
         """As `Encoder`."""
-        begun = self.start(len(x)) if state is None else state
-        rows, inner, attention = cast("tuple[Tensor, State, Tensor | None]", begun)
+        current = self.start(len(x)) if state is None else state
+        rows, inner, attention = cast("tuple[Tensor, State, Tensor | None]", current)
         maps = WeightLists([], None) if attention is not None else None
         hidden, inner = self.network.decoder(x, inner, starts, self.source.at(rows, maps))
         if maps is not None:
-            attention = maps.source[-1][:, :, -1].mean(1)  # of the last layer, over its heads, for the next token
+            attention = maps.source[-1][:, :, -1].mean(1)  # the last layer's mean over heads, for the next token
         return hidden, (rows, inner, attention)
 
 
 class Given:
-    """A conditional model with its sources. Rows belong to the sources one by one, or all to a single one."""
+    """A conditional model with its sources: a `LanguageModel` with a row for each source, or any rows for one."""
 
     end = END
 
@@ -166,10 +172,10 @@ class Given:
         return self.stepping.select(state, rows)
 
     def attention(self, state: Reading) -> Float32[ndarray, "rows source"]:
-        """Where each row attention to predict its next token, NaN past the end of its source."""
+        """The attention weights of each row on its source for the next token; NaN past the end of the source."""
         sources, _, attention = cast("tuple[Tensor, State, Tensor]", state.memory)
-        found = attention.masked_fill(~self.bound.source.is_token[sources], torch.nan).float().cpu().numpy()
-        return found if state.rows is None else found[state.rows]
+        weights = attention.masked_fill(~self.bound.source.is_token[sources], torch.nan).float().cpu().numpy()
+        return weights if state.rows is None else weights[state.rows]
 
     def score(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
@@ -184,7 +190,7 @@ class Given:
         return self._score(sequences, prefixes, end=end)[1]
 
     def score_stream(self, stream: Tokens) -> Float32[ndarray, " tokens"]:
-        """As `Scorer.score_stream`: as many documents as sources, or any number of them for a single one."""
+        """As `Scorer.score_stream`, with as many documents as sources, or any number of documents for one source."""
         parts = np.split(as_tokens(stream), np.flatnonzero(as_tokens(stream) == END) + 1)
         scores = self.score([part[:-1] for part in parts[:-1]])
         if parts[-1].size:  # a document without an end
@@ -197,7 +203,7 @@ class Given:
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
         """The log-probabilities of each sequence's tokens, and of <unk> at their positions."""
         check_prefixes(len(sequences), prefixes)
-        before = [as_tokens([])] * len(sequences) if prefixes is None else [as_tokens(each) for each in prefixes]
+        before = [as_tokens([])] * len(sequences) if prefixes is None else [as_tokens(prefix) for prefix in prefixes]
         rows = [
             np.concatenate([prefix, as_tokens(sequence), np.full(int(end), END, np.int32)])
             for prefix, sequence in zip(before, sequences, strict=True)
@@ -211,16 +217,16 @@ class Given:
         while order:
             longest = len(rows[order[-1]])
             batch, order = order[-max(1, _TOGETHER // longest) :], order[: -max(1, _TOGETHER // longest)]
-            found = self._scored([rows[i] for i in batch], sources[batch])
-            for i, row, other in zip(batch, *found, strict=True):
+            log_probs = self._log_probs_of([rows[i] for i in batch], sources[batch])
+            for i, row, other in zip(batch, *log_probs, strict=True):
                 scores[i][:], others[i][:] = row[: len(rows[i])], other[: len(rows[i])]
-        for each in (*scores, *others):
-            check_log_probs(each)
+        for row in (*scores, *others):
+            check_log_probs(row)
         own = [slice(len(prefix), None) for prefix in before]
         return [[row[span] for row, span in zip(part, own, strict=True)] for part in (scores, others)]  # type: ignore[return-value]
 
-    def _scored(self, rows: list[Tokens], sources: ndarray) -> list[Float32[ndarray, "rows most"]]:
-        """Of the tokens of rows from some sources, and of <unk> at their positions."""
+    def _log_probs_of(self, rows: list[Tokens], sources: Int64[ndarray, " B"]) -> list[Float32[ndarray, "B T"]]:
+        """The log-probabilities of the tokens of padded rows, and of <unk> at their positions."""
         bound, device = self.bound, self.bound.device
         inputs = torch.from_numpy(padded([np.concatenate([[END], row[:-1]]) for row in rows], END)).to(device)
         targets = torch.from_numpy(padded(rows, END)).to(device)
@@ -228,6 +234,6 @@ class Given:
         starts = inputs == END if bool((inputs[:, 1:] == END).any()) else None
         hidden, _ = bound.network.decoder(bound.embedding(inputs), None, starts, source)
         return [
-            bound.output.log_probs_of(hidden, each).cpu().numpy()
-            for each in (targets, torch.full_like(targets, UNKNOWN))
+            bound.output.log_probs_of(hidden, tokens).cpu().numpy()
+            for tokens in (targets, torch.full_like(targets, UNKNOWN))
         ]

@@ -15,34 +15,35 @@ from torch import Tensor
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-HELD = 1 << 22  # logits that are multiplied at once on a processor
-NEAR = 1 << 18  # and those that go through the softmax at once, so that they stay in its cache
-HELD_ON_DEVICE = 1 << 27  # both on an accelerator, which wants large pieces
+    from jaxtyping import Float, Float32, Int64
+
+HELD = 1 << 22  # logits that are computed at once on a processor
+NEAR = 1 << 18  # logits that go through the softmax at once, so that they stay in its cache
+HELD_ON_DEVICE = 1 << 27  # both on an accelerator, which needs large blocks
 _EVEN = 64  # blocks are padded to a multiple of it: every new matrix shape has to be prepared first
 
 
 def cross_entropy(
-    hidden: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    targets: Tensor,
+    hidden: Float[Tensor, "R D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, " V"] | None,
+    targets: Int64[Tensor, " R"],
     *,
     smoothing: float = 0.0,
-    weights: Tensor | None = None,
-) -> Tensor:
-    """The sum over all positions of -log softmax(W h + b)[target], in nats, float32.
+    weights: Float[Tensor, " R"] | None = None,
+) -> Float32[Tensor, ""]:
+    """The sum over all positions of -log softmax(W h + b)[target], in nats.
 
-    hidden: (R, D). weight: (V, D). bias: (V,); where it is -inf, a token has no probability. targets: (R,), int64.
-    smoothing: the share of each target that goes to all tokens that have a probability, alike (Szegedy 2016).
-    weights: (R,), what each position counts.
+    bias: -inf for tokens without a probability. smoothing: the share of each target that is spread evenly over all
+    tokens that have a probability (Szegedy et al. 2016, section 7). weights: of the positions; None: all 1.
     """
     if smoothing:
         sharp = cross_entropy(hidden, weight, bias, targets, weights=weights)
         above = _above_mean(hidden, weight, bias, targets)
         return sharp + smoothing * (above if weights is None else above * weights).sum()
     if torch.is_grad_enabled():
-        found: Tensor = _InBlocks.apply(hidden, weight, bias, targets, weights)  # type: ignore[no-untyped-call]
-        return found
+        loss: Tensor = _InBlocks.apply(hidden, weight, bias, targets, weights)  # type: ignore[no-untyped-call]
+        return loss
     total = torch.zeros((), device=hidden.device)
     for block in blocks(hidden, len(weight)):
         logits = F.linear(hidden[block], weight, bias).float()
@@ -52,15 +53,20 @@ def cross_entropy(
 
 
 def blocks(positions: Tensor, vocabulary_size: int, *, near: bool = False) -> Iterator[slice]:
-    """Of positions, (R, ...): those whose logits are held together, or go through the softmax together."""
+    """Slices of positions whose logits are held at once; near: that go through the softmax at once."""
     held = HELD_ON_DEVICE if positions.device.type != "cpu" else NEAR if near else HELD
     size = max(1, held // vocabulary_size)
     for begin in range(0, len(positions), size):
         yield slice(begin, begin + size)
 
 
-def _above_mean(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
-    """(R,): how much the target's logit is above the mean of all that have a probability; no logits are computed."""
+def _above_mean(
+    hidden: Float[Tensor, "R D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, " V"] | None,
+    targets: Int64[Tensor, " R"],
+) -> Float[Tensor, " R"]:
+    """The target's logit minus the mean logit of all tokens that have a probability, without computing the logits."""
     if bias is None:
         return (hidden * (F.embedding(targets, weight) - weight.mean(0))).sum(1)
     is_possible = torch.isfinite(bias)
@@ -70,7 +76,7 @@ def _above_mean(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Te
 
 
 class _InBlocks(torch.autograd.Function):
-    """`cross_entropy`, with the gradients of each block taken while its logits are there."""
+    """`cross_entropy`, with the gradients of each block computed while its logits exist."""
 
     @staticmethod
     def forward(
@@ -79,9 +85,9 @@ class _InBlocks(torch.autograd.Function):
         by_weight = torch.zeros_like(weight, dtype=torch.float32)
         by_bias = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
         total = torch.zeros((), device=hidden.device)
-        kind = F.linear(hidden[:1], weight[:1]).dtype  # of products here; each matrix is converted once
-        low_weight = weight.to(kind)
-        low_hidden = F.pad(hidden.to(kind), (0, 0, 0, -len(hidden) % _EVEN))  # zeros, whose gradients are zeros
+        dtype = F.linear(hidden[:1], weight[:1]).dtype  # that of products under autocast; each matrix is cast once
+        low_weight = weight.to(dtype)
+        low_hidden = F.pad(hidden.to(dtype), (0, 0, 0, -len(hidden) % _EVEN))  # padding has no gradient
         by_hidden = torch.empty_like(low_hidden, dtype=hidden.dtype)
         for block in blocks(low_hidden, len(weight)):
             logits = F.linear(low_hidden[block], low_weight)
@@ -95,27 +101,29 @@ class _InBlocks(torch.autograd.Function):
                 real[near] = exact
                 if by_bias is not None:
                     by_bias += exact.sum(0)
-            by_hidden[block] = logits @ low_weight  # logits no more: the gradients with respect to them
+            by_hidden[block] = logits @ low_weight  # `logits` now holds the gradients with respect to the logits
             by_weight += logits.t() @ low_hidden[block]
         ctx.save_for_backward(by_hidden[: len(hidden)], by_weight, by_bias)
-        ctx.kinds = weight.dtype, None if bias is None else bias.dtype
+        ctx.dtypes = weight.dtype, None if bias is None else bias.dtype
         return total
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         [gradient] = gradients
         by_hidden, by_weight, by_bias = ctx.saved_tensors
-        kind, bias_kind = ctx.kinds
-        by_bias = None if by_bias is None else (by_bias * gradient).to(bias_kind)
-        return by_hidden * gradient, (by_weight * gradient).to(kind), by_bias, None, None
+        dtype, bias_dtype = ctx.dtypes
+        by_bias = None if by_bias is None else (by_bias * gradient).to(bias_dtype)
+        return by_hidden * gradient, (by_weight * gradient).to(dtype), by_bias, None, None
 
 
-def _into_gradient(logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
-    """The sum of losses; logits, (R, V) in float32, become the gradient with respect to themselves."""
+def _into_gradient(
+    logits: Float32[Tensor, "R V"], targets: Int64[Tensor, " R"], weights: Float[Tensor, " R"] | None
+) -> Float32[Tensor, ""]:
+    """The sum of the losses; overwrites the logits with the gradient with respect to them."""
     peaks = logits.amax(1, keepdim=True)
-    found = logits.gather(1, targets[:, None]) - peaks
+    target = logits.gather(1, targets[:, None]) - peaks
     sums = logits.sub_(peaks).exp_().sum(1, keepdim=True)
-    losses = (sums.log() - found)[:, 0]
+    losses = (sums.log() - target)[:, 0]
     logits.div_(sums).scatter_add_(1, targets[:, None], logits.new_full((len(logits), 1), -1.0))
     if weights is None:
         return losses.sum()

@@ -1,4 +1,4 @@
-"""What a network is given of a text that stands alone: </s> before it, and behind it where that is seen."""
+"""The input of a network for a single text: </s> before it and, if the network reads what follows a text, after it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chainrule.protocol import END
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Int32, Int64
+    from jaxtyping import Bool, Int32, Int64
     from numpy import ndarray
     from torch import Tensor
 
@@ -20,15 +20,17 @@ if TYPE_CHECKING:
 
 
 def framed(sequence: Int32[ndarray, " tokens"], network: Network) -> Int64[ndarray, " inputs"]:
-    """The </s> that ends a document begins the next: a network that reads documents by themselves never sees it."""
+    """The text with its </s>; the final one begins the next document, so networks of single documents never read it."""
     ends = [END] * (network.encoder.is_bidirectional and network.memory == "stream")
     return np.concatenate([[END], sequence, ends]).astype(np.int64)
 
 
-def padding(lengths: Sequence[int], device: torch.device | None = None, *, width: int = 0) -> Tensor | None:
-    """Where what fills the shorter rows begins, (B, T): a document of its own. None where nothing is filled.
+def padding_starts(
+    lengths: Sequence[int], device: torch.device | None = None, *, width: int = 0
+) -> Bool[Tensor, "B T"] | None:
+    """True where the padding of a row begins, as a document of its own; None if there is no padding.
 
-    width: what rows are filled up to, where none is longer.
+    width: the length to pad rows to, if none is longer.
     """
     width = max(width, *lengths)
     if min(lengths) == width:

@@ -1,7 +1,7 @@
-"""A network behind the waist.
+"""A neural network as a `LanguageModel`.
 
-Before the first token of a text the network is fed with </s>, as between the documents of a stream. What it remembers
-over the end of a document is its own setting: a stream's memory goes on, a document's begins anew.
+The input of a text begins with </s>, as between the documents of a stream. The setting `memory` decides what the
+network remembers after the end of a document: a stream's memory continues, a document's begins anew.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from chainrule.protocol import END, UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtyping import Float32, Float64, Int32
+    from jaxtyping import Bool, Float, Float32, Float64, Int32, Int64
     from numpy import ndarray
 
     from chainrule.neural.network import Network
 
     Tokens = Int32[ndarray, " tokens"]
 
-_READ_AT_ONCE = 2048  # tokens of a row, where a state goes on from one part of it to the next
+_READ_AT_ONCE = 2048  # tokens of a row, if a state can carry over from one part of the row to the next
 
 
 @dataclass
 class _Next:
-    """What is known of the next tokens of some rows; distributions are made once, when they are first asked for."""
+    """The next-token distributions of some rows, computed once, when they are first used."""
 
     hidden: Tensor  # (rows, D)
     log_probs: Tensor | None = None  # (rows, V)
@@ -44,9 +44,9 @@ class _Next:
 
 @dataclass(frozen=True)
 class Reading:
-    """Rows of text that were read. Selecting rows copies nothing: only a step does.
+    """The state after reading rows of text. Selecting rows copies nothing; the next step does.
 
-    rows: which row of the memory and of the next tokens each row is; None: its own.
+    rows: the row of `memory` and `next` that each row refers to; None: its own.
     """
 
     memory: states.State
@@ -58,18 +58,18 @@ class Reading:
 
 
 class NeuralModel:
-    """P(w | all tokens before it, as far as the network looks back)."""
+    """P(w | the tokens before it, as far back as the network's context reaches)."""
 
     end = END
 
     def __init__(self, network: Network) -> None:
-        """Sets the network to evaluation: nothing is dropped out."""
+        """Sets the network to evaluation mode, without dropout."""
         self.network = network.eval()
         self.vocabulary_size = network.vocabulary_size
 
     @property
     def stream_signature(self) -> str:
-        """How much context a token has in `score_stream`."""
+        """How much context a token has in `score_stream`, as a short text for records."""
         encoder = self.network.encoder
         parts = [f"context:{self.network.memory}"]
         if encoder.context is not None:
@@ -83,7 +83,7 @@ class NeuralModel:
     def score(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> list[Float32[ndarray, " tokens"]]:
-        """As `Scorer.score`: each sequence is a text of its own."""
+        """As `Scorer.score`; each sequence is a text of its own."""
         return self._score(sequences, prefixes, end=end, unknown=False)[0]
 
     def unknown_log_probs(
@@ -93,15 +93,15 @@ class NeuralModel:
         return self._score(sequences, prefixes, end=end, unknown=True)[1]
 
     def score_stream(self, stream: Tokens) -> Float32[ndarray, " tokens"]:
-        """As `Scorer.score_stream`; where the memory is a stream's, documents see those before them."""
+        """As `Scorer.score_stream`; if the memory is a stream's, earlier documents are context for later ones."""
         return self.score_stream_with_unknown(stream, unknown=False)[0]
 
     def score_stream_with_unknown(
         self, stream: Tokens, on_share: Callable[[float], None] | None = None, *, unknown: bool = True
     ) -> tuple[Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]:
-        """The log-probabilities of a stream's tokens, and of <unk> at their positions: zeros, if it is not asked for.
+        """The log-probabilities of a stream's tokens, and of <unk> at their positions (zeros unless `unknown`).
 
-        on_share: called now and then with the share that is done.
+        on_share: a callback for the share of the stream that is done, from 0 to 1.
         """
         stream = as_tokens(stream)
         check_tokens(stream, self.vocabulary_size)
@@ -116,9 +116,9 @@ class NeuralModel:
     def start(self, prefixes: Sequence[Tokens]) -> Reading:
         """As `LanguageModel.start`."""
         if not prefixes:
-            nothing = torch.zeros(0, self.network.encoder.width, device=self.network.device)
-            return Reading(self.network.start(0), _Next(nothing))
-        rows = [self._seen_at_the_end(as_tokens(prefix)) for prefix in prefixes]
+            no_rows = torch.zeros(0, self.network.encoder.width, device=self.network.device)
+            return Reading(self.network.start(0), _Next(no_rows))
+        rows = [self._last_window(as_tokens(prefix)) for prefix in prefixes]
         tokens = padded(rows, END, left=True)
         lengths = np.array([len(row) for row in rows])
         starts = None
@@ -129,9 +129,9 @@ class NeuralModel:
 
     @torch.inference_mode()
     def advance(self, state: Reading, tokens: Int32[ndarray, " rows"]) -> Reading:
-        """As `LanguageModel.advance`; the state that is given stays usable."""
+        """As `LanguageModel.advance`; the given state stays usable."""
         if len(tokens) != len(state):
-            raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one to each")
+            raise SettingError(f"there are {len(tokens)} tokens for {len(state)} rows; expected one for each row")
         tokens = as_tokens(tokens)
         check_tokens(tokens, self.vocabulary_size)
         if not len(tokens):
@@ -146,7 +146,7 @@ class NeuralModel:
         return Reading(memory, _Next(hidden[:, -1]))
 
     def select(self, state: Reading, rows: Int32[ndarray, " new_rows"]) -> Reading:
-        """As `LanguageModel.select`; costs nothing until the next step."""
+        """As `LanguageModel.select`; nothing is copied until the next step."""
         chosen = np.asarray(rows) if state.rows is None else state.rows[rows]
         if len(chosen) == len(state.next.hidden) and np.array_equal(chosen, np.arange(len(chosen))):
             return replace(state, rows=None)
@@ -154,8 +154,8 @@ class NeuralModel:
 
     def next_log_probs(self, state: Reading) -> Float32[ndarray, "rows vocab"]:
         """As `LanguageModel.next_log_probs`."""
-        found = self._log_probs(state).cpu().numpy()
-        rows = found.copy() if state.rows is None else found[state.rows]
+        log_probs = self._log_probs(state).cpu().numpy()
+        rows = log_probs.copy() if state.rows is None else log_probs[state.rows]
         check_log_probs(rows)
         return rows
 
@@ -178,12 +178,12 @@ class NeuralModel:
         k = min(k, self.vocabulary_size)
         more, tokens = rows.topk(min(k + 1, self.vocabulary_size))
         log_probs, tokens = more[:, :k], tokens[:, :k]
-        if not bool((log_probs[:, :1] <= 0).all()):  # NaN is not, either
+        if not bool((log_probs[:, :1] <= 0).all()):  # false for NaN, too
             raise ModelFormatError(NAN_MESSAGE)
-        tokens, order = tokens.sort(1)  # equal ones by lower id: by id first, and then by what they have
+        tokens, order = tokens.sort(1)  # so that ties go to the lower id: sort by id, then stably by log-probability
         log_probs, order = log_probs.gather(1, order).sort(dim=1, descending=True, stable=True)
         best, ids = log_probs.cpu().numpy(), tokens.gather(1, order).to(torch.int32).cpu().numpy()
-        shared = (more[:, k:] == log_probs[:, -1:]).any(1).cpu().numpy()  # others have as much as the last one
+        shared = (more[:, k:] == log_probs[:, -1:]).any(1).cpu().numpy()  # where others tie with the last one
         for row in np.flatnonzero(shared):
             _, ids[row : row + 1] = top_of(rows[row : row + 1].cpu().numpy(), k)
         return (best.copy(), ids) if state.rows is None else (best[state.rows], ids[state.rows])
@@ -213,9 +213,9 @@ class NeuralModel:
         else:
             tokens = torch.searchsorted(cumulative[rows], wanted * totals[rows], right=True)
         tokens = tokens.clamp(max=self.vocabulary_size - 1)[:, 0]
-        found = log_probs[rows, tokens].cpu().numpy()
-        check_log_probs(found)
-        return found, tokens.to(torch.int32).cpu().numpy()
+        drawn = log_probs[rows, tokens].cpu().numpy()
+        check_log_probs(drawn)
+        return drawn, tokens.to(torch.int32).cpu().numpy()
 
     def vectors(
         self, sequences: Sequence[Tokens], layer: int | None = None, *, bfloat16: bool = False
@@ -243,7 +243,7 @@ class NeuralModel:
             spans.append(slice(total + len(before), total + len(text)))
             total += len(text)
         scores, others = (
-            np.concatenate([np.empty(0, np.float32), *found]) for found in self._score_rows(rows, unknown=unknown)
+            np.concatenate([np.empty(0, np.float32), *parts]) for parts in self._score_rows(rows, unknown=unknown)
         )
         return [scores[span] for span in spans], [others[span] for span in spans]
 
@@ -264,45 +264,49 @@ class NeuralModel:
         for batch in batches_of(pieces_of(lengths, self.network.encoder, warm_up=warm_up)):
             tokens = self._tensor(padded([inputs[row][begin:end] for row, begin, _, end in batch], END))
             targets = self._tensor(padded([rows[row][begin:end] for row, begin, _, end in batch], END))
-            found = self._log_probs_of(tokens, targets, unknown=unknown)
+            log_probs = self._log_probs_of(tokens, targets, unknown=unknown)
             for i, (row, begin, first, end) in enumerate(batch):
-                scores[row][first:end] = found[0][i, first - begin : end - begin]
+                scores[row][first:end] = log_probs[0][i, first - begin : end - begin]
                 if unknown:
-                    others[row][first:end] = found[1][i, first - begin : end - begin]
+                    others[row][first:end] = log_probs[1][i, first - begin : end - begin]
             done += sum(end - first for _, _, first, end in batch)
             if on_share is not None:
                 on_share(done / sum(lengths))
-        for each in (*scores, *others):
-            check_log_probs(each)
+        for log_prob in (*scores, *others):
+            check_log_probs(log_prob)
         return scores, others
 
-    def _log_probs_of(self, tokens: Tensor, targets: Tensor, *, unknown: bool) -> list[Float32[ndarray, "rows most"]]:
-        """Of the targets, and of <unk>, after the tokens of each row up to the same position."""
+    def _log_probs_of(
+        self, tokens: Int64[Tensor, "B T"], targets: Int64[Tensor, "B T"], *, unknown: bool
+    ) -> list[Float32[ndarray, "B T"]]:
+        """The log-probabilities of the targets and, if asked, of <unk>, given the tokens up to the same position."""
         encoder, output = self.network.encoder, self.network.output
-        can_go_on = encoder.context is None and encoder.reach is None
+        carries = encoder.context is None and encoder.reach is None
         state: states.State = None
         parts: list[list[Tensor]] = [[], []]
-        for begin in range(0, tokens.shape[1], _READ_AT_ONCE) if can_go_on else [0]:
-            part = slice(begin, begin + _READ_AT_ONCE if can_go_on else None)
+        for begin in range(0, tokens.shape[1], _READ_AT_ONCE) if carries else [0]:
+            part = slice(begin, begin + _READ_AT_ONCE if carries else None)
             hidden, state = self._read(tokens[:, part], state, None)
             parts[0].append(output.log_probs_of(hidden, targets[:, part]))
             if unknown:
                 parts[1].append(output.log_probs_of(hidden, torch.full_like(targets[:, part], UNKNOWN)))
         return [torch.cat(part, 1).cpu().numpy() for part in parts if part]
 
-    def _read(self, tokens: Tensor, state: states.State, starts: Tensor | None) -> tuple[Tensor, states.State]:
-        """As `Network.forward`, but that it begins anew only where `starts` says so: rows hold no borders."""
+    def _read(
+        self, tokens: Int64[Tensor, "B T"], state: states.State, starts: Bool[Tensor, "B T"] | None
+    ) -> tuple[Float[Tensor, "B T D"], states.State]:
+        """As `Network.forward`, but only `starts` makes a row begin anew, not every </s>."""
         return self.network.encoder(self.network.embed(tokens), state, starts)
 
     @torch.inference_mode()
-    def _log_probs(self, state: Reading) -> Tensor:
-        """Of the rows that the state was made with."""
+    def _log_probs(self, state: Reading) -> Float32[Tensor, "rows V"]:
+        """The distributions of the rows of `state.next`."""
         if state.next.log_probs is None:
             state.next.log_probs = self.network.output.log_probs(state.next.hidden)
         return state.next.log_probs
 
-    def _seen_at_the_end(self, prefix: Tokens) -> Tokens:
-        """</s> and a prefix, from where it is still seen when its last token is read."""
+    def _last_window(self, prefix: Tokens) -> Tokens:
+        """</s> and a prefix, without inputs that are out of reach when its last token is read."""
         check_tokens(prefix, self.vocabulary_size)
         inputs = np.concatenate([[END], prefix])
         encoder = self.network.encoder
@@ -317,6 +321,6 @@ class NeuralModel:
 
 
 def _documents(stream: Tokens) -> list[Tokens]:
-    """A stream, cut behind each </s>."""
+    """A stream, cut after each </s>."""
     parts = np.split(stream, np.flatnonzero(stream == END) + 1)
     return parts if len(parts[-1]) else parts[:-1]

@@ -14,6 +14,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.neural.dropout import Dropout, dropped
+from chainrule.neural.products import linear
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from chainrule.neural.config.network import Activation
     from chainrule.neural.config.transformer import FeedForward as FeedForwardKind
     from chainrule.neural.config.transformer import Initialisation, Norm
-
-
-_WIDENED = 1 << 18  # weights that are widened together: a megabyte
 
 
 class Embedding(nn.Module):
@@ -68,27 +66,6 @@ def norm(kind: Norm, width: int, *, gain: bool, bias: bool, epsilon: float | Non
     return nn.RMSNorm(width, epsilon, elementwise_affine=gain)
 
 
-def linear(x: Tensor, layer: nn.Linear) -> Tensor:
-    """W x + b: (..., inputs) -> (..., outputs), in the type of x; see `product`."""
-    return product(x, layer.weight, layer.bias)
-
-
-def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """W x + b, in the type of x, by weights that may be stored in 16 bits.
-
-    These are widened some rows at a time, so that the wide ones stay in the processor's cache: reading fewer bytes
-    saves what widening costs.
-    """
-    if weight.dtype == x.dtype or torch.is_autocast_enabled(x.device.type):
-        return F.linear(x, weight, bias)
-    step = max(1, _WIDENED // weight.shape[1])
-    found = x.new_empty(*x.shape[:-1], len(weight))
-    for begin in range(0, len(weight), step):
-        rows = slice(begin, begin + step)
-        found[..., rows] = F.linear(x, weight[rows].to(x.dtype), None if bias is None else bias[rows])
-    return found
-
-
 class FeedForward(nn.Module):
     """W2 a(W1 x), or gated: W2 (a(W1 x) * W3 x) (Shazeer 2020, equation 6), with W1 and W3 stored as one matrix."""
 
@@ -108,7 +85,7 @@ class FeedForward(nn.Module):
         return linear(self.activation(hidden), self.down)
 
 
-def hidden_layers(widths: Sequence[int], activation: Activation, dropout: float) -> nn.Sequential:
+def layer_stack(widths: Sequence[int], activation: Activation, dropout: float) -> nn.Sequential:
     """A stack of layers a(W x + b), from the first width to the last. dropout: of the output of each layer."""
     layers: list[nn.Module] = []
     for pair in pairwise(widths):

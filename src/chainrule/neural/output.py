@@ -1,6 +1,6 @@
-"""From hidden states to tokens: softmax over all, or in clusters; and losses that sum over a few tokens in training.
+"""From hidden states to tokens: softmax over the vocabulary or in clusters, and losses over sampled tokens.
 
-<s> has no probability anywhere. Legend: (...) any positions, D width, V vocabulary.
+<s> never has a probability. Legend: *shape positions of any shape, R positions, D width, V vocabulary.
 """
 
 from __future__ import annotations
@@ -13,30 +13,38 @@ from torch import Tensor, nn
 
 from chainrule.errors import SettingError
 from chainrule.neural.cross_entropy import blocks, cross_entropy
-from chainrule.neural.layers import product
+from chainrule.neural.products import product
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Float, Float32, Int64
+
 
 class Output(Protocol):
-    """What stands at the end of a network; an nn.Module."""
+    """The last layer of a network; an nn.Module."""
 
     def loss(
-        self, hidden: Tensor, targets: Tensor, *, label_smoothing: float = 0.0, weights: Tensor | None = None
-    ) -> Tensor:
-        """What is minimised, summed over all positions: of a softmax, -log P(target) in nats.
+        self,
+        hidden: Float[Tensor, "*shape D"],
+        targets: Int64[Tensor, "*shape"],
+        *,
+        label_smoothing: float = 0.0,
+        weights: Float[Tensor, "*shape"] | None = None,
+    ) -> Float32[Tensor, ""]:
+        """The training loss, summed over all positions; for a softmax, -log P(target) in nats.
 
-        hidden: (..., D). targets: (...), int64. weights: (...), what each position counts; all 1 if left out.
-        Raises SettingError where labels cannot be smoothed.
+        weights: of the positions; None: all 1. Raises SettingError if this output cannot smooth labels.
         """
 
-    def log_probs(self, hidden: Tensor) -> Tensor:
-        """(..., D) -> (..., V), float32: the whole distribution, whatever the loss in training was."""
+    def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
+        """The whole distribution, whatever the training loss is."""
 
-    def log_probs_of(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """(..., D), (...) -> (...), float32: what `log_probs` has for some tokens, without holding the rest."""
+    def log_probs_of(
+        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape"]
+    ) -> Float32[Tensor, "*shape"]:
+        """The same for one token at each position, without holding the rest."""
 
 
 class FullSoftmax(nn.Module):
@@ -45,8 +53,8 @@ class FullSoftmax(nn.Module):
     def __init__(
         self, weight: nn.Parameter, *, bias: bool, ends: Sequence[int] = (), banned: Sequence[int] = ()
     ) -> None:
-        """weight: (V, D), its own or that of the embedding. ends: tokens whose probability is counted to that of </s>.
-        banned: tokens that have none, beside <s>. Raises SettingError where the vocabulary has no such tokens.
+        """weight: (V, D), the output's own or the embedding's. ends: tokens whose probability is added to that of </s>.
+        banned: tokens without a probability, besides <s>. Raises SettingError if the vocabulary has no such tokens.
         """
         super().__init__()
         for token in (*ends, *banned):
@@ -57,8 +65,13 @@ class FullSoftmax(nn.Module):
         self.register_buffer("never", _never(len(weight), BEGIN, *banned), persistent=False)
 
     def loss(
-        self, hidden: Tensor, targets: Tensor, *, label_smoothing: float = 0.0, weights: Tensor | None = None
-    ) -> Tensor:
+        self,
+        hidden: Float[Tensor, "*shape D"],
+        targets: Int64[Tensor, "*shape"],
+        *,
+        label_smoothing: float = 0.0,
+        weights: Float[Tensor, "*shape"] | None = None,
+    ) -> Float32[Tensor, ""]:
         """As `Output.loss`."""
         flat, ids = hidden.flatten(0, -2), targets.flatten()
         counts = None if weights is None else weights.flatten()
@@ -67,18 +80,20 @@ class FullSoftmax(nn.Module):
             shift = shift.index_fill(0, torch.tensor(self.ends, device=shift.device), -torch.inf)
         return cross_entropy(flat, self.weight, shift, ids, smoothing=label_smoothing, weights=counts)
 
-    def log_probs(self, hidden: Tensor) -> Tensor:
+    def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
         """As `Output.log_probs`."""
         return self._logits(hidden).log_softmax(-1)
 
-    def log_probs_of(self, hidden: Tensor, targets: Tensor) -> Tensor:
+    def log_probs_of(
+        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape"]
+    ) -> Float32[Tensor, "*shape"]:
         """As `Output.log_probs_of`."""
         flat, ids = hidden.flatten(0, -2), targets.flatten()
-        found = torch.empty(len(flat), device=flat.device)
+        log_probs = torch.empty(len(flat), device=flat.device)
         for block in blocks(flat, len(self.weight)):
             logits = self._logits(flat[block])
-            found[block] = logits.gather(1, ids[block, None])[:, 0] - logits.logsumexp(1)
-        return found.view(targets.shape)
+            log_probs[block] = logits.gather(1, ids[block, None])[:, 0] - logits.logsumexp(1)
+        return log_probs.view(targets.shape)
 
     def _logits(self, hidden: Tensor) -> Tensor:
         """(..., D) -> (..., V), float32."""
@@ -89,24 +104,30 @@ class FullSoftmax(nn.Module):
         return logits
 
     @property
-    def shift(self) -> Tensor:
-        """(V,): the bias, -inf for <s>."""
+    def shift(self) -> Float[Tensor, " V"]:
+        """The bias, with -inf for <s>."""
         assert isinstance(self.never, Tensor)
         return self.never if self.bias is None else self.never + self.bias
 
 
 class SampledSoftmax(nn.Module):
-    """A full softmax that is trained against few tokens, drawn for each batch; evaluated with the full sum.
+    """A full softmax that is trained against a few tokens sampled for each batch, and evaluated with the full sum.
 
-    sampled: the target against all tokens that were drawn, each once, in one softmax; the logarithm of the chance to be
-    drawn is taken from each logit, and a draw of the target itself is left out (Jean 2015). nce: each is told apart
-    from noise by itself, the softmax's denominator being held to be 1 (Gutmann and Hyvärinen 2010, Mnih and Teh 2012).
+    sampled: a softmax over the target and the distinct sampled tokens, each logit minus the log of the probability of
+    being sampled; the target is removed from the samples (Jean et al. 2015). nce: a binary decision
+    between each token and noise, with the softmax's denominator taken to be 1 (Gutmann and Hyvärinen 2010, Mnih and
+    Teh 2012).
     """
 
     def __init__(
-        self, full: FullSoftmax, kind: Literal["sampled", "nce"], samples: int, counts: Tensor, power: float
+        self,
+        full: FullSoftmax,
+        kind: Literal["sampled", "nce"],
+        samples: int,
+        counts: Float[Tensor, " V"],
+        power: float,
     ) -> None:
-        """counts: (V,), how often each token was seen; one more is added. power: of the counts, to draw by."""
+        """counts: of each token in the training text, to which 1 is added. power: of the counts, to sample by."""
         super().__init__()
         self.full, self.kind, self.samples = full, kind, samples
         noise = (counts.double() + 1) ** power
@@ -114,13 +135,20 @@ class SampledSoftmax(nn.Module):
         self.register_buffer("noise", (noise / noise.sum()).float())
 
     def loss(
-        self, hidden: Tensor, targets: Tensor, *, label_smoothing: float = 0.0, weights: Tensor | None = None
-    ) -> Tensor:
-        """As `Output.loss`; of the full softmax where the network is not in training."""
+        self,
+        hidden: Float[Tensor, "*shape D"],
+        targets: Int64[Tensor, "*shape"],
+        *,
+        label_smoothing: float = 0.0,
+        weights: Float[Tensor, "*shape"] | None = None,
+    ) -> Float32[Tensor, ""]:
+        """As `Output.loss`; outside of training, the loss of the full softmax."""
         if not self.training:
             return self.full.loss(hidden, targets, label_smoothing=label_smoothing, weights=weights)
         if label_smoothing:
-            raise SettingError(f"labels cannot be smoothed with the output {self.kind}; leave one of them out")
+            raise SettingError(
+                f"label_smoothing does not work with the output {self.kind}; leave it out, or set output to full"
+            )
         assert isinstance(self.noise, Tensor)
         flat, ids = hidden.flatten(0, -2), targets.flatten()
         drawn = torch.multinomial(self.noise, self.samples, replacement=True)
@@ -129,33 +157,36 @@ class SampledSoftmax(nn.Module):
             drawn = drawn.bincount().nonzero()[:, 0]
             expected = (-torch.expm1(self.samples * torch.log1p(-self.noise))).log()
         shift, weight = self.full.shift, self.full.weight
-        right = (flat * F.embedding(ids, weight)).sum(1).float() + shift[ids] - expected[ids]  # (R,)
-        wrong = F.linear(flat, F.embedding(drawn, weight)).float() + shift[drawn] - expected[drawn]  # (R, samples)
+        target = (flat * F.embedding(ids, weight)).sum(1).float() + shift[ids] - expected[ids]  # (R,)
+        sampled = F.linear(flat, F.embedding(drawn, weight)).float() + shift[drawn] - expected[drawn]  # (R, samples)
         if self.kind == "sampled":
-            wrong = wrong.masked_fill(drawn == ids[:, None], -torch.inf)
-            losses = torch.cat((right[:, None], wrong), 1).logsumexp(1) - right
+            sampled = sampled.masked_fill(drawn == ids[:, None], -torch.inf)
+            losses = torch.cat((target[:, None], sampled), 1).logsumexp(1) - target
         else:
-            losses = F.softplus(-right) + F.softplus(wrong).sum(1)
+            losses = F.softplus(-target) + F.softplus(sampled).sum(1)
         return losses.sum() if weights is None else (losses * weights.flatten()).sum()
 
-    def log_probs(self, hidden: Tensor) -> Tensor:
+    def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
         """As `Output.log_probs`."""
         return self.full.log_probs(hidden)
 
-    def log_probs_of(self, hidden: Tensor, targets: Tensor) -> Tensor:
+    def log_probs_of(
+        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape"]
+    ) -> Float32[Tensor, "*shape"]:
         """As `Output.log_probs_of`."""
         return self.full.log_probs_of(hidden, targets)
 
 
 class AdaptiveSoftmax(nn.Module):
-    """Grave et al. 2017: a softmax over the frequent tokens and the clusters of the others; in a cluster, one over its
-    tokens, with a quarter of the width of the cluster before it.
+    """Grave et al. 2017: a softmax over frequent tokens and clusters of rarer ones, then one within the cluster.
+
+    Each cluster has a quarter of the width of the one before it.
     """
 
-    def __init__(self, width: int, counts: Tensor, cutoffs: Sequence[int]) -> None:
-        """counts: (V,), how often each token was seen. cutoffs: the ranks at which clusters begin, rising.
+    def __init__(self, width: int, counts: Float[Tensor, " V"], cutoffs: Sequence[int]) -> None:
+        """counts: of each token in the training text. cutoffs: the ranks at which clusters begin, rising.
 
-        Raises SettingError where one is not inside the vocabulary.
+        Raises SettingError if a cutoff is outside the vocabulary.
         """
         super().__init__()
         size = len(counts)
@@ -174,11 +205,18 @@ class AdaptiveSoftmax(nn.Module):
         self.tails = nn.ModuleList(nn.Linear(narrow, n, bias=False) for narrow, n in zip(widths, sizes, strict=True))
 
     def loss(
-        self, hidden: Tensor, targets: Tensor, *, label_smoothing: float = 0.0, weights: Tensor | None = None
-    ) -> Tensor:
+        self,
+        hidden: Float[Tensor, "*shape D"],
+        targets: Int64[Tensor, "*shape"],
+        *,
+        label_smoothing: float = 0.0,
+        weights: Float[Tensor, "*shape"] | None = None,
+    ) -> Float32[Tensor, ""]:
         """As `Output.loss`."""
         if label_smoothing:
-            raise SettingError("labels cannot be smoothed with the output adaptive; leave one of them out")
+            raise SettingError(
+                "label_smoothing does not work with the output adaptive; leave it out, or set output to full"
+            )
         flat, ranks, heads = self._heads(hidden, targets)
         counts = None if weights is None else weights.flatten()
         total = cross_entropy(flat, self.head.weight, self._shift, heads, weights=counts)
@@ -188,7 +226,7 @@ class AdaptiveSoftmax(nn.Module):
             total = total + cross_entropy(self.projections[i](flat[inside]), weight, None, ids, weights=chosen)
         return total
 
-    def log_probs(self, hidden: Tensor) -> Tensor:
+    def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
         """As `Output.log_probs`."""
         first = self.cutoffs[0]
         head = F.linear(hidden, self.head.weight, self._shift).float().log_softmax(-1)
@@ -197,24 +235,28 @@ class AdaptiveSoftmax(nn.Module):
             parts.append(tail(projection(hidden)).float().log_softmax(-1) + head[..., first + i, None])
         return torch.cat(parts, -1)[..., self._ranks]
 
-    def log_probs_of(self, hidden: Tensor, targets: Tensor) -> Tensor:
+    def log_probs_of(
+        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape"]
+    ) -> Float32[Tensor, "*shape"]:
         """As `Output.log_probs_of`."""
         flat, ranks, heads = self._heads(hidden, targets)
-        found = _picked(flat, self.head.weight, self._shift, heads)
+        log_probs = _target_log_probs(flat, self.head.weight, self._shift, heads)
         for i, inside in self._clusters(ranks):
             ids = ranks[inside] - self.cutoffs[i]
-            found[inside] += _picked(self.projections[i](flat[inside]), self._tail(i), None, ids)
-        return found.view(targets.shape)
+            log_probs[inside] += _target_log_probs(self.projections[i](flat[inside]), self._tail(i), None, ids)
+        return log_probs.view(targets.shape)
 
-    def _heads(self, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Positions in a row, the ranks of their targets, and where these are in the head."""
+    def _heads(
+        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape"]
+    ) -> tuple[Float[Tensor, "R D"], Int64[Tensor, " R"], Int64[Tensor, " R"]]:
+        """The flat hidden states, the ranks of the targets, and the head's classes for them: tokens or clusters."""
         ranks = self._ranks[targets.flatten()]
         cuts = torch.tensor(self.cutoffs[:-1], device=ranks.device)
         cluster = torch.bucketize(ranks, cuts, right=True)
         return hidden.flatten(0, -2), ranks, torch.where(cluster == 0, ranks, self.cutoffs[0] + cluster - 1)
 
-    def _clusters(self, ranks: Tensor) -> list[tuple[int, Tensor]]:
-        """The clusters that are met, with the positions of their tokens."""
+    def _clusters(self, ranks: Int64[Tensor, " R"]) -> list[tuple[int, Int64[Tensor, " tokens"]]]:
+        """The clusters that occur, each with the positions of its tokens."""
         bounds = zip(self.cutoffs, self.cutoffs[1:], strict=False)
         positions = [((ranks >= low) & (ranks < high)).nonzero()[:, 0] for low, high in bounds]
         return [(i, inside) for i, inside in enumerate(positions) if len(inside)]
@@ -233,17 +275,22 @@ class AdaptiveSoftmax(nn.Module):
         return self.never
 
 
-def _picked(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
-    """log softmax(W h + b)[target] of each position, (R,)."""
-    found = torch.empty(len(hidden), device=hidden.device)
+def _target_log_probs(
+    hidden: Float[Tensor, "R D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, " V"] | None,
+    targets: Int64[Tensor, " R"],
+) -> Float32[Tensor, " R"]:
+    """log softmax(W h + b)[target] at each position."""
+    log_probs = torch.empty(len(hidden), device=hidden.device)
     for block in blocks(hidden, len(weight)):
         logits = F.linear(hidden[block], weight, bias).float()
-        found[block] = logits.gather(1, targets[block, None])[:, 0] - logits.logsumexp(1)
-    return found
+        log_probs[block] = logits.gather(1, targets[block, None])[:, 0] - logits.logsumexp(1)
+    return log_probs
 
 
 def _never(size: int, *which: int) -> Tensor:
-    """Zeros, and -inf for what has no probability. Always real, so that a network can be made without its numbers."""
+    """Zeros, but -inf for tokens without probability. Never on the device meta, on which loading builds networks."""
     never = torch.zeros(size, device="cpu")
     never[list(which)] = -torch.inf
     return never

@@ -1,6 +1,6 @@
-"""A softmax behind hard attention: a token is predicted from one of several choices, each of which has a probability.
+"""The softmax after hard attention: a token is predicted from one of several choices, each with a probability.
 
-Legend: (...) any positions, C choices, D width, V vocabulary.
+Legend: *shape positions of any shape, C choices, D width, V vocabulary.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from torch import Tensor, nn
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Float32, Int64
+
     from chainrule.neural.output import FullSoftmax
 
-_BASELINE = 0.99  # decay of the mean loss that REINFORCE compares with
+_BASELINE = 0.99  # decay of the running mean loss, the baseline of REINFORCE
 
 
 class ChoiceSoftmax(nn.Module):
-    """P(token) = sum over choices of P(choice) P(token | choice); in training, one choice has been drawn.
+    """P(token) = sum over choices of P(choice) P(token | choice); in training, there is one choice, drawn at random.
 
-    Hidden states are (..., C, D + 1), the last number being log P(choice).
+    The last element of each hidden state is log P(choice).
     """
 
     def __init__(self, full: FullSoftmax) -> None:
@@ -34,13 +36,18 @@ class ChoiceSoftmax(nn.Module):
         return self.full.weight
 
     def loss(
-        self, hidden: Tensor, targets: Tensor, *, label_smoothing: float = 0.0, weights: Tensor | None = None
-    ) -> Tensor:
-        """As `Output.loss`. In training, the variational bound of Xu et al. 2015 (equation 10), whose gradient for the
-        choice is that of REINFORCE with the mean loss as its baseline.
+        self,
+        hidden: Float[Tensor, "*shape C D+1"],
+        targets: Int64[Tensor, "*shape"],
+        *,
+        label_smoothing: float = 0.0,
+        weights: Float[Tensor, "*shape"] | None = None,
+    ) -> Float32[Tensor, ""]:
+        """As `Output.loss`. In training, the variational bound of Xu et al. 2015 (equation 10); the gradient of the
+        choice is that of REINFORCE, with the mean loss as baseline.
         """
         if label_smoothing:
-            raise SettingError("labels cannot be smoothed with hard attention; leave one of them out")
+            raise SettingError("label_smoothing does not work with hard attention; leave one of them out")
         if not self.training:
             nats = -self.log_probs_of(hidden, targets)
             return nats.sum() if weights is None else (nats * weights).sum()
@@ -53,15 +60,17 @@ class ChoiceSoftmax(nn.Module):
             self.baseline.lerp_((nats * counts).sum() / counts.sum(), 1 - _BASELINE)
         bound = (nats * counts).sum()
         choosing = (worse * drawn[..., -1] * counts).sum()
-        return bound + choosing - choosing.detach()  # what is told is the bound alone
+        return bound + choosing - choosing.detach()  # the value is that of the bound, the gradient that of both
 
-    def log_probs(self, hidden: Tensor) -> Tensor:
-        """As `Output.log_probs`: (..., C, D + 1) -> (..., V)."""
-        if not len(hidden):  # no rows have no choices either
+    def log_probs(self, hidden: Float[Tensor, "*shape C D+1"]) -> Float32[Tensor, "*shape V"]:
+        """As `Output.log_probs`."""
+        if not len(hidden):  # without rows, there are no choices either
             return hidden.new_zeros(0, len(self.weight))
         return (self.full.log_probs(hidden[..., :-1]) + hidden[..., -1:]).logsumexp(-2)
 
-    def log_probs_of(self, hidden: Tensor, targets: Tensor) -> Tensor:
+    def log_probs_of(
+        self, hidden: Float[Tensor, "*shape C D+1"], targets: Int64[Tensor, "*shape"]
+    ) -> Float32[Tensor, "*shape"]:
         """As `Output.log_probs_of`."""
-        every = targets.unsqueeze(-1).expand(hidden.shape[:-1])
-        return (self.full.log_probs_of(hidden[..., :-1].contiguous(), every) + hidden[..., -1]).logsumexp(-1)
+        repeated = targets.unsqueeze(-1).expand(hidden.shape[:-1])  # for each choice
+        return (self.full.log_probs_of(hidden[..., :-1].contiguous(), repeated) + hidden[..., -1]).logsumexp(-1)

@@ -76,7 +76,7 @@ class Scaling(NamedTuple):
 
 
 class Rotary(nn.Module):
-    """Su et al. 2021, equation 34: elements i and i + d/2 of a head are rotated by position * base^(-2i/d)."""
+    """Su et al. 2021: the pair of elements i and i + d/2 of a head is rotated by position * base^(-2i/d)."""
 
     def __init__(self, width: int, base: float, scaling: Scaling | None = None) -> None:
         """width: d, of a head or of what is rotated in it."""

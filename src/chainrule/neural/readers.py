@@ -15,7 +15,7 @@ from chainrule.neural.attention import AttentionMask
 from chainrule.neural.config.recurrent import RecurrentConfig
 from chainrule.neural.decoders.transformer import PositionEncoding, block_config
 from chainrule.neural.dropout import dropped
-from chainrule.neural.encoders.directions import Woven
+from chainrule.neural.encoders.directions import BidirectionalRecurrent
 from chainrule.neural.encoders.transformer import Block
 from chainrule.neural.layers import norm
 
@@ -82,7 +82,7 @@ class RecurrentReader(nn.Module):
             dropout=config.dropout,
             variational=False,
         )
-        self.layers, self.dropout = Woven(layers), config.dropout
+        self.layers, self.dropout = BidirectionalRecurrent(layers), config.dropout
 
     def forward(
         self, x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None

@@ -1,6 +1,7 @@
-"""A neural model taken apart for a model folder, and put together again: settings, and arrays by name.
+"""Takes neural models apart for a model folder, into settings and named arrays, and puts them together again.
 
-Nothing is unpickled. Names, shapes and types are compared with what the settings ask for before a number is touched.
+Nothing is unpickled. Names, shapes and types of arrays are checked against the settings before any is used. The names
+are those of attributes of modules: renaming an attribute that holds weights would break every saved model.
 """
 
 from __future__ import annotations
@@ -44,17 +45,17 @@ _DRAWING = (torch.Tensor.normal_, torch.Tensor.uniform_)
 
 
 def take_apart(model: NeuralModel | TwoSidedModel) -> tuple[Json, Arrays]:
-    """The settings of the network, and its numbers by name: float32, or in 16 bits as they were stored."""
+    """The settings of the network, and its weights by name: float32, or in 16 bits as they were stored."""
     return network_settings(model.network), arrays_of(model.network)
 
 
 def network_settings(network: Network) -> Json:
-    """Those of a network, for a file of JSON."""
+    """The settings of a network, for a JSON file."""
     return {"network": settings_of(network.config)}
 
 
 def arrays_of(network: nn.Module) -> Arrays:
-    """All that a network has learnt, each once: weights that two layers share have the name of the first."""
+    """The weights of a network, each once: weights that two layers share have the name of the first."""
     return {name: _array_of(tensor.detach().cpu()) for name, tensor in _named(network).items()}
 
 
@@ -73,7 +74,7 @@ def _array_of(tensor: torch.Tensor) -> ndarray:
 
 
 def _tensor_of(array: ndarray) -> torch.Tensor:
-    """Without a copy, but of a few numbers in 16 bits: of those, there are only matrices in a network."""
+    """An array as a tensor, without a copy; only vectors in 16 bits are widened, since a network has these in 32."""
     array = np.ascontiguousarray(widened(array) if array.ndim < 2 and array.dtype.kind in "fV" else array)
     if array.dtype == BFLOAT16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
@@ -81,51 +82,56 @@ def _tensor_of(array: ndarray) -> torch.Tensor:
 
 
 def put_together(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> NeuralModel:
-    """As `network_from`, a language model."""
+    """As `network_from`, but a language model."""
     return NeuralModel(network_from(settings, arrays, vocabulary_size, kind))
 
 
 def network_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Network:
-    """A network from what `take_apart` gave; it uses the arrays as they are, without a copy.
+    """A network from what `take_apart` returned; it uses the arrays without a copy.
 
     kind: the family's configuration. Raises ModelFormatError.
     """
     if settings.keys() != {"network"}:
-        raise ModelFormatError(f"the settings hold {', '.join(sorted(settings)) or 'nothing'}; expected network")
+        raise ModelFormatError(
+            f"the fields of the settings are {', '.join(sorted(settings)) or 'missing'}; expected network"
+        )
     config: NetworkConfig = config_from_json(kind, settings["network"])
     _check_layers(settings["network"].get("layers", 0), arrays)
     return _filled(lambda: build(config, vocabulary_size), arrays)
 
 
 def classifier_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Classifier:
-    """A classifier from its arrays, as `arrays_of` gave them. kind: its network's. Raises ModelFormatError."""
+    """A classifier from its settings and arrays. kind: the configuration of its network. Raises ModelFormatError."""
     labels, unit = settings.get("labels"), settings.get("unit")
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or len(labels) < 2:
-        raise ModelFormatError(f"the labels of the classifier are {labels!r}; expected two strings at least")
+        raise ModelFormatError(f"the labels of the classifier are {labels!r}; expected a list of at least two strings")
     if unit not in ("text", "word"):
-        raise ModelFormatError(f"the classifier labels each {unit!r}; expected text or word")
+        raise ModelFormatError(f"the classifier's unit is {unit!r}; expected text or word")
     config: NetworkConfig = config_from_json(kind, settings.get("network"))
     _check_layers(getattr(config, "layers", 0), arrays)
     shapes = [arrays[name].shape if name in arrays else () for name in ("mix", "head.weight")]
     if [len(shape) for shape in shapes] != [1, 2]:
-        raise ModelFormatError(f"the arrays of the classifier's head have the shapes {shapes}; it is damaged")
+        raise ModelFormatError(
+            f"the arrays of the classifier's head have the shapes {shapes}; expected one and two dimensions: "
+            "the file is damaged"
+        )
     mixed, width = shapes[0][0], shapes[1][1]
 
-    def made() -> Classifier:
+    def build_classifier() -> Classifier:
         return Classifier(build(config, vocabulary_size), labels, unit, width=width, mixed_layers=mixed)
 
-    classifier = _filled(made, arrays).eval()
+    classifier = _filled(build_classifier, arrays).eval()
     widths = layer_widths(classifier.network)
     if width != widths[-1] or mixed not in (0, len(widths)):
         raise ModelFormatError(
-            f"the head takes {width} numbers of {mixed} layers, but the network gives {widths}; "
-            "make the classifier again"
+            f"the head reads {mixed or 1} layers of width {width}, but the network's layers have the widths {widths}; "
+            "fine-tune the classifier again"
         )
     return classifier
 
 
 def put_together_pair(settings: object, arrays: Arrays, sizes: tuple[int, int]) -> ConditionalModel:
-    """A conditional model from its network's settings and arrays, which it uses as they are.
+    """A conditional model from its network's settings and arrays, which it uses without a copy.
 
     sizes: of the vocabularies of sources and targets. Raises ModelFormatError.
     """
@@ -135,20 +141,22 @@ def put_together_pair(settings: object, arrays: Arrays, sizes: tuple[int, int]) 
 
 
 def _check_layers(layers: int, arrays: Arrays) -> None:
-    """Raises ModelFormatError where the settings would have a network built that no file of this size can fill."""
+    """Raises ModelFormatError if there are more layers than arrays, before such a network is built."""
     if layers > len(arrays):
-        raise ModelFormatError(f"the network has {layers} layers, but there are {len(arrays)} arrays in all")
+        raise ModelFormatError(
+            f"the settings have {layers} layers, but the file has {len(arrays)} arrays; expected more"
+        )
 
 
 def _filled(build: Callable[[], M], arrays: Arrays) -> M:
-    """A network with these numbers. Raises ModelFormatError."""
+    """A network with the arrays as its weights. Raises ModelFormatError."""
     use_threads()
     network = _empty(build)
     expected = _named(network)
     _check_arrays(expected, arrays)
     for name, tensor in expected.items():
-        found = _tensor_of(arrays[name])
-        _replace(network, tensor, nn.Parameter(found) if isinstance(tensor, nn.Parameter) else found)
+        loaded = _tensor_of(arrays[name])
+        _replace(network, tensor, nn.Parameter(loaded) if isinstance(tensor, nn.Parameter) else loaded)
     _check_ranks(network)
     return network
 
@@ -163,9 +171,9 @@ def _empty(build: Callable[[], M]) -> M:
 
 
 class _Undrawn(TorchFunctionMode):
-    """Weights begin as nothing, since a network of shapes alone has none.
+    """Skips the initialisation of weights on the device meta, which has shapes only.
 
-    torch would import its compiler to draw numbers on the device meta, which takes longer than importing torch.
+    torch would import its compiler to draw numbers there, which takes longer than importing torch.
     """
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -175,7 +183,7 @@ class _Undrawn(TorchFunctionMode):
 
 
 def _named(network: nn.Module) -> dict[str, torch.Tensor]:
-    """Parameters, and the buffers that a folder holds."""
+    """Parameters and persistent buffers by name."""
     kept = network.state_dict(keep_vars=True)
     names = dict(network.named_parameters())
     return names | {name: tensor for name, tensor in kept.items() if not isinstance(tensor, nn.Parameter)}
@@ -185,7 +193,9 @@ def _check_arrays(expected: dict[str, torch.Tensor], arrays: Arrays) -> None:
     if missing := sorted(expected.keys() - arrays.keys()):
         raise ModelFormatError(f"the array {missing[0]!r} is missing; the network needs {len(expected)}")
     if unknown := sorted(arrays.keys() - expected.keys()):
-        raise ModelFormatError(f"there is an array {unknown[0]!r}, which a network of these settings does not have")
+        raise ModelFormatError(
+            f"there is an array {unknown[0]!r}, but a network of these settings has none of that name"
+        )
     for name, tensor in expected.items():
         array = arrays[name]
         wanted = _FLOATS if tensor.is_floating_point() else (np.dtype("int64"),)
@@ -196,7 +206,7 @@ def _check_arrays(expected: dict[str, torch.Tensor], arrays: Arrays) -> None:
 
 
 def _replace(network: nn.Module, old: torch.Tensor, new: torch.Tensor) -> None:
-    """Wherever a layer has one tensor, it gets the other: layers that share it go on to share it."""
+    """Replaces a tensor in every layer that has it, so that layers continue to share it."""
     for module in network.modules():
         for own in (module._parameters, module._buffers):
             for name, tensor in own.items():
@@ -205,9 +215,11 @@ def _replace(network: nn.Module, old: torch.Tensor, new: torch.Tensor) -> None:
 
 
 def _check_ranks(network: nn.Module) -> None:
-    """Raises ModelFormatError where what is used as an index is not one."""
+    """Raises ModelFormatError if the ranks of an adaptive softmax are not a permutation of the vocabulary."""
     for name, buffer in network.named_buffers():
         if name.endswith("ranks"):
             ranks = buffer.sort().values
             if not torch.equal(ranks, torch.arange(len(ranks))) or int(buffer[BEGIN]) != 0:
-                raise ModelFormatError(f"the array {name!r} does not number the tokens by rank")
+                raise ModelFormatError(
+                    f"the array {name!r} does not hold each rank once, with <s> first; the file is damaged"
+                )

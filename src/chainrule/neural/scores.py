@@ -1,8 +1,8 @@
 """Score functions of attention, each by its name: how well a query s matches a key h.
 
-    dot           s . h                        Luong et al. 2015, equation 8
+    dot           s . h                        Luong et al. 2015, section 3.1
     scaled_dot    s . h / sqrt(d)              Vaswani et al. 2017, equation 1
-    general       s . W h                      Luong et al. 2015, equation 8
+    general       s . W h                      Luong et al. 2015, section 3.1
     content       b cos(s, h), b learned       Graves et al. 2014, equations 5 and 6
     additive      v . tanh(W s + U h)          Bahdanau et al. 2015, appendix A.1.2
     location      (W s)_j for the j-th key     Luong et al. 2015, equation 8

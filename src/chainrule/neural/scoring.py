@@ -1,10 +1,9 @@
-"""Known texts cut into pieces that are read side by side, so that each token sees what it would see step by step.
+"""Cuts known texts into pieces that are scored in parallel, each token with the context it has when read step by step.
 
-A row is a text; its inputs are </s> and all its tokens but the last, its targets the tokens. Where a state fills after
-`context` inputs, the n-th input is read in a window that begins at a multiple of the stride: the same windows that
-stepping goes through, so that they can be read at once. Where a state never fills but forgets for sure after `reach`
-inputs, a piece begins so many inputs early; where it never does, a piece is the whole row, unless `warm_up` says how
-many inputs are enough to come close.
+A row is a text: its inputs are </s> and all its tokens but the last, its targets are its tokens. If a state fills after
+`context` inputs, pieces are the windows that stepping reads, which begin at multiples of the stride. If a state never
+fills, but a prediction depends on the last `reach` inputs only, a piece begins that much earlier than its first score.
+Otherwise a piece is the whole row, unless `warm_up` inputs are taken to be enough.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from jaxtyping import Int32
+    from jaxtyping import Int, Int64
     from numpy import ndarray
 
     from chainrule.neural.network import Encoder
 
-WARM_UP = 512  # inputs that a recurrent network reads before the piece of a long stream that it scores
-_SCORED = 4096  # the least that it scores then
-_ROWS = 64  # and the most pieces
+WARM_UP = 512  # inputs that a recurrent network reads before the first score of a piece of a long stream
+_SCORED = 4096  # the fewest scores of such a piece
+_ROWS = 64  # the most such pieces
 TOGETHER = 1 << 14  # tokens in a batch
 T = TypeVar("T")
 
@@ -38,21 +37,21 @@ class Piece(NamedTuple):
 
 
 def stride(context: int) -> int:
-    """How far the windows of a state that fills are apart."""
+    """The distance between the windows of a state that fills, in tokens."""
     return context - context // 2
 
 
 def window_start(inputs: int, context: int) -> int:
-    """Where the window begins in which the last of some inputs is read."""
+    """Where the window begins in which the last of `inputs` inputs is read."""
     beyond = inputs - context
     return 0 if beyond <= 0 else -(-beyond // stride(context)) * stride(context)
 
 
 def pieces_of(lengths: Sequence[int], encoder: Encoder, *, warm_up: int | None = None) -> list[Piece]:
-    """Pieces that score each input of each row once. lengths: of the rows, in inputs.
+    """Pieces that score each input of each row. lengths: of the rows, in inputs.
 
-    Where an encoder looks right and fills, they overlap and are equally long, and what a later one of the same row
-    scores holds: it has as much on both sides as there can be.
+    The pieces of a bidirectional encoder overlap and are equally long; where two score the same input, the later piece
+    of the row counts, since it has the most context on both sides.
     """
     return [piece for row, length in enumerate(lengths) for piece in _row_pieces(row, length, encoder, warm_up)]
 
@@ -83,13 +82,13 @@ def _row_pieces(row: int, length: int, encoder: Encoder, warm_up: int | None) ->
 
 
 def batches_of(pieces: Sequence[Piece], together: int = TOGETHER) -> Iterator[list[Piece]]:
-    """Pieces of about the same length together, the longest first. together: tokens in a batch, at most."""
+    """Batches of pieces of similar length, the longest first. together: the most tokens in a batch."""
     by_length = sorted(pieces, key=lambda piece: piece.begin - piece.end)
     return batched(by_length, lambda piece: piece.end - piece.begin, together)
 
 
 def batched(items: Iterable[T], length: Callable[[T], int], together: int) -> Iterator[list[T]]:
-    """Items, the longest first: so many of them as are `together` tokens at most, each filled up to the first."""
+    """Batches of items that come longest first: at most `together` tokens each, padded to the length of the first."""
     batch: list[T] = []
     for item in items:
         if batch and (len(batch) + 1) * length(batch[0]) > together:
@@ -101,9 +100,9 @@ def batched(items: Iterable[T], length: Callable[[T], int], together: int) -> It
 
 
 def padded(
-    rows: Sequence[Int32[ndarray, " tokens"]], filler: int, *, left: bool = False, length: int = 0
-) -> Int32[ndarray, "rows most"]:
-    """Rows of unequal lengths in one array, filled up at the right, or at the left; to `length`, if none is longer."""
+    rows: Sequence[Int[ndarray, " tokens"]], filler: int, *, left: bool = False, length: int = 0
+) -> Int64[ndarray, "rows most"]:
+    """Rows of unequal lengths as one array, padded on the right or on the left; at least to `length`."""
     most = max(length, *map(len, rows)) if rows else length
     array = np.full((len(rows), most), filler, np.int64)
     for line, row in zip(array, rows, strict=True):
@@ -112,10 +111,10 @@ def padded(
 
 
 def rounded_up(length: int) -> int:
-    """What rows are filled up to where networks are trained: 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...
+    """The length that rows are padded to in training: 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...
 
-    So there are few shapes: oneDNN, which multiplies in bfloat16 on processors, prepares each new shape of a product
-    for 2 to 5 ms, longer than the product takes, and keeps 1,024 of them.
+    This keeps shapes few: oneDNN, which computes bfloat16 products on processors, takes 2 to 5 ms to prepare each new
+    shape, longer than the product itself takes, and caches 1,024 of them.
     """
     step = 1 << max(length.bit_length() - 3, 0)
     return -(-length // step) * step

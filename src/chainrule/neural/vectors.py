@@ -1,6 +1,6 @@
-"""The vectors that a network gives to the tokens of texts, in their context, from any of its layers.
+"""The vectors of tokens in their context, from any layer of a network.
 
-Texts of about the same length are read together, so that little is computed for nothing.
+Texts of similar length are read in one batch, to waste little on padding.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import torch
 
 from chainrule.base.tokens import check_tokens
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.neural.framing import framed, padding
+from chainrule.neural.framing import framed, padding_starts
 from chainrule.neural.scoring import batches_of, padded, pieces_of
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Int32
+    from jaxtyping import Bool, Float, Float32, Int32, Int64
     from numpy import ndarray
     from torch import Tensor
 
     from chainrule.neural.network import Network
 
-_TOGETHER = 1 << 9  # tokens in a batch: what the layers give still lies in a processor's cache
-_TOGETHER_SHORT = 1 << 11  # in bfloat16: so many that a product is worth preparing
+_TOGETHER = 1 << 9  # tokens in a batch: hidden states then fit a processor's cache
+_TOGETHER_BFLOAT16 = 1 << 11  # more, since each shape of a product has to be prepared first
 
 
 @torch.inference_mode()
@@ -38,49 +38,51 @@ def token_vectors(
     *,
     bfloat16: bool = False,
 ) -> list[Float32[ndarray, "tokens D"]]:
-    """A vector for each token of each sequence, a text of its own, after it is read.
+    """A vector for each token of each sequence; each sequence is a text of its own.
 
-    layer: 0: of the tokens themselves, whatever stands around them; from 1 on: what that layer gives; None: the last.
-    bfloat16: whether the network computes in it.
-    Raises SettingError where there is no such layer, or an id is outside the vocabulary; ModelFormatError where the
-    network gives no numbers.
+    layer: 0: the embedding, without context; from 1 on: the hidden states of that layer; None: the last layer.
+    bfloat16: whether the network computes in bfloat16.
+    Raises SettingError if there is no such layer, or an id is outside the vocabulary; ModelFormatError if a vector is
+    not finite.
     """
     for sequence in sequences:
         check_tokens(sequence, network.vocabulary_size)
     rows = [framed(sequence, network) for sequence in sequences]
     width = _hidden(network, torch.full((1, 1), END, device=network.device), None, layer).shape[-1]
-    found = [np.empty((len(row), width), np.float32) for row in rows]
+    all_vectors = [np.empty((len(row), width), np.float32) for row in rows]
     pieces = pieces_of([len(row) for row in rows], network.encoder)
-    for batch in batches_of(pieces, _TOGETHER_SHORT if bfloat16 else _TOGETHER):
+    for batch in batches_of(pieces, _TOGETHER_BFLOAT16 if bfloat16 else _TOGETHER):
         tokens = padded([rows[row][begin:end] for row, begin, _, end in batch], END)
         lengths = [end - begin for _, begin, _, end in batch]
-        starts = padding(lengths, network.device) if network.encoder.is_bidirectional else None
+        starts = padding_starts(lengths, network.device) if network.encoder.is_bidirectional else None
         with torch.autocast(network.device.type, torch.bfloat16, enabled=bfloat16):
-            given = _hidden(network, torch.from_numpy(tokens).to(network.device), starts, layer)
-        hidden = given.float().cpu().numpy()
+            states = _hidden(network, torch.from_numpy(tokens).to(network.device), starts, layer)
+        hidden = states.float().cpu().numpy()
         if not np.isfinite(hidden).all():
             raise ModelFormatError(
-                "the network gives vectors that are no numbers; its file is damaged: try chainrule verify, or make it "
-                "again"
+                "the network computes vectors that are not finite, so its file is damaged; check it with chainrule "
+                "verify, or train it again"
             )
         for vectors, (row, begin, first, end) in zip(hidden, batch, strict=True):
-            found[row][first:end] = vectors[first - begin : end - begin]
-    return [vectors[1 : len(sequence) + 1] for sequence, vectors in zip(sequences, found, strict=True)]
+            all_vectors[row][first:end] = vectors[first - begin : end - begin]
+    return [vectors[1 : len(sequence) + 1] for sequence, vectors in zip(sequences, all_vectors, strict=True)]
 
 
 @torch.inference_mode()
 def static_vectors(network: Network) -> Float32[ndarray, "vocab D"]:
-    """The vector of each token of the vocabulary, whatever stands around it: layer 0."""
+    """The vector of each token of the vocabulary without context: layer 0."""
     return network.embedding(torch.arange(network.vocabulary_size, device=network.device)).float().cpu().numpy()
 
 
-def _hidden(network: Network, tokens: Tensor, starts: Tensor | None, layer: int | None) -> Tensor:
-    """What a layer gives: (B, T) -> (B, T, D). starts: as the encoder's. Raises SettingError."""
+def _hidden(
+    network: Network, tokens: Int64[Tensor, "B T"], starts: Bool[Tensor, "B T"] | None, layer: int | None
+) -> Float[Tensor, "B T D"]:
+    """The hidden states of a layer. starts: as for `Encoder`. Raises SettingError."""
     x = network.embed(tokens)
-    number, found = 0, x
-    for number, found in enumerate(chain([x], network.encoder.hidden_layers(x, starts))):
-        if number == layer:
-            return found
+    last, hidden = 0, x
+    for last, hidden in enumerate(chain([x], network.encoder.hidden_layers(x, starts))):
+        if last == layer:
+            return hidden
     if layer is not None:
-        raise SettingError(f"there is no layer {layer}; expected 0, the vectors of tokens alone, to {number}, the last")
-    return found
+        raise SettingError(f"there is no layer {layer}; expected 0 (the embedding) to {last} (the last layer)")
+    return hidden

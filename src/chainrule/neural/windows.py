@@ -1,27 +1,35 @@
-"""What a network has read last, side by side: for encoders that look so far back and no further.
+"""Windows over the last inputs, for encoders that look back a fixed distance.
 
-What is further back than a row's beginning is 0. Legend: B batch, T time, D width, P positions that a state keeps.
+Before the beginning of a row, a window holds zeros. Legend: B batch, T time, D width, P positions that a state keeps.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int64
 
-def begins_of(starts: Tensor, kept: int) -> Tensor:
-    """Where the text of each position begins: the last start at or before it; -kept where the text began earlier.
 
-    starts: (B, T), True where a row begins anew. Gives (B, T).
-    """
+def begins_of(starts: Bool[Tensor, "B T"], kept: int) -> Int64[Tensor, "B T"]:
+    """Where the text of each position begins: the last start at or before it; -kept if the text began earlier."""
     positions = torch.arange(starts.shape[1], device=starts.device)
     return torch.where(starts, positions, -kept).cummax(1).values
 
 
-def side_by_side(x: Tensor, past: Tensor, starts: Tensor | None, size: int, dilation: int = 1) -> tuple[Tensor, Tensor]:
-    """[x_t; x_t-d; ..], `size` vectors that are d = `dilation` apart, at each t: (B, T, size D); and the new past.
+def side_by_side(
+    x: Float[Tensor, "B T D"],
+    past: Float[Tensor, "B P D"],
+    starts: Bool[Tensor, "B T"] | None,
+    size: int,
+    dilation: int = 1,
+) -> tuple[Float[Tensor, "B T size*D"], Float[Tensor, "B P D"]]:
+    """[x_t; x_t-d; ..] at each t, `size` vectors at distances of d = `dilation`; and the new past.
 
-    x: (B, T, D). past: (B, P, D), what came before, with P = (size - 1) d.
+    past: the inputs before x, with P = (size - 1) d. starts: as for `Encoder`.
     """
     length, kept = x.shape[1], past.shape[1]
     whole = torch.cat((past, x), 1)
@@ -35,7 +43,7 @@ def side_by_side(x: Tensor, past: Tensor, starts: Tensor | None, size: int, dila
     return torch.cat(parts, -1), after
 
 
-def forgotten(after: Tensor, length: int, begins: Tensor) -> Tensor:
-    """The past after `length` positions, without what came before the last beginning. after: (B, P, D)."""
+def forgotten(after: Float[Tensor, "B P D"], length: int, begins: Int64[Tensor, "B T"]) -> Float[Tensor, "B P D"]:
+    """The past after `length` positions, set to 0 before the last beginning of each row."""
     positions = torch.arange(length - after.shape[1], length, device=after.device)
     return after.masked_fill((positions < begins[:, -1:])[..., None], 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import SettingError
-from chainrule.ngram.compact.building import compacted, unpacked
+from chainrule.ngram.compact.building import compact_table, unpack_table
 from chainrule.ngram.config import COMPACT, FAST
 from chainrule.ngram.kenlm.hashed_model import HashedModel
 from chainrule.ngram.models.compact_model import CompactNGramModel
@@ -26,13 +26,13 @@ def compact(model: Any, progress: Progress) -> CompactNGramModel:
     EstimationError where there is not enough memory.
     """
     model = plain_table_model(model, "has no compact form")
-    return model if isinstance(model, CompactNGramModel) else CompactNGramModel(compacted(model.table, progress))
+    return model if isinstance(model, CompactNGramModel) else CompactNGramModel(compact_table(model.table, progress))
 
 
 def fast(model: Any, progress: Progress) -> NGramModel | HashedModel:
     """The model in the fast layout. Raises as `compact` does."""
     model = plain_table_model(model, "has no compact form")
-    return NGramModel(unpacked(model.compact, progress)) if isinstance(model, CompactNGramModel) else model
+    return NGramModel(unpack_table(model.compact, progress)) if isinstance(model, CompactNGramModel) else model
 
 
 def plain_table_model(model: Any, problem: str) -> NGramModel | HashedModel | CompactNGramModel:

@@ -23,17 +23,17 @@ def model_of(table: Table, *, begins: str = "one", backoff_weight: float | None 
     return model if backoff_weight is None else StupidBackoff(model, backoff_weight)
 
 
-def measured_as(model: object) -> dict[str, Any]:
+def measure_options(model: object) -> dict[str, Any]:
     """The keyword arguments that `measure` takes for a model: how to score it in one pass, its context, whether it is a
     distribution.
     """
     if isinstance(model, NGramModel | CompactNGramModel):
-        return {"in_full": model.score_stream_in_full, "with_rows": model}
+        return {"score_in_full": model.score_stream_in_full, "row_sums_of": model}
     if isinstance(model, HashedModel):
-        return {"in_full": model.score_stream_in_full}
+        return {"score_in_full": model.score_stream_in_full}
     if isinstance(model, PaddedModel | StupidBackoff):
         return {
-            "in_full": model.score_stream_in_full,
+            "score_in_full": model.score_stream_in_full,
             "context": "document" if model.begins == 1 else f"document after {model.begins} <s>",
             "is_distribution": not isinstance(model, StupidBackoff),
         }

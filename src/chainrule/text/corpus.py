@@ -74,7 +74,7 @@ class Lines:
         return {"data": {self.name: hashlib.sha256(self._joined()).hexdigest()}}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
-        """Raises TextError where there is no line."""
+        """Raises TextError if there is no line."""
         if not self.lines:
             raise TextError(f"{self.name}: there is no text in it; at least one line is needed")
         yield Block(byte_array(self._joined()), self.name, 1, numbers=self.numbers)
@@ -102,7 +102,7 @@ class Corpus:
 
     @classmethod
     def of(cls, sources: Paths, reading: Reading | None = None) -> Corpus:
-        """Raises TextError where a source is missing, or is a folder without text; SettingError, as `Reading`."""
+        """Raises TextError if a source is missing, or is a folder without text; SettingError, as `Reading`."""
         if isinstance(sources, str | os.PathLike):
             sources = [sources]
         reading = reading or Reading()
@@ -126,7 +126,7 @@ class Corpus:
         return {"data": dict(self.digests), "reading": asdict(self.reading), "repaired": dict(self.repairs)}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
-        """Raises TextError where a source cannot be read, is not UTF-8, or where all are empty."""
+        """Raises TextError if a source cannot be read, is not UTF-8, or where all are empty."""
         is_empty = True
         for block in self._blocks(progress, task, wait=True):
             is_empty = False
@@ -137,7 +137,7 @@ class Corpus:
     def blocks_as_they_come(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
         """Blocks of the documents that are there now, so that a pipe gets its answers before it closes.
 
-        Raises TextError where a source cannot be read or is not UTF-8.
+        Raises TextError if a source cannot be read or is not UTF-8.
         """
         yield from self._blocks(progress, task, wait=False)
 

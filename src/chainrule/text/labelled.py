@@ -42,7 +42,7 @@ def read_labelled(name: str | os.PathLike[str], unit: LabelledUnit = "text", on_
     """A file of JSON lines where its name says so, else of TSV: with a label for each text, or each of its words.
 
     on_bad: gets a TextError with file and line for an example that is left out, since a text, a word or a label is
-    missing. Raises TextError where there is no example at all.
+    missing. Raises TextError if there is no example at all.
     """
     check_unit(unit)
     name = os.fspath(name)
@@ -102,7 +102,7 @@ def digest_of(examples: Sequence[Labelled]) -> str:
 
 
 def classes_of(examples: Sequence[Labelled]) -> list[str]:
-    """All labels, sorted. Raises TextError where there is only one."""
+    """All labels, sorted. Raises TextError if there is only one."""
     labels = sorted({label for example in examples for label in example.labels})
     if len(labels) < 2:
         raise TextError(f"all labels are {', '.join(labels)!r}; expected two kinds of them at least")

@@ -21,7 +21,7 @@ MASK = "[MASK]"
 def masked_tokens(tokenizer: Tokenizer, text: str, mask: str = MASK) -> Int32[ndarray, " T"]:
     """The tokens of a text, <s> in place of what each mask was cut into.
 
-    Raises SettingError where there is no mask in the text, or the tokenizer does not keep it apart; MarkerError.
+    Raises SettingError if there is no mask in the text, or the tokenizer does not keep it apart; MarkerError.
     """
     if not mask.strip():
         raise SettingError("the mask is empty; expected something to look for in the text, such as [MASK]")

@@ -93,7 +93,7 @@ class Mix:
     ) -> Mix:
         """Files or folders with the shares that their bytes shall have in the whole.
 
-        Raises SettingError where the shares do not add up to one, or where a file is named twice; TextError, as
+        Raises SettingError if the shares do not add up to one, or where a file is named twice; TextError, as
         `Corpus.of`, and for standard input.
         """
         if seed < 0:

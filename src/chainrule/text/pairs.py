@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Pairs:
     """sources, targets: as many, none of them empty. left_out: pairs of which one side was. record: where from.
 
-    Raises TextError where there are more of one than of the other.
+    Raises TextError if there are more of one than of the other.
 
     good:  Pairs(["ein Hund"], ["a dog"])
     """
@@ -81,7 +81,7 @@ class BothSides:
         return {"data": {**self.source.record["data"], **self.target.record["data"]}}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
-        """Raises TextError where there are no pairs."""
+        """Raises TextError if there are no pairs."""
         yield from self.source.blocks(progress, task)
         yield from self.target.blocks(progress, task)
 

@@ -106,7 +106,7 @@ class Words:
 
 
 def spelling_of(described: dict[str, Any], source: str) -> Spelling:
-    """How a tokenizer.json's pieces spell text. Raises SettingError where its decoder is of no kind known here."""
+    """How a tokenizer.json's pieces spell text. Raises SettingError if its decoder is of no kind known here."""
     decoders = {part["type"]: part for part in parts_of(described["decoder"])}
     loses = _losses(described)
     names_bytes = "ByteFallback" in decoders and described["model"].get("byte_fallback", False)

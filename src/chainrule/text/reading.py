@@ -52,7 +52,7 @@ class Reading:
             raise SettingError(f"suffixes: found {bad or 'none'}, expected suffixes with their dot, such as .txt")
 
     def format_of(self, name: str) -> Format:
-        """How a file of this name is read. Raises SettingError where a document cannot be what was asked for."""
+        """How a file of this name is read. Raises SettingError if a document cannot be what was asked for."""
         by_name = FORMATS.get(text_suffix(name), "plain")
         if self.document == "file" and by_name != "plain":
             raise SettingError(

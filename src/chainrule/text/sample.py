@@ -26,7 +26,7 @@ _LEFT_OUT = {"antigravity", "idlelib", "lib2to3", "test", "this", "turtledemo"} 
 def sample_lines(progress: Progress = silent) -> list[str]:
     """The sample text without its empty lines.
 
-    Raises TextError where this Python came without its documentation and its library's sources.
+    Raises TextError if this Python came without its documentation and its library's sources.
     """
     paths = list(_library_sources())
     lines = list(_topic_lines())

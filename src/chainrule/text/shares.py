@@ -19,7 +19,7 @@ _LONGEST = 40  # characters
 
 
 def exact_shares(shares: Iterable[Share]) -> tuple[Fraction, ...]:
-    """Raises SettingError where one is not above zero and at most one, or where they do not add up to one."""
+    """Raises SettingError if one is not above zero and at most one, or where they do not add up to one."""
     shares = tuple(shares)
     fractions = tuple(map(_fraction, shares))
     total = sum(fractions)

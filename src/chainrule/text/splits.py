@@ -64,7 +64,7 @@ class Part:
 def split(source: Source, shares: Mapping[str, Share], progress: Progress = silent) -> dict[str, Part]:
     """Parts of a text by name, held in memory.
 
-    Raises SettingError where the shares do not add up to one, TextError where a part would be empty.
+    Raises SettingError if the shares do not add up to one, TextError if a part would be empty.
 
     good:  chainrule.split(chainrule.Corpus.of("a.txt"), {"train": 0.8, "validation": 0.1, "test": 0.1})
     """
@@ -78,7 +78,7 @@ def split(source: Source, shares: Mapping[str, Share], progress: Progress = sile
 def train_and_heldout(source: Source, progress: Progress = silent) -> tuple[Part, Part]:
     """Every tenth run of 50 lines is held out; of a text shorter than 500 lines, every tenth line.
 
-    Raises TextError where there are fewer than ten lines.
+    Raises TextError if there are fewer than ten lines.
     """
     pieces: tuple[list[Block], list[Block]] = ([], [])
     for part, piece in divided(source, _HELDOUT, progress):

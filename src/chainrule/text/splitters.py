@@ -147,7 +147,7 @@ SPLITTERS: dict[str, Splitter] = {splitter.name: splitter for splitter in (White
 
 
 def splitter_named(name: str) -> Splitter:
-    """Raises SettingError where there is no such splitter."""
+    """Raises SettingError if there is no such splitter."""
     if name not in SPLITTERS:
         raise SettingError(f"there is no tokenizer called {name!r}; choose one of {', '.join(SPLITTERS)}")
     return SPLITTERS[name]

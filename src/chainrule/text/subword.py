@@ -35,7 +35,7 @@ BATCH_BYTES = 1 << 20  # what the library is given at once, so that Ctrl-C is he
 
 
 def library() -> ModuleType:
-    """The library `tokenizers`. Raises SettingError where it is not installed."""
+    """The library `tokenizers`. Raises SettingError if it is not installed."""
     try:
         import tokenizers
     except ImportError:

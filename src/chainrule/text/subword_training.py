@@ -38,7 +38,7 @@ def trained(kind: str, documents: Documents, vocabulary_size: int, progress: Pro
     """Pieces learnt from batches of documents; the same text and library give the same pieces.
 
     documents: begins a pass over the batches. vocabulary_size: of tokens with our three markers; there are fewer where
-    the text has no more to learn from. Raises SettingError; EstimationError where the characters alone are too many.
+    the text has no more to learn from. Raises SettingError; EstimationError if the characters alone are too many.
     """
     if vocabulary_size < SMALLEST:
         raise SettingError(

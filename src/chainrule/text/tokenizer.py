@@ -133,7 +133,7 @@ def encoded_stream(
     grow: whether the tokenizer's vocabulary learns new tokens; their ids follow by first appearance. expecting: told
     once, after the first block, how many tokens there will be in all, where the source knows its size. file: where the
     ids go, so that the stream is mapped from there and may be larger than memory; without one, they stay in memory.
-    Raises TextError, told with file and line; OutputError where the file cannot be written.
+    Raises TextError, told with file and line; OutputError if the file cannot be written.
     """
     shares: list[float] = []  # of the source that has been read, block by block
 

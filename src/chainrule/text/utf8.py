@@ -56,7 +56,7 @@ def repaired(text: UInt8[ndarray, " bytes"], rule: EncodingErrors) -> tuple[byte
 def encoded(text: str, rule: EncodingErrors) -> tuple[bytes, int]:
     """A string as UTF-8, its lone surrogates replaced or left out; and how many these were.
 
-    Raises UnicodeEncodeError where the rule is strict.
+    Raises UnicodeEncodeError if the rule is strict.
     """
     try:
         return text.encode(), 0

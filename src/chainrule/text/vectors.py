@@ -67,7 +67,7 @@ def read_vectors(name: str, tokens: Sequence[bytes], progress: Progress = silent
 
     A token that is not there as it is has the vector of the word without the mark by which the word tokenizer knows
     that it touches its neighbour.
-    Raises TextError where the file cannot be read, is cut short, or has a row of another width or what is no number.
+    Raises TextError if the file cannot be read, is cut short, or has a row of another width or what is no number.
     """
     exact = {token: i for i, token in enumerate(tokens)}
     bare = _without_joiners(tokens)
@@ -166,7 +166,7 @@ def _binary(name: str, file: io.BufferedReader[Any], layout: _Layout) -> Iterato
 
 
 def _numbers(name: str, layout: _Layout, row: _Row) -> Float32[ndarray, " numbers"]:
-    """Raises TextError where one is no finite number."""
+    """Raises TextError if one is no finite number."""
     found = np.frombuffer(row.numbers, "<f4") if layout.is_binary else _decimals(row.numbers)
     if found.size != layout.width:
         raise _of_another_width(name, layout, row.place, found.size)

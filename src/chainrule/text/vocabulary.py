@@ -77,7 +77,7 @@ class Vocabulary:
         offsets: Int64[ndarray, " tokens+1"],
         slots: UInt64[ndarray, " slots"] | None = None,
     ) -> Vocabulary:
-        """What `arrays` gave. Raises ModelFormatError where they contradict each other.
+        """What `arrays` gave. Raises ModelFormatError if they contradict each other.
 
         slots: the hash table, so that it need not be made; the ids in it are checked as they are used. Making one
         checks that no token is there twice.

@@ -30,7 +30,7 @@ class DocumentFile:
         self._is_json = text_suffix(name) in FORMATS
 
     def write(self, block: Block) -> None:
-        """Raises TextError where a document holds newlines and the file has a line for each; OSError."""
+        """Raises TextError if a document holds newlines and the file has a line for each; OSError."""
         data = self._as_json(block) if self._is_json else self._as_lines(block)
         for start in range(0, len(data), _WRITTEN_AT_ONCE):
             self._file.write(data[start : start + _WRITTEN_AT_ONCE])
@@ -67,6 +67,6 @@ def document_file(path: Path, field: str = "text") -> Iterator[DocumentFile]:
 
 
 def check_format(path: Path) -> None:
-    """Asked before the work. Raises OutputError where files of this name are not written."""
+    """Asked before the work. Raises OutputError if files of this name are not written."""
     if FORMATS.get(text_suffix(str(path))) == "parquet":
         raise OutputError(f"{path}: Parquet is read, not written; give it a name that ends in .jsonl, or .jsonl.zst")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.neural.config import NetworkConfig
-    from chainrule.neural.encoders.directions import Apart
+    from chainrule.neural.encoders.directions import SeparateDirections
     from chainrule.neural.network import Network
     from chainrule.training.job import Run
     from chainrule.training.objective import Problem, Task
@@ -121,7 +121,7 @@ class BothSides:
         config, output = self.network.config, self.network.output
         if isinstance(config, TwoSidedConfig) and config.loss == "apart":
             starts = inputs == END if self.network.memory == "document" else None
-            sides = cast("Apart", self.network.encoder).sides(self.network.embedding(inputs), starts)
+            sides = cast("SeparateDirections", self.network.encoder).sides(self.network.embedding(inputs), starts)
             before, behind = (output.loss(side[asked], targets[asked], label_smoothing=smoothing) for side in sides)
             return (before + behind) / 2
         hidden, _ = forward(inputs)

@@ -1,4 +1,4 @@
-"""Causal convolutions: dilated (van den Oord 2016), gated (Dauphin 2017), residual (Bai 2018, temporal convolutions).
+"""Causal convolutions: dilated (van den Oord 2016), gated (Dauphin 2017), residual (Bai 2018).
 
 Legend: B batch, T time, D width, k kernel, d dilation.
 """
@@ -16,13 +16,15 @@ from chainrule.neural.windows import side_by_side
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from jaxtyping import Bool, Float
+
     from chainrule.neural.config import ConvolutionConfig
     from chainrule.neural.config.convolution import Gate
     from chainrule.neural.states import State
 
 
 class Layer(nn.Module):
-    """x + gate(W [x_t, x_t-d, .., x_t-(k-1)d] + b), of normalised x. A state is what it has read last, normalised."""
+    """x_t + gate(W [n_t; n_t-d; ..; n_t-(k-1)d] + b) with n = norm(x). A state holds the last (k - 1) d values of n."""
 
     def __init__(self, config: ConvolutionConfig, dilation: int) -> None:
         super().__init__()
@@ -31,14 +33,16 @@ class Layer(nn.Module):
         outputs = config.width if config.gate == "none" else 2 * config.width
         self.weight = nn.Linear(config.kernel * config.width, outputs)
 
-    def forward(self, x: Tensor, past: Tensor, starts: Tensor | None) -> tuple[Tensor, Tensor]:
-        """x: (B, T, D); past: (B, (k - 1) d, D)."""
-        seen, past = side_by_side(self.norm(x), past, starts, self.kernel, self.dilation)  # (B, T, k D)
-        return x + dropped(gated(self.weight(seen), self.gate), self.dropout, self.training), past
+    def forward(
+        self, x: Float[Tensor, "B T D"], past: Float[Tensor, "B P D"], starts: Bool[Tensor, "B T"] | None
+    ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B P D"]]:
+        """The layer's output, and its new past. past: its last P = (k - 1) d normalised inputs."""
+        window, past = side_by_side(self.norm(x), past, starts, self.kernel, self.dilation)  # (B, T, k D)
+        return x + dropped(gated(self.weight(window), self.gate), self.dropout, self.training), past
 
 
 class Convolution(nn.Module):
-    """Layers, one on the other, and a norm at the end. A state is one for each layer."""
+    """A stack of layers with a norm at the end. A state holds that of each layer."""
 
     is_bidirectional = False
     context: int | None = None  # a state never fills
@@ -55,8 +59,10 @@ class Convolution(nn.Module):
         like = next(self.parameters())
         return tuple(like.new_zeros(rows, kept, self.width) for kept in self.kept)
 
-    def forward(self, x: Tensor, state: State = None, starts: Tensor | None = None) -> tuple[Tensor, State]:
-        """x: (B, T, D). starts: (B, T), True where a row forgets what it has read and begins anew."""
+    def forward(
+        self, x: Float[Tensor, "B T D"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
+    ) -> tuple[Float[Tensor, "B T width"], State]:
+        """As `Encoder`."""
         before = self.start(len(x)) if state is None else cast("tuple[Tensor, ...]", state)
         after = []
         for layer, past in zip(self.layers, before, strict=True):
@@ -64,15 +70,17 @@ class Convolution(nn.Module):
             after.append(past)
         return self.norm(x), tuple(after)
 
-    def hidden_layers(self, x: Tensor, starts: Tensor | None = None) -> Iterator[Tensor]:
-        """As `Encoder.hidden_layers`; the last one is normalised, as `forward` gives it."""
-        for number, (layer, past) in enumerate(zip(self.layers, self.start(len(x)), strict=True), 1):
+    def hidden_layers(
+        self, x: Float[Tensor, "B T D"], starts: Bool[Tensor, "B T"] | None = None
+    ) -> Iterator[Float[Tensor, "B T width"]]:
+        """As `Encoder.hidden_layers`; the last layer is normalised, as in `forward`."""
+        for layer, past in zip(self.layers, self.start(len(x)), strict=True):
             x, _ = layer(x, past, starts)
-            yield self.norm(x) if number == len(self.layers) else x
+            yield self.norm(x) if layer is self.layers[-1] else x
 
 
-def gated(x: Tensor, kind: Gate) -> Tensor:
-    """(.., 2 D) -> (.., D), the first half by the second; of no gate (.., D) -> (.., D)."""
+def gated(x: Float[Tensor, "*shape in"], kind: Gate) -> Float[Tensor, "*shape D"]:
+    """The first half of x gated by the second (Dauphin 2017, equation 1); without a gate, relu(x)."""
     if kind == "none":
         return F.relu(x)
     value, gate = x.chunk(2, -1)

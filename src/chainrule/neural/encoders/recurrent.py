@@ -1,6 +1,6 @@
-"""Recurrent layers, by torch's fast ones: one on the other, with the dropouts of AWD-LSTM (Merity 2018).
+"""Stacked recurrent layers, by torch's fast kernels, with the dropouts of AWD-LSTM (Merity et al. 2018).
 
-What each cell computes is written out in `chainrule.neural.cells`. Legend: B batch, T time, D width.
+`chainrule.neural.cells` spells out what each cell computes. Legend: B batch, T time, D width.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from chainrule.neural.dropout import dropped
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from jaxtyping import Bool, Float, Int64
+
     from chainrule.neural.config import RecurrentConfig
     from chainrule.neural.config.recurrent import Cell
     from chainrule.neural.states import State
@@ -26,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class Recurrent(nn.Module):
-    """RNN, GRU or LSTM. A state is one for each layer: (h,), or (h, c) of an LSTM, (B, D) each."""
+    """RNN, GRU or LSTM. A state holds that of each layer: (h,), or (h, c) for an LSTM, (B, D) each."""
 
     is_bidirectional = False
     context: int | None = None  # a state never fills
-    reach: int | None = None  # and never forgets for sure
+    reach: int | None = None  # and depends on all tokens
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
@@ -45,15 +47,17 @@ class Recurrent(nn.Module):
 
     def start(self, rows: int) -> tuple[LayerState, ...]:
         """The state of rows that have read nothing."""
-        number = 2 if self.cell == "lstm" else 1
+        vectors = 2 if self.cell == "lstm" else 1
         like = next(self.parameters())
-        return tuple(tuple(like.new_zeros(rows, width) for _ in range(number)) for width in self.widths)
+        return tuple(tuple(like.new_zeros(rows, width) for _ in range(vectors)) for width in self.widths)
 
-    def forward(self, x: Tensor, state: State = None, starts: Tensor | None = None) -> tuple[Tensor, State]:
-        """x: (B, T, D). starts: (B, T), True where a row forgets what it has read and begins anew."""
+    def forward(
+        self, x: Float[Tensor, "B T D"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
+    ) -> tuple[Float[Tensor, "B T width"], State]:
+        """As `Encoder`."""
         before = self.start(len(x)) if state is None else cast("tuple[LayerState, ...]", state)
         if starts is not None and x.shape[1] == 1:
-            before = tuple(tuple(each.masked_fill(starts, 0) for each in layer) for layer in before)
+            before = tuple(tuple(part.masked_fill(starts, 0) for part in layer) for layer in before)
             starts = None
         runs = None if starts is None else _Runs(starts)
         after = []
@@ -62,7 +66,9 @@ class Recurrent(nn.Module):
             after.append(last)
         return self._dropped(x, self.output_dropout), tuple(after)
 
-    def hidden_layers(self, x: Tensor, starts: Tensor | None = None) -> Iterator[Tensor]:
+    def hidden_layers(
+        self, x: Float[Tensor, "B T D"], starts: Bool[Tensor, "B T"] | None = None
+    ) -> Iterator[Float[Tensor, "B T width"]]:
         """As `Encoder.hidden_layers`."""
         runs = None if starts is None else _Runs(starts)
         for layer, before, dropout in zip(self.layers, self.start(len(x)), self.dropouts, strict=True):
@@ -70,40 +76,40 @@ class Recurrent(nn.Module):
             yield x if layer is not self.layers[-1] else self._dropped(x, self.output_dropout)
 
     def _read(self, layer: nn.Module, x: Tensor, state: LayerState, runs: _Runs | None) -> tuple[Tensor, LayerState]:
-        """As `_run`, with what goes in added, where it is."""
-        found, last = self._run(layer, x, state, runs)
-        return found + x if self.residual and found.shape == x.shape else found, last
+        """As `_run`, with the residual connection, if there is one."""
+        hidden, last = self._run(layer, x, state, runs)
+        return hidden + x if self.residual and hidden.shape == x.shape else hidden, last
 
     def _run(self, layer: nn.Module, x: Tensor, state: LayerState, runs: _Runs | None) -> tuple[Tensor, LayerState]:
-        """A layer over all times: (B, T, D) -> (B, T, D) and the state after the last."""
+        """The hidden states of a layer, (B, T, D), and its state after the last token of each row."""
         weights: dict[str, Tensor] = {}
         if self.training and self.weight_drop:
             weights["weight_hh_l0"] = dropped(cast("Tensor", layer.weight_hh_l0), self.weight_drop)
         if runs is None:
-            return self._called(layer, weights, x, state)
-        states = tuple(each[runs.rows].masked_fill(runs.anew[:, None], 0) for each in state)
-        found = []
-        for part, piece in zip(runs.cut(x), runs.pieces, strict=True):
-            read, after = self._called(layer, weights, part, tuple(each[piece.runs] for each in states))
+            return self._call(layer, weights, x, state)
+        states = tuple(part[runs.rows].masked_fill(runs.restarts[:, None], 0) for part in state)
+        outputs = []
+        for inputs, piece in zip(runs.cut(x), runs.pieces, strict=True):
+            hidden, after = self._call(layer, weights, inputs, tuple(part[piece.runs] for part in states))
             states = tuple(
-                each.index_copy(0, piece.runs, new.to(each.dtype)) for each, new in zip(states, after, strict=True)
+                part.index_copy(0, piece.runs, new.to(part.dtype)) for part, new in zip(states, after, strict=True)
             )
-            found.append(read)
-        return runs.joined(found), tuple(each[runs.last] for each in states)
+            outputs.append(hidden)
+        return runs.joined(outputs), tuple(part[runs.last] for part in states)
 
-    def _called(
+    def _call(
         self, layer: nn.Module, weights: dict[str, Tensor], x: Tensor, state: LayerState
     ) -> tuple[Tensor, LayerState]:
         device = x.device.type
         if self.cell == "lstm" and torch.is_autocast_enabled(device) and not runs_lstm_in_bfloat16(device):
             with torch.autocast(device, enabled=False):
-                return self._called(layer, weights, x.float(), tuple(each.float() for each in state))
-        given: Tensor | LayerState = tuple(each.unsqueeze(0) for each in state)
+                return self._call(layer, weights, x.float(), tuple(part.float() for part in state))
+        before: Tensor | LayerState = tuple(part.unsqueeze(0) for part in state)
         if self.cell != "lstm":
-            given = given[0]
-        found, last = functional_call(layer, weights, (x, given)) if weights else layer(x, given)
+            before = before[0]
+        hidden, last = functional_call(layer, weights, (x, before)) if weights else layer(x, before)
         after = last if self.cell == "lstm" else (last,)
-        return found, tuple(each.squeeze(0) for each in after)
+        return hidden, tuple(part.squeeze(0) for part in after)
 
     def _dropped(self, x: Tensor, share: float) -> Tensor:
         if not (self.training and share):
@@ -123,32 +129,31 @@ class Recurrent(nn.Module):
 
 
 class _Piece(NamedTuple):
-    """The next so many times of some runs."""
+    """The next `length` tokens of some runs."""
 
-    runs: Tensor  # which ones
+    runs: Int64[Tensor, " runs"]
     length: int
 
 
 class _Runs:
-    """The runs between starts, of all rows, in pieces whose lengths are powers of two.
+    """The runs of tokens between the starts in a batch, cut into pieces whose lengths are powers of two.
 
     A run of 22 is read as 16, 4 and 2, each continuing from the state after the previous one. So pieces of equal length
     are read as one batch, without padding. torch's packed sequences take seven times as long on processors, since they
     copy the whole batch at every time step.
 
-    rows, anew: of each run, and whether it has read nothing. last: the last run of each row.
+    rows, restarts: of each run, its row, and whether it forgets what the row has read. last: the last run of each row.
     pieces: the longest first.
     """
 
-    def __init__(self, starts: Tensor) -> None:
-        """starts: (B, T)."""
+    def __init__(self, starts: Bool[Tensor, "B T"]) -> None:
         rows, times = starts.shape
         heads = starts.clone()
         heads[:, 0] = True
         begins = heads.flatten().nonzero()[:, 0]  # row by row, from left to right
         lengths = torch.diff(begins, append=begins.new_tensor([rows * times]))
         self.shape, self.rows = starts.shape, begins // times
-        self.anew = starts.flatten()[begins]  # a row whose first token starts nothing goes on
+        self.restarts = starts.flatten()[begins]  # False for the first run of a row that continues
         self.last = heads.sum(1).cumsum(0) - 1
         self.pieces, positions = [], []
         for bit in reversed(range(times.bit_length())):
@@ -159,15 +164,15 @@ class _Runs:
                 first = begins[runs] + read_before
                 positions.append((first[:, None] + torch.arange(length, device=starts.device)).flatten())
                 self.pieces.append(_Piece(runs, length))
-        self.positions = torch.cat(positions)  # of the tokens, in the order of pieces
+        self.positions = torch.cat(positions)  # of the tokens in the flat batch, in the order of pieces
 
-    def cut(self, x: Tensor) -> list[Tensor]:
-        """(B, T, D) -> for each piece (runs, length, D)."""
+    def cut(self, x: Float[Tensor, "B T D"]) -> list[Float[Tensor, "runs length D"]]:
+        """The inputs of each piece."""
         parts = torch.split(x.flatten(0, 1)[self.positions], [len(piece.runs) * piece.length for piece in self.pieces])
         return [part.view(-1, piece.length, x.shape[2]) for part, piece in zip(parts, self.pieces, strict=True)]
 
-    def joined(self, parts: list[Tensor]) -> Tensor:
-        """What `cut` gives, cut no more: (B, T, D)."""
+    def joined(self, parts: list[Float[Tensor, "runs length D"]]) -> Float[Tensor, "B T D"]:
+        """The inverse of `cut`."""
         back = torch.empty_like(self.positions)
         back[self.positions] = torch.arange(len(back), device=back.device)
         return torch.cat([part.flatten(0, 1) for part in parts])[back].view(*self.shape, parts[0].shape[2])

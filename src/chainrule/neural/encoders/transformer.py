@@ -22,8 +22,9 @@ from chainrule.neural.attention import (
 )
 from chainrule.neural.cache import Cache
 from chainrule.neural.dropout import dropped
-from chainrule.neural.layers import FeedForward, initialise, linear, norm
+from chainrule.neural.layers import FeedForward, initialise, norm
 from chainrule.neural.positions import ALiBi, Learned, Relative, Rotary, Rotation, Scaling, Sinusoidal, rotate
+from chainrule.neural.products import linear
 from chainrule.neural.scores import build_score
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Attention(nn.Module):
                 query = query * math.sqrt(self.head_width)  # to cancel the kernel's division
         dropout = self.dropout if self.training else 0.0
         if cache is not None:
-            key, value = cache.appended(layer, key, value)
+            key, value = cache.append(layer, key, value)
         if self.score is not None and not self.score.is_product:
             heads = attend_unfused(self.score, query, key, value, mask, dropout)
         else:

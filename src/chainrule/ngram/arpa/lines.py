@@ -1,4 +1,4 @@
-"""The lines of an ARPA file, plain or compressed, in blocks; and its one way of complaining."""
+"""Reads the lines of an ARPA file, plain or compressed, in blocks; and raises its errors."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
 
 TASK = "reading ARPA"
-BLOCK_BYTES = 1 << 22  # no line may be longer
-CUT_SHORT = "the file is cut short, so get it anew"
-DAMAGED = "the file is damaged, or is no ARPA file"
-_SECTION = b"\\"  # what the lines that begin a section begin with
+BLOCK_BYTES = 1 << 22  # also the longest possible line
+CUT_SHORT = "the file is cut short; get it again"
+DAMAGED = "the file is damaged, or is not an ARPA file"
+_SECTION = b"\\"  # the first byte of a line that begins a section
 _NOT_BLANK = re.compile(rb"[^ \t\r\n]")
-_SHOWN = 60  # bytes of a file that a message quotes at most
+_SHOWN = 60  # bytes of a file that a message quotes, at most
 
 
 @dataclass(frozen=True)
 class ArpaBlock:
-    """Whole lines."""
+    """Whole lines of a file."""
 
     text: UInt8[ndarray, " bytes"]
     first_line: int
@@ -42,12 +42,12 @@ class ArpaBlock:
 
 
 class ArpaSource:
-    """Reads forwards only. `line` is the number of the last line that was given away."""
+    """Reads a file once, forwards. `line` is the number of the last line that was returned."""
 
-    def __init__(self, name: str, file: BinaryIO, told: Callable[[], None], size: int | None) -> None:
-        """size: bytes in all, where they are known. told: called for each block that is read."""
+    def __init__(self, name: str, file: BinaryIO, on_read: Callable[[], None], size: int | None) -> None:
+        """size: of the file in bytes, if known. on_read: called after each block."""
         self.name, self.size, self.line = name, size, 0
-        self._file, self._told = file, told
+        self._file, self._on_read = file, on_read
         self._block, self._at, self._rest = bytearray(), 0, b""
 
     def next_line(self) -> bytes | None:
@@ -63,7 +63,7 @@ class ArpaSource:
         return None
 
     def lines_before_section(self) -> Iterator[bytes]:
-        """Lines that are not blank, up to one that begins a section."""
+        """Lines that are not blank, up to the next one that begins a section."""
         while self._fill():
             self._skip_blank_lines()
             if self._at == len(self._block):
@@ -73,17 +73,17 @@ class ArpaSource:
             yield line
 
     def _skip_blank_lines(self) -> None:
-        """Within the block, many at once."""
-        found = _NOT_BLANK.search(self._block, self._at)
-        start = self._block.rfind(b"\n", self._at, found.start() if found else None) + 1 or self._at
+        """Skips the blank lines at the current position in the block."""
+        text = _NOT_BLANK.search(self._block, self._at)
+        start = self._block.rfind(b"\n", self._at, text.start() if text else None) + 1 or self._at
         self.line += self._block.count(b"\n", self._at, start)
         self._at = start
 
     def blocks_before_section(self) -> Iterator[ArpaBlock]:
-        """Lines up to one that begins a section."""
+        """Lines up to the next one that begins a section, in blocks."""
         while self._fill() and not self._is_at_section():
             stop = len(self._block)
-            if _SECTION in self._block:  # searching for one byte is far quicker, and it is rare in words
+            if _SECTION in self._block:  # a search for a single byte is much faster, and backslashes are rare
                 stop = self._block.find(b"\n" + _SECTION, self._at) + 1 or stop
             text = np.frombuffer(self._block, np.uint8)[self._at : stop]
             lines = int(np.count_nonzero(text == ord("\n"))) + int(text[-1] != ord("\n"))
@@ -95,17 +95,17 @@ class ArpaSource:
         return not self._fill()
 
     def fail(self, found: str | bytes, expected: str, advice: str, line: int | None = None) -> NoReturn:
-        """found: bytes are quoted. line: the last one that was given away, unless said."""
+        """Raises ModelFormatError. found: bytes are quoted. line: by default the last one that was returned."""
         if isinstance(found, bytes):
             found = repr(found[:_SHOWN].decode(errors="replace") + ("..." if len(found) > _SHOWN else ""))
-        place = f"{self.name}, line {max(self.line if line is None else line, 1)}"
-        raise ModelFormatError(f"{place}: found {found}, expected {expected}; {advice}")
+        where = f"{self.name}, line {max(self.line if line is None else line, 1)}"
+        raise ModelFormatError(f"{where}: found {found}, expected {expected}; {advice}")
 
     def _is_at_section(self) -> bool:
         return self._block.startswith(_SECTION, self._at)
 
     def _fill(self) -> bool:
-        """Reads on where all has been given away; whether there is something left."""
+        """Reads the next block if the current one is used up; returns whether anything is left."""
         while self._at == len(self._block):
             data = self._read()
             if not data and not self._rest:
@@ -124,14 +124,14 @@ class ArpaSource:
         try:
             data = self._file.read(BLOCK_BYTES)
         except (OSError, *DECOMPRESSION_ERRORS) as error:
-            self.fail(f"what cannot be read ({error})", "more lines", "the file is damaged, so get it anew")
-        self._told()
+            self.fail(f"bytes that cannot be read ({error})", "more lines", "the file is damaged; get it again")
+        self._on_read()
         return data
 
 
 @contextmanager
-def opened(path: Path, progress: Progress) -> Iterator[ArpaSource]:
-    """Raises ModelFormatError where there is no such file."""
+def open_arpa(path: Path, progress: Progress) -> Iterator[ArpaSource]:
+    """Opens a file, compressed or not. Raises ModelFormatError where it cannot be read."""
     with ExitStack() as stack:
         try:
             raw = stack.enter_context(open(path, "rb"))
@@ -140,15 +140,15 @@ def opened(path: Path, progress: Progress) -> Iterator[ArpaSource]:
         status = os.fstat(raw.fileno())
         is_regular = stat.S_ISREG(status.st_mode)  # a pipe's size is not known
 
-        def told() -> None:
+        def report() -> None:
             if is_regular:
                 progress(TASK, raw.tell(), status.st_size)
 
         opener = DECOMPRESSORS.get(path.suffix)
         if opener is None:
-            yield ArpaSource(str(path), raw, told, status.st_size if is_regular else None)
+            yield ArpaSource(str(path), raw, report, status.st_size if is_regular else None)
         else:
-            yield ArpaSource(str(path), stack.enter_context(opener(raw)), told, None)
+            yield ArpaSource(str(path), stack.enter_context(opener(raw)), report, None)
 
 
 ARPA_SUFFIXES = (".arpa", ".arpa.gz", ".arpa.zst", ".arpa.xz", ".arpa.bz2")

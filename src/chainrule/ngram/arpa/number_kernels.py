@@ -1,4 +1,4 @@
-"""The numbers of ARPA files, parsed."""
+"""Parses the numbers of ARPA files."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Array = NDArray[Any]
 _LARGEST_POWER = 308
 _POWERS = np.array([float(f"1e{i}") for i in range(_LARGEST_POWER + 1)])
 _INTEGER_POWERS = 10 ** np.arange(9)
-_MANTISSA_LIMIT = 10**17  # more digits do not fit an int64, nor matter
-_PLAIN_DIGITS = 17  # fit an int64 with room
+_MANTISSA_LIMIT = 10**17  # further digits would overflow an int64, and do not matter
+_PLAIN_DIGITS = 17  # fit into an int64
 _EXPONENT_LIMIT = 10**6
 _TAB, _NEWLINE, _RETURN, _SPACE, _PLUS, _MINUS, _POINT, _ZERO = 9, 10, 13, 32, 43, 45, 46, 48
-_LOWER_CASE = 32  # the bit that tells a lower-case letter
+_LOWER_CASE = 32  # the bit that is set in lower-case letters only
 _E = 101
 _INF, _INFINITY = np.frombuffer(bytearray(b"inf"), np.uint8), np.frombuffer(bytearray(b"infinity"), np.uint8)
 
-# Of eight bytes: the digit 0 in each; what, added to a digit's value, leaves its top bit 0 up to nine; the top bits.
+# For eight bytes at once: ASCII zeros; an addend that sets a byte's top bit if its digit exceeds 9; the top bits.
 _ZEROS, _OVER_NINE, _TOP_BITS = (np.uint64(int.from_bytes(bytes([byte]) * 8, "little")) for byte in (0x30, 0x76, 0x80))
-# A digit in each byte to a pair in each two, to four in each four, to eight: what is kept, the factors, the shifts.
+# Eight digits to four pairs, two fours, one eight: masks, factors, shifts.
 _IN_BYTES, _IN_PAIRS, _IN_FOURS = (
     np.uint64(0x0F0F0F0F0F0F0F0F),
     np.uint64(0x00FF00FF00FF00FF),
@@ -35,8 +35,8 @@ _8, _16, _32 = np.uint64(8), np.uint64(16), np.uint64(32)
 
 
 @kernel
-def _number_of(digits: int) -> int:
-    """The number of eight digits, each the value of a byte, the first one the lowest byte."""
+def _combine_digits(digits: int) -> int:
+    """The number that eight digits make, each the value of a byte; the lowest byte is the first digit."""
     pairs = ((digits & _IN_BYTES) * _TO_PAIRS) >> _8
     fours = ((pairs & _IN_PAIRS) * _TO_FOURS) >> _16
     return np.int64(((fours & _IN_FOURS) * _TO_EIGHT) >> _32)
@@ -44,24 +44,24 @@ def _number_of(digits: int) -> int:
 
 @kernel
 def is_inside_word(byte: int) -> bool:
-    """Whether a byte is no white space to KenLM; rarer control characters are part of a word."""
+    """Whether a byte is not white space to KenLM; rare control characters are part of words."""
     return byte > _SPACE or not (byte == _SPACE or byte == _TAB or byte == _NEWLINE or byte == _RETURN)
 
 
 @kernel
 def number_from(text: Array, start: int) -> tuple[float, int]:
-    """The number that begins at `start`, or nan, and where it ends; in one pass where it is a plain decimal."""
+    """The number that begins at `start`, or NaN, and its end; plain decimals take one pass."""
     i = start
     negative = i < text.size and text[i] == _MINUS
     if negative:
         i += 1
-    if i + 10 < text.size and text[i + 1] == _POINT and _ZERO <= text[i] <= _ZERO + 9:  # as nearly all are
+    if i + 10 < text.size and text[i + 1] == _POINT and _ZERO <= text[i] <= _ZERO + 9:  # as nearly all numbers are
         nibbles = eight_bytes(text, i + 2) ^ _ZEROS
         digits = trailing_zeros((nibbles + _OVER_NINE | nibbles) & _TOP_BITS) >> 3
         after = i + 2 + digits
         if digits > 0 and not is_inside_word(text[after]):
             whole = (np.int64(text[i]) - _ZERO) * _INTEGER_POWERS[digits]
-            magnitude = np.float64(whole + _number_of(nibbles << np.uint64(64 - 8 * digits))) / _POWERS[digits]
+            magnitude = np.float64(whole + _combine_digits(nibbles << np.uint64(64 - 8 * digits))) / _POWERS[digits]
             return -magnitude if negative else magnitude, after
     mantissa = digits = 0
     point = -1
@@ -87,7 +87,7 @@ def number_from(text: Array, start: int) -> tuple[float, int]:
 
 @kernel
 def parse_number(text: Array, start: int, stop: int) -> float:
-    """The number that text[start:stop] is, as strtod reads decimals; nan where it is none."""
+    """The number text[start:stop], as strtod parses decimals; NaN if it is not a number."""
     i = start
     negative = i < stop and text[i] == _MINUS
     if i < stop and (text[i] == _MINUS or text[i] == _PLUS):
@@ -114,16 +114,16 @@ def parse_number(text: Array, start: int, stop: int) -> float:
         return np.nan
     if i < stop and text[i] | _LOWER_CASE == _E:
         i += 1
-        downwards = i < stop and text[i] == _MINUS
+        is_negative = i < stop and text[i] == _MINUS
         if i < stop and (text[i] == _MINUS or text[i] == _PLUS):
             i += 1
         if i == stop:
             return np.nan
-        given = 0
+        parsed = 0
         while i < stop and _ZERO <= text[i] <= _ZERO + 9:
-            given = min(given * 10 + (np.int64(text[i]) - _ZERO), _EXPONENT_LIMIT)
+            parsed = min(parsed * 10 + (np.int64(text[i]) - _ZERO), _EXPONENT_LIMIT)
             i += 1
-        exponent += -given if downwards else given
+        exponent += -parsed if is_negative else parsed
     if i < stop:
         return np.nan
     magnitude = _scaled(np.float64(mantissa), exponent)
@@ -146,7 +146,7 @@ def _scaled(mantissa: float, exponent: int) -> float:
 
 @kernel
 def _is_letters(text: Array, start: int, stop: int, letters: Array) -> bool:
-    """Whether text[start:stop] is these lower-case letters, in either case."""
+    """Whether text[start:stop] equals `letters`, which are in lower case, ignoring case."""
     if stop - start != letters.size:
         return False
     k = 0

@@ -1,4 +1,7 @@
-"""The compiled side of reading ARPA: lines to numbers and word ids. Nothing that a file says is an index unchecked."""
+"""Compiled reading of ARPA files: lines to numbers and word ids.
+
+No number from a file is used as an unchecked index.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +18,21 @@ from chainrule.text.vocabulary_kernels import HASH_FACTOR, HASH_START, find_toke
 
 Array = NDArray[Any]
 
-# What parse_lines returns first: all is well, or what is wrong with the field at the place that it returns last.
-FINE, BAD_PROBABILITY, BAD_BACKOFF, NEEDLESS_BACKOFF, UNKNOWN_WORD, TOO_FEW_FIELDS, TOO_MANY_FIELDS = range(7)
-# Decimal. More than 10^38 is no float32, and no back-off of a distribution; below, only sums of them must not overflow.
-LARGEST_BACKOFF, LEAST_BACKOFF = 38.0, -1e30
+# The status that parse_lines returns first; an error is about the field whose span it returns last.
+OK, BAD_PROBABILITY, BAD_BACKOFF, NEEDLESS_BACKOFF, UNKNOWN_WORD, TOO_FEW_FIELDS, TOO_MANY_FIELDS = range(7)
+# log10. 10^38 is near the largest float32, and no distribution has such backoffs; the minimum keeps sums finite.
+MAX_BACKOFF, MIN_BACKOFF = 38.0, -1e30
 
 _LOG_10 = math.log(10)
 _LOG10_OF_ZERO = -99.0  # SRILM's convention
 _NEWLINE, _RETURN, _TAB, _SPACE = 10, 13, 9, 32
 
-# Words of at most _SHORT bytes are remembered by their bytes, with their length above, in the place of their hash.
-_SHORT, REMEMBERED_BITS = 7, 13
-_LENGTH_SHIFT, _SPREAD, _REMEMBERED_SHIFT = (
+# A cache of the ids of words of at most _SHORT bytes; its keys are these bytes, with the length in the top byte.
+_SHORT, CACHE_BITS = 7, 13
+_LENGTH_SHIFT, _SPREAD, _CACHE_SHIFT = (
     np.uint64(56),
     np.uint64(0x9E3779B97F4A7C15),
-    np.uint64(64 - REMEMBERED_BITS),
+    np.uint64(64 - CACHE_BITS),
 )
 _ONES, _TOP_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 _ABOVE_SPACES = _ONES * np.uint64(_SPACE + 1)
@@ -48,19 +51,19 @@ def parse_lines(
     log_probs: Array,
     log_backoffs: Array,
     scratch: Array,
-    remembered: Array,
-    their_ids: Array,
+    cached_words: Array,
+    cached_ids: Array,
 ) -> tuple[int, int, int, int, int]:
-    """Writes each line's word ids to a row of `rows`, and its numbers in nats; blank lines are passed over.
+    """Writes each line's word ids to a row of `rows`, and its numbers in nats; skips blank lines.
 
-    slots, pool, offsets: the hash table of the vocabulary; ids from `size` on are other names of <unk>. Where `slots`
-    is empty, `order` is 1 and `rows` gets the places where the word starts and stops. The outputs have room for one
-    n-gram more than there can be in the text. scratch: zeros, three for each word of an n-gram; remembered: zeros,
-    2^REMEMBERED_BITS of them, as many as their_ids has room for. Returns a status, the number of rows, that of n-grams
-    left out since <s> is in them but not first, and the place of the wrong field.
+    slots, pool, offsets: the hash table of the vocabulary; ids from `size` on are other spellings of <unk>. If `slots`
+    is empty, `order` is 1 and `rows` gets the start and end of each word. The outputs have room for one n-gram more
+    than the text can hold. scratch: zeros, three for each word of an n-gram. cached_words: zeros; as large as
+    cached_ids, 2^CACHE_BITS. Returns a status, the number of rows, the number of n-grams dropped since they contain
+    <s> after the first word, and the span of the wrong field.
     """
-    starts, stops, ids = scratch[0], scratch[1], scratch[2]  # of the words of the line before
-    count = left_out = 0
+    starts, stops, ids = scratch[0], scratch[1], scratch[2]  # of the words of the previous line
+    count = dropped = 0
     i = 0
     while i < text.size:
         field = 0
@@ -74,7 +77,7 @@ def parse_lines(
             if field == 0:
                 log10_prob, i = number_from(text, start)
                 if not log10_prob <= 0:
-                    return BAD_PROBABILITY, count, left_out, start, i
+                    return BAD_PROBABILITY, count, dropped, start, i
                 log_probs[count] = log10_prob * _LOG_10
                 if slots.size > 0 and i < text.size and text[i] != _NEWLINE:
                     same = _same_words(text, i + 1, starts[0], 0, starts, stops)
@@ -87,9 +90,9 @@ def parse_lines(
                     rows[count, 0], rows[count, 1] = start, i
                 else:
                     short = _short_word(text, start)
-                    at = (short * _SPREAD) >> _REMEMBERED_SHIFT
-                    if short > 0 and remembered[at] == short:
-                        ids[j], i = their_ids[at], start + np.int64(short >> _LENGTH_SHIFT)
+                    at = (short * _SPREAD) >> _CACHE_SHIFT
+                    if short > 0 and cached_words[at] == short:
+                        ids[j], i = cached_ids[at], start + np.int64(short >> _LENGTH_SHIFT)
                     else:
                         hashed = HASH_START
                         while i < text.size and is_inside_word(text[i]):
@@ -97,11 +100,11 @@ def parse_lines(
                             i += 1
                         ids[j], _ = find_token(text, start, i, mixed(hashed), slots, pool, offsets)
                         if ids[j] < 0:
-                            return UNKNOWN_WORD, count, left_out, start, i
+                            return UNKNOWN_WORD, count, dropped, start, i
                         if ids[j] >= size:
                             ids[j] = UNKNOWN
                         if short > 0:
-                            remembered[at], their_ids[at] = short, ids[j]
+                            cached_words[at], cached_ids[at] = short, ids[j]
                     other, starts[j], stops[j] = stops[j], start, i
                     same = _same_words(text, i, other, field, starts, stops)
                     if same > 0:
@@ -110,28 +113,28 @@ def parse_lines(
                 log10_backoff, i = number_from(text, start)
                 if log10_backoff == -np.inf:
                     log10_backoff = _LOG10_OF_ZERO
-                if not LEAST_BACKOFF <= log10_backoff <= LARGEST_BACKOFF:
-                    return BAD_BACKOFF, count, left_out, start, i
+                if not MIN_BACKOFF <= log10_backoff <= MAX_BACKOFF:
+                    return BAD_BACKOFF, count, dropped, start, i
                 if log10_backoff != 0 and not has_backoffs:
-                    return NEEDLESS_BACKOFF, count, left_out, start, i
+                    return NEEDLESS_BACKOFF, count, dropped, start, i
                 log_backoffs[count] = log10_backoff * _LOG_10
             else:
-                return TOO_MANY_FIELDS, count, left_out, first, _end_of_word(text, start)
+                return TOO_MANY_FIELDS, count, dropped, first, _end_of_word(text, start)
             field += 1
         if 0 < field <= order:
-            return TOO_FEW_FIELDS, count, left_out, first, i
+            return TOO_FEW_FIELDS, count, dropped, first, i
         if field > 0:
             if field == order + 1:
                 log_backoffs[count] = 0
-            stray = False
+            has_inner_begin = False
             if slots.size > 0:
                 for j in range(order):
                     rows[count, j] = ids[j]
-                    stray |= j > 0 and ids[j] == BEGIN
-            left_out += stray
-            count += not stray
+                    has_inner_begin |= j > 0 and ids[j] == BEGIN
+            dropped += has_inner_begin
+            count += not has_inner_begin
         i += 1
-    return FINE, count, left_out, 0, 0
+    return OK, count, dropped, 0, 0
 
 
 @kernel
@@ -143,24 +146,28 @@ def _end_of_word(text: Array, i: int) -> int:
 
 @kernel
 def _short_word(text: Array, start: int) -> int:
-    """The bytes of the word at `start` and its length, as one number; 0 where it is not short, or not easily told."""
+    """The bytes and the length of the word at `start` as one number.
+
+    0 if it is not short, or near the end of the text.
+    """
     if start + 8 > text.size:
         return np.uint64(0)
     letters = eight_bytes(text, start)
-    spaces = (letters - _ABOVE_SPACES) & ~letters & _TOP_BITS  # in the first byte up to a space, and perhaps further
+    # set in the first byte <= space, and perhaps in later ones
+    spaces = (letters - _ABOVE_SPACES) & ~letters & _TOP_BITS
     length = trailing_zeros(spaces) >> 3
     if length == 0 or length > _SHORT or is_inside_word(text[start + length]):
         return np.uint64(0)
-    kept = (np.uint64(1) << np.uint64(8 * length)) - np.uint64(1)
-    return letters & kept | np.uint64(length) << _LENGTH_SHIFT
+    mask = (np.uint64(1) << np.uint64(8 * length)) - np.uint64(1)
+    return letters & mask | np.uint64(length) << _LENGTH_SHIFT
 
 
 @kernel
 def _same_words(text: Array, start: int, other: int, first: int, starts: Array, stops: Array) -> int:
-    """How many words of the line before, from its word `first` on, stand here, too; their places are moved.
+    """How many words of the previous line, from its word `first` on, also follow here; updates their spans.
 
-    start: from where on the lines are compared, blanks and all; other: where that is in the line before. Comparing in
-    one go beats finding where each word ends: files are often sorted, and one branch is mispredicted.
+    Compares the bytes from `start` on, white space included, with those of the previous line from `other` on. Files are
+    often sorted, and one comparison mispredicts fewer branches than finding the end of each word.
     """
     if first == stops.size or stops[-1] == 0:
         return 0
@@ -181,8 +188,8 @@ def _same_words(text: Array, start: int, other: int, first: int, starts: Array, 
 
 
 @kernel
-def copy_words(text: Array, places: Array, pool: Array, offsets: Array) -> None:
-    """Writes the words from places[i, 0] to places[i, 1] of the text to offsets[i] of the pool."""
-    for i in range(places.shape[0]):
-        for k in range(places[i, 1] - places[i, 0]):
-            pool[offsets[i] + k] = text[places[i, 0] + k]
+def copy_words(text: Array, spans: Array, pool: Array, offsets: Array) -> None:
+    """Copies the words text[spans[i, 0] : spans[i, 1]] to pool[offsets[i] :]."""
+    for i in range(spans.shape[0]):
+        for k in range(spans[i, 1] - spans[i, 0]):
+            pool[offsets[i] + k] = text[spans[i, 0] + k]

@@ -1,8 +1,8 @@
-"""The trie of an ARPA file in suffix order, as lmplz writes them: no n-gram has to be searched for, and nothing sorted.
+"""Builds the trie of an ARPA file in suffix order, as lmplz writes it, without searching or sorting.
 
-The ids of words ascend from n-gram to n-gram of an order, the last words first, then those before them. So both what an
-n-gram ends with and what it begins with are found by going along the order below (`join`); and since last words ascend,
-so do those after each context, when n-grams go to their contexts' children one by one.
+In suffix order, the n-grams of an order ascend by their last words, then by the words before these. So the suffixes and
+contexts of n-grams are found in one pass along the order below (`find_parents`). And since last words ascend, each
+context's children ascend when the n-grams are appended to their contexts in order.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import numpy as np
 from chainrule.base.jit import run, run_all, thread_count
 from chainrule.ngram.arpa.suffix_order_kernels import (
     count_children,
-    join,
+    find_parents,
     mark_extensions,
-    place_children,
     set_cursors,
     sum_children,
+    write_children,
 )
 from chainrule.ngram.trie.assembly import Trie
 from chainrule.ngram.trie.parts import parts_of
 from chainrule.ngram.trie.records import NODE, Records, context_type, narrowest
-from chainrule.ngram.trie.table import Table, from_records
+from chainrule.ngram.trie.table import Table, table_from_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,35 +35,35 @@ if TYPE_CHECKING:
 
 
 class Ranks(NamedTuple):
-    """Where the suffixes and contexts of n-grams stand among those of the order below."""
+    """The ranks of the suffixes and contexts of n-grams, in the suffix order of the order below."""
 
     suffixes: Int[ndarray, " ngrams"]
     contexts: Int[ndarray, " ngrams"]
 
 
 class Part(NamedTuple):
-    """Some n-grams of an order. ranks: None where they are not in suffix order, or the order below lacks one."""
+    """N-grams of one order. ranks: None if these are out of order, or a suffix or context is missing."""
 
-    rows: Int32[ndarray, "ngrams order"]  # only the last words, at the highest order, of those that have ranks
-    ends: Int32[ndarray, "2 order"]  # the words of the first and of the last one
+    rows: Int32[ndarray, "ngrams order"]  # only the last words at the highest order, if `ranks` is given
+    ends: Int32[ndarray, "2 order"]  # the words of the first n-gram and of the last
     log_probs: Float32[ndarray, " ngrams"]
     log_backoffs: Float32[ndarray, " ngrams"]
     ranks: Ranks | None
 
 
 @dataclass
-class _Top:
-    """The highest order so far, by rank."""
+class _HighestLevel:
+    """The highest order so far; all arrays are by rank."""
 
     rows: Int32[ndarray, "ngrams order"]
-    firsts: Int32[ndarray, " ngrams"]  # the first words
+    firsts: Int32[ndarray, " ngrams"]  # their first words
     contexts: Int[ndarray, " ngrams"]  # the ranks of the contexts
-    extensions: Int[ndarray, " contexts+1"]  # by the rank of a suffix, the first n-gram that ends with it
-    places: Int[ndarray, " ngrams"]  # where they are in the trie, among those of their order
+    extensions: Int[ndarray, " contexts+1"]  # by the rank of a suffix, the first n-gram with it
+    indices: Int[ndarray, " ngrams"]  # their indices in the trie, within the level
 
 
 class SuffixOrder:
-    """A table that grows by a level at a time, as long as the n-grams come in suffix order."""
+    """A table that grows by a level at a time, from n-grams in suffix order."""
 
     def __init__(
         self,
@@ -72,14 +72,14 @@ class SuffixOrder:
         *,
         node_limit: int,
     ) -> None:
-        """The unigrams, by id. node_limit: how many nodes there may be in the end."""
+        """log_probs, log_backoffs: of the unigrams, in nats. node_limit: the largest possible number of nodes."""
         size = log_probs.size
         self.level_sizes = [size]
         self._index, self._node_limit = narrowest(node_limit), node_limit
         words = np.arange(size, dtype=np.int32)
         ranks = words.astype(self._index)
-        self._top = _Top(words[:, None], words, np.zeros_like(ranks), np.array([0, size], self._index), ranks)
-        self._nodes = [np.zeros(1, NODE), np.empty(size, NODE)]  # by level, as all that follow
+        self._top = _HighestLevel(words[:, None], words, np.zeros_like(ranks), np.array([0, size], self._index), ranks)
+        self._nodes = [np.zeros(1, NODE), np.empty(size, NODE)]  # by level, as are the next two
         self._nodes[1]["word"], self._nodes[1]["log_prob"] = words, log_probs
         self._contexts = [self._new_contexts(1), self._new_contexts(size)]
         self._contexts[0]["begin"], self._contexts[1]["log_backoff"] = 1, log_backoffs
@@ -89,7 +89,7 @@ class SuffixOrder:
     def order(self) -> int:
         return len(self.level_sizes)
 
-    def part(
+    def rank_part(
         self,
         rows: Int32[ndarray, "ngrams order"],
         log_probs: Float32[ndarray, " ngrams"],
@@ -97,16 +97,19 @@ class SuffixOrder:
         *,
         is_last: bool,
     ) -> Part:
-        """Neighbours of the next order. is_last: whether it is the highest."""
+        """Ranks consecutive n-grams of the next order. is_last: whether it is the highest."""
         ranks = Ranks(np.empty(len(rows), self._index), np.empty(len(rows), self._index))
         top = self._top
         ends = rows[[0, -1]] if len(rows) else rows
-        if not join(rows, top.rows, top.firsts, top.contexts, top.extensions, *ranks):
+        if not find_parents(rows, top.rows, top.firsts, top.contexts, top.extensions, *ranks):
             return Part(rows, ends, log_probs, log_backoffs, None)
         return Part(rows[:, -1:].copy() if is_last else rows, ends, log_probs, log_backoffs, ranks)
 
     def add_level(self, parts: list[Part], *, is_last: bool) -> bool:
-        """Adds all n-grams of the next order, and empties the list; False, and it stays, if they are not in order."""
+        """Adds all n-grams of the next order and clears the list.
+
+        If they are not in order, returns False and keeps it.
+        """
         parts[:] = [part for part in parts if len(part.rows)]
         if not _are_in_order(parts):
             return False
@@ -118,48 +121,48 @@ class SuffixOrder:
         run_all(_count, [(ranks[share], cursor) for share, cursor in zip(shares, cursors, strict=True)])
         begin = np.zeros(lower_size + 1, self._index)
         cut = parts_of(slice(0, lower_size))
-        run_all(sum_children, [(cursors, lower.places, *piece, begin[1:]) for piece in cut])
+        run_all(sum_children, [(cursors, lower.indices, *piece, begin[1:]) for piece in cut])
         np.cumsum(begin, out=begin)
-        run_all(set_cursors, [(cursors, lower.places, begin, *piece) for piece in cut])
+        run_all(set_cursors, [(cursors, lower.indices, begin, *piece) for piece in cut])
         first = 1 + sum(self.level_sizes)
         self._contexts[-1]["begin"] = begin[:-1] + self._index(first)
-        suffix_nodes = lower.places + self._index(first - lower_size)
-        nodes, suffixes, places = np.empty(size, NODE), np.empty(size, self._index), np.empty(size, self._index)
+        suffix_nodes = lower.indices + self._index(first - lower_size)
+        nodes, suffixes, indices = np.empty(size, NODE), np.empty(size, self._index), np.empty(size, self._index)
         contexts = self._new_contexts(0 if is_last else size)
-        backoffs = nodes["log_prob"] if is_last else contexts["log_backoff"]  # at the last not written
+        backoffs = nodes["log_prob"] if is_last else contexts["log_backoff"]  # not written at the highest order
         fields = nodes["word"], nodes["log_prob"], backoffs, suffixes
         starts = np.cumsum([0, *(len(part.rows) for part in parts)]).tolist()
         calls = []
         for share, cursor in zip(shares, cursors, strict=True):
             span = slice(starts[share.start], starts[share.stop])
-            calls.append((parts[share], cursor, suffix_nodes, fields, places[span], is_last))
-        run_all(_place, calls)
+            calls.append((parts[share], cursor, suffix_nodes, fields, indices[span], is_last))
+        run_all(_write_children, calls)
         self.level_sizes.append(size)
         self._nodes.append(nodes)
         self._suffixes.append(suffixes)
         self._contexts.append(contexts)
         if not is_last:
             extensions = np.empty(lower_size + 1, self._index)
-            run(mark_extensions, _joined([each.suffixes for each in ranks], self._index), extensions)
+            run(mark_extensions, join([part.suffixes for part in ranks], self._index), extensions)
             rows = np.concatenate([part.rows for part in parts] or [np.empty((0, self.order), np.int32)])
-            contexts_by_rank = _joined([each.contexts for each in ranks], self._index)
-            self._top = _Top(rows, rows[:, 0].copy(), contexts_by_rank, extensions, places)
+            contexts_by_rank = join([part.contexts for part in ranks], self._index)
+            self._top = _HighestLevel(rows, rows[:, 0].copy(), contexts_by_rank, extensions, indices)
         parts.clear()
         return True
 
     def table(self) -> Table:
-        """Lets go of the levels."""
+        """The finished table; the levels are freed."""
         total = 1 + sum(self.level_sizes)
         end = self._new_contexts(1)
         end["begin"] = total
         if self.order == 1:
             self._contexts[1:] = []
         del self._top
-        nodes, contexts = _joined(self._nodes, NODE), _joined([*self._contexts, end], end.dtype)
-        return from_records(tuple(self.level_sizes), Records(nodes, contexts), _joined(self._suffixes, self._index))
+        nodes, contexts = join(self._nodes, NODE), join([*self._contexts, end], end.dtype)
+        return table_from_records(tuple(self.level_sizes), Records(nodes, contexts), join(self._suffixes, self._index))
 
     def trie(self) -> Trie:
-        """The same levels, to go on with n-grams in any order."""
+        """The same levels as a `Trie`, to which n-grams can be added in any order."""
         unigrams = self._nodes[1]["log_prob"], self._contexts[1]["log_backoff"]
         trie = Trie(*unigrams, node_limit=self._node_limit)
         for order in range(2, self.order + 1):
@@ -172,14 +175,14 @@ class SuffixOrder:
 
     def context_nodes(self, ranks: Ranks) -> Int[ndarray, " ngrams"]:
         """The nodes of the contexts of n-grams of the next order."""
-        return self._top.places[ranks.contexts] + self._index(1 + sum(self.level_sizes[:-1]))
+        return self._top.indices[ranks.contexts] + self._index(1 + sum(self.level_sizes[:-1]))
 
     def _new_contexts(self, size: int) -> ndarray:
-        return np.zeros(size, context_type(self._index))  # zeros, for the bytes that belong to no field
+        return np.zeros(size, context_type(self._index))  # zeros in the padding bytes, too
 
 
 def _are_in_order(parts: Sequence[Part]) -> bool:
-    """Whether the n-grams of each part are in suffix order, and the parts themselves."""
+    """Whether all parts, and the n-grams in each, are in suffix order."""
     if any(part.ranks is None for part in parts):
         return False
     ends = [part.ends[:, ::-1].tolist() for part in parts]
@@ -187,7 +190,7 @@ def _are_in_order(parts: Sequence[Part]) -> bool:
 
 
 def _shares(sizes: Sequence[int], threads: int) -> list[slice]:
-    """The parts, for each thread about as many n-grams as for the others."""
+    """Slices of the parts, one for each thread, with about equally many n-grams."""
     ends = np.cumsum(sizes)
     cuts = np.searchsorted(ends, np.linspace(0, ends[-1] if len(sizes) else 0, threads + 1)[1:-1]).tolist()
     edges = [0, *cuts, len(sizes)]
@@ -199,27 +202,27 @@ def _count(ranks: Sequence[Ranks], counts: Int[ndarray, " contexts"]) -> None:
         count_children(part.contexts, counts)
 
 
-def _place(
+def _write_children(
     parts: Sequence[Part],
     cursor: Int[ndarray, " contexts"],
     suffix_nodes: Int[ndarray, " suffixes"],
     fields: tuple[ndarray, ndarray, ndarray, ndarray],
-    places: Int[ndarray, " ngrams"],
+    indices: Int[ndarray, " ngrams"],
     is_last: bool,
 ) -> None:
-    at = 0
+    done = 0
     for part in parts:
         assert part.ranks is not None
-        lasts, size = np.ascontiguousarray(part.rows[:, -1]), len(part.rows)
-        numbers = lasts, part.log_probs, part.log_backoffs, part.ranks.contexts, part.ranks.suffixes
+        last_words, size = np.ascontiguousarray(part.rows[:, -1]), len(part.rows)
+        values = last_words, part.log_probs, part.log_backoffs, part.ranks.contexts, part.ranks.suffixes
         words, log_probs, log_backoffs, suffixes = fields
-        outputs = words, log_probs, log_backoffs, suffixes, places[at : at + size]
-        place_children(*numbers, cursor, suffix_nodes, *outputs, is_last)
-        at += size
+        outputs = words, log_probs, log_backoffs, suffixes, indices[done : done + size]
+        write_children(*values, cursor, suffix_nodes, *outputs, is_last)
+        done += size
 
 
-def _joined(parts: list[ndarray], dtype: type | np.dtype) -> ndarray:
-    """The parts in one array; they themselves are let go, so that not all is in memory twice."""
-    whole = np.concatenate([np.empty(0, dtype), *parts])
+def join(parts: list[ndarray], dtype: type | np.dtype | None = None) -> ndarray:
+    """Concatenates the parts, and clears their list so that they do not stay in memory."""
+    whole = np.concatenate([np.empty(0, dtype), *parts] if dtype is not None else parts)
     parts.clear()
     return whole

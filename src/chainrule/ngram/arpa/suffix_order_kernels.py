@@ -1,6 +1,6 @@
-"""The compiled side of a trie made from n-grams in suffix order: their last words ascend, then those before, and so on.
+"""Compiled construction of a trie from n-grams in suffix order: by last word, then by the word before, and so on.
 
-The rank of an n-gram is its place among those of its order.
+The rank of an n-gram is its index in the suffix order of its order.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from chainrule.base.jit import allocating_kernel, kernel, prefetch
 
 Array = NDArray[Any]
 
-_BLOCK = 512  # n-grams whose memory is asked for before the first one is read
+_BLOCK = 512  # n-grams whose memory is prefetched before the first one is read
 
 
 @kernel
 def _is_before(lower: Array, rank: int, row: Array) -> bool:
-    """Whether the n-gram of a rank comes before this one, of one more word, without its first word."""
+    """Whether an n-gram of the order below, by rank, precedes the suffix of `row`."""
     k = lower.shape[1] - 1
     while k > 0 and lower[rank, k] == row[k + 1]:
         k -= 1
@@ -48,7 +48,7 @@ def _first_not_before(lower: Array, row: Array) -> int:
 
 @kernel
 def _first_not_less(ascending: Array, low: int, high: int, word: int) -> int:
-    """The first place from low on that has no smaller word, or `high`; a few steps where it is close to low."""
+    """The first index in low .. high whose word is not below `word`, or `high`, by galloping search."""
     step = 1
     while low + step <= high and ascending[low + step - 1] < word:
         low += step
@@ -64,7 +64,7 @@ def _first_not_less(ascending: Array, low: int, high: int, word: int) -> int:
 
 
 @allocating_kernel
-def join(
+def find_parents(
     rows: Array,
     lower: Array,
     lower_firsts: Array,
@@ -73,12 +73,13 @@ def join(
     suffixes: Array,
     contexts: Array,
 ) -> bool:
-    """Writes the ranks of the n-grams' suffixes and contexts; False where one is not there, or a row is out of order.
+    """Writes the ranks of the n-grams' suffixes and contexts; False if one is missing, or a row is out of order.
 
-    lower: the words of the order below, by rank; lower_firsts: the first ones again, side by side; lower_contexts: the
-    ranks of their contexts. extensions: by the rank of an n-gram two orders below, the first of the order below that
-    has it as its suffix. Those with one suffix are neighbours, and their first words ascend. So the context of a b c is
-    found among the n-grams that end as the context of b c does, further on than that of the row before.
+    lower: the words of the order below, by rank; lower_firsts: a contiguous copy of their first words; lower_contexts:
+    the ranks of their contexts. extensions: by the rank of an n-gram two orders below, the first of the order below
+    that has it as its suffix. N-grams with the same suffix are contiguous, and their first words ascend. So the context
+    (a b) of (a b c) is searched for among the n-grams that end in b, the context of (b c), after that of the row
+    before.
     """
     order = rows.shape[1]
     is_new, low, high = np.empty(_BLOCK, np.bool_), np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
@@ -118,7 +119,7 @@ def join(
 
 @kernel
 def mark_extensions(suffixes: Array, extensions: Array) -> None:
-    """extensions[rank] = the first n-gram whose suffix has at least this rank. The suffixes ascend."""
+    """extensions[rank] = the first n-gram whose suffix has at least this rank. suffixes: ascending ranks."""
     rank = 0
     for i in range(suffixes.size):
         while rank <= suffixes[i]:
@@ -129,26 +130,26 @@ def mark_extensions(suffixes: Array, extensions: Array) -> None:
 
 @kernel
 def count_children(contexts: Array, counts: Array) -> None:
-    """Adds to the count of each context, by rank."""
+    """Adds the n-grams of each context to its count; contexts are ranks."""
     for context in contexts:
         counts[context] += 1
 
 
 @kernel
-def sum_children(counts: Array, places: Array, start: int, stop: int, sizes: Array) -> None:
-    """sizes[place] = how many children the context of each rank has. counts: by part of the n-grams, and rank."""
+def sum_children(counts: Array, indices: Array, start: int, stop: int, sizes: Array) -> None:
+    """sizes[indices[rank]] = the number of children of the context. counts: by part of the n-grams, and rank."""
     for rank in range(start, stop):
         size = 0
         for part in range(counts.shape[0]):
             size += counts[part, rank]
-        sizes[places[rank]] = size
+        sizes[indices[rank]] = size
 
 
 @kernel
-def set_cursors(counts: Array, places: Array, begin: Array, start: int, stop: int) -> None:
-    """Turns counts into where the first child of each context from each part goes."""
+def set_cursors(counts: Array, indices: Array, begin: Array, start: int, stop: int) -> None:
+    """Replaces counts by the index of the first child of each context in each part."""
     for rank in range(start, stop):
-        cursor = begin[places[rank]]
+        cursor = begin[indices[rank]]
         for part in range(counts.shape[0]):
             size = counts[part, rank]
             counts[part, rank] = cursor
@@ -156,8 +157,8 @@ def set_cursors(counts: Array, places: Array, begin: Array, start: int, stop: in
 
 
 @allocating_kernel
-def place_children(
-    lasts: Array,
+def write_children(
+    last_words: Array,
     log_probs: Array,
     log_backoffs: Array,
     contexts: Array,
@@ -168,26 +169,27 @@ def place_children(
     node_log_probs: Array,
     node_log_backoffs: Array,
     node_suffixes: Array,
-    places: Array,
+    indices: Array,
     is_last: bool,
 ) -> None:
-    """Writes n-grams to their places in the trie, and these to `places`. Words ascend after each context by themselves.
+    """Writes n-grams to the trie, and their indices in the level to `indices`; each context's words already ascend.
 
-    cursor: by the rank of a context, moved on. suffix_nodes: by rank. is_last: whether there are no back-offs.
+    cursor: by the rank of a context, where its next child goes; advanced. suffix_nodes: by rank. is_last: whether there
+    are no backoffs.
     """
     block = np.empty(_BLOCK, cursor.dtype)
-    for start in range(0, lasts.size, _BLOCK):
-        stop = min(start + _BLOCK, lasts.size)
+    for start in range(0, last_words.size, _BLOCK):
+        stop = min(start + _BLOCK, last_words.size)
         for i in range(start, stop):
-            place = cursor[contexts[i]]
-            cursor[contexts[i]] = place + 1
-            block[i - start] = places[i] = place
-            prefetch(words, np.int64(place))
-            prefetch(node_suffixes, np.int64(place))
+            index = cursor[contexts[i]]
+            cursor[contexts[i]] = index + 1
+            block[i - start] = indices[i] = index
+            prefetch(words, np.int64(index))
+            prefetch(node_suffixes, np.int64(index))
         for i in range(start, stop):
-            place = block[i - start]
-            words[place] = lasts[i]
-            node_log_probs[place] = log_probs[i]
-            node_suffixes[place] = suffix_nodes[suffixes[i]]
+            index = block[i - start]
+            words[index] = last_words[i]
+            node_log_probs[index] = log_probs[i]
+            node_suffixes[index] = suffix_nodes[suffixes[i]]
             if not is_last:
-                node_log_backoffs[place] = log_backoffs[i]
+                node_log_backoffs[index] = log_backoffs[i]

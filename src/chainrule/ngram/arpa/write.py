@@ -1,8 +1,7 @@
-"""An n-gram table to an ARPA file, laid out as by KenLM's lmplz: tabs, blank lines, the shortest decimals.
+"""Writes an n-gram table as an ARPA file in the layout of KenLM's lmplz.
 
-They are the shortest that `read_arpa` makes the same float32 nats of, so that writing and reading changes nothing.
-
-The file is replaced in one step, so that a kill at any moment leaves the old one or the new one.
+Numbers are the shortest decimals that `read_arpa` reads as the same float32 nats, so writing and reading is lossless.
+The file is replaced in one step: a kill at any moment leaves either the old one or the new one.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from chainrule.base.files import compressing, replace_file
 from chainrule.base.jit import run_all, thread_count
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError
-from chainrule.ngram.arpa.writing_kernels import DAMAGED, NUMBER_ROOM, write_lines
+from chainrule.ngram.arpa.writing_kernels import DAMAGED, MAX_NUMBER_BYTES, write_lines
 
 if TYPE_CHECKING:
     import os
@@ -31,15 +30,15 @@ if TYPE_CHECKING:
 
 TASK = "writing ARPA"
 _BATCH = 1 << 15  # n-grams that a thread formats at once
-_LINE_ROOM = 128  # bytes for each of them; where it does not suffice, the rest goes into a second buffer
+_LINE_BYTES = 128  # for each of them; if that is too little, the rest goes into a second buffer
 
 
 def write_arpa(path: str | os.PathLike[str], table: Table, vocabulary: Vocabulary, progress: Progress = silent) -> None:
-    """Writes a table, compressed where the name ends in .gz, .zst, .xz or .bz2. A back-off of -inf is written as
-    -99, since KenLM reads no other.
+    """Writes a table, compressed where the name ends in .gz, .zst, .xz or .bz2. A backoff of -inf is written as
+    -99, since KenLM cannot read -inf.
 
-    Raises OutputError; then, and when interrupted, what was there before is still there. Raises ModelFormatError where
-    the table is damaged.
+    Raises OutputError where the file cannot be written; then, and when interrupted, an older file is unchanged. Raises
+    ModelFormatError where the table is damaged.
     """
     parts = arpa_parts(table, vocabulary, progress)
     with replace_file(Path(path)) as raw, compressing(raw, path) as file:
@@ -48,7 +47,7 @@ def write_arpa(path: str | os.PathLike[str], table: Table, vocabulary: Vocabular
 
 
 def arpa_parts(table: Table, vocabulary: Vocabulary, progress: Progress = silent) -> Iterator[bytes | memoryview]:
-    """What an ARPA file is made of, a few MB at a time; each part is to be used before the next is asked for.
+    """The contents of an ARPA file in parts of a few MB; use each part before asking for the next.
 
     Raises ModelFormatError where the table is damaged.
     """
@@ -65,7 +64,7 @@ def _parts(table: Table, vocabulary: Vocabulary, progress: Progress) -> Iterator
         yield b"ngram %d=%d\n" % (order, size)
     for order in range(1, table.order + 1):
         yield b"\n\\%d-grams:\n" % order
-        for lines, ngrams in _formatted(table, vocabulary, order):
+        for lines, ngrams in _format_order(table, vocabulary, order):
             progress(TASK, done, total)
             yield lines
             done += ngrams
@@ -73,34 +72,33 @@ def _parts(table: Table, vocabulary: Vocabulary, progress: Progress) -> Iterator
     progress(TASK, total, total)
 
 
-def _formatted(table: Table, vocabulary: Vocabulary, order: int) -> Iterator[tuple[memoryview, int]]:
-    """The lines of one order, a few MB at a time, each with its number of n-grams."""
+def _format_order(table: Table, vocabulary: Vocabulary, order: int) -> Iterator[tuple[memoryview, int]]:
+    """The lines of one order, a few MB at a time, each part with its number of n-grams."""
     level = table.level(order)
     spelled = vocabulary.arrays()
     fixed = (table.words, table.log_probs, table.begin, table.log_backoffs, spelled["text"], spelled["offsets"], order)
     threads = thread_count()
-    buffers = [np.empty(_BATCH * _LINE_ROOM, np.uint8) for _ in range(threads)]
+    buffers = [np.empty(_BATCH * _LINE_BYTES, np.uint8) for _ in range(threads)]
     edges = [*range(level.start, level.stop, _BATCH), level.stop]
     batches = list(itertools.pairwise(edges))
     for i in range(0, len(batches), threads):
-        together = batches[i : i + threads]
+        group = batches[i : i + threads]
         calls = [
-            (*fixed, _path(table, order, start), stop, out)
-            for (start, stop), out in zip(together, buffers, strict=False)
+            (*fixed, _path(table, order, start), stop, out) for (start, stop), out in zip(group, buffers, strict=False)
         ]
-        for (start, stop), out, (node, used) in zip(together, buffers, run_all(write_lines, calls), strict=False):
-            yield _checked(node, out[:used]), stop - start
-            while node < stop:  # long words: on from there, in more room
+        for (start, stop), out, (node, used) in zip(group, buffers, run_all(write_lines, calls), strict=False):
+            yield _checked_lines(node, out[:used]), stop - start
+            while node < stop:  # long words: continue in a larger buffer
                 longest = int(np.diff(spelled["offsets"]).max()) + 1
-                room = np.empty(max(out.size, 2 * NUMBER_ROOM + order * longest), np.uint8)
-                node, used = write_lines(*fixed, _path(table, order, node), stop, room)
-                yield _checked(node, room[:used]), 0
+                larger = np.empty(max(out.size, 2 * MAX_NUMBER_BYTES + order * longest), np.uint8)
+                node, used = write_lines(*fixed, _path(table, order, node), stop, larger)
+                yield _checked_lines(node, larger[:used]), 0
 
 
-def _checked(node: int, lines: ndarray) -> memoryview:
+def _checked_lines(node: int, lines: ndarray) -> memoryview:
     if node == DAMAGED:
         raise ModelFormatError(
-            "the n-gram table holds a word, a node or a number that cannot be; the model is damaged, make it again"
+            "the n-gram table holds an impossible word, node or number; the model is damaged: get or train it again"
         )
     return lines.data
 
@@ -112,7 +110,7 @@ def _path(table: Table, order: int, node: int) -> Int64[ndarray, " order+1"]:
     for n in range(order - 1, 0, -1):
         level = table.level(n)
         begin = table.begin[level.start : level.stop + 1]
-        # A needle of another type would have NumPy copy the whole level.
+        # With a needle of another type, NumPy would copy the whole level.
         context = np.searchsorted(begin, begin.dtype.type(path[n + 1]), side="right") - 1
         path[n] = level.start + np.clip(context, 0, table.level_sizes[n - 1] - 1)
     return path

@@ -1,4 +1,4 @@
-"""The compiled side of writing ARPA: numbers to their shortest decimals, nodes of the trie to lines."""
+"""Compiled writing of ARPA files: numbers as their shortest decimals, nodes of the trie as lines."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from chainrule.protocol import BEGIN
 
 Array = NDArray[Any]
 
-NUMBER_ROOM = 24  # bytes that a number takes at most
-DAMAGED = -1  # instead of a node: the table holds a word or a node that there is not, or what is no number
+MAX_NUMBER_BYTES = 24
+DAMAGED = -1  # in place of a node: the table holds an impossible word, node or number
 
 _LOG_10 = math.log(10)
-_LOG10_OF_ZERO = -99  # of a back-off, SRILM's convention: KenLM refuses to read -inf there
+_LOG10_OF_ZERO = -99  # for backoffs, as in SRILM: KenLM cannot read -inf
 _MINUS_INFINITY = np.frombuffer(bytearray(b"-inf"), np.uint8)
 _POWERS = np.array([float(f"1e{i}") for i in range(64)])
 _FIRST_EXPONENT = -160  # frexp's, below those of all float32
-# By frexp's exponent: half the distance to the next float32, and the decimals that are nearly always enough.
+# By frexp's exponent: half the distance to the next float32, and a number of decimals that nearly always suffices.
 _HALF = np.array([math.ldexp(1.0, max(exponent - 25, -150)) for exponent in range(_FIRST_EXPONENT, 130)])
 _DECIMALS = np.array([math.ceil(-math.log10(half)) - 1 for half in _HALF])
-_SURE = 1e-15  # relative: what a few roundings in double arithmetic are worth
+_MARGIN = 1e-15  # relative; covers a few rounding errors in double precision
 _POSITIONAL_FROM, _POSITIONAL_TO = 9.9999995e-7, 1e7  # smaller and larger numbers get an exponent
 _TAB, _NEWLINE, _SPACE, _MINUS, _POINT, _ZERO, _E = 9, 10, 32, 45, 46, 48, 101
 
@@ -44,8 +44,8 @@ def write_lines(
 ) -> tuple[int, int]:
     """Writes the nodes from path[order] to `stop`, all of one order, a line each, until `out` is full.
 
-    text, offsets: the vocabulary's. path: the nodes, by order, of the prefixes of the first n-gram; overwritten.
-    Returns the node to go on from, or DAMAGED, and the bytes written.
+    text, offsets: of the vocabulary. path: by order, the nodes of the prefixes of the first n-gram; overwritten.
+    Returns the node to continue from, or DAMAGED, and the number of bytes written.
     """
     inner = log_backoffs.size
     used = 0
@@ -58,20 +58,20 @@ def write_lines(
             k -= 1
         if np.isnan(log_probs[node]) or (node < inner and not log_backoffs[node] < np.inf):
             return DAMAGED, used
-        room = 2 * NUMBER_ROOM
+        needed = 2 * MAX_NUMBER_BYTES
         for k in range(1, order + 1):
             if not (0 <= path[k] < words.size and 0 <= words[path[k]] < offsets.size - 1):
                 return DAMAGED, used
             start, end = offsets[words[path[k]]], offsets[words[path[k]] + 1]
             if not 0 <= start <= end <= text.size:
                 return DAMAGED, used
-            room += end - start + 1
-        if used + room > out.size:
+            needed += end - start + 1
+        if used + needed > out.size:
             return node, used
         if order == 1 and words[node] == BEGIN:
-            out[used] = _ZERO  # never predicted, so that it does not matter; lmplz writes it so
+            out[used] = _ZERO  # <s> is never predicted, so any value will do; lmplz writes 0
             used += 1
-        elif log_probs[node] == -np.inf:  # -99 would read back as a probability; lmplz writes it so, too
+        elif log_probs[node] == -np.inf:  # as lmplz; -99 would be read as a probability
             for byte in _MINUS_INFINITY:
                 out[used] = byte
                 used += 1
@@ -95,9 +95,9 @@ def write_lines(
 
 @kernel
 def write_number(value: float, unit: float, out: Array, at: int) -> int:
-    """Writes the shortest decimal that, times `unit`, rounds to the float32 `value`; returns where it ends.
+    """Writes the shortest decimal that, times `unit`, rounds to the float32 `value`; returns its end in `out`.
 
-    So a unit of log 10 writes nats as a decimal logarithm that reads back as the same nats.
+    With a unit of log 10, nats become a decimal logarithm that reads back as the same nats.
     """
     if value == -np.inf:
         value = np.float32(_LOG10_OF_ZERO * unit)
@@ -108,11 +108,11 @@ def write_number(value: float, unit: float, out: Array, at: int) -> int:
     if value < 0:
         out[at] = _MINUS
         at += 1
-    # What rounds to this float32 lies between low and high. Below a power of two floats are twice as dense.
+    # All numbers between low and high round to this float32. Floats are twice as dense just below a power of two.
     fraction, exponent = math.frexp(magnitude)
     half = _HALF[exponent - _FIRST_EXPONENT]
-    low = (magnitude - (half / 2 if fraction == 0.5 and exponent > -125 else half)) / unit * (1 + _SURE)
-    high = (magnitude + half) / unit * (1 - _SURE)
+    low = (magnitude - (half / 2 if fraction == 0.5 and exponent > -125 else half)) / unit * (1 + _MARGIN)
+    high = (magnitude + half) / unit * (1 - _MARGIN)
     magnitude /= unit
     positional = _POSITIONAL_FROM <= magnitude < _POSITIONAL_TO
     decimals = _DECIMALS[exponent - _FIRST_EXPONENT]
@@ -133,11 +133,11 @@ def write_number(value: float, unit: float, out: Array, at: int) -> int:
 
 @kernel
 def _nearest_inside(magnitude: float, low: float, high: float, decimals: int) -> int:
-    """The d for which d / 10^decimals is nearest to magnitude and between low and high; -1 if there is none."""
+    """The d for which d / 10^decimals is nearest to magnitude, and between low and high; -1 if there is none."""
     d = np.rint(_scaled(magnitude, decimals))
     if low < _scaled(d, -decimals) < high:
         return np.int64(d)
-    if low < _scaled(d + 1, -decimals) < high:  # at a power of two, where the upper half of the interval is the larger
+    if low < _scaled(d + 1, -decimals) < high:  # at a power of two, the upper half of the interval is larger
         return np.int64(d) + 1
     return -1
 

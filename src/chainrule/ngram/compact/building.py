@@ -1,6 +1,6 @@
-"""From a table to a compact one, and back; see `compact.py`.
+"""Converts a table to a compact one, and back; see `table.py` of both rooms.
 
-An order at a time, from the bigrams up, since a context's ranks and its back-off depend on its suffix.
+Works from bigrams up, since the ranks and the backoff of a context depend on its suffix.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from chainrule.ngram.compact.building_kernels import (
     unpack,
     write_runs,
 )
-from chainrule.ngram.compact.quantising import values_for
+from chainrule.ngram.compact.quantising import choose_values
 from chainrule.ngram.compact.query_kernels import (
     FIRST_HIGH,
     FIRST_LOW,
@@ -37,18 +37,18 @@ from chainrule.ngram.compact.table import PADDING, VALUES, CompactTable, layout_
 from chainrule.ngram.trie.parts import parts_of
 from chainrule.ngram.trie.records import ROOT
 from chainrule.ngram.trie.suffixes import check_trie, with_suffixes
-from chainrule.ngram.trie.table import Table, indexed
+from chainrule.ngram.trie.table import Table, build_table
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Int32, Int64, UInt64
     from numpy import ndarray
 
 TASK = "compacting"
-_DAMAGED = "the n-gram table holds nodes or words in no order; the model is damaged: try chainrule verify"
+_DAMAGED = "the compact n-gram table is out of order; its file is damaged: try chainrule verify"
 
 
-def compacted(table: Table, progress: Progress = silent) -> CompactTable:
-    """Quantises and packs a table, with the suffixes that it lacks.
+def compact_table(table: Table, progress: Progress = silent) -> CompactTable:
+    """Quantises and packs a table, after adding missing suffixes.
 
     Raises ModelFormatError where the table is damaged, EstimationError where there is not enough memory.
     """
@@ -62,7 +62,7 @@ def compacted(table: Table, progress: Progress = silent) -> CompactTable:
     quantised = table.log_probs.copy()
     suffixes = np.zeros(sizes[0], np.int32 if table.words.size < 2**31 else np.int64)  # of the unigrams: the root
     run_bits: list[int] = []
-    packed: list[ndarray] = []
+    words_by_order: list[ndarray] = []
     for order in range(2, table.order + 1):
         contexts, level = table.level(order - 1), table.level(order)
         ranks, links = np.empty(sizes[order - 1], np.int32), np.empty(sizes[order - 1], suffixes.dtype)
@@ -71,13 +71,14 @@ def compacted(table: Table, progress: Progress = silent) -> CompactTable:
             for start, stop in parts_of(contexts)
         ]
         if any(run_all(link_suffixes, linked)):
-            return compacted(with_suffixes(table)[0], progress)
-        values[order - 2], edges = values_for(table.log_probs[level], VALUES)
-        own = codes[level.start - 1 - sizes[0] : level.stop - 1 - sizes[0]]
+            return compact_table(with_suffixes(table)[0], progress)
+        values[order - 2], edges = choose_values(table.log_probs[level], VALUES)
+        level_codes = codes[level.start - 1 - sizes[0] : level.stop - 1 - sizes[0]]
         run_all(
-            encode, [(table.log_probs[a:b], edges, own[a - level.start : b - level.start]) for a, b in parts_of(level)]
+            encode,
+            [(table.log_probs[a:b], edges, level_codes[a - level.start : b - level.start]) for a, b in parts_of(level)],
         )
-        quantised[level] = values[order - 2][own]
+        quantised[level] = values[order - 2][level_codes]
         stored, runs = np.empty(sizes[order - 2], np.int64), np.empty(sizes[order - 2], np.int64)
         arrays = table.log_probs, table.begin, table.log_backoffs, quantised
         run_all(
@@ -88,16 +89,18 @@ def compacted(table: Table, progress: Progress = silent) -> CompactTable:
             ],
         )
         run(apply_scales, table.begin, contexts.start, stored, quantised)
-        packed.append(_packed(table, order, suffixes, ranks, stored, np.concatenate([[0], np.cumsum(runs)])))
+        words_by_order.append(
+            _pack_order(table, order, suffixes, ranks, stored, np.concatenate([[0], np.cumsum(runs)]))
+        )
         run_bits.append(int(runs.sum()))
         suffixes = links
         done += sizes[order - 1]
         progress(TASK, done, total)
-    bits = np.concatenate([*packed, np.zeros(PADDING, np.uint64)])
+    bits = np.concatenate([*words_by_order, np.zeros(PADDING, np.uint64)])
     return CompactTable(sizes, tuple(run_bits), table.log_probs[table.level(1)].copy(), values, codes, bits)
 
 
-def _packed(
+def _pack_order(
     table: Table,
     order: int,
     suffixes: Int[ndarray, " contexts"],
@@ -105,20 +108,20 @@ def _packed(
     stored: Int64[ndarray, " contexts"],
     starts: Int64[ndarray, " contexts+1"],
 ) -> UInt64[ndarray, " words"]:
-    """The words of bits of one order of children and their contexts."""
+    """The 64-bit words of one order of children and of their contexts."""
     contexts, child = table.level(order - 1), table.level(order).start
-    (where,), size = layout_of(table.level_sizes[order - 2 : order], [int(starts[-1])])
+    (location,), size = layout_of(table.level_sizes[order - 2 : order], [int(starts[-1])])
     bits = np.zeros(size, np.uint64)
     begins = table.begin[contexts.start : contexts.stop + 1].astype(np.int64) - child
-    samples = where[SAMPLES]
-    run(write_ascending, begins, bits, where[FIRST_HIGH], where[FIRST_LOW], where[FIRST_WIDTH], samples, 0)
-    run(write_ascending, starts, bits, where[RUN_HIGH], where[RUN_LOW], where[RUN_WIDTH], samples, 1)
-    run(write_runs, table.begin, contexts.start, suffixes, child, ranks, stored, 64 * where[RUNS], bits)
+    samples = location[SAMPLES]
+    run(write_ascending, begins, bits, location[FIRST_HIGH], location[FIRST_LOW], location[FIRST_WIDTH], samples, 0)
+    run(write_ascending, starts, bits, location[RUN_HIGH], location[RUN_LOW], location[RUN_WIDTH], samples, 1)
+    run(write_runs, table.begin, contexts.start, suffixes, child, ranks, stored, 64 * location[RUNS], bits)
     return bits[:-PADDING]
 
 
-def unpacked(compact: CompactTable, progress: Progress = silent) -> Table:
-    """The fast layout of a compact table; its numbers stay quantised.
+def unpack_table(compact: CompactTable, progress: Progress = silent) -> Table:
+    """The fast table of a compact one; its probabilities stay quantised.
 
     Raises ModelFormatError where the table is damaged, EstimationError where there is not enough memory.
     """
@@ -132,15 +135,15 @@ def unpacked(compact: CompactTable, progress: Progress = silent) -> Table:
     begin[ROOT], begin[ROOT + 1] = 1, 1 + sizes[0]
     suffixes, scales, first = np.zeros(sizes[0], kind), np.zeros(1), ROOT
     done = 0
-    for order, where in enumerate(compact.layout, 2):
+    for order, location in enumerate(compact.layout, 2):
         progress("unpacking", done, sum(sizes[1:]))
         links, own_scales = np.zeros(sizes[order - 1], kind), np.zeros(sizes[order - 2])
         contexts_end = 1 + sum(sizes[: order - 1])
         begin[contexts_end] = contexts_end + sizes[order - 1]
-        whole = run(
+        is_sound = run(
             unpack,
             *compact.parts,
-            where,
+            location,
             order,
             suffixes,
             scales,
@@ -152,15 +155,15 @@ def unpacked(compact: CompactTable, progress: Progress = silent) -> Table:
             links,
             own_scales,
         )
-        if not whole:
+        if not is_sound:
             raise ModelFormatError(_DAMAGED)
         suffixes, scales, first = links, own_scales, 1 + sum(sizes[: order - 2])
         done += sizes[order - 1]
     progress("unpacking", done, done)
-    return indexed(sizes, words, log_probs, begin, log_backoffs)
+    return build_table(sizes, words, log_probs, begin, log_backoffs)
 
 
 def _bytes_needed(table: Table) -> int:
-    """Beside the table itself: ranks and suffixes of two orders, scales and runs, and what is made."""
+    """The memory for compacting: ranks and suffixes of two orders, scales, runs and the result."""
     inner = sum(table.level_sizes[:-1])
     return 17 * sum(table.level_sizes) + 20 * inner

@@ -1,4 +1,4 @@
-"""The compiled side of making compact tables, and of making fast ones of them again; see `compact.py`."""
+"""Compiled conversion of tables to compact ones and back; see `table.py`."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from chainrule.ngram.compact.query_kernels import (
     FIRST,
     NOT_STORED,
     OPEN,
-    PLACE,
+    POSITION,
     SIZE,
     STORED_BITS,
     WIDTH,
     backoff_of,
     implied_backoff,
     open_contexts,
+    pack_backoff_and_scale,
     scale_in,
-    stored_number,
 )
 from chainrule.ngram.trie.query_kernels import NO_NODE, children
 
 Array = NDArray[Any]
 
-CLOSE_ENOUGH = 0.05  # nats that an implied back-off may be off before it is stored instead
-_OPENED_AT_ONCE = 1 << 10
+TOLERANCE = 0.05  # nats; a backoff is stored if the implied one differs by more
+_BATCH = 1 << 10
 _TINY = 1e-9
 
 
@@ -50,12 +50,12 @@ def link_suffixes(
     ranks: Array,
     links: Array,
 ) -> int:
-    """For the children of the contexts start .. stop of an order that begins at `first`: their suffixes, and their
-    ranks among the siblings there. How many suffixes are not there; they have NO_NODE instead.
+    """Writes the suffixes of the children of contexts start .. stop, and the ranks of these among their siblings.
 
-    suffixes: of the contexts. child: where the order of the children begins; ranks and links are theirs.
+    Returns the number of missing suffixes, for which it writes NO_NODE. first: the first context of the order.
+    suffixes: of the contexts. child: the first node of the children's order, to which ranks[0] and links[0] belong.
     """
-    lacking = 0
+    missing = 0
     for context in range(start, stop):
         suffix = suffixes[context - first]
         low, end = children(words, begin, suffix) if suffix != NO_NODE else (0, 0)
@@ -68,16 +68,16 @@ def link_suffixes(
                     low = middle + 1
                 else:
                     high = middle
-            is_there = low < end and words[low] == words[node]
-            lacking += 0 if is_there else 1
+            is_match = low < end and words[low] == words[node]
+            missing += 0 if is_match else 1
             ranks[node - child] = low - below
-            links[node - child] = low if is_there else NO_NODE
-    return lacking
+            links[node - child] = low if is_match else NO_NODE
+    return missing
 
 
 @kernel
 def encode(log_probs: Array, edges: Array, codes: Array) -> None:
-    """codes[i] = how many of the ascending edges are no larger than a log-probability."""
+    """codes[i] = the number of ascending edges that are at most log_probs[i]."""
     for i in range(log_probs.size):
         low, high = 0, edges.size
         while low < high:
@@ -104,10 +104,10 @@ def settle_backoffs(
     stored: Array,
     runs: Array,
 ) -> None:
-    """For the contexts start .. stop: what is stored before their runs, NOT_STORED where their back-off is implied well
-    enough, and how many bits their runs take; and the scales go into `quantised`.
+    """For contexts start .. stop, writes the number stored before each run, and the size of the run in bits.
 
-    quantised: log-probabilities as the compact table has them, up to the order of the suffixes with their scales.
+    The number is NOT_STORED where the implied backoff is close enough. quantised: the log-probabilities as in the
+    compact table; those of the order of the suffixes and below include their scales.
     """
     for context in range(start, stop):
         low, end = np.int64(begin[context]), np.int64(begin[context + 1])
@@ -126,15 +126,15 @@ def settle_backoffs(
         runs[context - first] = size * width_of(begin[suffix + 1] - begin[suffix])
         stored[context - first] = NOT_STORED
         implied = implied_backoff(quantised_seen, quantised_below) if size > 0 else 0.0
-        if size > FEW or not abs(implied - log_backoff) <= CLOSE_ENOUGH:
+        if size > FEW or not abs(implied - log_backoff) <= TOLERANCE:
             scale = math.log(seen / quantised_seen) if seen > 0 and quantised_seen > 0 else 0.0
-            stored[context - first] = stored_number(log_backoff, scale)
+            stored[context - first] = pack_backoff_and_scale(log_backoff, scale)
             runs[context - first] += STORED_BITS
 
 
 @kernel
 def apply_scales(begin: Array, first: int, stored: Array, quantised: Array) -> None:
-    """Adds the stored scale of each context, from the `first` on, to its children's quantised log-probabilities."""
+    """Adds the stored scale of each context, from node `first` on, to its children's quantised log-probabilities."""
     for i in range(stored.size):
         if stored[i] != NOT_STORED:
             for node in range(begin[first + i], begin[first + i + 1]):
@@ -143,18 +143,18 @@ def apply_scales(begin: Array, first: int, stored: Array, quantised: Array) -> N
 
 @kernel
 def write_runs(
-    begin: Array, first: int, suffixes: Array, child: int, ranks: Array, stored: Array, place: int, bits: Array
+    begin: Array, first: int, suffixes: Array, child: int, ranks: Array, stored: Array, position: int, bits: Array
 ) -> None:
-    """Writes the runs of all contexts of the order from `first` on, from bit `place` on."""
+    """Writes the runs of all contexts of an order, from node `first` on, starting at bit `position`."""
     for i in range(suffixes.size):
         context = first + i
         width = width_of(begin[suffixes[i] + 1] - begin[suffixes[i]])
         if stored[i] != NOT_STORED:
-            write_bits(bits, place, STORED_BITS, stored[i])
-            place += STORED_BITS
+            write_bits(bits, position, STORED_BITS, stored[i])
+            position += STORED_BITS
         for node in range(begin[context], begin[context + 1]):
-            write_bits(bits, place, width, ranks[node - child])
-            place += width
+            write_bits(bits, position, width, ranks[node - child])
+            position += width
 
 
 @allocating_kernel
@@ -164,7 +164,7 @@ def unpack(
     probs: Array,
     codes: Array,
     bits: Array,
-    where: Array,
+    location: Array,
     order: int,
     suffixes: Array,
     scales_below: Array,
@@ -176,22 +176,23 @@ def unpack(
     links: Array,
     scales: Array,
 ) -> bool:
-    """Writes the contexts whose row of the layout `where` is, and their children of `order`, as `table.py` has them.
+    """Writes the contexts of one order, and their children of `order`, into a fast table.
 
-    suffixes, scales: of the contexts. scales_below: of all contexts that are a word shorter, from `first_below` on.
-    links: the children's suffixes. False where a child has no place or no suffix: the table is damaged.
+    location: the layout's row of the contexts. suffixes, scales: of the contexts. scales_below: of the contexts one
+    word shorter, from node `first_below` on. links: the children's suffixes. Returns False for a damaged table, in
+    which a child is out of order or has no suffix.
     """
-    count, node = _OPENED_AT_ONCE, where[CHILD]
-    contexts, everywhere = np.empty(count, np.int64), np.arange(count)
+    count, node = _BATCH, location[CHILD]
+    contexts, all_rows = np.empty(count, np.int64), np.arange(count)
     opened, below = np.empty((count, OPEN), np.int64), np.zeros((count, OPEN), np.int64)
-    for start in range(0, where[CONTEXTS], count):
-        count = min(count, where[CONTEXTS] - start)
+    for start in range(0, location[CONTEXTS], count):
+        count = min(count, location[CONTEXTS] - start)
         for i in range(count):
             suffix = suffixes[start + i]
-            contexts[i] = where[FIRST] + start + i
+            contexts[i] = location[FIRST] + start + i
             below[i, BEGINS] = begin[suffix]
             below[i, SIZE] = max(begin[suffix + 1] - begin[suffix], 0)
-        open_contexts(bits, where, contexts, everywhere[:count], below, opened, scales[start : start + count])
+        open_contexts(bits, location, contexts, all_rows[:count], below, opened, scales[start : start + count])
         for i in range(count):
             scale = scales_below[suffixes[start + i] - first_below]
             log_backoffs[contexts[i]] = backoff_of(unigrams, probs, codes, bits, order, opened[i], below[i], scale)
@@ -199,11 +200,11 @@ def unpack(
             if opened[i, BEGINS] != node:
                 return False
             for k in range(opened[i, SIZE]):
-                rank = read_bits(bits, opened[i, PLACE] + k * opened[i, WIDTH], opened[i, WIDTH])
+                rank = read_bits(bits, opened[i, POSITION] + k * opened[i, WIDTH], opened[i, WIDTH])
                 if rank >= below[i, SIZE]:
                     return False
-                links[node - where[CHILD]] = below[i, BEGINS] + rank
+                links[node - location[CHILD]] = below[i, BEGINS] + rank
                 words[node] = words[below[i, BEGINS] + rank]
                 log_probs[node] = values[order - 2, codes[node - 1 - unigrams.size]] + scales[start + i]
                 node += 1
-    return node == where[CHILD] + where[CHILDREN]
+    return node == location[CHILD] + location[CHILDREN]

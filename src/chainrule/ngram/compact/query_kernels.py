@@ -1,11 +1,11 @@
-"""The compiled queries over the compact trie of `compact.py`.
+"""Compiled queries over the compact trie of `table.py`.
 
-A context is opened before it is searched: where its children are, how many, and how many bits tell them apart. For that
-its suffix has to be open, so a block of tokens goes through the orders from the lowest on, and each pass over it reads
-what the pass before has found, so that the processor overlaps the cache misses.
+A context is opened before it is searched: this locates its children, and tells their number and the width of a rank.
+Opening requires the open suffix, so a block of tokens goes through the orders from the lowest up; each pass over the
+block reads what the pass before has located, to overlap cache misses.
 
-Every number that comes from a file is brought into its bounds before it is an index. Nodes are numbered as in
-`table.py`; NO_NODE where the model has not seen the words together.
+Every number from a file is clamped to its bounds before it is used as an index. Nodes are numbered as in the fast
+table; NO_NODE where the model has not seen the words together.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chainrule.base.jit import allocating_kernel, kernel
-from chainrule.ngram.compact.bits_kernels import SAMPLE_SHIFT, neighbours, read_bits, read_inside, width_of
+from chainrule.ngram.compact.bits_kernels import SAMPLE_SHIFT, read_bits, read_inside, read_pair, width_of
 from chainrule.ngram.trie.query_kernels import NO_NODE
 from chainrule.protocol import BEGIN, END
 
 Array = NDArray[Any]
 
-# The columns of a layout: which contexts and children there are, and where in `bits` their words begin. `_WIDTH`s are
-# of the lower bits of Elias and Fano's code, which stand at `_LOW`, the others at `_HIGH`.
+# The columns of a layout: the nodes of the contexts and their children, and the first words of their parts in `bits`.
+# Of an Elias-Fano sequence, `_WIDTH` is the width of the low bits, which are at `_LOW`; the high parts are at `_HIGH`.
 FIRST, CONTEXTS, CHILD, CHILDREN, RUN_BITS, SAMPLES, RUNS = 0, 1, 2, 3, 4, 5, 6
 FIRST_WIDTH, FIRST_HIGH, FIRST_LOW, RUN_WIDTH, RUN_HIGH, RUN_LOW = 7, 8, 9, 10, 11, 12
 FIELDS = 13
 
 # The columns of an open context.
-BEGINS, SIZE, PLACE, WIDTH, STORED = 0, 1, 2, 3, 4
+BEGINS, SIZE, POSITION, WIDTH, STORED = 0, 1, 2, 3, 4
 OPEN = 5
-NOT_STORED = -1  # in the last one, where nothing is stored before the run of ranks
+NOT_STORED = -1  # the value of STORED if nothing is stored before the run of ranks
 
-FEW = 4  # children; contexts with more have a stored back-off
+FEW = 4  # children; a context with more has a stored backoff
 BACKOFF_BITS, SCALE_BITS = 24, 20
 STORED_BITS = BACKOFF_BITS + SCALE_BITS
-_BACKOFF_STEP, _LARGEST_BACKOFF = 2.0**-17, 64.0  # nats; a stored 0 stands for -inf
+_BACKOFF_STEP, _LARGEST_BACKOFF = 2.0**-17, 64.0  # nats; 0 stands for -inf
 _SCALE_STEP, _LARGEST_SCALE = 2.0**-18, 2.0
 
 _BLOCK = 1 << 10  # tokens that go through one order before the next
@@ -47,8 +47,8 @@ _SHIFT32 = np.uint64(32)
 
 
 @kernel
-def stored_number(log_backoff: float, log_scale: float) -> int:
-    """A back-off and a scale as one number of STORED_BITS bits."""
+def pack_backoff_and_scale(log_backoff: float, log_scale: float) -> int:
+    """A backoff and a scale, packed into STORED_BITS bits."""
     backoff = 0
     if log_backoff > -_LARGEST_BACKOFF:
         steps = np.rint((min(log_backoff, _LARGEST_BACKOFF) + _LARGEST_BACKOFF) / _BACKOFF_STEP)
@@ -59,96 +59,93 @@ def stored_number(log_backoff: float, log_scale: float) -> int:
 
 @kernel
 def backoff_in(number: int) -> float:
-    """The back-off in a stored number."""
+    """The log backoff in a packed number."""
     steps = number & ((1 << BACKOFF_BITS) - 1)
     return -np.inf if steps == 0 else steps * _BACKOFF_STEP - _LARGEST_BACKOFF
 
 
 @kernel
 def scale_in(number: int) -> float:
-    """The scale in a stored number."""
+    """The log scale in a packed number."""
     return (number >> BACKOFF_BITS) * _SCALE_STEP - _LARGEST_SCALE
 
 
 @kernel
 def implied_backoff(seen: float, seen_below: float) -> float:
-    """The back-off of a context whose children have `seen` in it, and `seen_below` in its suffix."""
+    """The log backoff of a context, whose children have the mass `seen` after it, and `seen_below` after its suffix."""
     return math.log(max(1.0 - seen, 0.0) / max(1.0 - seen_below, 1e-9))
 
 
 @kernel
 def open_contexts(
-    bits: Array, where: Array, contexts: Array, chosen: Array, below: Array, opened: Array, scales: Array
+    bits: Array, location: Array, contexts: Array, chosen: Array, below: Array, opened: Array, scales: Array
 ) -> None:
-    """Opens the contexts in the `chosen` places, all of the order whose row of the layout `where` is.
+    """Opens the contexts at the `chosen` indices; all are of one order. location: the layout's row of that order.
 
-    below: their open suffixes. opened, scales: a place for each context; the logarithms of what its children's
-    probabilities are multiplied with.
+    below: their open suffixes. opened: the result, a row for each context. scales: the log scales of their children's
+    probabilities.
     """
-    first_high, first_low, first_width = where[FIRST_HIGH], where[FIRST_LOW], where[FIRST_WIDTH]
-    run_high, run_low, run_width = where[RUN_HIGH], where[RUN_LOW], where[RUN_WIDTH]
-    for i in chosen:  # where the last sampled ones are
-        context = min(max(contexts[i] - where[FIRST], 0), where[CONTEXTS] - 1)
-        samples = bits[where[SAMPLES] + (context >> SAMPLE_SHIFT)]
-        opened[i, PLACE] = np.int64(samples & _LOW32)
+    first_high, first_low, first_width = location[FIRST_HIGH], location[FIRST_LOW], location[FIRST_WIDTH]
+    run_high, run_low, run_width = location[RUN_HIGH], location[RUN_LOW], location[RUN_WIDTH]
+    for i in chosen:  # the positions of the last sampled ones
+        context = min(max(contexts[i] - location[FIRST], 0), location[CONTEXTS] - 1)
+        samples = bits[location[SAMPLES] + (context >> SAMPLE_SHIFT)]
+        opened[i, POSITION] = np.int64(samples & _LOW32)
         opened[i, WIDTH] = np.int64(samples >> _SHIFT32)
         opened[i, BEGINS] = context
-    for i in chosen:  # what is read here is near at hand below
+    for i in chosen:  # brings the memory into the cache
         context = opened[i, BEGINS]
-        touched = bits[min(first_high + (opened[i, PLACE] >> 6), first_low)]
+        touched = bits[min(first_high + (opened[i, POSITION] >> 6), first_low)]
         touched ^= bits[min(run_high + (opened[i, WIDTH] >> 6), run_low)]
         touched ^= bits[first_low + ((context * first_width) >> 6)] ^ bits[run_low + ((context * run_width) >> 6)]
         opened[i, STORED] = np.int64(touched)
     for i in chosen:
         context = opened[i, BEGINS]
-        begin, end = neighbours(bits, first_high, first_low, first_low, first_width, opened[i, PLACE], context)
-        run, run_end = neighbours(bits, run_high, run_low, run_low, run_width, opened[i, WIDTH], context)
-        begin = min(max(begin, 0), where[CHILDREN])
-        end = min(max(end, begin), where[CHILDREN])
-        run = min(max(run, 0), where[RUN_BITS])
-        run_end = min(max(run_end, run), where[RUN_BITS])
+        begin, end = read_pair(bits, first_high, first_low, first_low, first_width, opened[i, POSITION], context)
+        run, run_end = read_pair(bits, run_high, run_low, run_low, run_width, opened[i, WIDTH], context)
+        begin = min(max(begin, 0), location[CHILDREN])
+        end = min(max(end, begin), location[CHILDREN])
+        run = min(max(run, 0), location[RUN_BITS])
+        run_end = min(max(run_end, run), location[RUN_BITS])
         width = width_of(below[i, SIZE])
-        opened[i, BEGINS] = where[CHILD] + begin
+        opened[i, BEGINS] = location[CHILD] + begin
         needed = (end - begin) * width
-        opened[i, SIZE] = end - begin if needed <= run_end - run else 0  # so that the run can be read as it is
+        opened[i, SIZE] = end - begin if needed <= run_end - run else 0  # the run must be inside its bounds
         opened[i, WIDTH] = width
-        opened[i, PLACE] = where[RUNS] * 64 + run
+        opened[i, POSITION] = location[RUNS] * 64 + run
         opened[i, STORED] = 1 if needed + STORED_BITS <= run_end - run else 0
     for i in chosen:
-        number = read_bits(bits, opened[i, PLACE], STORED_BITS)
+        number = read_bits(bits, opened[i, POSITION], STORED_BITS)
         is_stored = opened[i, STORED]
-        opened[i, PLACE] += STORED_BITS * is_stored
+        opened[i, POSITION] += STORED_BITS * is_stored
         opened[i, STORED] = number if is_stored else NOT_STORED
         scales[i] = scale_in(number) if is_stored else 0.0
 
 
 @kernel
 def find_children(bits: Array, opened: Array, chosen: Array, below: Array, nodes_below: Array, nodes: Array) -> None:
-    """nodes[i] = the child of an open context that is nodes_below[i] after the context's suffix, or NO_NODE.
-
-    NO_NODE in the places that are not chosen, too.
-    """
+    """nodes[i] = the child of open context i whose suffix is nodes_below[i], or NO_NODE; NO_NODE if i is not chosen."""
     nodes[:] = NO_NODE
     for i in chosen:
         rank = nodes_below[i] - below[i, BEGINS]
-        place, width, left = opened[i, PLACE], opened[i, WIDTH], opened[i, SIZE]
-        is_there = left > 0 and nodes_below[i] != NO_NODE
-        found = 0
+        position, width, left = opened[i, POSITION], opened[i, WIDTH], opened[i, SIZE]
+        is_child = left > 0 and nodes_below[i] != NO_NODE
+        index = 0
         while left > 1:
             half = left >> 1
-            found += half * (read_inside(bits, place + (found + half) * width, width) <= rank)
+            index += half * (read_inside(bits, position + (index + half) * width, width) <= rank)
             left -= half
-        is_there &= read_inside(bits, place + found * width, width) == rank
-        nodes[i] = opened[i, BEGINS] + found if is_there else NO_NODE
+        is_child &= read_inside(bits, position + index * width, width) == rank
+        nodes[i] = opened[i, BEGINS] + index if is_child else NO_NODE
 
 
 @kernel
-def known_contexts(where: Array, contexts: Array, chosen: Array) -> int:
-    """Writes the places of the contexts that are there to `chosen`; how many they are."""
+def known_contexts(location: Array, contexts: Array, chosen: Array) -> int:
+    """Writes the indices of contexts that are nodes to `chosen`; returns their number."""
     count = 0
     for i in range(contexts.size):
         chosen[count] = i
-        count += np.int64(0 <= contexts[i] - where[FIRST] < where[CONTEXTS])
+        count += np.int64(0 <= contexts[i] - location[FIRST] < location[CONTEXTS])
     return count
 
 
@@ -156,7 +153,7 @@ def known_contexts(where: Array, contexts: Array, chosen: Array) -> int:
 def backoff_of(
     unigrams: Array, probs: Array, codes: Array, bits: Array, order: int, opened: Array, below: Array, scale: float
 ) -> float:
-    """The log back-off of an open context with children of `order`. below: its open suffix. scale: that one's."""
+    """The log backoff of an open context with children of `order`. below: its open suffix. scale: that of `below`."""
     if opened[STORED] != NOT_STORED:
         return backoff_in(opened[STORED])
     if opened[SIZE] == 0:
@@ -164,7 +161,7 @@ def backoff_of(
     seen = seen_below = 0.0
     last = codes.size - 1
     for k in range(min(opened[SIZE], FEW)):
-        rank = read_bits(bits, opened[PLACE] + k * opened[WIDTH], opened[WIDTH])
+        rank = read_bits(bits, opened[POSITION] + k * opened[WIDTH], opened[WIDTH])
         seen += probs[order - 2, codes[min(opened[BEGINS] + k - 1 - unigrams.size, last)]]
         if order == 2:
             seen_below += math.exp(unigrams[min(rank, unigrams.size - 1)])
@@ -191,16 +188,16 @@ def score_stream(
     """scores[i] = log P(token | the tokens of its document before stream[i]) for i in start .. stop; of stream[i]
     itself where token is -1.
 
-    lengths[i]: of the n-gram found. A document begins at `start`. Every token is below the vocabulary's size. lengths
-    may be empty.
+    lengths[i]: of the n-gram that matched; `lengths` may be empty. A document begins at `start`. Tokens must be below
+    the vocabulary size.
     """
     order = layout.shape[0] + 1
-    words = 1 + unigrams.size  # so many nodes before those that have codes
+    words = 1 + unigrams.size  # the number of nodes without codes
     last = codes.size - 1
     block = max(min(_BLOCK, stop - start), 1)
-    # The n-grams that end at each token, in column 0 at the one before the block; and what of them is asked for.
-    nodes, asked = np.empty((order + 1, block + 1), np.int64), np.empty((order + 1, block), np.int64)
-    contexts, places = np.empty(block, np.int64), np.empty(block, np.int64)
+    # The n-grams that end at each token, column 0 being the token before the block; and those to be scored.
+    nodes, scored = np.empty((order + 1, block + 1), np.int64), np.empty((order + 1, block), np.int64)
+    contexts, indices = np.empty(block, np.int64), np.empty(block, np.int64)
     touched = np.empty(block, np.uint8)
     opened, scales = np.empty((order + 1, block, OPEN), np.int64), np.zeros((order + 1, block))
     opened[1, :, BEGINS], opened[1, :, SIZE] = 1, unigrams.size
@@ -209,8 +206,8 @@ def score_stream(
         count = min(block, stop - first)
         for i in range(count):
             nodes[1, i + 1] = 1 + stream[first + i]
-            asked[1, i] = nodes[1, i + 1] if token < 0 else 1 + token
-            scores[first + i] = unigrams[asked[1, i] - 1]
+            scored[1, i] = nodes[1, i + 1] if token < 0 else 1 + token
+            scores[first + i] = unigrams[scored[1, i] - 1]
             if lengths.size > 0:
                 lengths[first + i] = 1
         for n in range(2, order + 1):
@@ -218,20 +215,20 @@ def score_stream(
                 after_end = _BEGIN_NODE if n == 2 else NO_NODE
                 contexts[i] = after_end if nodes[1, i] == 1 + END else nodes[n - 1, i]
             here, below = opened[n, :count], opened[n - 1, :count]
-            chosen = places[: known_contexts(layout[n - 2], contexts[:count], places)]
+            chosen = indices[: known_contexts(layout[n - 2], contexts[:count], indices)]
             open_contexts(bits, layout[n - 2], contexts, chosen, below, here, scales[n])
-            if token < 0 or n < order:  # the highest n-grams are no contexts
+            if token < 0 or n < order:  # n-grams of the highest order are no contexts
                 find_children(bits, here, chosen, below, nodes[n - 1, 1 : 1 + count], nodes[n, 1 : 1 + count])
             if token < 0:
                 for i in range(count):
-                    asked[n, i] = nodes[n, 1 + i]
+                    scored[n, i] = nodes[n, 1 + i]
             else:
-                find_children(bits, here, chosen, below, asked[n - 1, :count], asked[n, :count])
-            for i in chosen:  # what is read here is near at hand below
-                node = asked[n, i] if asked[n, i] != NO_NODE else here[i, BEGINS]
+                find_children(bits, here, chosen, below, scored[n - 1, :count], scored[n, :count])
+            for i in chosen:  # brings the memory into the cache
+                node = scored[n, i] if scored[n, i] != NO_NODE else here[i, BEGINS]
                 touched[i] = codes[min(node - words, last)] if last >= 0 else 0
             for i in chosen:
-                if asked[n, i] != NO_NODE:
+                if scored[n, i] != NO_NODE:
                     scores[first + i] = values[n - 2, touched[i]] + scales[n, i]
                     if lengths.size > 0:
                         lengths[first + i] = n
@@ -245,34 +242,34 @@ def score_stream(
 
 @allocating_kernel
 def open_rows(bits: Array, layout: Array, vocabulary_size: int, state: Array, opened: Array, scales: Array) -> None:
-    """Opens all contexts of a state; opened[n, row] has children of order n, none where the context is not there."""
-    places = np.empty(state.shape[0], np.int64)
+    """Opens all contexts of a state; opened[n, row] has children of order n, or none if there is no such context."""
+    indices = np.empty(state.shape[0], np.int64)
     opened[:], scales[:] = 0, 0
     opened[:, :, STORED] = NOT_STORED
     opened[1, :, BEGINS], opened[1, :, SIZE] = 1, vocabulary_size
     for n in range(2, state.shape[1] + 2):
         contexts = state[:, n - 2].copy()
-        chosen = places[: known_contexts(layout[n - 2], contexts, places)]
+        chosen = indices[: known_contexts(layout[n - 2], contexts, indices)]
         open_contexts(bits, layout[n - 2], contexts, chosen, opened[n - 1], opened[n], scales[n])
 
 
 @allocating_kernel
 def advance(bits: Array, layout: Array, vocabulary_size: int, state: Array, tokens: Array) -> Array:
-    """The state after one more token in each row. A token is below the vocabulary's size."""
+    """The state after one more token in each row. Tokens must be below the vocabulary size."""
     rows, longest = state.shape
     new = np.full(state.shape, NO_NODE, np.int64)
     if longest == 0:
         return new
     opened, scales = np.empty((longest + 2, rows, OPEN), np.int64), np.empty((longest + 2, rows))
     open_rows(bits, layout, vocabulary_size, state, opened, scales)
-    nodes, longer, everywhere = np.empty(rows, np.int64), np.empty(rows, np.int64), np.arange(rows)
+    nodes, longer, all_rows = np.empty(rows, np.int64), np.empty(rows, np.int64), np.arange(rows)
     for row in range(rows):
         nodes[row] = 1 + tokens[row]
     for n in range(1, longest + 1):
         for row in range(rows):
             new[row, n - 1] = nodes[row] if tokens[row] != END else _BEGIN_NODE if n == 1 else NO_NODE
         if n < longest:
-            find_children(bits, opened[n + 1], everywhere, opened[n], nodes, longer)
+            find_children(bits, opened[n + 1], all_rows, opened[n], nodes, longer)
             for row in range(rows):
                 nodes[row] = longer[row]
     return new
@@ -292,9 +289,9 @@ def spell_out(
     begin: Array,
     log_backoffs: Array,
 ) -> None:
-    """Writes the rows' open contexts as a trie of `table.py` whose nodes are, from 0 on, the contexts, row by row.
+    """Writes the open contexts as a small fast trie, whose nodes are the contexts, row by row, from 0 on.
 
-    begin[0]: where the first one's children go. The arrays have room for all.
+    begin[0]: the first child of node 0. The arrays must have room for all children.
     """
     order = opened.shape[0] - 1
     last = codes.size - 1
@@ -305,7 +302,7 @@ def spell_out(
             log_backoffs[context] = backoff_of(unigrams, probs, codes, bits, n, here, below, scales[n - 1, row])
             at = begin[context]
             for k in range(here[SIZE]):
-                rank = read_bits(bits, here[PLACE] + k * here[WIDTH], here[WIDTH])
+                rank = read_bits(bits, here[POSITION] + k * here[WIDTH], here[WIDTH])
                 if n == 2:
                     words[at + k] = rank
                 else:

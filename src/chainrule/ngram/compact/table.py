@@ -1,15 +1,14 @@
-"""The compact n-gram model: the same trie as `table.py`, with the same numbers of nodes, in a fifth of the room.
+"""The compact n-gram table: the trie of `trie/table.py`, with the same node numbers, in a fifth of the memory.
 
-    words          a child is stored as its rank among the children of its context's suffix (Pibiri and Venturini 2017):
-                   whoever looks for "c d" after "a b" has found it after "b" before, and a context with few children
-                   needs few bits to tell them apart
-    first child    of each context, in Elias and Fano's code; where its run of ranks begins, in another
-    probabilities  of orders 2 and up, as one of 256 values an order; the unigrams' are exact
-    back-offs      not at all where a context has at most FEW children: a row sums to one, so that its children's
-                   probabilities say what is left. Else they are stored before the run, together with a scale for the
-                   quantised probabilities, so that these rows sum to what they did, too.
+    words          each child as its rank among the children of its context's suffix (Pibiri and Venturini 2017): a
+    search for the child of "a b" has already found the child of "b", and a suffix with few children needs few bits to
+    tell them apart first child    of each context, in an Elias-Fano sequence; a second sequence has the first bit of
+    its run of ranks probabilities  of orders 2 and up, as one of 256 values for each order; those of unigrams are exact
+    backoffs       not stored for contexts with at most FEW children: a distribution sums to one, so the children's
+    probabilities imply the backoff. Otherwise stored before the run, with a scale for the quantised probabilities that
+    restores their sum.
 
-Every n-gram's suffix has to be there as well; `closure.py` sees to that.
+The suffix of every n-gram must be in the table; `trie/suffixes.py` adds missing ones.
 """
 
 from __future__ import annotations
@@ -45,16 +44,18 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int64, UInt8, UInt64
     from numpy import ndarray
 
-VALUES = 256  # of probabilities, for each order
-PADDING = 2  # words behind the last bit, so that a number may be read from anywhere
-_MOST = 1 << 31  # n-grams of an order, and contexts: samples have 32 bits
+VALUES = 256  # quantised probabilities of each order
+PADDING = 2  # words after the last bit, so that reads never pass the end
+_LIMIT = 1 << 31  # on the n-grams of an order: samples have 32 bits
 
 
 @dataclass(frozen=True)
 class CompactTable:
-    """unigrams: log-probabilities in nats; -inf for <s>. values: those of the longer n-grams, by order.
-    codes: which of its order's values each n-gram has, all orders from 2 on, as the nodes are numbered.
-    run_bits: what the runs of each order of contexts take. bits: all of what `layout` describes.
+    """A compact n-gram table; the module describes its layout.
+
+    unigrams: log-probabilities in nats; -inf for <s>. values: the quantised log-probabilities of each higher order.
+    codes: the index of each n-gram's value, in the order of the nodes from bigrams up. run_bits: the bits of all runs,
+    by order of the contexts. bits: everything that `layout` locates.
     """
 
     level_sizes: tuple[int, ...]  # n-grams by order, from unigrams on
@@ -74,7 +75,7 @@ class CompactTable:
 
     @cached_property
     def layout(self) -> Int64[ndarray, "order-1 fields"]:
-        """Where everything stands, a row for each order of contexts."""
+        """The locations of all parts in `bits`, a row for each order of contexts."""
         return layout_of(self.level_sizes, self.run_bits)[0]
 
     @cached_property
@@ -85,7 +86,7 @@ class CompactTable:
 
     @property
     def parts(self) -> tuple[ndarray, ndarray, ndarray, ndarray, ndarray]:
-        """What every kernel takes first."""
+        """The first arguments of every kernel."""
         return self.unigrams, self.values, self.probs, self.codes, self.bits
 
     def arrays(self) -> dict[str, ndarray]:
@@ -94,7 +95,7 @@ class CompactTable:
 
     @classmethod
     def from_arrays(cls, level_sizes: Sequence[int], run_bits: Any, arrays: dict[str, ndarray]) -> CompactTable:
-        """Constant time: shapes and types are checked here, and what the arrays hold as it is used.
+        """The table of arrays from a file, in constant time: checks shapes and types, but not contents.
 
         Raises ModelFormatError.
         """
@@ -110,8 +111,10 @@ class CompactTable:
                 f"the n-gram settings hold run_bits = {run_bits!r}; expected a number of bits for each order but the "
                 "highest"
             )
-        if max(level_sizes) >= _MOST:
-            raise ModelFormatError(f"the compact table has {max(level_sizes):,} n-grams of one order; that is too many")
+        if max(level_sizes) >= _LIMIT:
+            raise ModelFormatError(
+                f"the compact table has {max(level_sizes):,} n-grams of one order; expected fewer than {_LIMIT:,}"
+            )
         expected = {
             "unigrams": ((level_sizes[0],), "float32"),
             "values": ((len(level_sizes) - 1, VALUES), "float32"),
@@ -131,7 +134,7 @@ class CompactTable:
 
 
 def layout_of(level_sizes: Sequence[int], run_bits: Sequence[int]) -> tuple[Int64[ndarray, "order-1 fields"], int]:
-    """Where everything stands, and how many words of bits there are."""
+    """The locations of all parts, and the number of 64-bit words in `bits`."""
     layout = np.zeros((len(level_sizes) - 1, FIELDS), np.int64)
     first, word = 1, 0
     for row, contexts, children, run in zip(layout, level_sizes[:-1], level_sizes[1:], run_bits, strict=True):
@@ -144,13 +147,13 @@ def layout_of(level_sizes: Sequence[int], run_bits: Sequence[int]) -> tuple[Int6
         ):
             row[width] = max((total // max(contexts, 1)).bit_length() - 1, 0)
             row[high] = word
-            row[low] = row[high] + _words_of(contexts + 1 + (total >> int(row[width])))
-            word = int(row[low]) + _words_of((contexts + 1) * int(row[width]))
+            row[low] = row[high] + _words_for(contexts + 1 + (total >> int(row[width])))
+            word = int(row[low]) + _words_for((contexts + 1) * int(row[width]))
         row[RUNS] = word
-        word += _words_of(run)
+        word += _words_for(run)
         first += contexts
     return layout, word + PADDING
 
 
-def _words_of(bits: int) -> int:
+def _words_for(bits: int) -> int:
     return -(-bits // 64)

@@ -1,1 +1,1 @@
-"""Files of counts, read and written."""
+"""Reads and writes files of n-gram counts."""

@@ -1,4 +1,4 @@
-"""The compiled side of count files: lines to words and numbers, nodes of the trie to lines, equal n-grams to one."""
+"""Compiled reading and writing of count files, and merging of equal n-grams."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from chainrule.protocol import BEGIN, END, UNKNOWN
 
 Array = NDArray[Any]
 
-# What parse_counts returns first: all is well, or what is wrong with the line that begins at the place it returns last.
-FINE, NO_COUNT, NEGATIVE, TOO_LARGE, NO_WORDS, TOO_MANY_WORDS, MISPLACED = range(7)
-LARGEST_COUNT = 1 << 53  # up to here a float64 tells numbers apart
-COUNT_ROOM = 24  # bytes that a number and its neighbours take at most
+# The status that parse_counts returns first; an error is about the line that begins at the index it returns last.
+OK, NO_COUNT, NEGATIVE, TOO_LARGE, NO_WORDS, TOO_MANY_WORDS, MISPLACED = range(7)
+MAX_COUNT = 1 << 53  # float64 is exact up to here
+MAX_COUNT_BYTES = 24  # of a count with its separators
 
-_PLACE = (1 << POSITION_BITS) - 1
+_INDEX_MASK = (1 << POSITION_BITS) - 1
 _TAB, _NEWLINE, _RETURN, _SPACE, _MINUS, _ZERO = 9, 10, 13, 32, 45, 48
 _ORDINARY = -1
 _MARKERS = (b"<unk>", b"<s>", b"</s>")
@@ -30,14 +30,14 @@ _MARKER_STARTS = np.array([0, 5, 8, 12])
 def parse_counts(
     text: Array, order: int, longest: int, words: Array, markers: Array, lengths: Array, counts: Array
 ) -> tuple[int, int, int, int, int]:
-    """Takes lines of words and a count apart, blank ones left out; lines of more words than `order` are passed over.
+    """Parses lines of words and a count; skips blank lines, and lines of more words than `order`.
 
-    words: gets the ordinary words, a space after each. markers: by word, which marker it is, or -1. lengths, counts: by
-    line. longest: how many words a line may have. Returns a status, the bytes of words, the number of words and of
-    lines, and where the wrong line begins.
+    words: gets the ordinary words, with a space after each. markers: by word, its marker, or -1. lengths, counts: by
+    line. longest: the largest allowed number of words in a line. Returns a status, the number of bytes in `words`, the
+    number of words, the number of lines, and the start of the wrong line.
     """
     starts, stops = np.empty(longest + 2, np.int64), np.empty(longest + 2, np.int64)
-    used = taken = lines = 0
+    used = word_count = lines = 0
     i = 0
     while i < text.size:
         first = i
@@ -48,7 +48,7 @@ def parse_counts(
             if i == text.size or text[i] == _NEWLINE:
                 break
             if fields == longest + 2:
-                return TOO_MANY_WORDS, used, taken, lines, first
+                return TOO_MANY_WORDS, used, word_count, lines, first
             starts[fields] = i
             while i < text.size and not _is_white(text[i]):
                 i += 1
@@ -59,20 +59,20 @@ def parse_counts(
             continue
         size = fields - 1
         status, count = _whole_number(text, starts[size], stops[size])
-        if status != FINE:
-            return status, used, taken, lines, first
+        if status != OK:
+            return status, used, word_count, lines, first
         if size == 0:
-            return NO_WORDS, used, taken, lines, first
+            return NO_WORDS, used, word_count, lines, first
         if size > longest:
-            return TOO_MANY_WORDS, used, taken, lines, first
+            return TOO_MANY_WORDS, used, word_count, lines, first
         if size > order:
             continue
         for k in range(size):
             marker = _marker_at(text, starts[k], stops[k])
             if (marker == BEGIN and k > 0) or (marker == END and k < size - 1):
-                return MISPLACED, used, taken, lines, first
-            markers[taken] = marker
-            taken += 1
+                return MISPLACED, used, word_count, lines, first
+            markers[word_count] = marker
+            word_count += 1
             if marker == _ORDINARY:
                 for j in range(starts[k], stops[k]):
                     words[used] = text[j]
@@ -81,7 +81,7 @@ def parse_counts(
                 used += 1
         lengths[lines], counts[lines] = size, count
         lines += 1
-    return FINE, used, taken, lines, 0
+    return OK, used, word_count, lines, 0
 
 
 @kernel
@@ -99,16 +99,16 @@ def _whole_number(text: Array, start: int, stop: int) -> tuple[int, int]:
         if not 0 <= digit <= 9:
             return NO_COUNT, 0
         number = number * 10 + digit
-        if number > LARGEST_COUNT:
-            too_large, number = True, LARGEST_COUNT
+        if number > MAX_COUNT:
+            too_large, number = True, MAX_COUNT
     if is_negative:
         return NEGATIVE, 0
-    return TOO_LARGE if too_large else FINE, number
+    return TOO_LARGE if too_large else OK, number
 
 
 @kernel
 def _marker_at(text: Array, start: int, stop: int) -> int:
-    """UNKNOWN, BEGIN or END where text[start:stop] is that marker; else -1."""
+    """UNKNOWN, BEGIN or END if text[start:stop] is that marker; else -1."""
     if text[start] != _TEXT_OF_MARKERS[0]:
         return _ORDINARY
     for marker in range(UNKNOWN, END + 1):
@@ -124,10 +124,10 @@ def _marker_at(text: Array, start: int, stop: int) -> int:
 
 @kernel
 def merge_equal(keys: Array, begin: Array, first_node: int, counts: Array, words: Array, sums: Array) -> int:
-    """Writes the n-grams of sorted groups, equal ones as one with the sum of their counts; how many there are.
+    """Writes the n-grams of sorted groups, merging equal ones and adding their counts; returns their number.
 
-    keys: words above POSITION_BITS and places among `counts` below. begin: where each group begins, counted from
-    first_node on; overwritten by where it begins without the repetitions.
+    keys: a word in the bits above POSITION_BITS, an index of `counts` below. begin: the first node of each group;
+    overwritten by the first node after merging.
     """
     ngrams = 0
     start = begin[0] - first_node
@@ -135,7 +135,7 @@ def merge_equal(keys: Array, begin: Array, first_node: int, counts: Array, words
         stop = begin[group + 1] - first_node
         begin[group] = first_node + ngrams
         for i in range(start, stop):
-            word, count = keys[i] >> POSITION_BITS, counts[keys[i] & _PLACE]
+            word, count = keys[i] >> POSITION_BITS, counts[keys[i] & _INDEX_MASK]
             if i > start and keys[i - 1] >> POSITION_BITS == word:
                 sums[ngrams - 1] += count
             else:
@@ -148,7 +148,7 @@ def merge_equal(keys: Array, begin: Array, first_node: int, counts: Array, words
 
 @kernel
 def first_above_context(begin: Array, counts: Array, start: int, stop: int) -> int:
-    """The first n-gram after contexts start .. stop, <s> left out, that was seen more often than its context; or -1."""
+    """The first n-gram with a higher count than its context, of contexts start .. stop except <s>; or -1."""
     for context in range(start, stop):
         if context == 1 + BEGIN:
             continue
@@ -172,8 +172,8 @@ def write_counts(
 ) -> tuple[int, int]:
     """Writes the nodes from path[order] to `stop`, all of one order, a line each, until `out` is full.
 
-    text, offsets: the vocabulary's. path: the nodes, by order, of the prefixes of the first n-gram; overwritten. What
-    was never seen is left out. Returns the node to go on from, and the bytes written.
+    text, offsets: of the vocabulary. path: by order, the nodes of the prefixes of the first n-gram; overwritten. Skips
+    n-grams with a count of 0. Returns the node to continue from, and the number of bytes written.
     """
     used = 0
     for node in range(path[order], stop):
@@ -183,10 +183,10 @@ def write_counts(
                 path[k - 1] += 1
         if counts[node] == 0:
             continue
-        room = COUNT_ROOM
+        needed = MAX_COUNT_BYTES
         for k in range(1, order + 1):
-            room += offsets[words[path[k]] + 1] - offsets[words[path[k]]] + 1
-        if used + room > out.size:
+            needed += offsets[words[path[k]] + 1] - offsets[words[path[k]]] + 1
+        if used + needed > out.size:
             return node, used
         for k in range(1, order + 1):
             for i in range(offsets[words[path[k]]], offsets[words[path[k]] + 1]):

@@ -1,4 +1,4 @@
-"""Counts to a text file, as SRILM and Google's n-grams have them: words with a space between, a tab, the count."""
+"""Writes counts to a text file in the format of SRILM and Google: words separated by spaces, a tab, the count."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from chainrule.base.files import compressing, replace_file
 from chainrule.base.jit import map_in_order
 from chainrule.base.progress import Progress, silent
-from chainrule.ngram.count_files.count_file_kernels import COUNT_ROOM, write_counts
+from chainrule.ngram.count_files.count_file_kernels import MAX_COUNT_BYTES, write_counts
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
@@ -26,50 +26,53 @@ if TYPE_CHECKING:
 
 TASK = "writing counts"
 _BATCH = 1 << 16  # n-grams that a thread writes at once
-_LEAST_ROOM = 1 << 20
+_MIN_BUFFER = 1 << 20
 
 
 def write_counts_file(
     path: str | os.PathLike[str], counts: Counts, vocabulary: Vocabulary, progress: Progress = silent
 ) -> int:
-    """Writes all orders, from the unigrams on, compressed where the name ends in .gz, .zst, .xz or .bz2.
+    """Writes all orders, from unigrams up, compressed where the name ends in .gz, .zst, .xz or .bz2.
 
-    <s> has the number of documents. What was never seen is left out. Returns the number of lines. Raises OutputError;
-    then, and when interrupted, what was there before is still there.
+    The count of <s> is the number of documents. Skips n-grams with a count of 0. Returns the number of lines. Raises
+    OutputError where the file cannot be written; then, and when interrupted, an older file is unchanged.
     """
     spelled = vocabulary.arrays()
-    numbers = counts.counts.copy()
-    numbers[1 + BEGIN] = numbers[1 + END]
+    node_counts = counts.counts.copy()
+    node_counts[1 + BEGIN] = node_counts[1 + END]
     longest = int(np.diff(spelled["offsets"]).max()) + 1
     total = counts.words.size - 1
     done = 0
     with replace_file(Path(path)) as raw, compressing(raw, path) as file:
         for order in range(1, counts.order + 1):
             level = counts.level(order)
-            room = max(_LEAST_ROOM, COUNT_ROOM + order * longest)
-            written = partial(_lines, counts, numbers, spelled, order, room)
+            buffer_bytes = max(_MIN_BUFFER, MAX_COUNT_BYTES + order * longest)
+            write_batch = partial(_write_batch, counts, node_counts, spelled, order, buffer_bytes)
             for parts in map_in_order(
-                written, itertools.pairwise([*range(level.start, level.stop, _BATCH), level.stop])
+                write_batch, itertools.pairwise([*range(level.start, level.stop, _BATCH), level.stop])
             ):
                 progress(TASK, done, total)
                 file.writelines(parts)
                 done += _BATCH
     progress(TASK, total, total)
-    return int(np.count_nonzero(numbers[1:]))
+    return int(np.count_nonzero(node_counts[1:]))
 
 
-def _lines(
+def _write_batch(
     counts: Counts,
-    numbers: Int[ndarray, " nodes"],
+    node_counts: Int[ndarray, " nodes"],
     spelled: dict[str, ndarray],
     order: int,
-    room: int,
+    buffer_bytes: int,
     batch: tuple[int, int],
 ) -> list[bytes]:
-    """The nodes of a batch. numbers: their counts. spelled: the vocabulary. room: bytes, for a line at least."""
-    out, parts = np.empty(room, np.uint8), []
+    """The lines of a batch of nodes. node_counts: all counts. spelled: the vocabulary.
+
+    buffer_bytes: of the buffer, at least a line.
+    """
+    out, parts = np.empty(buffer_bytes, np.uint8), []
     node, stop = batch
-    arrays = counts.words, counts.begin, numbers, spelled["text"], spelled["offsets"]
+    arrays = counts.words, counts.begin, node_counts, spelled["text"], spelled["offsets"]
     while node < stop:
         node, used = write_counts(*arrays, order, _path(counts, order, node), stop, out)
         parts.append(out[:used].tobytes())
@@ -83,6 +86,6 @@ def _path(counts: Counts, order: int, node: int) -> Int64[ndarray, " order+1"]:
     for n in range(order - 1, 0, -1):
         level = counts.level(n)
         begin = counts.begin[level.start : level.stop + 1]
-        # A needle of another type would have NumPy copy the whole level.
+        # With a needle of another type, NumPy would copy the whole level.
         path[n] = level.start + np.searchsorted(begin, begin.dtype.type(path[n + 1]), side="right") - 1
     return path

@@ -1,1 +1,1 @@
-"""Models made smaller or of one another: pruning and merging."""
+"""Pruning and merging of n-gram tables."""

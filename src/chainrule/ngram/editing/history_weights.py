@@ -1,10 +1,10 @@
-"""How likely the contexts of a model are, which entropy pruning weighs n-grams by.
+"""The probabilities of contexts, by which entropy pruning weighs n-grams.
 
-The chain rule gives P(h) = P(h1) P(h2|h1) ..., from unigrams on. That is Stolcke's way, and right where lower orders
-are made of frequencies. Kneser-Ney's are not: its unigrams say after how many words a word stands, and "Francisco" is
-rare to them. There, relative frequencies in the training text do much better: Chelba, Brants, Neveitt and Xu, Study on
-interaction between entropy pruning and Kneser-Ney smoothing (2010). A model has no counts, but where it is made by
-discounting, and not pruned yet, it shows what they were.
+The chain rule gives P(h) = P(h1) P(h2|h1) ..., from unigrams up. That is Stolcke's method, and right if lower orders
+are based on frequencies. Those of Kneser-Ney are not: its unigrams count the words that precede a word, so "Francisco"
+is rare. There, relative frequencies in the training text do much better: Chelba, Brants, Neveitt and Xu, Study on
+interaction between entropy pruning and Kneser-Ney smoothing (2010). A model has no counts, but they can be recovered
+from the backoffs of one that was discounted and not yet pruned.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from chainrule.base.jit import run, run_all
 from chainrule.base.tokens import check_tokens
-from chainrule.ngram.editing.pruning_kernels import add_to_suffixes, chain, count_occurrences, undiscounted
+from chainrule.ngram.editing.pruning_kernels import add_to_suffixes, chain, count_occurrences, recover_counts
 from chainrule.ngram.trie.parts import parts_of
 from chainrule.ngram.trie.records import ROOT, narrowest
 from chainrule.protocol import BEGIN, END
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
 
     from chainrule.ngram.trie.table import Table
 
-_TYPICAL_DISCOUNT = 0.8  # only to compare contexts after <s>, which are of all orders, with the others
+_TYPICAL_DISCOUNT = 0.8  # only to compare the contexts after <s>, of all orders, with the others
 
 
 def by_chain_rule(table: Table, suffixes: Int[ndarray, " nodes"]) -> Float32[ndarray, " inner"]:
-    """log P(h) of every context as the model itself has it. <s> is as likely as </s>, since each text has both."""
+    """log P(h) of every context, by the model itself. <s> is as likely as </s>, since every document has both."""
     return _log_histories(table, np.empty(0, np.int32), 0.0)
 
 
 def by_frequency(table: Table, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " inner"]:
-    """log P(h) of every context, from its frequency in a text: best, the one that the model was trained on.
+    """log P(h) of every context, from its frequency in a text, which should be the training text.
 
-    stream: documents, each ended by </s>. A context that it lacks is given what the chain rule makes of its beginning.
+    stream: documents, each ended by </s>. For a context that it lacks, the chain rule extends that of its prefix.
     """
     return _log_histories(table, occurrences(table, stream, table.order - 1), math.log(max(stream.size, 1)))
 
 
 def by_discounts(table: Table, suffixes: Int[ndarray, " nodes"]) -> Float32[ndarray, " inner"]:
-    """log P(h) of every context, from its count, which the discounts have left behind.
+    """log P(h) of every context, from its count, recovered from the discounts.
 
-    Absolute discounting gives to back-off gamma(h) = D N(h) / c(h), with N(h) the number of words seen after h: so
-    c(h) = D N(h) / gamma(h) where the n-grams after h were made of counts, at the highest order and after <s>. All
-    shorter contexts are as frequent as their extensions to the left are together; by the formula they would come out
-    too rare. Where n-grams were pruned already, counts are too low.
+    Absolute discounting has gamma(h) = D N(h) / c(h), where N(h) is the number of types seen after h. So
+    c(h) = D N(h) / gamma(h) where the n-grams after h have raw counts: at the highest order and after <s>. The count of
+    any other context is the sum of its extensions to the left; the formula would make it too low. Where n-grams were
+    already pruned, counts are too low.
     """
     counts = np.zeros(table.log_backoffs.size)
     for order in range(table.order - 1, 0, -1):
@@ -57,7 +57,7 @@ def by_discounts(table: Table, suffixes: Int[ndarray, " nodes"]) -> Float32[ndar
         if order < table.order - 1:
             run(add_to_suffixes, above.start, above.stop, suffixes, counts)
         fixed = table.begin, table.log_backoffs, _TYPICAL_DISCOUNT, counts
-        run_all(undiscounted, [(start, stop, *fixed) for start, stop in parts_of(level)])
+        run_all(recover_counts, [(start, stop, *fixed) for start, stop in parts_of(level)])
     if table.order > 1:
         counts[1 + BEGIN] = counts[1 + END]
         counts /= counts[table.level(1)].sum()
@@ -66,9 +66,9 @@ def by_discounts(table: Table, suffixes: Int[ndarray, " nodes"]) -> Float32[ndar
 
 
 def occurrences(table: Table, stream: Int32[ndarray, " tokens"], order: int) -> Int[ndarray, " nodes"]:
-    """How often each n-gram of a table up to an order stands in a stream, by node.
+    """How often each n-gram of a table occurs in a stream, by node, up to an order.
 
-    Raises SettingError where an id is no word's.
+    Raises SettingError where an id is outside the vocabulary.
     """
     check_tokens(stream, table.vocabulary_size)
     counts = np.zeros(table.words.size, narrowest(stream.size))

@@ -1,4 +1,4 @@
-"""The compiled passes of merging tables."""
+"""Compiled merging of tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = NDArray[Any]
 
 @kernel
 def union(a: Array, b: Array, out: Array) -> int:
-    """Writes what stands in one of two ascending arrays, or in both, in order; how many there are."""
+    """Writes the union of two ascending arrays in order; returns its size."""
     i = j = size = 0
     while i < a.size or j < b.size:
         take_a = j == b.size or (i < a.size and a[i] <= b[j])
@@ -28,13 +28,13 @@ def union(a: Array, b: Array, out: Array) -> int:
 
 
 @kernel
-def find_ascending(everything: Array, some: Array, places: Array) -> None:
-    """places[i] = where some[i] stands; both ascend, and everything has it."""
+def find_ascending(array: Array, items: Array, indices: Array) -> None:
+    """indices[i] = the index of items[i] in `array`; both ascend, and `array` contains all items."""
     at = 0
-    for i in range(some.size):
-        while everything[at] < some[i]:
+    for i in range(items.size):
+        while array[at] < items[i]:
             at += 1
-        places[i] = at
+        indices[i] = at
 
 
 @kernel
@@ -52,10 +52,10 @@ def add_component(
     left: Array,
     left_below: Array,
 ) -> None:
-    """Adds what one table gives to the n-grams after contexts start .. stop of a union, weighted.
+    """Adds the weighted probabilities of one table to the n-grams after contexts start .. stop of a union.
 
-    nodes: its node of each of the union's, or -1. values: its log-probabilities by the union's nodes, complete in all
-    lower orders. left and left_below get its shares of 1 - sum p(w|h) and of 1 - sum p(w|h').
+    nodes: the table's node of each node of the union, or -1. values: its log-probabilities by nodes of the union,
+    complete in all lower orders. left, left_below: get its shares of 1 - sum p(w|h) and 1 - sum p(w|h').
     """
     for context in range(start, stop):
         own = nodes[context]
@@ -66,6 +66,6 @@ def add_component(
             values[node] = log_probs[nodes[node]] if nodes[node] >= 0 else backoff + values[suffix]
             mixed[node] += weight * math.exp(values[node])
             lower += math.exp(values[suffix])
-        below = weight * max(1 - lower, 1e-9)  # where all words have been seen, too, back-off weights are averaged
+        below = weight * max(1 - lower, 1e-9)  # positive, so that backoffs are averaged even if all words were seen
         left[context] += math.exp(backoff) * below
         left_below[context] += below

@@ -1,4 +1,4 @@
-"""The compiled passes of pruning. The trie has been checked, and the suffix of every n-gram is in it."""
+"""Compiled passes of pruning. The trie must be checked, and contain the suffixes of all its n-grams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chainrule.protocol import BEGIN, END, UNKNOWN
 
 Array = NDArray[Any]
 
-_BLOCK = 1 << 10  # tokens that go through one order before the next, as in `score_stream`
+_BLOCK = 1 << 10  # tokens that are looked up in one order before the next, as in `score_stream`
 _BEGIN_NODE = 1 + BEGIN
 
 
@@ -31,8 +31,9 @@ def relative_entropies(
 ) -> None:
     """entropies[hw] = D(p || p without hw), in nats, for the n-grams after contexts start .. stop.
 
-    Stolcke (1998), equation 3, with P(h) as log_histories has it: what is lost where hw is read off its suffix, and
-    what the higher back-off weight of h changes for the words that h has not been seen with.
+    Stolcke (1998), equation 3, with P(h) from log_histories: the change of p(w|h), which backs off, and that of the
+    words not seen after h, through the higher backoff of h. entropies[node] first holds the log-probability of the
+    suffix, as scratch.
     """
     for node in range(begin[start], begin[stop]):  # the random reads first, so that the processor overlaps them
         entropies[node] = log_probs[suffixes[node]]
@@ -41,7 +42,7 @@ def relative_entropies(
         for node in range(begin[context], begin[context + 1]):
             lower += math.exp(entropies[node])
         left_below = max(1 - lower, 0.0)
-        left = math.exp(log_backoffs[context]) * left_below  # is 1 - the sum of p(w|h) of what h has been seen with
+        left = math.exp(log_backoffs[context]) * left_below  # 1 - the sum of p(w|h) over the words seen after h
         history = math.exp(log_histories[context])
         for node in range(begin[context], begin[context + 1]):
             log_prob, log_lower = np.float64(log_probs[node]), np.float64(entropies[node])
@@ -58,7 +59,7 @@ def relative_entropies(
 
 @kernel
 def raise_contexts(start: int, stop: int, begin: Array, scores: Array) -> None:
-    """Lifts the score of each context start .. stop to the best of what it is the context of."""
+    """Raises the score of each context start .. stop to the highest score of its children."""
     for context in range(start, stop):
         for node in range(begin[context], begin[context + 1]):
             scores[context] = max(scores[context], scores[node])
@@ -66,10 +67,10 @@ def raise_contexts(start: int, stop: int, begin: Array, scores: Array) -> None:
 
 @kernel
 def chain(start: int, stop: int, begin: Array, log_probs: Array, counts: Array, log_total: float, out: Array) -> None:
-    """out[hw] = log P(h) + log P(w|h) for the n-grams after contexts start .. stop, as far as they are contexts.
+    """out[hw] = log P(h) + log P(w|h) for the n-grams after contexts start .. stop, if they are contexts.
 
-    counts: of the n-grams in some text, by node, or nothing; where there is one, out[hw] = log count - log_total.
-    What is never predicted is <s>, of which a document may begin with several: it is sure to follow.
+    counts: of the n-grams in a text, by node, or empty; where a count is above 0, out[hw] = log count - log_total.
+    Only <s> is never predicted; where documents begin with several, it follows <s> with probability one.
     """
     for context in range(start, stop):
         for node in range(begin[context], min(begin[context + 1], out.size)):
@@ -80,7 +81,7 @@ def chain(start: int, stop: int, begin: Array, log_probs: Array, counts: Array, 
 
 
 @kernel
-def back_off_anew(
+def renormalise(
     start: int,
     stop: int,
     begin: Array,
@@ -91,20 +92,20 @@ def back_off_anew(
     new: Array,
     new_backoffs: Array,
 ) -> None:
-    """Back-off weights of contexts start .. stop without the n-grams that are not kept, and what these back off to.
+    """Writes the backoffs of contexts start .. stop after pruning, and the log-probabilities of the pruned n-grams.
 
-    old: log-probabilities by node; new: a copy of them, complete in all lower orders, in which those that are not kept
-    are overwritten. alpha'(h) = (1 - sum p(w|h)) / (1 - sum p'(w|h')) over what is kept after h; both are reached from
-    what alpha(h) says they were, so that nothing moves where nothing has changed.
+    old: log-probabilities by node; new: a copy of them, complete in all lower orders, in which those of pruned n-grams
+    are overwritten. alpha'(h) = (1 - sum p(w|h)) / (1 - sum p'(w|h')) over the words kept after h; both are computed as
+    changes of what alpha(h) implies, so that nothing changes where nothing is pruned.
     """
     for context in range(start, stop):
         low, high = begin[context], begin[context + 1]
-        before = lost = lost_below = moved = 0.0
+        seen_below = lost = lost_below = moved = 0.0
         any_kept = False
         for node in range(low, high):
             suffix = suffixes[node]
             lower = math.exp(old[suffix])
-            before += lower
+            seen_below += lower
             if kept[node]:
                 any_kept = True
                 moved += lower - math.exp(new[suffix])
@@ -115,7 +116,7 @@ def back_off_anew(
         if not any_kept:
             backoff = np.float32(0)
         elif lost > 0 or lost_below > 0 or moved != 0:
-            left_below = max(1 - before, 0.0)
+            left_below = max(1 - seen_below, 0.0)
             left = math.exp(backoff) * left_below + lost
             below = left_below + lost_below + moved
             if below > 0:
@@ -130,10 +131,10 @@ def back_off_anew(
 def count_occurrences(
     words: Array, begin: Array, slots: Array, inner: int, order: int, stream: Array, counts: Array
 ) -> None:
-    """Adds to counts[node] how often each n-gram of 1 .. order tokens stands in a stream of documents.
+    """Adds to counts[node] how often each n-gram of 1 .. order tokens occurs in a stream of documents.
 
-    Every token is below the vocabulary's size. <s> counts as often as documents begin, and the root stands for what
-    the table lacks.
+    Tokens must be below the vocabulary size. <s> counts once for each document; the root counts all n-grams that the
+    table lacks.
     """
     nodes, contexts = np.empty((order + 1, _BLOCK + 1), np.int64), np.empty((order + 1, _BLOCK), np.int64)
     scratch = np.empty((5, _BLOCK + 1), np.int64)
@@ -164,25 +165,25 @@ def unknown_shares(
     suffixes: Array,
     log_probs: Array,
     log_backoffs: Array,
-    staying: Array,
+    remaining: Array,
     kept: Array,
     shares: Array,
     gains: Array,
 ) -> None:
-    """kept[node]: whether all of its words are among those that stay.
+    """Computes P'(<unk> | h) of a smaller vocabulary. remaining: by word. kept[node]: whether all its words remain.
 
-    shares[h] = P(<unk> | h) + the sum of P(v | h) over the words v that go: what the suffix of h has of it, backed off,
-    corrected for what h has been seen with; gains[h]: whether it has been seen with <unk> or one that goes.
+    shares[h] = P(<unk> | h) + the sum of P(v | h) over the removed words v: the share of the suffix of h, backed off,
+    corrected for the words seen after h. gains[h]: whether <unk> or a removed word was seen after h.
     """
-    for context in range(begin.size - 1):  # a context's suffix, which is shorter, comes before it
+    for context in range(begin.size - 1):  # suffixes are shorter and come first
         is_root = context == 0
         share = 0.0 if is_root else shares[suffixes[context]]
         backoff = 0.0 if is_root else math.exp(log_backoffs[context])
         share *= backoff
         for node in range(begin[context], begin[context + 1]):
-            stays = staying[words[node]]
-            kept[node] = kept[context] and stays
-            if words[node] == UNKNOWN or not stays:
+            remains = remaining[words[node]]
+            kept[node] = kept[context] and remains
+            if words[node] == UNKNOWN or not remains:
                 gains[context] = True
                 lower = 0.0 if is_root else math.exp(log_probs[suffixes[node]])
                 share += math.exp(log_probs[node]) - backoff * lower
@@ -190,12 +191,12 @@ def unknown_shares(
 
 
 @kernel
-def undiscounted(start: int, stop: int, begin: Array, log_backoffs: Array, discount: float, counts: Array) -> None:
-    """Lifts counts[h] to discount * number of words seen after h / gamma(h), and to 1, for contexts start .. stop."""
+def recover_counts(start: int, stop: int, begin: Array, log_backoffs: Array, discount: float, counts: Array) -> None:
+    """Raises counts[h] to at least discount * N(h) / gamma(h), N(h) being the types seen after h, and at least 1."""
     for context in range(start, stop):
         types = begin[context + 1] - begin[context]
-        found = discount * types / max(math.exp(log_backoffs[context]), 1e-9)
-        counts[context] = max(counts[context], found, 1.0)
+        recovered = discount * types / max(math.exp(log_backoffs[context]), 1e-9)
+        counts[context] = max(counts[context], recovered, 1.0)
 
 
 @kernel

@@ -1,14 +1,14 @@
-"""The n-grams that a text can need: those that stand in it, with the numbers that they had, back-off weights too.
+"""Keeps the n-grams that occur in a text, with their probabilities and backoffs unchanged.
 
-So that text gets the same scores as before. Others do not, and the distributions no longer sum to one: as KenLM's
-`filter`, this is for scoring what is known beforehand.
+That text gets the same scores as before. Other texts do not, and the distributions no longer sum to one: like KenLM's
+`filter`, this is for scoring texts that are known in advance.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chainrule.ngram.editing.entropy import selected
+from chainrule.ngram.editing.entropy import select_ngrams
 from chainrule.ngram.editing.history_weights import occurrences
 from chainrule.ngram.trie.suffixes import check_trie
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def to_text(table: Table, stream: Int32[ndarray, " tokens"]) -> Table:
-    """The table of all unigrams and of the n-grams that stand in a stream of documents.
+    """The table of all unigrams and of the n-grams that occur in a stream of documents.
 
-    Raises SettingError where an id is no word's, ModelFormatError where the table is damaged.
+    Raises SettingError where an id is outside the vocabulary, ModelFormatError where the table is damaged.
     """
     check_trie(table)
     kept = occurrences(table, stream, table.order) > 0
     kept[: table.level(1).stop] = True
-    return selected(table, kept, table.log_backoffs)
+    return select_ngrams(table, kept, table.log_backoffs)

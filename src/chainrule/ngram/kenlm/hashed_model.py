@@ -1,4 +1,4 @@
-"""The model of a KenLM probing file: n-grams found by their hash."""
+"""The language model of a KenLM probing file, which looks n-grams up by their hash."""
 
 from __future__ import annotations
 
@@ -39,56 +39,56 @@ class HashedModel(StreamScorer, ByDistributions["States"]):
         self, stream: Int32[ndarray, " tokens"]
     ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
         """As `StreamScorer.score_stream_with_lengths`."""
-        scores, lengths, _ = self._scored(stream, unknown=False)
+        scores, lengths, _ = self._score(stream, unknown=False)
         return scores, lengths
 
     def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
         """As `StreamScorer.score_stream_in_full`."""
-        return self._scored(stream, unknown=True)
+        return self._score(stream, unknown=True)
 
-    def _scored(self, stream: Int32[ndarray, " tokens"], *, unknown: bool) -> StreamScores:
-        """unknown: whether <unk> is scored at all places, too."""
-        stream = self._known(stream)
+    def _score(self, stream: Int32[ndarray, " tokens"], *, unknown: bool) -> StreamScores:
+        """unknown: whether to score <unk> at all positions, too."""
+        stream = self._checked(stream)
         scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
-        found = StreamScores(scores, lengths, np.empty(stream.size if unknown else 0, np.float32))
+        results = StreamScores(scores, lengths, np.empty(stream.size if unknown else 0, np.float32))
         pieces = pieces_of(stream)
         states = np.zeros((len(pieces), 2, STATE_SIZE), np.int64)
         calls = [
-            (self.record.address, stream, *piece, self._begun, *(state.ctypes.data for state in pair), *found)
+            (self.record.address, stream, *piece, self._begin_state, *(state.ctypes.data for state in pair), *results)
             for piece, pair in zip(pieces, states, strict=True)
         ]
         run_all(kernels.score_stream, calls)
         check_log_probs(scores)
-        check_log_probs(found.unknown_log_probs)
-        return found
+        check_log_probs(results.unknown_log_probs)
+        return results
 
     def next_log_probs(self, state: States) -> Float32[ndarray, "rows vocab"]:
         """As `LanguageModel.next_log_probs`."""
         rows = np.empty((len(state), self.vocabulary_size), np.float32)
         scratch = np.zeros(STATE_SIZE, np.int64)
         state = np.ascontiguousarray(state)
-        where = state, state.ctypes.data, scratch.ctypes.data
-        kernels.distributions(self.record.address, *where, rows)
+        addresses = state, state.ctypes.data, scratch.ctypes.data
+        kernels.distributions(self.record.address, *addresses, rows)
         check_log_probs(rows)
         return rows
 
     def advance(self, state: States, tokens: Int32[ndarray, " rows"]) -> States:
         """As `LanguageModel.advance`."""
-        tokens = self._known_for(state, tokens)
-        after = np.ascontiguousarray(state).copy()
-        kernels.advance(self.record.address, after, after.ctypes.data, tokens, self._begun)
-        return after
+        tokens = self._checked_for(state, tokens)
+        advanced = np.ascontiguousarray(state).copy()
+        kernels.advance(self.record.address, advanced, advanced.ctypes.data, tokens, self._begin_state)
+        return advanced
 
     @property
     def table(self) -> Table:
-        """What a model folder or an ARPA file would be made of. Raises SettingError: there is no knowing the words."""
+        """Raises SettingError: without the words, the model cannot be written as a folder or an ARPA file."""
         raise SettingError(
-            "this binary of KenLM's holds hashes of n-grams and not their words, so that it can be asked but not be "
+            "this KenLM binary holds hashes of n-grams instead of their words, so it can be queried but not "
             "converted; convert its ARPA file, or a binary of type trie"
         )
 
     @cached_property
-    def _begun(self) -> Int64[ndarray, " state"]:
+    def _begin_state(self) -> Int64[ndarray, " state"]:
         state = np.zeros(STATE_SIZE, np.int64)
         queries().score_word(self.record.address, BEGIN, state.ctypes.data, state.ctypes.data)
         return state

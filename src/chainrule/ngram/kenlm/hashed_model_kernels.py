@@ -1,4 +1,4 @@
-"""The compiled side of a hashed model behind the waist; states are those of `incremental_kernels.py`, a row each."""
+"""Compiled scoring with a hashed model; its states are those of `word_query_kernels.py`, one in each row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def score_stream(
     stream: Array,
     start: int,
     stop: int,
-    begun: Array,
+    begin_state: Array,
     state: int,
     scratch: int,
     scores: Array,
@@ -33,17 +33,17 @@ def score_stream(
 ) -> None:
     """scores[i] = log P(stream[i] | the tokens of its document before it) for i in start .. stop.
 
-    unknown[i] = log P(<unk> | the same tokens); it may be empty. A document begins at `start`. begun: the state after
-    <s>. state, scratch: the addresses of two to write to.
+    unknown[i] = log P(<unk> | the same tokens); it may be empty. A document begins at `start`. begin_state: the
+    state after <s>. state, scratch: the addresses of two states to overwrite.
     """
-    _copy(begun, state)
+    _copy(begin_state, state)
     for i in range(start, stop):
         if unknown.size > 0:
             unknown[i] = extend(model_address, UNKNOWN, state, scratch)[0] * _LOG_10
         score, length = extend(model_address, np.int64(stream[i]), state, state)
         scores[i], lengths[i] = (score if stream[i] != BEGIN else -np.inf) * _LOG_10, length
         if stream[i] == END:
-            _copy(begun, state)
+            _copy(begin_state, state)
 
 
 @allocating_kernel
@@ -54,11 +54,11 @@ def _copy(numbers: Array, address: int) -> None:
 
 
 @allocating_kernel
-def advance(model_address: int, states: Array, address: int, tokens: Array, begun: Array) -> None:
-    """Each row of states, which are at this address, becomes the state after one more token."""
+def advance(model_address: int, states: Array, address: int, tokens: Array, begin_state: Array) -> None:
+    """Advances each row of `states` by one token. address: that of `states`."""
     for row in range(states.shape[0]):
         if tokens[row] == END:
-            states[row] = begun
+            states[row] = begin_state
         else:
             state = address + row * states.shape[1] * _BYTES
             extend(model_address, np.int64(tokens[row]), state, state)
@@ -66,7 +66,7 @@ def advance(model_address: int, states: Array, address: int, tokens: Array, begu
 
 @kernel
 def distributions(model_address: int, states: Array, address: int, scratch: int, rows: Array) -> None:
-    """rows[row, word] = log P(word | states[row]). scratch: a state to write to."""
+    """rows[row, word] = log P(word | states[row]). scratch: the address of a state to overwrite."""
     for row in range(states.shape[0]):
         state = address + row * states.shape[1] * _BYTES
         for word in range(rows.shape[1]):

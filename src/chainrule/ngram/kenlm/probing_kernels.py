@@ -1,8 +1,8 @@
-"""The compiled look-ups in KenLM's hashed binaries ("probing"), in the file's own pages; see `kenlm_probing.py`.
+"""Compiled look-ups in KenLM's hashed binaries ("probing"), in the mapped file; see `probing.py`.
 
-An n-gram is found by a 64-bit hash of its words, the last one first; nothing in the file says which words they are.
-Tables are rows of 32-bit numbers: a key's two halves, a log10 probability, and but for the highest order a log10
-back-off. An empty row's key is 0, and a key is in the first row that was free from key modulo rows on.
+The key of an n-gram is a 64-bit hash of its words, from the last to the first; the words themselves are not stored.
+Tables are rows of 32-bit numbers: the two halves of a key, a log10 probability and, below the highest order, a log10
+backoff. An empty row has key 0. A key is in the first row that was free, from (key modulo the number of rows) on.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from chainrule.protocol import BEGIN
 
 Array = NDArray[Any]
 
-STATE_SIZE = 24  # numbers in a state: its length and one for each context of the highest order that there is
-# What every model's record holds first, and which kind of model it is.
+STATE_SIZE = 24  # numbers in a state: its length, and one for each context up to the highest supported order
+# The first fields of every model's record, and the kinds of models.
 KIND, ORDER = 0, 1
 TRIE, HASHED = 0, 1
-# What the record of a hashed model holds, by place: KenLM's numbers of our words, the unigrams, then the other orders'
-# tables, each with its address and rows.
-NUMBERS, VOCABULARY_SIZE, UNIGRAMS, UNIGRAM_COUNT, UNIGRAM_WIDTH, MIDDLE_WIDTH, TABLES = 8, 9, 10, 11, 12, 13, 14
+# The other fields of a hashed model's record: KenLM's ids of our words, the unigrams, then the address and the length
+# of each other order's table.
+KENLM_IDS, VOCABULARY_SIZE, UNIGRAMS, UNIGRAM_COUNT, UNIGRAM_WIDTH, MIDDLE_WIDTH, TABLES = 8, 9, 10, 11, 12, 13, 14
 LONGEST_WIDTH = 3
 RECORD_SIZE = TABLES + 2 * 24
 
@@ -33,21 +33,21 @@ _SIGN = np.uint32(0x80000000)
 
 
 @kernel
-def combined(key: int, word: int) -> int:
-    """The key of an n-gram with one more word in front; a word's own key is its number."""
+def extend_key(key: int, word: int) -> int:
+    """The key of an n-gram extended by a word on the left; the key of a single word is its id."""
     return (key * _CONTEXT) ^ ((_ONE + np.uint64(word)) * _WORD)
 
 
 @kernel
 def _row(table: Array, rows: int, width: int, key: int) -> int:
-    """Where the row of a key begins, or -1."""
+    """The index at which the row of a key begins, or -1."""
     row = np.int64(key % np.uint64(rows))
     for _ in range(rows):
         at = row * width
-        found = np.uint64(table[at]) | np.uint64(table[at + 1]) << _UPPER
-        if found == key:
+        stored = np.uint64(table[at]) | np.uint64(table[at + 1]) << _UPPER
+        if stored == key:
             return at
-        if found == np.uint64(0):
+        if stored == np.uint64(0):
             return -1
         row = row + 1 if row + 1 < rows else 0
     return -1
@@ -55,9 +55,9 @@ def _row(table: Array, rows: int, width: int, key: int) -> int:
 
 @allocating_kernel
 def extend_hashed(model_address: int, word: int, before: int, after: int) -> tuple[float, int]:
-    """log10 P(word | the state before) and the length of the n-gram found; writes the state after.
+    """log10 P(word | the state before) and the length of the n-gram that matched; writes the state after.
 
-    Of a state's numbers, the lower half is a back-off and the upper half the first word of its n-gram.
+    Each number of a state has a backoff in its lower half and the first word of its n-gram in the upper half.
     """
     model = array_at(model_address, RECORD_SIZE, np.int64)
     lengths_before, lengths_after = array_at(before, 1, np.int64), array_at(after, 1, np.int64)
@@ -65,37 +65,42 @@ def extend_hashed(model_address: int, word: int, before: int, after: int) -> tup
     backoffs_before = array_at(before, 2 * STATE_SIZE, np.float32)
     backoffs_after = array_at(after, 2 * STATE_SIZE, np.float32)
     order = model[ORDER]
-    given = min(max(lengths_before[0], 0), order - 1)
-    number = np.int64(array_at(model[NUMBERS], model[VOCABULARY_SIZE], np.int32)[word])
+    context_length = min(max(lengths_before[0], 0), order - 1)
+    kenlm_id = np.int64(array_at(model[KENLM_IDS], model[VOCABULARY_SIZE], np.int32)[word])
     width = model[UNIGRAM_WIDTH]
     bits = array_at(model[UNIGRAMS], width * model[UNIGRAM_COUNT], np.uint32)
     values = array_at(model[UNIGRAMS], width * model[UNIGRAM_COUNT], np.float32)
-    score = 0.0 if word == BEGIN else -np.float64(abs(values[width * number]))
-    goes_on = bits[width * number] & _SIGN == 0  # whether longer n-grams end in this one
-    first, backoff = words_before[3], backoffs_before[2]  # of the context of `found` words; read before it is written
-    words_after[3], backoffs_after[2] = number, values[width * number + 1]
-    lengths_after[0] = 1 if bits[width * number + 1] != _SIGN else 0  # -0.0 says that nothing hangs on the context
-    found, key = 1, np.uint64(number)
-    while goes_on and found <= given:
-        key = combined(key, np.int64(first))
-        place = TABLES + 2 * (found - 1)
-        is_longest = found + 1 == order
+    score = 0.0 if word == BEGIN else -np.float64(abs(values[width * kenlm_id]))
+    can_extend = bits[width * kenlm_id] & _SIGN == 0  # whether longer n-grams end in this one
+    # of the context of `length` words; read before it is overwritten
+    first, backoff = (
+        words_before[3],
+        backoffs_before[2],
+    )
+    words_after[3], backoffs_after[2] = kenlm_id, values[width * kenlm_id + 1]
+    # -0.0 marks a context that extends to no longer n-gram
+    lengths_after[0] = 1 if bits[width * kenlm_id + 1] != _SIGN else 0
+    length, key = 1, np.uint64(kenlm_id)
+    while can_extend and length <= context_length:
+        key = extend_key(key, np.int64(first))
+        field = TABLES + 2 * (length - 1)
+        is_longest = length + 1 == order
         width = LONGEST_WIDTH if is_longest else model[MIDDLE_WIDTH]
-        bits = array_at(model[place], width * model[place + 1], np.uint32)
-        at = _row(bits, model[place + 1], width, key)
+        bits = array_at(model[field], width * model[field + 1], np.uint32)
+        at = _row(bits, model[field + 1], width, key)
         if at < 0:
             break
-        values = array_at(model[place], width * model[place + 1], np.float32)
+        values = array_at(model[field], width * model[field + 1], np.float32)
         score = -np.float64(abs(values[at + 2]))
-        found += 1
+        length += 1
         if is_longest:
             break
-        goes_on = bits[at + 2] & _SIGN == 0
-        ended = first
-        first, backoff = words_before[2 * found + 1], backoffs_before[2 * found]
-        words_after[2 * found + 1], backoffs_after[2 * found] = ended, values[at + 3]
+        can_extend = bits[at + 2] & _SIGN == 0
+        matched_first = first
+        first, backoff = words_before[2 * length + 1], backoffs_before[2 * length]
+        words_after[2 * length + 1], backoffs_after[2 * length] = matched_first, values[at + 3]
         if bits[at + 3] != _SIGN:
-            lengths_after[0] = found
-    for length in range(found, given + 1):
-        score += backoff if length == found else backoffs_before[2 * length]
-    return score, found
+            lengths_after[0] = length
+    for unmatched in range(length, context_length + 1):
+        score += backoff if unmatched == length else backoffs_before[2 * unmatched]
+    return score, length

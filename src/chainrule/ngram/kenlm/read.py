@@ -1,4 +1,4 @@
-"""A binary of KenLM's build_binary to a model: tries become our tables, hash tables are asked as they are."""
+"""Reads a binary of KenLM's build_binary: tries become n-gram tables, hash tables are queried as they are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def read_binary(
     path: str | os.PathLike[str], progress: Progress = silent
 ) -> tuple[NGramModel | HashedModel, Vocabulary]:
-    """Raises ModelFormatError."""
+    """The model and the vocabulary of a binary. Raises ModelFormatError."""
     binary = open_binary(path)
     if binary.kind in (PROBING, REST_PROBING):
         return read_probing(binary)

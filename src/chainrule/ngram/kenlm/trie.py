@@ -1,7 +1,7 @@
-"""KenLM's tries, quantised or not, with compressed pointers or not, to an n-gram table.
+"""Reads KenLM's tries, quantised or not, with compressed pointers or not, into an n-gram table.
 
-There the last word of an n-gram comes first: the children of a node are the words that stand before it. So the n-grams
-of an order are read with all their words, and sorted the other way round, as those of an ARPA file are.
+KenLM's tries are reversed: the children of a node are the words that precede it. So the n-grams of an order are read
+with all their words, and sorted anew, like those of an ARPA file.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from chainrule.ngram.kenlm.header import (
     QUANTISED_TRIE,
     Binary,
     check_numbers,
-    words_at,
+    read_words,
 )
-from chainrule.ngram.kenlm.trie_kernels import add_high_parts, are_ascending, put_in_front, unpack
-from chainrule.ngram.trie.assembly import Extra, Trie, TwiceError, closed
+from chainrule.ngram.kenlm.trie_kernels import add_high_parts, are_ascending, prepend_words, unpack
+from chainrule.ngram.trie.assembly import DuplicateNgramError, Extra, Trie, complete_trie
 from chainrule.ngram.trie.query_kernels import NO_NODE
 from chainrule.protocol import BEGIN
 
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from chainrule.text.vocabulary import Vocabulary
 
 TASK = "reading KenLM's trie"
-_LAYOUT, _QUANTISATION, _ARRAY = 1, 2, 0  # the versions that are known
-_MOST_BITS = 25  # of a quantised number
+_LAYOUT, _QUANTISATION, _ARRAY = 1, 2, 0  # the supported versions
+_MAX_BITS = 25  # of a quantised number
 _PIECES = 64
 _UNIGRAM = np.dtype([("log10_prob", "<f4"), ("log10_backoff", "<f4"), ("next", "<u8")])
 
 
 @dataclass(frozen=True)
 class _Bins:
-    """What quantised numbers stand for, by order from bigrams on; the highest has no back-offs."""
+    """The values of quantised numbers, by order from bigrams up; the highest order has no backoffs."""
 
     prob_bits: int
     backoff_bits: int
@@ -55,22 +55,22 @@ class _Bins:
 
 @dataclass(frozen=True)
 class _Level:
-    """Where the n-grams of an order above one lie."""
+    """Where the n-grams of an order lie in the file; for bigrams and up."""
 
     order: int
     size: int
-    base: int  # the first byte of its entries
+    base: int  # the offset of its entries in bytes
     word_bits: int
     value_bits: int
-    next_bits: int  # of the place of an entry's first child, its lower part; 0 at the highest order
-    steps: slice | None  # bytes of the table of higher parts
+    next_bits: int  # the low bits of the pointer to the first child; 0 at the highest order
+    high_parts: slice | None  # the bytes of the table of the pointers' high bits, if compressed
 
 
 def read_trie(binary: Binary, progress: Progress = silent) -> tuple[Table, Vocabulary]:
-    """Raises ModelFormatError."""
+    """The table and the vocabulary of a trie binary. Raises ModelFormatError."""
     binary.check_version(_LAYOUT)
     bins, unigrams, levels, stop = _layout(binary)
-    vocabulary, ours = words_at(binary, stop, binary.counts[0])
+    vocabulary, ours = read_words(binary, stop, binary.counts[0])
     values = binary.data[unigrams : unigrams + (binary.counts[0] + 1) * _UNIGRAM.itemsize].view(_UNIGRAM)
     total = sum(binary.counts)
     log10_probs, log10_backoffs = np.empty((2, len(ours)), np.float32)
@@ -87,14 +87,18 @@ def read_trie(binary: Binary, progress: Progress = silent) -> tuple[Table, Vocab
         for level in levels:
             progress(TASK, done, total)
             if not run(are_ascending, begins, level.size):
-                binary.fail(f"{level.order}-grams that do not follow one another", "each below its suffix")
+                binary.fail(
+                    f"{level.order}-grams out of order", "the children of each node after those of the one before"
+                )
             rows, begins = _rows(binary, level, rows, begins, ours)
-            orphans[level.order] = _added(binary, level, bins, rows, trie)
+            orphans[level.order] = _add_level(binary, level, bins, rows, trie)
             done += level.size
-        table = closed(trie, orphans).table()
-    except TwiceError as error:
+        table = complete_trie(trie, orphans).table()
+    except DuplicateNgramError as error:
         ngram = b" ".join(vocabulary.token_bytes(word) for word in error.ngram).decode()
-        raise ModelFormatError(f"{binary.path}: found the n-gram {ngram!r} twice, expected it once") from error
+        raise ModelFormatError(
+            f"{binary.path}: found the n-gram {ngram!r} twice, expected it once; build the binary again"
+        ) from error
     progress(TASK, total, total)
     return table, vocabulary
 
@@ -106,39 +110,39 @@ def _rows(
     begins: Int64[ndarray, " suffixes+1"],
     ours: Int32[ndarray, " vocab"],
 ) -> tuple[Int32[ndarray, "ngrams order"], Int64[ndarray, " ngrams+1"]]:
-    """The words of all n-grams of an order, and where the children of each begin."""
-    words = _unpacked(binary, level, 0, level.word_bits, np.int32)
+    """The words of all n-grams of an order, and the index of the first child of each."""
+    words = _unpack_field(binary, level, 0, level.word_bits, np.int32)
     if words.size and words.max() >= len(ours):
-        binary.fail(f"a word of number {words.max()} in a {level.order}-gram", f"less than {len(ours)}")
+        binary.fail(f"word id {words.max()} in a {level.order}-gram", f"less than {len(ours)}")
     rows = np.empty((level.size, level.order), np.int32)
-    run(put_in_front, ours[words], np.repeat(np.arange(len(rows_before)), np.diff(begins)), rows_before, rows)
+    run(prepend_words, ours[words], np.repeat(np.arange(len(rows_before)), np.diff(begins)), rows_before, rows)
     if level.order == binary.order:
         return rows, np.empty(0, np.int64)
-    after = _unpacked(binary, level, level.word_bits + level.value_bits, level.next_bits, np.int64, one_more=True)
-    if level.steps is not None:
-        run(add_high_parts, binary.data[level.steps].view("<u8"), level.next_bits, after)
-    return rows, after
+    begins = _unpack_field(binary, level, level.word_bits + level.value_bits, level.next_bits, np.int64, one_more=True)
+    if level.high_parts is not None:
+        run(add_high_parts, binary.data[level.high_parts].view("<u8"), level.next_bits, begins)
+    return rows, begins
 
 
-def _added(
+def _add_level(
     binary: Binary, level: _Level, bins: _Bins | None, rows: Int32[ndarray, "ngrams order"], trie: Trie
 ) -> Extra:
-    """Adds an order to the trie; returns the n-grams whose contexts are not in it. Raises TwiceError."""
+    """Adds an order to the trie; returns the n-grams whose contexts are missing. Raises DuplicateNgramError."""
     log10_probs, log10_backoffs = _values(binary, level, bins)
     check_numbers(binary, log10_probs, log10_backoffs)
     log_probs, log_backoffs = log10_probs * np.float32(LOG_10), log10_backoffs * np.float32(LOG_10) + np.float32(0)
-    asked_for = (rows[:, 1:] != BEGIN).all(axis=1)  # nothing ever asks for <s> inside of an n-gram
-    if not asked_for.all():
-        rows, log_probs = rows[asked_for], log_probs[asked_for]
-        log_backoffs = log_backoffs[asked_for] if log_backoffs.size else log_backoffs
+    matchable = (rows[:, 1:] != BEGIN).all(axis=1)  # no query matches <s> after the first word
+    if not matchable.all():
+        rows, log_probs = rows[matchable], log_probs[matchable]
+        log_backoffs = log_backoffs[matchable] if log_backoffs.size else log_backoffs
     contexts = trie.nodes_of(rows, level.order - 1)
-    lacking = contexts == NO_NODE
+    missing = contexts == NO_NODE
     orphans = Extra.blanks(np.empty((0, level.order), np.int32))
-    if lacking.any():
-        backoffs = log_backoffs[lacking] if log_backoffs.size else np.zeros(np.count_nonzero(lacking), np.float32)
-        orphans = Extra(rows[lacking], log_probs[lacking], backoffs)
-        rows, contexts, log_probs = rows[~lacking], contexts[~lacking], log_probs[~lacking]
-        log_backoffs = log_backoffs[~lacking] if log_backoffs.size else log_backoffs
+    if missing.any():
+        backoffs = log_backoffs[missing] if log_backoffs.size else np.zeros(np.count_nonzero(missing), np.float32)
+        orphans = Extra(rows[missing], log_probs[missing], backoffs)
+        rows, contexts, log_probs = rows[~missing], contexts[~missing], log_probs[~missing]
+        log_backoffs = log_backoffs[~missing] if log_backoffs.size else log_backoffs
     trie.add_level(contexts, np.ascontiguousarray(rows[:, -1]), log_probs, log_backoffs)
     return orphans
 
@@ -146,28 +150,31 @@ def _added(
 def _values(
     binary: Binary, level: _Level, bins: _Bins | None
 ) -> tuple[Float32[ndarray, " ngrams"], Float32[ndarray, " ngrams"]]:
-    """log10 probabilities and back-offs; the latter are none at the highest order."""
+    """log10 probabilities and backoffs; the latter array is empty at the highest order."""
     is_highest = level.order == binary.order
     nothing = np.empty(0, np.float32)
     first = level.word_bits
     if bins is None:
-        log10_probs = -_unpacked(binary, level, first, 31, np.uint32).view(np.float32)
-        return log10_probs, nothing if is_highest else _unpacked(binary, level, first + 31, 32, np.uint32).view(
+        log10_probs = -_unpack_field(binary, level, first, 31, np.uint32).view(np.float32)
+        return log10_probs, nothing if is_highest else _unpack_field(binary, level, first + 31, 32, np.uint32).view(
             np.float32
         )
     backoff_bits = 0 if is_highest else bins.backoff_bits
-    chosen = _unpacked(binary, level, first + backoff_bits, bins.prob_bits, np.int32)
-    log10_probs = bins.log10_probs[level.order - 2][chosen]
+    bins_used = _unpack_field(binary, level, first + backoff_bits, bins.prob_bits, np.int32)
+    log10_probs = bins.log10_probs[level.order - 2][bins_used]
     if is_highest:
         return log10_probs, nothing
-    chosen = _unpacked(binary, level, first, backoff_bits, np.int32)
-    return log10_probs, bins.log10_backoffs[level.order - 2][chosen]
+    bins_used = _unpack_field(binary, level, first, backoff_bits, np.int32)
+    return log10_probs, bins.log10_backoffs[level.order - 2][bins_used]
 
 
-def _unpacked(
+def _unpack_field(
     binary: Binary, level: _Level, first: int, width: int, dtype: type[np.generic], *, one_more: bool = False
 ) -> ndarray:
-    """The bits from `first` on of all entries; one more has no n-gram and tells where the last one's children end."""
+    """`width` bits of each entry, from bit `first` on.
+
+    one_more: also of the entry that ends the last one's children.
+    """
     stride = level.word_bits + level.value_bits + level.next_bits
     out = np.empty(level.size + one_more, dtype)
     edges = np.linspace(0, out.size, min(_PIECES, out.size // 4096 + 1) + 1).astype(np.int64).tolist()
@@ -177,73 +184,73 @@ def _unpacked(
 
 
 def _layout(binary: Binary) -> tuple[_Bins | None, int, list[_Level], int]:
-    """The quantisation, where the unigrams are, the other orders, and where all of them end."""
-    place = binary.body + 8 + 8 * binary.counts[0]
-    binary.check_size(place)
+    """The quantisation, the offset of the unigrams, the levels of the other orders, and the offset of their end."""
+    offset = binary.body + 8 + 8 * binary.counts[0]
+    binary.check_size(offset)
     hashed = int(binary.data[binary.body : binary.body + 8].view("<u8")[0])
     if hashed != binary.counts[0] - 1:
-        binary.fail(f"{hashed:,} hashed words", f"{binary.counts[0] - 1:,}, one for each 1-gram but <unk>")
-    bins, place = _bins(binary, place)
-    unigrams = place
-    place += (binary.counts[0] + 2) * _UNIGRAM.itemsize
+        binary.fail(f"{hashed:,} hashed words", f"{binary.counts[0] - 1:,}, one for each 1-gram except <unk>")
+    bins, offset = _bins(binary, offset)
+    unigrams = offset
+    offset += (binary.counts[0] + 2) * _UNIGRAM.itemsize
     levels = []
     word_bits = binary.counts[0].bit_length()
-    most_bits = None  # that the table of higher parts may stand for; what the first of them says holds for all
+    max_bits = None  # stored in the table of high parts at most; the value of the first level holds for all
     for order, size in enumerate(binary.counts[1:], start=2):
-        steps, next_bits = None, 0
+        high_parts, next_bits = None, 0
         if order < binary.order:
             next_bits = binary.counts[order].bit_length()
             if binary.kind in (ARRAY_TRIE, QUANTISED_ARRAY_TRIE):
-                most_bits = _most_step_bits(binary, place) if most_bits is None else most_bits
-                chopped = _chopped_bits(size + 1, binary.counts[order], most_bits)
+                max_bits = _max_high_bits(binary, offset) if max_bits is None else max_bits
+                chopped = _chopped_bits(size + 1, binary.counts[order], max_bits)
                 next_bits -= chopped
-                first = place + -place % 8 + 8
-                steps = slice(first, first + 8 * ((binary.counts[order] >> next_bits) + 1))
-                place += 8 + (steps.stop - steps.start) + 7
+                first = offset + -offset % 8 + 8
+                high_parts = slice(first, first + 8 * ((binary.counts[order] >> next_bits) + 1))
+                offset += 8 + (high_parts.stop - high_parts.start) + 7
         if bins is None:
             value_bits = 63 if order < binary.order else 31
         else:
             value_bits = bins.prob_bits + (bins.backoff_bits if order < binary.order else 0)
-        levels.append(_Level(order, size, place, word_bits, value_bits, next_bits, steps))
-        place += ((1 + size) * (word_bits + value_bits + next_bits) + 7) // 8 + 8
-        binary.check_size(place)
-    return bins, unigrams, levels, place
+        levels.append(_Level(order, size, offset, word_bits, value_bits, next_bits, high_parts))
+        offset += ((1 + size) * (word_bits + value_bits + next_bits) + 7) // 8 + 8
+        binary.check_size(offset)
+    return bins, unigrams, levels, offset
 
 
-def _bins(binary: Binary, place: int) -> tuple[_Bins | None, int]:
-    """What stands for quantised numbers, if there are any; and the place behind it."""
+def _bins(binary: Binary, offset: int) -> tuple[_Bins | None, int]:
+    """The values of quantised numbers, if there are any; and the offset after them."""
     if binary.kind not in (QUANTISED_TRIE, QUANTISED_ARRAY_TRIE):
-        return None, place
-    binary.check_size(place + 8)
-    version, prob_bits, backoff_bits = binary.data[place : place + 3].tolist()
+        return None, offset
+    binary.check_size(offset + 8)
+    version, prob_bits, backoff_bits = binary.data[offset : offset + 3].tolist()
     if version != _QUANTISATION:
         binary.fail(f"version {version} of quantisation", f"version {_QUANTISATION}")
-    if not (1 <= prob_bits <= _MOST_BITS and 1 <= backoff_bits <= _MOST_BITS):
-        binary.fail(f"numbers of {prob_bits} and {backoff_bits} bits", f"1 to {_MOST_BITS}")
-    place += 8
+    if not (1 <= prob_bits <= _MAX_BITS and 1 <= backoff_bits <= _MAX_BITS):
+        binary.fail(f"quantised numbers of {prob_bits} and {backoff_bits} bits", f"1 to {_MAX_BITS}")
+    offset += 8
     log10_probs: list[ndarray] = []
     log10_backoffs: list[ndarray] = []
     for order in range(2, binary.order + 1):
         for bits, tables in ((prob_bits, log10_probs), (backoff_bits, log10_backoffs)):
             if tables is log10_backoffs and order == binary.order:
                 continue
-            stop = place + 4 * (1 << bits)
+            stop = offset + 4 * (1 << bits)
             binary.check_size(stop)
-            tables.append(binary.data[place:stop].view("<f4"))
-            place = stop
-    return _Bins(prob_bits, backoff_bits, tuple(log10_probs), tuple(log10_backoffs)), place
+            tables.append(binary.data[offset:stop].view("<f4"))
+            offset = stop
+    return _Bins(prob_bits, backoff_bits, tuple(log10_probs), tuple(log10_backoffs)), offset
 
 
-def _most_step_bits(binary: Binary, place: int) -> int:
-    binary.check_size(place + 8)
-    version, bits = binary.data[place : place + 2].tolist()
+def _max_high_bits(binary: Binary, offset: int) -> int:
+    binary.check_size(offset + 8)
+    version, bits = binary.data[offset : offset + 2].tolist()
     if version != _ARRAY:
         binary.fail(f"version {version} of array compression", f"version {_ARRAY}")
     return int(bits)
 
 
-def _chopped_bits(entries: int, largest: int, most_bits: int) -> int:
-    """How many upper bits of a pointer the table stands for: as many as make table and pointers smallest together."""
+def _chopped_bits(entries: int, largest: int, max_bits: int) -> int:
+    """How many high bits of the pointers are in the table: the number that minimises the total size."""
     required = largest.bit_length()
-    sizes = [(largest >> (required - bits)) * 64 - entries * bits for bits in range(min(required, most_bits) + 1)]
+    sizes = [(largest >> (required - bits)) * 64 - entries * bits for bits in range(min(required, max_bits) + 1)]
     return sizes.index(min(sizes))

@@ -1,4 +1,4 @@
-"""The compiled side of unpacking KenLM's tries: numbers of any width up to 57 bits, one after the other."""
+"""Compiled unpacking of KenLM's tries: contiguous numbers of any width up to 57 bits."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _THREE, _SEVEN, _ONE = np.uint64(3), np.uint64(7), np.uint64(1)
 
 @kernel
 def unpack(data: Array, base: int, first_bit: int, stride: int, width: int, start: int, stop: int, out: Array) -> None:
-    """out[i] = the `width` bits of entry i, little-endian; entries begin `stride` bits apart, for start <= i < stop.
+    """out[i] = the `width` bits of entry i, little-endian; entries are `stride` bits apart; for start <= i < stop.
 
-    All of them, and the eight bytes from where each begins, are inside of `data`.
+    Each number, and the eight bytes from its first byte on, must be inside `data`.
     """
     mask = (_ONE << np.uint64(width)) - _ONE
     for i in range(start, stop):
@@ -32,7 +32,7 @@ def unpack(data: Array, base: int, first_bit: int, stride: int, width: int, star
 
 @kernel
 def are_ascending(begins: Array, last: int) -> bool:
-    """Whether ranges of children rise from 0 to `last`."""
+    """Whether the ranges of children ascend from 0 to `last`."""
     for i in range(1, begins.size):
         if begins[i - 1] > begins[i]:
             return False
@@ -40,8 +40,8 @@ def are_ascending(begins: Array, last: int) -> bool:
 
 
 @kernel
-def put_in_front(words: Array, parents: Array, rows_before: Array, rows: Array) -> None:
-    """Each row: a word, then the row of its parent."""
+def prepend_words(words: Array, parents: Array, rows_before: Array, rows: Array) -> None:
+    """rows[i] = words[i], then the row of its parent."""
     for i in range(words.size):
         rows[i, 0] = words[i]
         for k in range(rows_before.shape[1]):
@@ -49,10 +49,10 @@ def put_in_front(words: Array, parents: Array, rows_before: Array, rows: Array) 
 
 
 @kernel
-def add_high_parts(steps: Array, shift: int, out: Array) -> None:
-    """Adds to out[i] how many of the ascending steps, the first left out, are at most i, shifted left."""
+def add_high_parts(firsts: Array, shift: int, out: Array) -> None:
+    """Adds to out[i], shifted left, its high part: how many of firsts[1:], which ascend, are at most i."""
     high = 0
     for i in range(out.size):
-        while high + 1 < steps.size and steps[high + 1] <= np.uint64(i):
+        while high + 1 < firsts.size and firsts[high + 1] <= np.uint64(i):
             high += 1
         out[i] += np.int64(high) << shift

@@ -1,13 +1,13 @@
-"""The compiled queries of one word at a time, for callers that keep a state of their own.
+"""Compiled queries of one word at a time, for callers that keep their own states.
 
-To call with an array costs more than to look a word up, so that models and states are passed by their addresses:
+Passing an array costs more than looking a word up, so models and states are passed by their addresses:
 
-    a model is a record of numbers, at the places below; whoever passes its address keeps it and its arrays alive
+    a model is a record of numbers, with the fields below; the caller keeps it and its arrays alive
     a state is its length L, then a number for each context of 1 .. L words: in a trie its node, in a hashed model its
-    first word and back-off; zeros are the empty context
+    first word and backoff; zeros are the empty context
 
-Anything may stand in a state: every node is compared with its bound before it is an index. A word's id is below the
-vocabulary's size. Unlike in `query_kernels.py`, </s> is a word as all others, and <s> costs nothing.
+States may hold anything: every node is checked against its bound before it is used as an index. Word ids must be below
+the vocabulary size. Unlike in `query_kernels.py`, </s> does not end a document, and <s> has log-probability 0.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from chainrule.text.vocabulary_kernels import HASH_FACTOR, HASH_START, find_toke
 
 Array = NDArray[Any]
 
-# What a record holds, by place: of all models, where their vocabulary is; of a trie, its arrays and what bounds them.
+# The fields of a record: for all models, the vocabulary; for a trie, its arrays and their sizes.
 POOL, POOL_SIZE, OFFSETS, TOKENS, SLOTS, SLOTS_SIZE = 2, 3, 4, 5, 6, 7
 NODES, NODE_COUNT, CONTEXTS, IS_WIDE, INNER, INDEX, INDEX_SIZE = 8, 9, 10, 11, 12, 13, 14
 
 LOG10_OF_E = 0.4342944819032518
-_TAB, _RETURN, _SPACE = 9, 13, 32  # and what is between tab and return: line feed, vertical tab, form feed
+_TAB, _RETURN, _SPACE = 9, 13, 32  # between tab and return are line feed, vertical tab and form feed
 
 
 @allocating_kernel
 def extend(model_address: int, word: int, before: int, after: int) -> tuple[float, int]:
-    """log10 P(word | the state before) and the length of the n-gram found; writes the state after.
+    """log10 P(word | the state before) and the length of the n-gram that matched; writes the state after.
 
-    Both states may be one. Numbers go faster from one function to the next than arrays, even here.
+    Both addresses may be the same. Passing addresses is faster than passing arrays between kernels, too.
     """
     if array_at(model_address, RECORD_SIZE, np.int64)[KIND] == HASHED:
         return extend_hashed(model_address, word, before, after)
@@ -51,71 +51,73 @@ def _extend_trie(model_address: int, word: int, before_address: int, after_addre
     before, after = array_at(before_address, STATE_SIZE, np.int64), array_at(after_address, STATE_SIZE, np.int64)
     inner = model[INNER]
     log_probs = array_at(model[NODES], 2 * model[NODE_COUNT], np.float32)[1::2]
-    given = min(max(before[0], 0), model[ORDER] - 1)
-    _ask_for_children(model_address, before, given, word)
+    context_length = min(max(before[0], 0), model[ORDER] - 1)
+    _prefetch_children(model_address, before, context_length, word)
     score = 0.0 if word == BEGIN else np.float64(log_probs[1 + word])
-    found = 1
-    context = before[found]  # of so many words; read before its place is written
+    length = 1
+    context = before[length]  # the context of `length` words; read before it is overwritten
     after[0], after[1] = _matters(model_address, 1 + word), 1 + word
-    while found <= given and 0 <= context < inner:
+    while length <= context_length and 0 <= context < inner:
         node = _child(model_address, context, word)
         if node == NO_NODE:
             break
-        found += 1
+        length += 1
         score = np.float64(log_probs[node])
-        if found < model[ORDER]:
-            context = before[found]
-            after[found] = node
+        if length < model[ORDER]:
+            context = before[length]
+            after[length] = node
             if _matters(model_address, node):
-                after[0] = found
-    for length in range(found, given + 1):
-        context = context if length == found else before[length]
+                after[0] = length
+    for unmatched in range(length, context_length + 1):
+        context = context if unmatched == length else before[unmatched]
         if 0 <= context < inner:
             score += _log_backoff(model_address, context)
-    return score * LOG10_OF_E, found
+    return score * LOG10_OF_E, length
 
 
 @allocating_kernel
-def _ask_for_children(model_address: int, contexts: Array, given: int, word: int) -> None:
-    """Asks the memory for what the search for a word after each context reads, so that all wait at the same time."""
+def _prefetch_children(model_address: int, contexts: Array, context_length: int, word: int) -> None:
+    """Prefetches what the search for a word after each context reads, to overlap the cache misses."""
     model = array_at(model_address, RECORD_SIZE, np.int64)
     words = array_at(model[NODES], 2 * model[NODE_COUNT], np.int32)[::2]
     if model[IS_WIDE] != 0:
         begin = array_at(model[CONTEXTS], 2 * (model[INNER] + 1), np.int64)[::2]
         slots = array_at(model[INDEX], model[INDEX_SIZE], np.int64)
-        _ask_for_children_in(words, begin, slots, contexts, given, word)
+        _prefetch_children_in(words, begin, slots, contexts, context_length, word)
     else:
         narrow = array_at(model[CONTEXTS], 2 * (model[INNER] + 1), np.int32)[::2]
         narrow_slots = array_at(model[INDEX], model[INDEX_SIZE], np.int32)
-        _ask_for_children_in(words, narrow, narrow_slots, contexts, given, word)
+        _prefetch_children_in(words, narrow, narrow_slots, contexts, context_length, word)
 
 
 @kernel
-def _ask_for_children_in(words: Array, begin: Array, slots: Array, contexts: Array, given: int, word: int) -> None:
+def _prefetch_children_in(
+    words: Array, begin: Array, slots: Array, contexts: Array, context_length: int, word: int
+) -> None:
     inner = begin.size - 1
     prefetch(words, 1 + word)
     prefetch(begin, 1 + word)
-    for length in range(1, given + 1):
+    for length in range(1, context_length + 1):
         context = contexts[length]
         if 0 <= context < inner:
             low, end = children(words, begin, context)
             if slots.size > 0 and end - low > LONG_RUN:
                 prefetch(slots, slot_of(context, word, slots.size))
             else:
-                _ask_for_node(words, begin, low)
-                _ask_for_node(words, begin, low + ((end - low) >> 1))
-                _ask_for_node(words, begin, end - 1)
-    for length in range(1, given + 1):
+                _prefetch_node(words, begin, low)
+                _prefetch_node(words, begin, low + ((end - low) >> 1))
+                _prefetch_node(words, begin, end - 1)
+    for length in range(1, context_length + 1):
         context = contexts[length]
         if 0 <= context < inner:
             low, end = children(words, begin, context)
             if slots.size > 0 and end - low > LONG_RUN:
-                _ask_for_node(words, begin, np.int64(slots[slot_of(context, word, slots.size)]))
+                _prefetch_node(words, begin, np.int64(slots[slot_of(context, word, slots.size)]))
 
 
 @kernel
-def _ask_for_node(words: Array, begin: Array, node: int) -> None:
-    """For its word, and for its children, which the search after it begins with."""
+def _prefetch_node(words: Array, begin: Array, node: int) -> None:
+    """Prefetches the word of a node and its range of children, where the next search begins."""
     prefetch(words, node)
     prefetch(begin, node)
 
@@ -150,7 +152,7 @@ def _log_backoff(model_address: int, context: int) -> float:
 
 @allocating_kernel
 def _matters(model_address: int, node: int) -> bool:
-    """Whether an n-gram as context changes what is said of the next word: it backs off at a cost, or has children."""
+    """Whether an n-gram matters as a context: it has a backoff, or children."""
     model = array_at(model_address, RECORD_SIZE, np.int64)
     if not 0 <= node < model[INNER]:
         return False
@@ -171,14 +173,14 @@ def score_word(model_address: int, word: int, before: int, after: int) -> float:
 
 @tiny_kernel
 def fully_score_word(model_address: int, word: int, before: int, after: int) -> tuple[float, int, bool]:
-    """As `score_word`; with the length of the n-gram found, and whether the word is unknown."""
+    """As `score_word`, with the length of the matching n-gram, and whether the word is unknown."""
     score, length = extend(model_address, word, before, after)
     return score, length, word == UNKNOWN
 
 
 @tiny_kernel
 def score_text(model_address: int, text: bytes, begins: bool, ends: bool, state: int) -> float:
-    """log10 P of the words of a text after <s>, if it begins, and of </s>, if it ends. state: an empty one."""
+    """log10 P of the words of a text; begins: after <s>. ends: with </s>. state: the address of an empty one."""
     letters, nothing = np.frombuffer(text, np.uint8), np.empty(0, np.float64)
     return _score_text(model_address, letters, begins, ends, begins and ends, state, nothing, nothing)[0]
 
@@ -187,8 +189,9 @@ def score_text(model_address: int, text: bytes, begins: bool, ends: bool, state:
 def fully_score_text(
     model_address: int, text: Array, begins: bool, ends: bool, state: int, scores: Array, lengths: Array
 ) -> int:
-    """Writes the log10 P of each word and the length of the n-gram found, negative where the word is unknown; how many
-    there are. There is room for all. state: an empty one.
+    """Writes the log10 P of each word, and the length of the matching n-gram, negative for an unknown word.
+
+    Returns the number of words, which the outputs must have room for. state: the address of an empty one.
     """
     return _score_text(model_address, text, begins, ends, False, state, scores, lengths)[1]
 
@@ -221,9 +224,9 @@ def _score_text(
 
 @kernel
 def encode_texts(model_address: int, text: Array, stops: Array, is_whole: bool, ids: Array) -> int:
-    """Writes the ids of sentences, </s> after each, and returns how many; -1 where <s> or </s> is a word in one.
+    """Writes the ids of sentences, each ended by </s>; returns their number, or -1 if a sentence has <s> or </s>.
 
-    stops: behind the last byte of each. There is room for all ids.
+    stops: the end of each sentence in `text`. `ids` must have room for all.
     """
     count = position = 0
     for stop in stops:
@@ -240,9 +243,9 @@ def encode_texts(model_address: int, text: Array, stops: Array, is_whole: bool, 
 
 @allocating_kernel
 def _next_word(model_address: int, text: Array, position: int, stop: int, is_whole: bool) -> tuple[int, int]:
-    """The id of the first word from `position` on, -1 where there is none; and the position behind it.
+    """The id of the first word from `position` on, or -1 if there is none; and the position after it.
 
-    Words are between ASCII white space. A NUL byte ends the word, or all in a whole sentence: KenLM has these two ways.
+    ASCII white space separates words. A NUL byte ends the word or, if is_whole, the sentence, as the two ways of KenLM.
     """
     while position < stop and _is_white(text[position]):
         position += 1

@@ -1,1 +1,1 @@
-"""The n-gram models behind the waist."""
+"""N-gram models, which implement the protocols of `protocol.py`."""

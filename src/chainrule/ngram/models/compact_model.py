@@ -1,8 +1,7 @@
-"""An n-gram model in the compact layout behind the waist.
+"""The language model of a compact table.
 
-Its state is that of `NGramModel`: trie nodes, a row for each sequence. `score` finds its way through the packed trie;
-where whole distributions are asked for, the contexts of a few rows are spelled out as a small fast table, and the
-kernels of the fast layout do the rest.
+Its state is that of `NGramModel`: trie nodes, a row for each sequence. Scoring queries the compact trie directly; for
+whole distributions, the contexts of a few rows are unpacked into a small fast table for the kernels of the fast layout.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.distributions import check_log_probs
-from chainrule.ngram.compact.building import unpacked
+from chainrule.ngram.compact.building import unpack_table
 from chainrule.ngram.compact.query_kernels import OPEN, SIZE, advance, open_rows, score_stream, spell_out
 from chainrule.ngram.models.stream_scorer import run_pieces
 from chainrule.ngram.models.trie_model import TrieModel
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from chainrule.ngram.models.trie_model import Contexts, Trie
     from chainrule.ngram.trie.table import Table
 
-_ITSELF = -1  # instead of a token that is scored everywhere
-_ROWS = 64  # spelled out at once
+_ACTUAL_TOKEN = -1  # scores each token of the stream, not one token at all positions
+_ROWS = 64  # unpacked at once
 
 
 class CompactNGramModel(TrieModel):
@@ -53,23 +52,23 @@ class CompactNGramModel(TrieModel):
 
     @property
     def table(self) -> Table:
-        """The fast layout of the same numbers, made anew each time: for writing ARPA files, and for `convert`."""
-        return unpacked(self.compact)
+        """The same model in the fast layout, unpacked on each access: for ARPA files and `convert`."""
+        return unpack_table(self.compact)
 
     def score_stream_with_lengths(
         self, stream: Int32[ndarray, " tokens"]
     ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
-        """As `StreamScorer.score_stream_with_lengths`; n-grams that were put in as suffixes of others count as well."""
-        return self._scored(stream, _ITSELF)
+        """As `StreamScorer.score_stream_with_lengths`; n-grams that were added as suffixes count as well."""
+        return self._score_tokens(stream, _ACTUAL_TOKEN)
 
     def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
         """As `StreamScorer.score_stream_in_full`."""
-        return StreamScores(*self._scored(stream, _ITSELF), self._scored(stream, UNKNOWN)[0])
+        return StreamScores(*self._score_tokens(stream, _ACTUAL_TOKEN), self._score_tokens(stream, UNKNOWN)[0])
 
-    def _scored(
+    def _score_tokens(
         self, stream: Int32[ndarray, " tokens"], token: int
     ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
-        stream = self._known(stream)
+        stream = self._checked(stream)
         scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
         run_pieces(score_stream, (*self.compact.parts, self.compact.layout, token, stream), (scores, lengths))
         check_log_probs(scores)
@@ -77,7 +76,7 @@ class CompactNGramModel(TrieModel):
 
     def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
         """As `LanguageModel.advance`."""
-        tokens = self._known_for(state, tokens)
+        tokens = self._checked_for(state, tokens)
         return advance(self.compact.bits, self.compact.layout, self.vocabulary_size, state, tokens)
 
     def _tries(self, state: Contexts) -> Iterator[tuple[slice, Trie, Contexts]]:
@@ -104,7 +103,7 @@ class CompactNGramModel(TrieModel):
 
     @cached_property
     def _unigram_nodes(self) -> Shaped[ndarray, " vocab+1"]:
-        """The root and the unigrams as the fast table has them."""
+        """The root and the unigrams in the fast layout."""
         nodes = np.zeros(1 + self.vocabulary_size, NODE)
         nodes["word"][1:], nodes["log_prob"][1:] = np.arange(self.vocabulary_size), self.compact.unigrams
         return nodes

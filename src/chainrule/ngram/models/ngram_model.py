@@ -1,6 +1,6 @@
-"""An n-gram model behind the waist.
+"""The language model of an n-gram table.
 
-Its state is an array of trie nodes, a row for each sequence, so that a copy of it is a state of its own.
+Its state is an array of trie nodes, a row for each sequence.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chainrule.ngram.models.trie_model import Contexts, Trie
     from chainrule.ngram.trie.table import Table
 
-WALKED_TOKENS = 1 << 11  # of shorter streams, parts to be walked at once would be too short
+WALKED_TOKENS = 1 << 11  # a shorter stream would give too short lanes
 
 
 class NGramModel(TrieModel):
@@ -49,27 +49,27 @@ class NGramModel(TrieModel):
         self, stream: Int32[ndarray, " tokens"]
     ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
         """As `StreamScorer.score_stream_with_lengths`."""
-        scores, lengths, _ = self._scored(stream, unknown=False)
+        scores, lengths, _ = self._score(stream, unknown=False)
         return scores, lengths
 
     def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
         """As `StreamScorer.score_stream_in_full`."""
-        return self._scored(stream, unknown=True)
+        return self._score(stream, unknown=True)
 
-    def _scored(self, stream: Int32[ndarray, " tokens"], *, unknown: bool) -> StreamScores:
-        """unknown: whether <unk> is scored at all places, too."""
-        stream = self._known(stream)
+    def _score(self, stream: Int32[ndarray, " tokens"], *, unknown: bool) -> StreamScores:
+        """unknown: whether to score <unk> at all positions, too."""
+        stream = self._checked(stream)
         scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
         unknown_scores = np.empty(stream.size if unknown else 0, np.float32)
         arrays, slots, suffixes = self._arrays(), self.table.slots, self.table.suffixes
-        found = scores, lengths, unknown_scores
+        outputs = scores, lengths, unknown_scores
         if suffixes.size and stream.size >= WALKED_TOKENS:
-            run_pieces(walk_stream, (*arrays, slots, suffixes, self.order, stream), (*found, self._unknown_follows))
+            run_pieces(walk_stream, (*arrays, slots, suffixes, self.order, stream), (*outputs, self._unknown_follows))
         else:
-            run_pieces(score_stream, (*arrays, slots, self.order, stream), found)
+            run_pieces(score_stream, (*arrays, slots, self.order, stream), outputs)
         check_log_probs(scores)
         check_log_probs(unknown_scores)
-        return StreamScores(*found)
+        return StreamScores(*outputs)
 
     @cached_property
     def _unknown_follows(self) -> bool:
@@ -77,7 +77,7 @@ class NGramModel(TrieModel):
 
     def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
         """As `LanguageModel.advance`."""
-        tokens = self._known_for(state, tokens)
+        tokens = self._checked_for(state, tokens)
         return advance(self.table.words, self.table.begin, self.table.log_backoffs.size, state, tokens)
 
     @property

@@ -1,4 +1,4 @@
-"""An n-gram model whose documents begin with order - 1 times <s>, behind the waist."""
+"""The language model of a table whose documents begin with order - 1 times <s>."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class PaddedModel:
-    """The model of a table that was made of padded documents: it pads what it is asked about in the same way."""
+    """A model trained on padded documents; pads every query in the same way."""
 
     end = END
 
@@ -49,7 +49,7 @@ class PaddedModel:
     def score_with_lengths(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Int[ndarray, " tokens"]]]:
-        """What `score` and `match_lengths` give, in one go."""
+        """The results of `score` and `match_lengths`, in one pass."""
         return self._model.score_with_lengths(sequences, prefixes=self._padded(sequences, prefixes), end=end)
 
     def unknown_log_probs(
@@ -64,14 +64,14 @@ class PaddedModel:
 
     def score_stream_with_lengths(self, stream: Tokens) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
         """As `StreamScorer.score_stream_with_lengths`."""
-        whole, asked = self._padded_stream(stream)
+        whole, is_own = self._padded_stream(stream)
         scores, lengths = self._model.score_stream_with_lengths(whole)
-        return scores[asked], lengths[asked]
+        return scores[is_own], lengths[is_own]
 
     def score_stream_in_full(self, stream: Tokens) -> StreamScores:
         """As `StreamScorer.score_stream_in_full`."""
-        whole, asked = self._padded_stream(stream)
-        return StreamScores(*(column[asked] for column in self._model.score_stream_in_full(whole)))
+        whole, is_own = self._padded_stream(stream)
+        return StreamScores(*(column[is_own] for column in self._model.score_stream_in_full(whole)))
 
     def start(self, prefixes: Sequence[Tokens]) -> Contexts:
         """As `LanguageModel.start`."""
@@ -108,7 +108,7 @@ class PaddedModel:
         return self._model.select(state, rows)
 
     def _padded_stream(self, stream: Tokens) -> tuple[Tokens, Bool[ndarray, " padded"] | slice]:
-        """The stream as the model reads it, and where its own tokens are there."""
+        """The padded stream, and a mask of the tokens of the original one."""
         check_tokens(stream, self.vocabulary_size)
         return padded(stream, self._padding.size)
 

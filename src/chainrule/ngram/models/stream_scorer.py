@@ -1,4 +1,4 @@
-"""What n-gram models share: known text is scored as one stream, on several threads, and states are rows of an array."""
+"""What n-gram models share: text is scored as one stream, on several threads; states are rows of an array."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARALLEL_TOKENS = 1 << 16  # shorter streams are not worth a thread
 
 
 class StreamScorer(ABC):
-    """The part of a language model that follows from how a stream is scored and how a state reads a token."""
+    """The methods of a language model that follow from scoring a stream and from `advance`."""
 
     end = END
     vocabulary_size: int
@@ -39,13 +39,13 @@ class StreamScorer(ABC):
     def match_lengths(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> list[Int[ndarray, " tokens"]]:
-        """The length of the n-gram that gave each token's probability: 1 where nothing longer was known."""
+        """The length of the n-gram that gave each token's probability: 1 where no longer one is known."""
         return self.score_with_lengths(sequences, prefixes=prefixes, end=end)[1]
 
     def score_with_lengths(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Int[ndarray, " tokens"]]]:
-        """What `score` and `match_lengths` give, in one go."""
+        """The results of `score` and `match_lengths`, in one pass."""
         stream, spans = in_one_stream(sequences, prefixes, end=end)
         scores, lengths = self.score_stream_with_lengths(stream)
         return [scores[span] for span in spans], [lengths[span] for span in spans]
@@ -62,7 +62,7 @@ class StreamScorer(ABC):
 
     @abstractmethod
     def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
-        """What `score_stream_with_lengths` gives, and the log-probability of <unk> at the same places, in one go."""
+        """As `score_stream_with_lengths`, with the log-probability of <unk> at the same positions, in one pass."""
 
     def unknown_log_probs(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
@@ -74,7 +74,7 @@ class StreamScorer(ABC):
 
     def start(self, prefixes: Sequence[Tokens]) -> Rows:
         """As `LanguageModel.start`."""
-        states = np.tile(self._begun, (len(prefixes), 1))
+        states = np.tile(self._begin_state, (len(prefixes), 1))
         for i in range(max(map(len, prefixes), default=0)):
             rows = np.array([row for row, prefix in enumerate(prefixes) if i < len(prefix)])
             states[rows] = self.advance(states[rows], np.array([prefixes[row][i] for row in rows]))
@@ -90,25 +90,25 @@ class StreamScorer(ABC):
 
     @property
     @abstractmethod
-    def _begun(self) -> Int64[ndarray, " numbers"]:
+    def _begin_state(self) -> Int64[ndarray, " numbers"]:
         """The state after <s>."""
 
-    def _known(self, tokens: Int32[ndarray, " tokens"]) -> Int32[ndarray, " tokens"]:
-        """The tokens as kernels take them. Raises SettingError where one is not in the vocabulary."""
+    def _checked(self, tokens: Int32[ndarray, " tokens"]) -> Int32[ndarray, " tokens"]:
+        """The tokens as a contiguous int32 array. Raises SettingError where one is not in the vocabulary."""
         check_tokens(tokens, self.vocabulary_size)
         return np.ascontiguousarray(tokens.astype(np.int32, casting="same_kind", copy=False))
 
-    def _known_for(self, state: Rows, tokens: Int32[ndarray, " rows"]) -> Int32[ndarray, " rows"]:
-        """One for each row of a state. Raises SettingError."""
+    def _checked_for(self, state: Rows, tokens: Int32[ndarray, " rows"]) -> Int32[ndarray, " rows"]:
+        """As `_checked`, for one token in each row of a state; raises SettingError if there are more or fewer."""
         if len(tokens) != len(state):
             raise SettingError(f"{len(tokens)} tokens for {len(state)} rows; give one to each")
-        return self._known(as_tokens(tokens))
+        return self._checked(as_tokens(tokens))
 
 
 def in_one_stream(
     sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool
 ) -> tuple[Int32[ndarray, " stream"], list[slice]]:
-    """All sequences, each behind its prefix and with </s> after it; and where the scores of each are."""
+    """All sequences in one stream, each after its prefix and ended by </s>; and the slice of each one's scores."""
     check_prefixes(len(sequences), prefixes)
     sequences = [as_tokens(sequence) for sequence in sequences]
     prefixes = prefixes and [as_tokens(prefix) for prefix in prefixes]
@@ -119,13 +119,13 @@ def in_one_stream(
     stream = np.concatenate(parts) if parts else np.empty(0, np.int32)
     sizes = np.fromiter(map(len, sequences), np.int64, len(sequences))
     before = np.zeros_like(sizes) if prefixes is None else np.fromiter(map(len, prefixes), np.int64, len(prefixes))
-    ends = np.cumsum(before + sizes + 1)  # past each one's </s>
+    ends = np.cumsum(before + sizes + 1)  # after the </s> of each sequence
     starts, stops = (ends - 1 - sizes).tolist(), (ends if end else ends - 1).tolist()
     return stream, [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
 
 
 def run_pieces(kernel: Callable[..., None], before: tuple[Any, ...], after: tuple[Any, ...]) -> None:
-    """Runs a kernel that takes `before`, whose last is the stream, then a range of it, then `after`."""
+    """Runs kernel(*before, start, stop, *after) for all pieces of the stream, which is the last item of `before`."""
     pieces = [(*before, start, stop, *after) for start, stop in pieces_of(before[-1])]
     if len(pieces) > 1:
         run_all(kernel, pieces)
@@ -135,7 +135,7 @@ def run_pieces(kernel: Callable[..., None], before: tuple[Any, ...], after: tupl
 
 
 def pieces_of(stream: Int32[ndarray, " tokens"]) -> list[tuple[int, int]]:
-    """Parts of a stream that begin where documents do, each of at least PARALLEL_TOKENS but the last."""
+    """Cuts a stream between documents into pieces of at least PARALLEL_TOKENS, except for the last one."""
     cuts = [0]
     while stream.size - cuts[-1] > 2 * PARALLEL_TOKENS:
         ends = np.flatnonzero(stream[cuts[-1] + PARALLEL_TOKENS : cuts[-1] + 2 * PARALLEL_TOKENS] == END)

@@ -1,7 +1,7 @@
-"""Stupid backoff: relative frequencies, and a fixed factor for every word of context that is given up.
+"""Stupid backoff: relative frequencies, times a fixed factor for every word of context that is dropped.
 
-Its scores do not sum to one: it scores known text, for ranking, and no more. Source: Brants, Popat, Xu, Och and Dean,
-Large language models in machine translation (EMNLP 2007), equation 5.
+Its scores do not sum to one: they can rank text, and no more. Source: Brants, Popat, Xu, Och and Dean, Large language
+models in machine translation (EMNLP 2007), equation 5.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ if TYPE_CHECKING:
 
 
 class StupidBackoff:
-    """A Scorer over a table of relative frequencies; no LanguageModel, so whoever asks for a distribution is told."""
+    """A Scorer over a table of relative frequencies.
+
+    Not a LanguageModel: anything that needs a distribution raises SettingError.
+    """
 
     end = END
 
     def __init__(self, frequencies: NGramModel | PaddedModel, weight: float) -> None:
-        """weight: the factor for each word of context that is given up."""
+        """weight: the factor for each word of context that is dropped."""
         self.frequencies, self.weight = frequencies, weight
         self.vocabulary_size = frequencies.vocabulary_size
 
@@ -66,11 +69,11 @@ class StupidBackoff:
         prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
         end: bool = True,
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Int[ndarray, " tokens"]]]:
-        """What `score` gives, and the length of the n-gram that gave it."""
+        """The results of `score`, and the lengths of the n-grams that gave them."""
         scores, lengths = self.frequencies.score_with_lengths(sequences, prefixes=prefixes, end=end)
         before = [self.frequencies.begins + (len(prefixes[i]) if prefixes else 0) for i in range(len(scores))]
         rows = zip(scores, lengths, before, strict=True)
-        return [self._weighed(row, found, np.arange(row.size) + 1 + start) for row, found, start in rows], lengths
+        return [self._weighted(row, matched, np.arange(row.size) + 1 + start) for row, matched, start in rows], lengths
 
     def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
         """As `Scorer.score_stream`."""
@@ -86,8 +89,10 @@ class StupidBackoff:
         self, stream: Int32[ndarray, " tokens"]
     ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
         scores, lengths = self.frequencies.score_stream_with_lengths(stream)
-        room = history_lengths(stream, self.order) if self.frequencies.begins == 1 else np.full(stream.size, self.order)
-        return self._weighed(scores, lengths, room), lengths
+        longest = (
+            history_lengths(stream, self.order) if self.frequencies.begins == 1 else np.full(stream.size, self.order)
+        )
+        return self._weighted(scores, lengths, longest), lengths
 
     def unknown_log_probs(
         self,
@@ -96,26 +101,27 @@ class StupidBackoff:
         prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
         end: bool = True,
     ) -> list[Float32[ndarray, " tokens"]]:
-        """log S(<unk> | context) at every place where `score`, asked the same, gives log S(token | context)."""
-        found = []
+        """log S(<unk> | context) at every position where `score` gives log S(token | context)."""
+        scores = []
         unknown = np.array([UNKNOWN], np.int32)
         for i, sequence in enumerate(map(as_tokens, sequences)):
             history = sequence if prefixes is None else np.concatenate([as_tokens(prefixes[i]), sequence])
             first = history.size - sequence.size
-            places = range(first, history.size + end)
-            windows = [history[max(0, place - self.order + 1) : place] for place in places]
-            found.append(
+            positions = range(first, history.size + end)
+            windows = [history[max(0, position - self.order + 1) : position] for position in positions]
+            scores.append(
                 np.concatenate(
                     [np.empty(0, np.float32), *self.score([unknown] * len(windows), prefixes=windows, end=False)]
                 )
             )
-        return found
+        return scores
 
     def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> NoReturn:
-        """Raises SettingError, as all does that needs a distribution."""
+        """Raises SettingError, as every method that needs a distribution."""
         raise SettingError(
-            "stupid-backoff gives scores that do not sum to one, so nothing can be predicted or drawn from them: it "
-            "can score and rank known text; train with another --smoothing for this"
+            "the scores of stupid-backoff do not sum to one, so it can score and rank text but not predict or draw "
+            "words; "
+            "train with another smoothing for that"
         )
 
     def next_log_probs(self, state: Any) -> NoReturn:
@@ -142,12 +148,12 @@ class StupidBackoff:
         """Raises SettingError."""
         self.start([])
 
-    def _weighed(
+    def _weighted(
         self,
         scores: Float32[ndarray, " tokens"],
         lengths: Int[ndarray, " tokens"],
-        room: Int[ndarray, " tokens"],
+        longest: Int[ndarray, " tokens"],
     ) -> Float32[ndarray, " tokens"]:
-        """With a factor for each word of context that there was room for, and that was given up."""
-        given_up = np.minimum(room, self.order) - lengths.astype(np.int64)
-        return (scores + given_up * math.log(self.weight)).astype(np.float32)
+        """The scores, times a factor for each word of context that the document had and the n-gram lacked."""
+        dropped = np.minimum(longest, self.order) - lengths.astype(np.int64)
+        return (scores + dropped * math.log(self.weight)).astype(np.float32)

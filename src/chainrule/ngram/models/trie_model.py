@@ -1,4 +1,4 @@
-"""What n-gram models of tries share: a state is nodes, and whole distributions come from kernels of the fast layout."""
+"""What the models of both layouts share: states are trie nodes; kernels of the fast layout give distributions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class TrieModel(StreamScorer):
-    """The state has a row for each sequence: the node of each context, the shortest first."""
+    """The state has a row for each sequence: the nodes of its contexts, the shortest first."""
 
     begins = 1  # how many <s> a document begins with
 
@@ -43,7 +43,7 @@ class TrieModel(StreamScorer):
 
     @abstractmethod
     def _tries(self, state: Contexts) -> Iterable[tuple[slice, Trie, Contexts]]:
-        """Parts of the rows, each with the arrays of a fast trie that has their contexts, and their contexts in it."""
+        """Slices of the rows, each with the arrays of a fast trie that has their contexts, and their nodes in it."""
 
     def next_log_probs(self, state: Contexts) -> Float32[ndarray, "rows vocab"]:
         """As `LanguageModel.next_log_probs`."""
@@ -68,7 +68,7 @@ class TrieModel(StreamScorer):
         return log_probs
 
     def top(self, state: Contexts, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
-        """As `LanguageModel.top`, but without building the rows."""
+        """As `LanguageModel.top`, without computing whole distributions."""
         if k < 1:
             raise SettingError(f"k is {k}; expected 1 or more")
         shape = len(state), min(k, self.vocabulary_size)
@@ -82,7 +82,10 @@ class TrieModel(StreamScorer):
     def draw(
         self, state: Contexts, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
     ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
-        """As `LanguageModel.draw`, but without building the rows; words are in the order of the contexts' lengths."""
+        """As `LanguageModel.draw`, without computing whole distributions.
+
+        Words seen after longer contexts come first.
+        """
         forbidden = check_draw(len(state), uniforms, banned, self.vocabulary_size)
         log_probs, tokens = np.empty(len(state), np.float32), np.empty(len(state), np.int32)
         for part, trie, contexts in self._tries(state):
@@ -93,7 +96,7 @@ class TrieModel(StreamScorer):
         return log_probs, tokens
 
     @property
-    def _begun(self) -> Int64[ndarray, " order-1"]:
+    def _begin_state(self) -> Int64[ndarray, " order-1"]:
         return np.array([1 + BEGIN, *[NO_NODE] * (self.order - 2)][: self.order - 1], np.int64)
 
     @cached_property
@@ -103,6 +106,6 @@ class TrieModel(StreamScorer):
 
     @cached_property
     def _cumulative(self) -> Float64[ndarray, " vocab+1"]:
-        """What the unigrams below each word have together. Raises ModelFormatError where they are no probabilities."""
+        """The sum of the unigram probabilities below each word. Raises ModelFormatError where these are impossible."""
         check_log_probs(self._unigrams)
         return np.concatenate([[0.0], np.cumsum(np.exp(self._unigrams, dtype=np.float64))])

@@ -1,1 +1,1 @@
-"""The speller: what an unknown word's characters cost."""
+"""The speller: probabilities of the spellings of unknown words."""

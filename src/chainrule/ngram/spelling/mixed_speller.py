@@ -1,4 +1,4 @@
-"""The spellers of several models as one: P(spelling | unknown) = sum of weight_i P_i(spelling | unknown)."""
+"""A mixture of spellers: P(spelling | unknown) = sum of weight_i P_i(spelling | unknown)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
     from numpy import ndarray
 
-    from chainrule.ngram.spelling.speller import Spelled
+    from chainrule.ngram.spelling.speller import HasTokens
 
 _UNSEEN, _WEIGHTS = "unseen_types", "weights"
 
 
 class MixedSpeller:
-    """Spellers over one vocabulary, weighed; their own numbers of unseen types do not count."""
+    """A weighted mixture of spellers over one vocabulary; their own unseen_types are ignored."""
 
     name = f"mixed-{Speller.name}"  # in signatures
 
     def __init__(self, parts: Sequence[Speller], weights: Float64[ndarray, " parts"], *, unseen_types: int) -> None:
-        """weights: above 0, and sum to one."""
+        """weights: above 0; must sum to one."""
         self.parts, self.weights, self.unseen_types = tuple(parts), weights, unseen_types
 
     def log_prob(self, token: bytes) -> float:
@@ -35,10 +35,10 @@ class MixedSpeller:
 
     def log_probs(self, tokens: Sequence[bytes]) -> Float64[ndarray, " tokens"]:
         """As `Speller.log_probs`."""
-        weighed = [
+        weighted = [
             part.log_probs(tokens) + weight for part, weight in zip(self.parts, np.log(self.weights), strict=True)
         ]
-        mixed: Float64[ndarray, " tokens"] = np.logaddexp.reduce(weighed, axis=0)
+        mixed: Float64[ndarray, " tokens"] = np.logaddexp.reduce(weighted, axis=0)
         return mixed
 
     def sample(self, rng: np.random.Generator) -> bytes:
@@ -46,15 +46,15 @@ class MixedSpeller:
         return self.parts[int(rng.choice(len(self.parts), p=self.weights))].sample(rng)
 
     def arrays(self) -> dict[str, ndarray]:
-        """The arrays that `speller_from_arrays` takes: those of each part behind its number."""
-        own = {f"{i}.{name}": array for i, part in enumerate(self.parts) for name, array in part.arrays().items()}
-        return {**own, _WEIGHTS: self.weights, _UNSEEN: np.array([self.unseen_types], np.int64)}
+        """The arrays that `speller_from_arrays` takes; those of part i are named `i.name`."""
+        named = {f"{i}.{name}": array for i, part in enumerate(self.parts) for name, array in part.arrays().items()}
+        return {**named, _WEIGHTS: self.weights, _UNSEEN: np.array([self.unseen_types], np.int64)}
 
 
 def mixed_speller(
-    spellers: Sequence[Speller | MixedSpeller], weights: Sequence[float], vocabulary: Spelled, *, unseen_types: int
+    spellers: Sequence[Speller | MixedSpeller], weights: Sequence[float], vocabulary: HasTokens, *, unseen_types: int
 ) -> Speller | MixedSpeller:
-    """One for all; those that are the same count as one, and those without weight are left out. weights: not all 0."""
+    """Mixes spellers; equal ones are merged, and those of weight 0 are left out. weights: not all 0."""
     parts: list[tuple[Speller, dict[str, ndarray]]] = []
     shares: list[float] = []
     for speller, weight in zip(spellers, weights, strict=True):
@@ -63,7 +63,7 @@ def mixed_speller(
         )
         for part, share in inner:
             arrays = part.arrays()
-            same = [i for i, (_, others) in enumerate(parts) if _are_same(arrays, others)]
+            same = [i for i, (_, others) in enumerate(parts) if _are_equal(arrays, others)]
             if same:
                 shares[same[0]] += weight * share
             elif weight > 0:
@@ -77,23 +77,23 @@ def mixed_speller(
     return Speller.from_arrays({**arrays, _UNSEEN: np.array([unseen_types], np.int64)}, vocabulary)
 
 
-def speller_from_arrays(arrays: dict[str, ndarray], vocabulary: Spelled) -> Speller | MixedSpeller:
-    """What `arrays` of either kind gave. Raises as `Speller.from_arrays` does."""
+def speller_from_arrays(arrays: dict[str, ndarray], vocabulary: HasTokens) -> Speller | MixedSpeller:
+    """The speller, of either kind, that gave `arrays`. Raises as `Speller.from_arrays` does."""
     if _WEIGHTS not in arrays:
         return Speller.from_arrays(arrays, vocabulary)
     weights, unseen = arrays[_WEIGHTS], arrays[_UNSEEN]
     if weights.dtype != np.float64 or weights.ndim != 1 or not weights.size or not np.all(weights > 0):
-        raise ModelFormatError("the weights of the spellers are none; the file is damaged")
+        raise ModelFormatError("the weights of the spellers are not positive numbers; the file is damaged")
     if abs(weights.sum() - 1) > 1e-6:
         raise ModelFormatError("the weights of the spellers do not sum to 1; the file is damaged")
     if unseen.dtype != np.int64 or unseen.shape != (1,) or unseen[0] < 0:
-        raise ModelFormatError("the spellers' unseen_types is no number of types; the file is damaged")
+        raise ModelFormatError("the spellers' unseen_types is not a count; the file is damaged")
     parts = []
     for i in range(weights.size):
-        own = {name.removeprefix(f"{i}."): array for name, array in arrays.items() if name.startswith(f"{i}.")}
-        parts.append(Speller.from_arrays(own, vocabulary))
+        part_arrays = {name.removeprefix(f"{i}."): array for name, array in arrays.items() if name.startswith(f"{i}.")}
+        parts.append(Speller.from_arrays(part_arrays, vocabulary))
     return MixedSpeller(parts, weights, unseen_types=int(unseen[0]))
 
 
-def _are_same(one: dict[str, ndarray], other: dict[str, ndarray]) -> bool:
+def _are_equal(one: dict[str, ndarray], other: dict[str, ndarray]) -> bool:
     return all(name == _UNSEEN or np.array_equal(array, other[name]) for name, array in one.items())

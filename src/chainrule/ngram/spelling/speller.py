@@ -1,11 +1,11 @@
-"""What it costs to spell a token that a vocabulary lacks, so that every model is a distribution over strings.
+"""The speller: a distribution over the spellings of unknown tokens, so that every model is one over strings.
 
-An n-gram model over characters and bytes (see `alphabet.py`), smoothed after Witten and Bell, that gives every byte
-string a probability. What the known tokens and the empty string have of it is taken away:
+It is an n-gram model over characters and bytes (see `alphabet.py`) with Witten-Bell smoothing, which gives every byte
+string a probability. The probabilities of known tokens and of the empty string are removed:
 
     P(spelling | unknown) = P(spelling) / (1 - P(empty) - sum over known tokens t of P(t))
 
-so that these sum to one over all unknown tokens. It learns from the rarest words, which unknown ones are most like.
+so they sum to one over all unknown tokens. It is trained on the rarest words, which are most like unknown ones.
 """
 
 from __future__ import annotations
@@ -36,35 +36,34 @@ if TYPE_CHECKING:
     from chainrule.text.tokenizer import Tokenizer
 
 ORDER = 6
-ENOUGH = 100_000  # spellings to learn from
-_LEAST = 1e-6  # of the mass is left to unknown tokens, whatever rounding says
+ENOUGH = 100_000  # spellings to train on
+_MIN_OPEN = 1e-6  # the smallest mass left to unknown tokens, against rounding
+_MIN_LOG = -745.0  # of a positive float64
 
-_LEAST_LOG = -745.0  # of a float64 that is not 0
 
-
-class Spelled(Protocol):
-    """A vocabulary, seen as its tokens' bytes."""
+class HasTokens(Protocol):
+    """A vocabulary, as the bytes of its tokens."""
 
     def tokens(self) -> list[bytes]: ...
 
 
 class Speller:
-    """P(spelling) of a token that is not in the vocabulary, and how many such types there may be."""
+    """P(spelling) of tokens outside the vocabulary, and an estimate of the number of such types."""
 
     name = f"characters{ORDER}"  # in signatures
 
     def __init__(
-        self, table: Table, alphabet: Alphabet, vocabulary: Spelled, *, unseen_types: int, log_open: float = 0.0
+        self, table: Table, alphabet: Alphabet, vocabulary: HasTokens, *, unseen_types: int, log_open: float = 0.0
     ) -> None:
         """log_open: log of 1 - P(empty) - P(known tokens), in nats."""
         self._model, self._alphabet, self._vocabulary = NGramModel(table), alphabet, vocabulary
         self.unseen_types, self._log_open = unseen_types, log_open
 
     @classmethod
-    def trained(
-        cls, spellings: Sequence[bytes], vocabulary: Spelled, *, unseen_types: int, never: bytes = b""
+    def train(
+        cls, spellings: Sequence[bytes], vocabulary: HasTokens, *, unseen_types: int, never: bytes = b""
     ) -> Speller:
-        """Learns from some spellings, and takes away the mass of the whole vocabulary.
+        """Trains on spellings, and removes the mass of the whole vocabulary.
 
         never: ASCII bytes that no token can contain, such as white space; a token with one has no probability.
         """
@@ -74,20 +73,22 @@ class Speller:
         table = table_of(counts, witten_bell(counts))
         unnormalised = cls(table, alphabet, vocabulary, unseen_types=unseen_types)
         closed = math.fsum(np.exp(unnormalised.log_probs([b"", *vocabulary.tokens()])).tolist())
-        return cls(table, alphabet, vocabulary, unseen_types=unseen_types, log_open=math.log(max(1 - closed, _LEAST)))
+        return cls(
+            table, alphabet, vocabulary, unseen_types=unseen_types, log_open=math.log(max(1 - closed, _MIN_OPEN))
+        )
 
     @classmethod
     def of_vocabulary(cls, tokenizer: Tokenizer) -> Speller:
-        """For a model whose training text is not at hand, such as an ARPA file: learns from all known types alike.
+        """For a model without its training text, such as an ARPA file: trains on all known types equally.
 
-        Half as many unseen types as known ones are expected, which is about what is found in English novels.
+        Assumes half as many unseen types as known ones, which is about the ratio in English novels.
         """
         known = tokenizer.vocabulary.tokens()[END + 1 :]
         unseen = 0 if tokenizer.spells_everything else max(1, len(known) // 2)
-        return cls.trained(known, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)
+        return cls.train(known, tokenizer.vocabulary, unseen_types=unseen, never=SEPARATORS)
 
     def log_prob(self, token: bytes) -> float:
-        """log P(spelling | the token is unknown), in nats. Not for known tokens."""
+        """log P(spelling | the token is unknown), in nats. Undefined for known tokens."""
         return float(self.log_probs([token])[0])
 
     def log_probs(self, tokens: Sequence[bytes]) -> Float64[ndarray, " tokens"]:
@@ -103,9 +104,9 @@ class Speller:
         return log_probs
 
     def sample(self, rng: np.random.Generator) -> bytes:
-        """A token that is not in the vocabulary, drawn with its probability; rarely, one that is not UTF-8."""
+        """Draws a token outside the vocabulary from the distribution; rarely, it is not UTF-8."""
         while True:
-            spelling = self._drawn(rng)
+            spelling = self._draw_spelling(rng)
             if spelling and spelling not in self._known:
                 return spelling
 
@@ -121,20 +122,23 @@ class Speller:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, ndarray], vocabulary: Spelled) -> Speller:
-        """What `arrays` gave. Raises ModelFormatError where they contradict each other; KeyError if one is missing."""
+    def from_arrays(cls, arrays: dict[str, ndarray], vocabulary: HasTokens) -> Speller:
+        """The speller that gave `arrays`.
+
+        Raises ModelFormatError where they are inconsistent; KeyError if one is missing.
+        """
         sizes, characters = arrays["level_sizes"], arrays["characters"]
         never, log_open, unseen = arrays["never"], arrays["log_open"], arrays["unseen_types"]
         if sizes.dtype != np.int64 or sizes.ndim != 1 or not 1 <= sizes.size <= MAX_ORDER or sizes.min() < 0:
-            raise ModelFormatError("the speller's level_sizes are no sizes of an n-gram table; the file is damaged")
+            raise ModelFormatError("the speller's level_sizes are not those of an n-gram table; the file is damaged")
         if characters.dtype != np.int32 or characters.shape != (sizes[0] - FIRST,) or not _are_characters(characters):
-            raise ModelFormatError("the speller's characters are no ascending code points; the file is damaged")
+            raise ModelFormatError("the speller's characters are not ascending code points; the file is damaged")
         if never.dtype != np.uint8 or never.ndim != 1 or np.any(never >= 0x80):
-            raise ModelFormatError("the speller's array 'never' holds something else than ASCII; the file is damaged")
-        if log_open.dtype != np.float64 or log_open.shape != (1,) or not _LEAST_LOG <= log_open[0] <= 0:
-            raise ModelFormatError("the speller's log_open is no logarithm of a probability; the file is damaged")
+            raise ModelFormatError("the speller's array 'never' is not ASCII; the file is damaged")
+        if log_open.dtype != np.float64 or log_open.shape != (1,) or not _MIN_LOG <= log_open[0] <= 0:
+            raise ModelFormatError("the speller's log_open is not the logarithm of a probability; the file is damaged")
         if unseen.dtype != np.int64 or unseen.shape != (1,) or unseen[0] < 0:
-            raise ModelFormatError("the speller's unseen_types is no number of types; the file is damaged")
+            raise ModelFormatError("the speller's unseen_types is not a count; the file is damaged")
         alphabet = Alphabet(np.array(characters), never.tobytes())
         table = Table.from_arrays(sizes.tolist(), arrays)
         return cls(table, alphabet, vocabulary, unseen_types=int(unseen[0]), log_open=float(log_open[0]))
@@ -143,7 +147,7 @@ class Speller:
     def _known(self) -> frozenset[bytes]:
         return frozenset(self._vocabulary.tokens())
 
-    def _drawn(self, rng: np.random.Generator) -> bytes:
+    def _draw_spelling(self, rng: np.random.Generator) -> bytes:
         spelling = prefix = b""
         state = self._model.start([np.empty(0, np.int32)])
         while True:
@@ -162,22 +166,22 @@ class Speller:
 
 
 def rare_spellings(tokens: Sequence[bytes], counts: Int64[ndarray, " vocab"]) -> list[bytes]:
-    """The types seen once; where they are fewer than ENOUGH, also those seen twice, and so on.
+    """The types seen once; if they are fewer than ENOUGH, also those seen twice, and so on.
 
-    counts: of each token; 0 where it was never seen. Of too many seen as often, every n-th is taken.
+    counts: by token; 0 for unseen ones. If there are too many types of one count, every n-th is used.
     """
     seen = np.sort(counts[counts > 0])
     limit = seen[min(ENOUGH, seen.size) - 1] if seen.size else 0
     rare = np.flatnonzero((counts > 0) & (counts <= limit))
-    every = max(1, rare.size // (2 * ENOUGH))
-    return [tokens[i] for i in rare[::every].tolist()]
+    step = max(1, rare.size // (2 * ENOUGH))
+    return [tokens[i] for i in rare[::step].tolist()]
 
 
 def unseen_types(counts: Int64[ndarray, " vocab"]) -> int:
-    """How many types the text did not show, expected at least, from how many it showed once and twice.
+    """A lower bound of the expected number of unseen types, from the numbers of types seen once and twice; at least 1.
 
-    n1 (n1 - 1) / (2 (n2 + 1)), of Chao (1984), Nonparametric estimation of the number of classes in a population, in
-    its bias-corrected form; at least 1.
+    n1 (n1 - 1) / (2 (n2 + 1)): Chao (1984), Nonparametric estimation of the number of classes in a population, in its
+    bias-corrected form.
     """
     once, twice = (int(np.count_nonzero(counts == k)) for k in (1, 2))
     return max(1, once * (once - 1) // (2 * (twice + 1)))

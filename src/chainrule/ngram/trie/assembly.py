@@ -1,7 +1,7 @@
-"""N-grams in any order to the sorted trie of `table.py`, level by level, and the closure of what a file leaves out.
+"""Builds the sorted trie of `table.py` level by level, from n-grams in any order, and adds missing n-grams.
 
-KenLM's rule for an n-gram whose suffix (or context) is not in the model: the latter is inserted as a blank, with the
-probability that backing off gives and a back-off of one. No score changes, but a longer match is found.
+As in KenLM, if the suffix or context of an n-gram is missing, it is added as a blank: an n-gram with the probability
+that backing off gives, and a backoff of one. No score changes, but longer n-grams match.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from chainrule.ngram.trie.assembly_kernels import (
     count_children,
     find_nodes,
     find_suffixes,
-    group,
+    group_keys,
     is_ascending,
-    place_numbers,
     sort_groups,
+    write_sorted,
 )
 from chainrule.ngram.trie.parts import parts_of
 from chainrule.ngram.trie.query_kernels import NO_NODE
 from chainrule.ngram.trie.records import narrowest
 from chainrule.ngram.trie.sorting_kernels import POSITION_BITS
-from chainrule.ngram.trie.table import Table, index_of, no_suffixes, packed
+from chainrule.ngram.trie.table import Table, build_index, no_suffixes, pack_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 
-class TwiceError(ValueError):
-    """An n-gram is there twice."""
+class DuplicateNgramError(ValueError):
+    """An n-gram occurs twice."""
 
     def __init__(self, ngram: Sequence[int]) -> None:
         self.ngram = list(ngram)
-        super().__init__(f"the n-gram {self.ngram} is there twice")
+        super().__init__(f"the n-gram {self.ngram} occurs twice")
 
 
 @dataclass(frozen=True)
 class Extra:
-    """N-grams of one order that come apart from the others, since their contexts are not in the model.
+    """N-grams of one order that are added after the others: orphans, whose contexts are missing, and blanks.
 
-    log_probs: nan for a blank, which gets its probability when all lower orders are complete.
+    log_probs: NaN for a blank, which gets its probability once all lower orders are complete.
     """
 
     rows: Int32[ndarray, "ngrams order"]
@@ -66,7 +66,7 @@ class Extra:
 
 
 class Trie:
-    """A table that grows by a level at a time. `missing` is kept for the closure."""
+    """A table that grows by a level at a time. `missing` lists the suffixes to be added by `complete_trie`."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Trie:
         *,
         node_limit: int,
     ) -> None:
-        """The unigrams, by id. node_limit: how many nodes there may be in the end."""
+        """log_probs, log_backoffs: of the unigrams, in nats. node_limit: the largest possible number of nodes."""
         size = log_probs.size
         self.level_sizes = [size]
         self.index = narrowest(node_limit)
@@ -83,10 +83,10 @@ class Trie:
         self.log_probs = np.concatenate([[0], log_probs], dtype=np.float32, casting="same_kind")
         self.log_backoffs = np.concatenate([[0], log_backoffs], dtype=np.float32, casting="same_kind")
         self.begin = np.array([1, 1 + size], self.index)
-        self.slots = np.empty(0, self.index)  # see `index_of`
+        self.slots = np.empty(0, self.index)  # see `build_index`
         # By level, from the root on.
         self.suffixes: list[Int[ndarray, " ngrams"]] = [np.zeros(1, self.index), np.zeros(size, self.index)]
-        self.missing: dict[int, Int32[ndarray, "ngrams order"]] = {}  # by order, suffixes that there are not
+        self.missing: dict[int, Int32[ndarray, "ngrams order"]] = {}  # by order, the missing suffixes
 
     @property
     def order(self) -> int:
@@ -94,12 +94,12 @@ class Trie:
 
     def table(self) -> Table:
         inner = self.words.size - self.level_sizes[-1]
-        records = packed(self.words, self.log_probs, self.begin, self.log_backoffs[:inner])
+        records = pack_records(self.words, self.log_probs, self.begin, self.log_backoffs[:inner])
         suffixes = no_suffixes(self.begin) if self.missing else np.concatenate(self.suffixes)
         return Table(tuple(self.level_sizes), *records, self.slots, suffixes)
 
     def nodes_of(self, rows: Int32[ndarray, "ngrams order"], length: int) -> Int[ndarray, " ngrams"]:
-        """The nodes of the first `length` words of each row, or NO_NODE. Words are of the vocabulary."""
+        """The nodes of the first `length` words of each row, or NO_NODE. Words must be in the vocabulary."""
         nodes = np.empty(len(rows), self.index)
         find_nodes(self.words, self.begin, self.slots, rows, length, nodes)
         return nodes
@@ -111,10 +111,10 @@ class Trie:
         log_probs: Float32[ndarray, " ngrams"],
         log_backoffs: Float32[ndarray, " ngrams"],
     ) -> Int[ndarray, " ngrams"] | None:
-        """Adds all n-grams of the next order, as (context node, word) and numbers; log_backoffs is empty at the last.
+        """Adds all n-grams of the next order: context nodes and words; log_backoffs is empty at the highest order.
 
-        Returns the place of each node of the level among the given ones, or None where they were in order already.
-        Raises TwiceError.
+        Returns for each node of the level its index among the given n-grams, or None if they were sorted already.
+        Raises DuplicateNgramError.
         """
         first_node = self.words.size
         first_context = first_node - self.level_sizes[-1]
@@ -122,39 +122,40 @@ class Trie:
         counts = run_all(count_children, [(contexts, *part, first_context, self.level_sizes[-1]) for part in parts])
         begin = np.full(self.level_sizes[-1] + 1, first_node, self.index)
         begin[1:] += np.cumsum(sum(counts, start=np.zeros(begin.size - 1, np.int64)), dtype=self.index)
-        places = None
+        source_indices = None
         if not run(is_ascending, contexts, words):
             keys = np.empty(words.size, np.int64)
-            cursor = begin[:-1] - first_node  # where the next key of each context goes
+            cursor = begin[:-1] - first_node  # the index of each context's next key
             calls = []
-            for part, own in zip(parts, counts, strict=True):
+            for part, part_counts in zip(parts, counts, strict=True):
                 calls.append((contexts, words, *part, first_context, cursor.copy(), keys))
-                cursor += own
-            run_all(group, calls)
-            contexts_cut = [(keys, begin, first_node, *part) for part in parts_of(slice(0, begin.size - 1))]
-            twin = max(run_all(sort_groups, contexts_cut), default=-1)
-            if twin >= 0:
-                place = keys[twin] & ((1 << POSITION_BITS) - 1)
-                raise TwiceError([*self.ngram(int(contexts[place])), int(words[place])])
-            given = log_probs, log_backoffs
+                cursor += part_counts
+            run_all(group_keys, calls)
+            context_parts = [(keys, begin, first_node, *part) for part in parts_of(slice(0, begin.size - 1))]
+            duplicate = max(run_all(sort_groups, context_parts), default=-1)
+            if duplicate >= 0:
+                index = keys[duplicate] & ((1 << POSITION_BITS) - 1)
+                raise DuplicateNgramError([*self.ngram(int(contexts[index])), int(words[index])])
+            unsorted = log_probs, log_backoffs
             words, log_probs, log_backoffs = (np.empty_like(array) for array in (words, log_probs, log_backoffs))
             outputs = words, log_probs, log_backoffs
             run_all(
-                place_numbers, [(keys, start, stop, *given, *outputs) for start, stop in parts_of(slice(0, keys.size))]
+                write_sorted,
+                [(keys, start, stop, *unsorted, *outputs) for start, stop in parts_of(slice(0, keys.size))],
             )
-            places = keys
-            places &= (1 << POSITION_BITS) - 1
+            source_indices = keys
+            source_indices &= (1 << POSITION_BITS) - 1
         self.level_sizes.append(words.size)
         self.words = np.concatenate([self.words, words])
         self.log_probs = np.concatenate([self.log_probs, log_probs])
         self.log_backoffs = np.concatenate([self.log_backoffs, log_backoffs])
         self.begin = np.concatenate([self.begin[:-1], begin])
-        self.slots = index_of(self.words, self.begin)
+        self.slots = build_index(self.words, self.begin)
         self._find_suffixes(first_context)
-        return places
+        return source_indices
 
     def ngram(self, node: int) -> list[int]:
-        """The words of a node, without reading them all."""
+        """The words of the n-gram of a node."""
         ends = np.cumsum([1, *self.level_sizes]).tolist()
         order = next(n for n, end in enumerate(ends) if node < end)
         spelled = [int(self.words[node])]
@@ -164,7 +165,7 @@ class Trie:
         return spelled[::-1]
 
     def _find_suffixes(self, first_context: int) -> None:
-        """Appends those of the new level, and tells what is missing."""
+        """Appends the suffixes of the newest level, and lists the missing ones in `missing`."""
         size, contexts = self.level_sizes[-1], self.level_sizes[-2]
         if self.order == 2:
             self.suffixes.append(1 + self.words[-size:].astype(self.index) if size else np.empty(0, self.index))
@@ -178,7 +179,7 @@ class Trie:
         self.suffixes.append(suffixes)
 
     def _rows(self, nodes: Int[ndarray, " ngrams"]) -> Int32[ndarray, "ngrams order"]:
-        """The words of nodes of the last level."""
+        """The words of the n-grams of nodes of the highest level."""
         rows = np.empty((len(nodes), self.order), np.int32)
         for k in range(self.order - 1, -1, -1):
             rows[:, k] = self.words[nodes]
@@ -186,18 +187,18 @@ class Trie:
         return rows
 
 
-def closed(trie: Trie, orphans: dict[int, Extra]) -> Trie:
-    """The trie with the n-grams that have no contexts in it, and with all blanks. orphans: by order.
+def complete_trie(trie: Trie, orphans: dict[int, Extra]) -> Trie:
+    """The trie with the orphans, n-grams whose contexts are missing, by order, and with all blanks.
 
-    Raises TwiceError.
+    Raises DuplicateNgramError.
     """
-    extras = _with_blanks(trie, orphans)
+    extras = _missing_ngrams(trie, orphans)
     if not extras:
         return trie
     total = trie.words.size + sum(len(extra.rows) for extra in extras.values())
     first, last = 1, 1 + trie.level_sizes[0]  # of the old nodes
     grown = Trie(trie.log_probs[first:last], trie.log_backoffs[first:last], node_limit=total)
-    moved = np.arange(first, last)  # the new nodes of the old ones, a level at a time
+    moved = np.arange(first, last)  # the new numbers of the old nodes of the current level
     for order in range(2, trie.order + 1):
         contexts = np.repeat(moved, np.diff(trie.begin[first : last + 1])).astype(grown.index)
         first, last = last, last + trie.level_sizes[order - 1]
@@ -213,39 +214,39 @@ def closed(trie: Trie, orphans: dict[int, Extra]) -> Trie:
             if order < trie.order:
                 log_backoffs = np.concatenate([log_backoffs, extra.log_backoffs])
         start = grown.words.size
-        places = grown.add_level(contexts, words, log_probs, log_backoffs)
+        source_indices = grown.add_level(contexts, words, log_probs, log_backoffs)
         moved = np.arange(start, start + words.size)
-        if places is not None:
-            moved[places] = np.arange(start, start + words.size)
+        if source_indices is not None:
+            moved[source_indices] = np.arange(start, start + words.size)
         moved = moved[: last - first]
     return grown
 
 
-def _with_blanks(trie: Trie, orphans: dict[int, Extra]) -> dict[int, Extra]:
-    """By order, all n-grams to be inserted: from the highest order down, for a blank can need further ones."""
+def _missing_ngrams(trie: Trie, orphans: dict[int, Extra]) -> dict[int, Extra]:
+    """All n-grams to be added, by order; from the highest order down, since a blank can require further ones."""
     extras: dict[int, Extra] = {}
     for order in range(trie.order, 1, -1):
         nothing = Extra.blanks(np.empty((0, order), np.int32))
-        own = orphans.get(order, nothing)
+        orphan = orphans.get(order, nothing)
         above = extras[order + 1].rows if order + 1 in extras else np.empty((0, order + 1), np.int32)
-        wanted = [trie.missing.get(order, nothing.rows), above[:, :-1], above[:, 1:]]
-        rows = np.concatenate([own.rows, *wanted])
+        required = [trie.missing.get(order, nothing.rows), above[:, :-1], above[:, 1:]]
+        rows = np.concatenate([orphan.rows, *required])
         if not len(rows):
             continue
-        distinct, where = np.unique(rows, axis=0, return_index=True)
-        own_distinct, own_counts = np.unique(own.rows, axis=0, return_counts=True)
-        if np.any(own_counts > 1):
-            raise TwiceError(own_distinct[own_counts.argmax()].tolist())
-        blanks = np.ascontiguousarray(distinct[where >= len(own.rows)])
+        distinct, first_index = np.unique(rows, axis=0, return_index=True)
+        orphan_rows, orphan_counts = np.unique(orphan.rows, axis=0, return_counts=True)
+        if np.any(orphan_counts > 1):
+            raise DuplicateNgramError(orphan_rows[orphan_counts.argmax()].tolist())
+        blanks = np.ascontiguousarray(distinct[first_index >= len(orphan.rows)])
         blanks = blanks[trie.nodes_of(blanks, order) == NO_NODE]
-        extra = own + Extra.blanks(blanks)
+        extra = orphan + Extra.blanks(blanks)
         if len(extra.rows):
             extras[order] = extra
     return extras
 
 
 def _backed_off(trie: Trie, extra: Extra, contexts: Int[ndarray, " ngrams"]) -> Float32[ndarray, " ngrams"]:
-    """The log-probabilities, blanks filled in from the lower orders, which are complete."""
+    """The log-probabilities of extra n-grams; those of blanks are backed off. All lower orders must be complete."""
     suffixes = trie.nodes_of(np.ascontiguousarray(extra.rows[:, 1:]), trie.order)
     by_backing_off = trie.log_backoffs[contexts] + trie.log_probs[suffixes]
     return np.where(np.isnan(extra.log_probs), by_backing_off, extra.log_probs)

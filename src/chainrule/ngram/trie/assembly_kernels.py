@@ -13,47 +13,54 @@ from chainrule.ngram.trie.sorting_kernels import POSITION_BITS, sort_keys
 
 Array = NDArray[Any]
 
-_PLACE = (1 << POSITION_BITS) - 1
-_BLOCK = 512  # n-grams whose memory is asked for before the first one is read
+_INDEX_MASK = (1 << POSITION_BITS) - 1
+_BLOCK = 512  # n-grams whose memory is prefetched before the first one is read
 
 
 @allocating_kernel
 def find_nodes(words: Array, begin: Array, slots: Array, rows: Array, length: int, nodes: Array) -> None:
-    """nodes[i] = the node of the first `length` words of row i, or NO_NODE. Words are of the vocabulary.
+    """nodes[i] = the node of the first `length` words of row i, or NO_NODE. Words must be in the vocabulary.
 
-    In sorted files rows begin as the ones before them do, and what they have in common is looked up once.
+    In sorted files, rows share a prefix with the row before; it is looked up only once.
     """
-    contexts, found, scratch = (
+    contexts, prefix_nodes, scratch = (
         np.empty(_BLOCK, np.int64),
         np.empty(_BLOCK, np.int64),
         np.empty((5, _BLOCK + 1), np.int64),
     )
-    tokens, which, is_same = np.empty(_BLOCK, np.int32), np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.bool_)
+    tokens, prefix_of, is_same = np.empty(_BLOCK, np.int32), np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.bool_)
     for first in range(0, rows.shape[0], _BLOCK):
         block = rows[first : first + _BLOCK]
         distinct = 0
         for i in range(block.shape[0]):
             is_same[i] = i > 0 and block[i, 0] == block[i - 1, 0]
             distinct += not is_same[i]
-            which[i] = distinct - 1
-            found[distinct - 1] = 1 + block[i, 0]
+            prefix_of[i] = distinct - 1
+            prefix_nodes[distinct - 1] = 1 + block[i, 0]
         for k in range(1, length):
             distinct = 0
             for i in range(block.shape[0]):
                 is_same[i] = is_same[i] and block[i, k] == block[i - 1, k]
                 distinct += not is_same[i]
-                contexts[distinct - 1], tokens[distinct - 1] = found[which[i]], block[i, k]
-                which[i] = distinct - 1
+                contexts[distinct - 1], tokens[distinct - 1] = prefix_nodes[prefix_of[i]], block[i, k]
+                prefix_of[i] = distinct - 1
             find_children(
-                words, begin, slots, begin.size - 1, contexts[:distinct], tokens[:distinct], scratch, found[:distinct]
+                words,
+                begin,
+                slots,
+                begin.size - 1,
+                contexts[:distinct],
+                tokens[:distinct],
+                scratch,
+                prefix_nodes[:distinct],
             )
         for i in range(block.shape[0]):
-            nodes[first + i] = found[which[i]]
+            nodes[first + i] = prefix_nodes[prefix_of[i]]
 
 
 @kernel
 def is_ascending(contexts: Array, words: Array) -> bool:
-    """Whether n-grams are sorted by (context, word), each there once."""
+    """Whether n-grams are sorted by (context, word), without duplicates."""
     for i in range(1, contexts.size):
         if contexts[i - 1] > contexts[i] or (contexts[i - 1] == contexts[i] and words[i - 1] >= words[i]):
             return False
@@ -61,51 +68,53 @@ def is_ascending(contexts: Array, words: Array) -> bool:
 
 
 @allocating_kernel
-def count_children(contexts: Array, start: int, stop: int, first_context: int, number: int) -> Array:
-    """How many of the n-grams start .. stop follow each of the contexts, a `number` of them from first_context on."""
-    counts = np.zeros(number, np.int64)
+def count_children(contexts: Array, start: int, stop: int, first_context: int, size: int) -> Array:
+    """How many of the n-grams start .. stop follow each of the `size` contexts from first_context on."""
+    counts = np.zeros(size, np.int64)
     for i in range(start, stop):
         counts[contexts[i] - first_context] += 1
     return counts
 
 
 @kernel
-def group(contexts: Array, words: Array, start: int, stop: int, first_context: int, cursor: Array, keys: Array) -> None:
-    """Writes the keys of the n-grams start .. stop where its cursor is for the context; places ascend.
+def group_keys(
+    contexts: Array, words: Array, start: int, stop: int, first_context: int, cursor: Array, keys: Array
+) -> None:
+    """Groups the keys of the n-grams start .. stop by context; their indices ascend in each group.
 
-    cursor: by context from first_context on, moved on.
+    cursor: by context from first_context on, where its next key goes; advanced.
     """
     for first in range(start, stop, _BLOCK):
         last = min(first + _BLOCK, stop)
-        for place in range(first, last):
-            prefetch(cursor, contexts[place] - first_context)
-        for place in range(first, last):
-            prefetch(keys, np.int64(cursor[contexts[place] - first_context]))
-        for place in range(first, last):
-            context = contexts[place] - first_context
-            keys[cursor[context]] = np.int64(words[place]) << POSITION_BITS | place
+        for index in range(first, last):
+            prefetch(cursor, contexts[index] - first_context)
+        for index in range(first, last):
+            prefetch(keys, np.int64(cursor[contexts[index] - first_context]))
+        for index in range(first, last):
+            context = contexts[index] - first_context
+            keys[cursor[context]] = np.int64(words[index]) << POSITION_BITS | index
             cursor[context] += 1
 
 
 @allocating_kernel
 def sort_groups(keys: Array, begin: Array, first_node: int, start: int, stop: int) -> int:
-    """Sorts the keys of contexts start .. stop by word; the index of a key whose word is there twice, or -1."""
+    """Sorts the keys of contexts start .. stop by word; returns the index of a key whose word occurs twice, or -1."""
     largest = 0
     for context in range(start, stop):
         largest = max(largest, np.int64(begin[context + 1]) - begin[context])
     scratch = np.empty(largest, np.int64)
-    twin = -1
+    duplicate = -1
     for context in range(start, stop):
         low, high = begin[context] - first_node, begin[context + 1] - first_node
         sort_keys(keys[low:high], scratch)
         for i in range(low + 1, high):
             if keys[i - 1] >> POSITION_BITS == keys[i] >> POSITION_BITS:
-                twin = i
-    return twin
+                duplicate = i
+    return duplicate
 
 
 @kernel
-def place_numbers(
+def write_sorted(
     keys: Array,
     start: int,
     stop: int,
@@ -115,23 +124,23 @@ def place_numbers(
     sorted_log_probs: Array,
     sorted_log_backoffs: Array,
 ) -> None:
-    """Writes the word and the numbers of keys start .. stop; log_backoffs may be empty."""
+    """Writes words, log-probabilities and backoffs in the order of keys start .. stop; log_backoffs may be empty."""
     for i in range(start, stop):
-        place = keys[i] & _PLACE
+        index = keys[i] & _INDEX_MASK
         words[i] = keys[i] >> POSITION_BITS
-        sorted_log_probs[i] = log_probs[place]
+        sorted_log_probs[i] = log_probs[index]
         if log_backoffs.size > 0:
-            sorted_log_backoffs[i] = log_backoffs[place]
+            sorted_log_backoffs[i] = log_backoffs[index]
 
 
 @kernel
 def find_suffixes(
     words: Array, begin: Array, first_context: int, start: int, stop: int, context_suffixes: Array, suffixes: Array
 ) -> int:
-    """Writes the node of each n-gram without its first word, or NO_NODE; returns how many there are not.
+    """Writes the node of each n-gram's suffix, or NO_NODE; returns how many are missing.
 
-    The n-grams are the children of contexts first_context + (start .. stop), in their order from the first child of
-    first_context on.
+    The n-grams are the children of contexts first_context + (start .. stop); suffixes[0] belongs to the first child of
+    first_context.
     """
     first_node = begin[first_context]
     missing = 0
@@ -141,7 +150,7 @@ def find_suffixes(
         end = np.int64(begin[suffix + 1]) if suffix >= 0 else 0
         for node in range(begin[context], begin[context + 1]):
             high = end
-            while low < high:  # words ascend in both, so what is left behind is not looked at again
+            while low < high:  # words ascend in both, so the search goes on from here
                 middle = (low + high) >> 1
                 if words[middle] < words[node]:
                     low = middle + 1

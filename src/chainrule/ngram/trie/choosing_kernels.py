@@ -1,8 +1,8 @@
-"""The compiled choices over the trie of `table.py`: the likeliest next words, and words drawn at random.
+"""Compiled choices from the trie of `table.py`: the likeliest next words, and words drawn at random.
 
-Neither builds a whole distribution. A word's log-probability stands at the longest context that has seen it, plus the
-back-offs of the longer ones; so the contexts are walked from the longest to the shortest, what a longer one has seen is
-passed over in the shorter ones, and the unigrams come last.
+Neither builds a whole distribution. A word's log-probability is that after the longest context that has seen it, plus
+the backoffs of longer contexts. So the contexts are walked from the longest to the shortest, and the unigrams last;
+words that a longer context has seen are skipped in shorter ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from chainrule.ngram.trie.query_kernels import child, children
 
 Array = NDArray[Any]
 
-TINY = 1e-3  # the mass beside the banned words below which one minus theirs is too inexact
+TINY = 1e-3  # if less mass than this is not banned, 1 - the banned mass is too inexact
 
 
 @kernel
@@ -35,13 +35,13 @@ def best_words(
 ) -> bool:
     """The k likeliest words of each row, best first, equal ones by lower id; k is the width of the outputs.
 
-    ranked: all words, the likeliest unigrams first. False where a log-probability is NaN, or a context's words are in
-    no order, so that some are not found.
+    ranked: all words, the likeliest unigrams first. Returns False where a log-probability is NaN, or a context's words
+    do not ascend, so that some cannot be looked up.
     """
     inner = log_backoffs.size
     k = out_words.shape[1]
     for row in range(contexts.shape[0]):
-        heap, heap_words = out_log_probs[row], out_words[row]  # the worst of those kept at its root
+        heap, heap_words = out_log_probs[row], out_words[row]  # a heap with the worst candidate at its root
         size = 0
         for j in range(contexts.shape[1] - 1, -1, -1):
             context = contexts[row, j]
@@ -57,7 +57,7 @@ def best_words(
                 if log_prob != log_prob:
                     return False
                 if 0 <= word < vocabulary_size and not _seen(words, begin, inner, contexts[row], j + 1, word):
-                    size = _keep(heap, heap_words, size, log_prob, word)
+                    size = _push(heap, heap_words, size, log_prob, word)
         backoff = _backoff_of_longer(log_backoffs, contexts[row], -1)
         for word in ranked:
             log_prob = log_probs[1 + word] + backoff
@@ -66,13 +66,13 @@ def best_words(
             if log_prob != log_prob:
                 return False
             if not _seen(words, begin, inner, contexts[row], 0, word):
-                size = _keep(heap, heap_words, size, log_prob, word)
+                size = _push(heap, heap_words, size, log_prob, word)
         if size < k:
             return False
-        for last in range(size - 1, 0, -1):  # the worst goes to the end, again and again
+        for last in range(size - 1, 0, -1):  # heapsort: the worst candidate goes to the end
             heap[0], heap[last] = heap[last], heap[0]
             heap_words[0], heap_words[last] = heap_words[last], heap_words[0]
-            _sink(heap, heap_words, last)
+            _sift_down(heap, heap_words, last)
     return True
 
 
@@ -90,25 +90,25 @@ def draw_words(
     out_log_probs: Array,
     out_words: Array,
 ) -> bool:
-    """A word for each row, drawn from its distribution without the banned words; False where a row has none to draw.
+    """Draws a word for each row from its distribution without the banned words; False where no word is left to draw.
 
-    The distribution is inverted at uniforms[row], its words in the order of the walk. cumulative[w]: what the unigrams
-    below w have together. banned: ascending.
+    Inverts the cumulative distribution at uniforms[row], with the words in the order of the walk. cumulative[w]: the
+    sum of the unigram probabilities below w. banned: ascending.
     """
-    places = np.empty((contexts.shape[1], 2), np.int64)
+    cursors = np.empty((contexts.shape[1], 2), np.int64)
     for row in range(contexts.shape[0]):
         mass = 1.0
         for word in banned:
             mass -= math.exp(_log_prob(words, log_probs, begin, log_backoffs, contexts[row], word))
         word = -1
         for attempt in range(2):
-            if attempt == 1 or mass < TINY:  # float32 left less than what was aimed at: aim at what there is
-                mass, _, _ = _walked(
-                    words, log_probs, begin, log_backoffs, cumulative, contexts[row], banned, places, np.inf
+            if attempt == 1 or mass < TINY:  # rounding left less mass than the target: use the mass that there is
+                mass, _, _ = _walk(
+                    words, log_probs, begin, log_backoffs, cumulative, contexts[row], banned, cursors, np.inf
                 )
             target = uniforms[row] * mass * (1.0 if attempt == 0 else 1.0 - 1e-12)  # never past the last word
-            _, word, log_prob = _walked(
-                words, log_probs, begin, log_backoffs, cumulative, contexts[row], banned, places, target
+            _, word, log_prob = _walk(
+                words, log_probs, begin, log_backoffs, cumulative, contexts[row], banned, cursors, target
             )
             if word >= 0:
                 out_log_probs[row], out_words[row] = log_prob, word
@@ -119,7 +119,7 @@ def draw_words(
 
 
 @kernel
-def _walked(
+def _walk(
     words: Array,
     log_probs: Array,
     begin: Array,
@@ -127,12 +127,12 @@ def _walked(
     cumulative: Array,
     contexts: Array,
     banned: Array,
-    places: Array,
+    cursors: Array,
     target: float,
 ) -> tuple[float, int, float]:
-    """The mass walked over, and the first word at which it exceeds `target` with its log-probability; else -1.
+    """The mass walked over, and the first word at which it exceeds `target`, or -1, with its log-probability.
 
-    places: room for where each context's words are read, and where they end.
+    cursors: scratch; for each context the next child to read, and the end of its children.
     """
     inner = log_backoffs.size
     vocabulary_size = cumulative.size - 1
@@ -142,7 +142,7 @@ def _walked(
         if not 0 <= context < inner:
             continue
         backoff = _backoff_of_longer(log_backoffs, contexts, j)
-        _rewind(words, begin, inner, contexts, j + 1, places)
+        _rewind(words, begin, inner, contexts, j + 1, cursors)
         next_banned = 0
         low, high = children(words, begin, context)
         for node in range(low, high):
@@ -151,72 +151,72 @@ def _walked(
                 next_banned += 1
             if next_banned < banned.size and banned[next_banned] == word:
                 continue
-            if _passes(words, places, j + 1, word) or not 0 <= word < vocabulary_size:
+            if _advance_to(words, cursors, j + 1, word) or not 0 <= word < vocabulary_size:
                 continue
             mass += math.exp(log_probs[node] + backoff)
             if mass > target:
                 return mass, word, log_probs[node] + backoff
-    # The unigrams: those that are left lie between the words seen or banned, in runs that `cumulative` adds up.
+    # The unigrams: words neither seen nor banned form runs, whose sums `cumulative` has.
     backoff = _backoff_of_longer(log_backoffs, contexts, -1)
     scale = math.exp(backoff)
     if not scale > 0:
         return mass, -1, 0.0
-    _rewind(words, begin, inner, contexts, 0, places)
+    _rewind(words, begin, inner, contexts, 0, cursors)
     next_banned = 0
-    wanted = (target - mass) / scale
-    passed = 0.0  # what the words passed over have together
+    target_below = (target - mass) / scale
+    skipped = 0.0  # the unigram mass of the skipped words
     first = 0
     while first < vocabulary_size:
-        stop = vocabulary_size  # the next word to pass over
+        stop = vocabulary_size  # the next word to skip
         if next_banned < banned.size:
             stop = min(stop, banned[next_banned])
         for j in range(contexts.size):
-            if places[j, 0] < places[j, 1]:
-                stop = min(stop, words[places[j, 0]])
+            if cursors[j, 0] < cursors[j, 1]:
+                stop = min(stop, words[cursors[j, 0]])
         stop = max(stop, first)
-        if cumulative[stop] - passed > wanted:
+        if cumulative[stop] - skipped > target_below:
             low, high = first, stop - 1
             while low < high:
                 middle = (low + high) >> 1
-                if cumulative[middle + 1] - passed > wanted:
+                if cumulative[middle + 1] - skipped > target_below:
                     high = middle
                 else:
                     low = middle + 1
             return mass, low, log_probs[1 + low] + backoff
         if stop < vocabulary_size:
-            passed += cumulative[stop + 1] - cumulative[stop]
+            skipped += cumulative[stop + 1] - cumulative[stop]
         first = stop + 1
         while next_banned < banned.size and banned[next_banned] <= stop:
             next_banned += 1
         for j in range(contexts.size):
-            while places[j, 0] < places[j, 1] and words[places[j, 0]] <= stop:
-                places[j, 0] += 1
-    return mass + scale * max(cumulative[vocabulary_size] - passed, 0.0), -1, 0.0
+            while cursors[j, 0] < cursors[j, 1] and words[cursors[j, 0]] <= stop:
+                cursors[j, 0] += 1
+    return mass + scale * max(cumulative[vocabulary_size] - skipped, 0.0), -1, 0.0
 
 
 @kernel
-def _rewind(words: Array, begin: Array, inner: int, contexts: Array, shortest: int, places: Array) -> None:
-    """Puts the contexts from `shortest` on at their first words."""
+def _rewind(words: Array, begin: Array, inner: int, contexts: Array, shortest: int, cursors: Array) -> None:
+    """Moves the cursors of the contexts from `shortest` on to their first children."""
     for j in range(shortest, contexts.size):
-        places[j, 0] = places[j, 1] = 0
+        cursors[j, 0] = cursors[j, 1] = 0
         if 0 <= contexts[j] < inner:
-            places[j, 0], places[j, 1] = children(words, begin, contexts[j])
+            cursors[j, 0], cursors[j, 1] = children(words, begin, contexts[j])
 
 
 @kernel
-def _passes(words: Array, places: Array, shortest: int, word: int) -> bool:
-    """Whether a context from `shortest` on has seen `word`; words are asked for in ascending order."""
-    for j in range(shortest, places.shape[0]):
-        while places[j, 0] < places[j, 1] and words[places[j, 0]] < word:
-            places[j, 0] += 1
-        if places[j, 0] < places[j, 1] and words[places[j, 0]] == word:
+def _advance_to(words: Array, cursors: Array, shortest: int, word: int) -> bool:
+    """Whether a context from `shortest` on has seen `word`; the words of successive calls must ascend."""
+    for j in range(shortest, cursors.shape[0]):
+        while cursors[j, 0] < cursors[j, 1] and words[cursors[j, 0]] < word:
+            cursors[j, 0] += 1
+        if cursors[j, 0] < cursors[j, 1] and words[cursors[j, 0]] == word:
             return True
     return False
 
 
 @kernel
 def _backoff_of_longer(log_backoffs: Array, contexts: Array, j: int) -> float:
-    """What the contexts longer than the j-th cost, summed as in `distributions`, so that no bit differs."""
+    """The sum of the log backoffs of the contexts longer than the j-th, bit for bit as in `distributions`."""
     backoff = np.float32(0)
     for longer in contexts[j + 1 :]:
         if 0 <= longer < log_backoffs.size:
@@ -249,36 +249,36 @@ def _is_worse(log_prob: float, word: int, other: float, other_word: int) -> bool
 
 
 @kernel
-def _keep(heap: Array, heap_words: Array, size: int, log_prob: float, word: int) -> int:
-    """Puts a word on the heap, or in the place of the worst one where the heap is full; the size after that."""
+def _push(heap: Array, heap_words: Array, size: int, log_prob: float, word: int) -> int:
+    """Pushes a word on the heap; if the heap is full, replaces the worst one if that is worse. Returns the new size."""
     if size == heap.size:
         if _is_worse(heap[0], heap_words[0], log_prob, word):
             heap[0], heap_words[0] = log_prob, word
-            _sink(heap, heap_words, size)
+            _sift_down(heap, heap_words, size)
         return size
-    place = size
-    heap[place], heap_words[place] = log_prob, word
-    while place > 0:
-        parent = (place - 1) >> 1
-        if not _is_worse(heap[place], heap_words[place], heap[parent], heap_words[parent]):
+    index = size
+    heap[index], heap_words[index] = log_prob, word
+    while index > 0:
+        parent = (index - 1) >> 1
+        if not _is_worse(heap[index], heap_words[index], heap[parent], heap_words[parent]):
             break
-        heap[place], heap[parent] = heap[parent], heap[place]
-        heap_words[place], heap_words[parent] = heap_words[parent], heap_words[place]
-        place = parent
+        heap[index], heap[parent] = heap[parent], heap[index]
+        heap_words[index], heap_words[parent] = heap_words[parent], heap_words[index]
+        index = parent
     return size + 1
 
 
 @kernel
-def _sink(heap: Array, heap_words: Array, size: int) -> None:
-    """Lets the root of a heap of `size` down to where it belongs."""
-    place = 0
+def _sift_down(heap: Array, heap_words: Array, size: int) -> None:
+    """Moves the root of a heap of `size` words down to its position."""
+    index = 0
     while True:
-        worst = place
-        for below in range(2 * place + 1, min(2 * place + 3, size)):
-            if _is_worse(heap[below], heap_words[below], heap[worst], heap_words[worst]):
-                worst = below
-        if worst == place:
+        worst = index
+        for child_index in range(2 * index + 1, min(2 * index + 3, size)):
+            if _is_worse(heap[child_index], heap_words[child_index], heap[worst], heap_words[worst]):
+                worst = child_index
+        if worst == index:
             return
-        heap[place], heap[worst] = heap[worst], heap[place]
-        heap_words[place], heap_words[worst] = heap_words[worst], heap_words[place]
-        place = worst
+        heap[index], heap[worst] = heap[worst], heap[index]
+        heap_words[index], heap_words[worst] = heap_words[worst], heap_words[index]
+        index = worst

@@ -1,4 +1,4 @@
-"""The compiled check of a trie that comes from a file."""
+"""The compiled check of a trie from a file."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ Array = NDArray[Any]
 
 @kernel
 def first_disorder(words: Array, begin: Array, log_probs: Array, log_backoffs: Array, bounds: Array) -> int:
-    """The first node that is not as `table.py` says, or -1: children that do not follow those of the context before,
-    or are of another order; words that are no words or do not ascend; numbers that come from no probability.
+    """The first node that violates the layout of `table.py`, or -1.
 
-    bounds: the first node of every order, and where the last one ends.
+    Children must follow those of the context before, and be of the next order; words must be in the vocabulary and
+    ascend; log-probabilities and backoffs must be possible. bounds: the first node of every order, and the end of the
+    last one.
     """
     vocabulary_size = bounds[1] - 1
     if begin[0] != 1 or begin[begin.size - 1] != words.size:
@@ -32,9 +33,9 @@ def first_disorder(words: Array, begin: Array, log_probs: Array, log_backoffs: A
             return context
         if math.isnan(log_backoffs[context]) or log_backoffs[context] == np.inf:
             return context
-        before = np.int64(-1)
+        previous = np.int64(-1)
         for node in range(low, high):
-            if not before < words[node] < vocabulary_size or not log_probs[node] <= 1e-3:
+            if not previous < words[node] < vocabulary_size or not log_probs[node] <= 1e-3:
                 return node
-            before = words[node]
+            previous = words[node]
     return -1

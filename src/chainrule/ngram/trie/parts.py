@@ -1,4 +1,4 @@
-"""Ranges of nodes, cut into parts for threads."""
+"""Cuts ranges of nodes into parts for threads."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import itertools
 
 import numpy as np
 
-MOST = 64  # parts
-LEAST = 4096  # nodes that are worth a thread
+MAX_PARTS = 64
+MIN_NODES = 4096  # that are worth a thread of their own
 
 
-def parts_of(span: slice, most: int = MOST) -> list[tuple[int, int]]:
-    """At most so many parts that make up a span, in order and about as large as one another; none of an empty one."""
-    parts = min(most, (span.stop - span.start) // LEAST + 1)
+def parts_of(span: slice, max_parts: int = MAX_PARTS) -> list[tuple[int, int]]:
+    """Cuts a span into at most `max_parts` parts of about equal size, in order; an empty span has none."""
+    parts = min(max_parts, (span.stop - span.start) // MIN_NODES + 1)
     edges = np.unique(np.linspace(span.start, span.stop, parts + 1).astype(np.int64)).tolist()
     return list(itertools.pairwise(edges))

@@ -1,8 +1,8 @@
 """The compiled queries over the trie of `table.py`.
 
-Every number that comes from a file is compared with its bound before it is an index. A context is a row of nodes, one
-for each length 1 .. N-1, of the last words; NO_NODE where the model has not seen them together. `<s>` begins a document
-and `</s>` ends it, so the context after </s> is <s> alone.
+Every number from a file is checked against its bound before it is used as an index. A context is a row of nodes: one
+for the last word, one for the last two, up to N-1 words; NO_NODE where the model has not seen them together. `<s>`
+begins a document and `</s>` ends it, so the context after </s> is <s> alone.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Array = NDArray[Any]
 
 NO_NODE = -1
 
-_BLOCK = 1 << 9  # tokens that go through one order before the next, so that the processor overlaps their cache misses
+_BLOCK = 1 << 9  # tokens that are looked up in one order before the next, to overlap cache misses
 _BEGIN_NODE = 1 + BEGIN
 
 
 @kernel
 def children(words: Array, begin: Array, node: int) -> tuple[int, int]:
-    """The nodes low .. high after context `node`; never high < low, for which `range` may overflow."""
+    """The children low .. high of context `node`; never high < low, for which `range` may overflow."""
     low = max(np.int64(begin[node]), 0)
     return low, max(low, min(np.int64(begin[node + 1]), words.size))
 
@@ -63,14 +63,14 @@ def find_children(
     scratch: Array,
     nodes: Array,
 ) -> None:
-    """nodes[i] = the node of tokens[i] after contexts[i], or NO_NODE. scratch: five rows, no shorter than contexts.
+    """nodes[i] = the node of tokens[i] after contexts[i], or NO_NODE. scratch: five rows, at least as long as contexts.
 
-    All go through one step before the next, and each step asks the memory for what the next one reads, so that no one
-    waits for another's cache misses. Long runs of children are searched by hash, and short ones in two.
+    All look-ups take one step before any takes the next, and each step prefetches what the next one reads, to overlap
+    cache misses. Long runs of children are searched by hash, short ones by bisection.
     """
     long_run = LONG_RUN if slots.size > 0 else words.size
     last = words.size - 1
-    known, low, size, slot, place = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
+    known, low, size, slot, candidate = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     count = 0
     for i in range(contexts.size):
         nodes[i] = NO_NODE
@@ -82,32 +82,33 @@ def find_children(
         end = max(min(np.int64(begin[context + 1]), words.size), 0)
         low[j] = min(first, last)
         size[j] = max(end - first, 0)
-        slot[j] = slot_of(context, tokens[known[j]], slots.size)  # of all: to ask for the size would be to wait for it
+        # for all: waiting for the size would cost a cache miss
+        slot[j] = slot_of(context, tokens[known[j]], slots.size)
         prefetch(slots, slot[j])
     for j in range(count):
         node = np.int64(slots[slot[j]]) if size[j] > long_run else low[j] + (size[j] >> 1)
-        place[j] = min(max(node, 0), last)
-        prefetch(words, place[j])
-        prefetch(begin, min(place[j], inner))  # which the next order begins with
+        candidate[j] = min(max(node, 0), last)
+        prefetch(words, candidate[j])
+        prefetch(begin, min(candidate[j], inner))  # where the next order starts
     for j in range(count):
-        nodes[known[j]] = in_run(words, low[j], size[j], long_run, tokens[known[j]], slots, slot[j], place[j])
+        nodes[known[j]] = in_run(words, low[j], size[j], long_run, tokens[known[j]], slots, slot[j], candidate[j])
 
 
 @kernel
-def in_run(words: Array, low: int, size: int, long_run: int, word: int, slots: Array, slot: int, place: int) -> int:
+def in_run(words: Array, low: int, size: int, long_run: int, word: int, slots: Array, slot: int, candidate: int) -> int:
     """The node of `word` among `size` children from `low` on, or NO_NODE. A long run is searched from `slot` on.
 
-    place: the node that the slot holds, below words.size.
+    candidate: for a long run, the node in that slot; must be below words.size.
     """
     if size <= long_run:
-        found = low
+        node = low
         while size > 1:
             half = size >> 1
-            found += half * (words[found + half] <= word)
+            node += half * (words[node + half] <= word)
             size -= half
-        return found if size == 1 and words[found] == word else NO_NODE
-    if low <= place < low + size and words[place] == word:
-        return place
+        return node if size == 1 and words[node] == word else NO_NODE
+    if low <= candidate < low + size and words[candidate] == word:
+        return candidate
     return find_slot(words, low, low + size, word, slots, slot)
 
 
@@ -128,11 +129,11 @@ def score_stream(
 ) -> None:
     """scores[i] = log P(stream[i] | the tokens of its document before it) for i in start .. stop.
 
-    lengths[i]: of the n-gram found. unknown[i] = log P(<unk> | the same tokens). Both may be empty. A document begins
-    at `start`. Every token is below the vocabulary's size.
+    lengths[i]: of the n-gram that matched. unknown[i] = log P(<unk> | the same tokens). Both may be empty. A document
+    begins at `start`. Every token must be below the vocabulary size.
     """
     inner = log_backoffs.size
-    # By order: the n-grams that end at each token, in column 0 at the one before the block; and the contexts before.
+    # By order: the n-grams that end at each token, column 0 being the token before the block; and their contexts.
     block = max(min(_BLOCK, stop - start), 1)
     nodes, contexts = np.empty((order + 1, block + 1), np.int64), np.empty((order + 1, block), np.int64)
     scratch = np.empty((5, block + 1), np.int64)
@@ -174,7 +175,7 @@ def score_stream(
 
 @allocating_kernel
 def advance(words: Array, begin: Array, inner: int, contexts: Array, tokens: Array) -> Array:
-    """The contexts after one more token in each row. A token is below the vocabulary's size."""
+    """The contexts after one more token in each row. Tokens must be below the vocabulary size."""
     new = np.full(contexts.shape, NO_NODE, np.int64)
     if contexts.shape[1] == 0:
         return new
@@ -196,7 +197,7 @@ def distributions(
 ) -> None:
     """out[row] = log P(. | contexts[row]).
 
-    The unigrams, backed off, are overwritten by what each longer context has seen.
+    Starts from the backed-off unigrams, then overwrites the words that each longer context has seen.
     """
     inner = log_backoffs.size
     for row in range(contexts.shape[0]):
@@ -211,7 +212,7 @@ def distributions(
             if not 0 <= context < inner:
                 continue
             backoff = np.float32(0)
-            for longer in contexts[row, j + 1 :]:  # summed anew, since -inf cannot be taken away again
+            for longer in contexts[row, j + 1 :]:  # summed anew, since -inf cannot be subtracted
                 if 0 <= longer < inner:
                     backoff += log_backoffs[longer]
             low, high = children(words, begin, context)

@@ -1,4 +1,4 @@
-"""The records of the trie's nodes, and their integer types."""
+"""The records of the trie's nodes and contexts, and how nodes are numbered."""
 
 from __future__ import annotations
 
@@ -20,13 +20,11 @@ def narrowest(limit: int) -> type[np.int32] | type[np.int64]:
 
 
 ROOT = 0
-
-
 NODE = np.dtype([("word", np.int32), ("log_prob", np.float32)])
 
 
 def context_type(index: DTypeLike) -> np.dtype[Any]:
-    """The record of a context, which numbers its children with `index`."""
+    """The record type of a context. index: the integer type of node numbers."""
     width = np.dtype(index).itemsize
     return np.dtype(
         {
@@ -39,7 +37,7 @@ def context_type(index: DTypeLike) -> np.dtype[Any]:
 
 
 class Records(NamedTuple):
-    """The n-grams and their numbers, side by side."""
+    """N-grams with their log-probabilities and backoffs."""
 
     nodes: Shaped[ndarray, " nodes"]  # of type NODE
     contexts: Shaped[ndarray, " inner+1"]  # of a `context_type`

@@ -1,4 +1,4 @@
-"""Sorting of keys that carry positions: radix sort for many, insertion sort for few."""
+"""Sorts keys of a word and a position: radix sort for many keys, insertion sort for few."""
 
 from __future__ import annotations
 
@@ -12,23 +12,17 @@ from chainrule.base.jit import allocating_kernel
 Array = NDArray[Any]
 
 
-POSITION_BITS = 33  # room for 8.6 thousand million tokens, and for a thousand million words in the 30 bits above
-
-
-_INSERTION_LIMIT = 40  # below this, insertion sort beats radix sort
-
-
+POSITION_BITS = 33  # 8.6 billion positions; the 30 bits above hold a billion words
+_INSERTION_LIMIT = 40  # up to this size, insertion sort is faster than radix sort
 _SMALL_DIGIT, _LARGE_DIGIT = 6, 11
-
-
-_LARGE = 4096  # from this size on, a digit of 11 bits pays
+_LARGE = 4096  # from this size on, a digit of 11 bits pays off
 
 
 @allocating_kernel
 def sort_keys(keys: Array, scratch: Array) -> None:
-    """Sorts keys, whose places ascend already, by word.
+    """Sorts keys, whose positions ascend already, by word.
 
-    `scratch` has room for them where they are more than _INSERTION_LIMIT.
+    scratch: as large as `keys`; not used for up to _INSERTION_LIMIT keys.
     """
     if keys.size <= _INSERTION_LIMIT:
         for i in range(1, keys.size):
@@ -63,5 +57,5 @@ def sort_keys(keys: Array, scratch: Array) -> None:
         shift += digit
         passes += 1
     if passes % 2 == 1:
-        for i in range(keys.size):  # an assignment of slices takes two seconds to compile
+        for i in range(keys.size):  # a slice assignment takes two seconds to compile
             keys[i] = source[i]

@@ -1,7 +1,6 @@
-"""The suffixes of a table's n-grams: found, and put in where they are missing; and the check of a table from a file.
+"""Finds the suffixes of a table's n-grams, and adds missing ones; checks a table that comes from a file.
 
-What goes over a whole trie asks for the suffix of each n-gram (the n-gram without its first word), from which its
-probability would come if it were not there.
+The suffix of an n-gram is the n-gram without its first word. Its probability is the one to back off to.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import numpy as np
 
 from chainrule.base.jit import run, run_all
 from chainrule.errors import ModelFormatError
-from chainrule.ngram.trie.assembly import Trie, closed
+from chainrule.ngram.trie.assembly import Trie, complete_trie
 from chainrule.ngram.trie.assembly_kernels import find_suffixes
 from chainrule.ngram.trie.order_check_kernels import first_disorder
 from chainrule.ngram.trie.parts import parts_of
@@ -26,32 +25,32 @@ if TYPE_CHECKING:
 
 
 def with_suffixes(table: Table) -> tuple[Table, Int[ndarray, " nodes"]]:
-    """A table in which the suffix of every n-gram is an n-gram, too, and its node; no score differs.
+    """The table with all suffixes of its n-grams added, and the suffix of each node; no score changes.
 
     Raises ModelFormatError where the table is damaged.
     """
     check_trie(table)
     suffixes = _suffixes(table)
     if suffixes is None:
-        table = _closed(table)
+        table = _add_missing_suffixes(table)
         suffixes = _suffixes(table)
         assert suffixes is not None
     return replace(table, suffixes=suffixes), suffixes
 
 
 def check_trie(table: Table) -> None:
-    """Raises ModelFormatError where a node is out of order: a table from a file is only looked at as it is used."""
+    """Raises ModelFormatError where the table violates the layout: loading does not read the whole table."""
     bounds = np.array([table.level(order).start for order in range(1, table.order + 1)] + [table.words.size])
     node = run(first_disorder, table.words, table.begin, table.log_probs, table.log_backoffs, bounds)
     if node >= 0:
         raise ModelFormatError(
-            f"the n-gram table is out of order, or has a number that is none, at node {node}; its file is damaged: "
+            f"the n-gram table is out of order, or has an impossible number, at node {node}; its file is damaged: "
             "try chainrule verify"
         )
 
 
 def _suffixes(table: Table) -> Int[ndarray, " nodes"] | None:
-    """The suffix of each node; None where one is missing. That of a unigram is the root."""
+    """The suffix of each node, the root for unigrams; None if a suffix is missing."""
     suffixes = np.zeros(table.words.size, table.begin.dtype)
     for order in range(2, table.order + 1):
         contexts, level = table.level(order - 1), table.level(order)
@@ -68,7 +67,7 @@ def _suffixes(table: Table) -> Int[ndarray, " nodes"] | None:
     return suffixes
 
 
-def _closed(table: Table) -> Table:
+def _add_missing_suffixes(table: Table) -> Table:
     unigrams = table.level(1)
     backoffs = table.log_backoffs
     trie = Trie(table.log_probs[unigrams], backoffs[unigrams], node_limit=table.order * table.words.size)
@@ -76,5 +75,6 @@ def _closed(table: Table) -> Table:
         contexts, level = table.level(order - 1), table.level(order)
         children = np.diff(table.begin[contexts.start : contexts.stop + 1])
         parents = np.repeat(np.arange(contexts.start, contexts.stop, dtype=trie.index), children)
-        trie.add_level(parents, table.words[level], table.log_probs[level], backoffs[level])  # of the last: none
-    return closed(trie, {}).table()
+        # empty at the highest order
+        trie.add_level(parents, table.words[level], table.log_probs[level], backoffs[level])
+    return complete_trie(trie, {}).table()

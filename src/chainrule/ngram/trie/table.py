@@ -1,15 +1,15 @@
-"""The packed n-gram model: a trie in two arrays of records.
+"""The n-gram table: a trie in two arrays of records.
 
 Nodes are numbered level by level: 0 is the empty context, 1 .. V are the unigrams by word id, then all bigrams, and so
-on. Within a level they are sorted by (context, last word), so that the children of one node, the n-grams that it is the
-context of, are neighbours:
+on. Within a level they are sorted by (context, last word), so the children of a node, the n-grams that it is the
+context of, are contiguous:
 
-    children of node c:  begin[c] .. begin[c+1]           words of them ascend
+    children of node c:  begin[c] .. begin[c+1]           with ascending words
 
-Nodes of the highest order have no children, and neither `begin` nor `log_backoffs` reaches them. What is read together
-lies together, since a query costs what it misses the cache: a node's word and log-probability, a context's begin and
-back-off. A search among many children would miss it often, too, so those in runs of more than LONG_RUN also stand in a
-hash index, `slots`. With the suffixes, a stream is scored by one look-up a token where its n-grams are known.
+Nodes of the highest order have no children; `begin` and `log_backoffs` end before them. A query costs its cache misses,
+so values that are read together lie together: a node's word and log-probability, a context's begin and backoff. Binary
+search among many children would miss the cache often, so children in runs of more than LONG_RUN are also in a hash
+index, `slots`. With `suffixes`, scoring a stream takes one look-up for each token whose n-gram is known.
 """
 
 from __future__ import annotations
@@ -38,15 +38,17 @@ _INDEX_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
 
 @dataclass(frozen=True)
 class Table:
-    """log_probs: nats, interpolated with all lower orders; -inf for <s>.
-    log_backoffs: nats, 0 where a node is never a context.
+    """An n-gram table; the module describes its layout.
+
+    log_probs: in nats, interpolated with all lower orders; -inf for <s>. log_backoffs: in nats, 0 for a node without
+    children.
     """
 
     level_sizes: tuple[int, ...]  # n-grams by order, from unigrams on
     nodes: Shaped[ndarray, " nodes"]  # records of type NODE
     contexts: Shaped[ndarray, " inner+1"]  # records of a `context_type`
-    slots: Int[ndarray, " slots"]  # nodes by the hash of (context, word); 0 where empty; no slots at all will do, too
-    suffixes: Int[ndarray, " nodes"]  # the node of each n-gram without its first word; none where one is not there
+    slots: Int[ndarray, " slots"]  # nodes by the hash of (context, word), 0 if empty; may have size 0
+    suffixes: Int[ndarray, " nodes"]  # the node of each n-gram's suffix; size 0 if a suffix is missing
 
     @cached_property
     def words(self) -> Int32[ndarray, " nodes"]:
@@ -55,17 +57,17 @@ class Table:
 
     @cached_property
     def log_probs(self) -> Float32[ndarray, " nodes"]:
-        """By node."""
+        """In nats, by node."""
         return self.nodes["log_prob"]
 
     @cached_property
     def begin(self) -> Int[ndarray, " inner+1"]:
-        """The first child of every context, and of the one after the last."""
+        """The first child of every context, and the end of the last one's children."""
         return self.contexts["begin"]
 
     @cached_property
     def log_backoffs(self) -> Float32[ndarray, " inner"]:
-        """By context."""
+        """In nats, by context."""
         return self.contexts["log_backoff"][:-1]
 
     @property
@@ -81,9 +83,9 @@ class Table:
         return level_slice(self.level_sizes, order)
 
     def arrays(self) -> dict[str, ndarray]:
-        """The arrays that `from_arrays` takes: plain ones, two columns for a record, whose floats are shown as bits.
+        """The arrays that `from_arrays` takes: two integer columns for each record; floats are stored as their bits.
 
-        Raises EstimationError where one of these is NaN.
+        Raises EstimationError where a log-probability or backoff is NaN.
         """
         check_savable("log-probabilities", self.log_probs)
         check_savable("back-offs", self.log_backoffs)
@@ -97,7 +99,7 @@ class Table:
 
     @classmethod
     def from_arrays(cls, level_sizes: Sequence[int], arrays: dict[str, ndarray]) -> Table:
-        """Constant time: shapes and types are checked here, and what the arrays hold as it is used.
+        """The table of arrays from a file, in constant time: checks shapes and types, but not contents.
 
         Raises ModelFormatError.
         """
@@ -123,44 +125,46 @@ class Table:
         return cls(tuple(level_sizes), *records, arrays["slots"], arrays["suffixes"])
 
 
-def indexed(
+def build_table(
     level_sizes: tuple[int, ...],
     words: Int32[ndarray, " nodes"],
     log_probs: Float32[ndarray, " nodes"],
     begin: Int[ndarray, " inner+1"],
     log_backoffs: Float32[ndarray, " inner"],
 ) -> Table:
-    """A table with the index of its long runs, and no suffixes."""
-    return from_records(level_sizes, packed(words, log_probs, begin, log_backoffs), None)
+    """A table with an index of its long runs, without suffixes."""
+    return table_from_records(level_sizes, pack_records(words, log_probs, begin, log_backoffs), None)
 
 
-def from_records(level_sizes: tuple[int, ...], records: Records, suffixes: Int[ndarray, " nodes"] | None) -> Table:
-    """A table with the index of its long runs."""
+def table_from_records(
+    level_sizes: tuple[int, ...], records: Records, suffixes: Int[ndarray, " nodes"] | None
+) -> Table:
+    """A table with an index of its long runs. suffixes: None if one is missing."""
     words, begin = records.nodes["word"], records.contexts["begin"]
-    return Table(level_sizes, *records, index_of(words, begin), no_suffixes(begin) if suffixes is None else suffixes)
+    return Table(level_sizes, *records, build_index(words, begin), no_suffixes(begin) if suffixes is None else suffixes)
 
 
 def no_suffixes(begin: Int[ndarray, " inner+1"]) -> Int[ndarray, " 0"]:
-    """What a table has in the place of suffixes where some are not there."""
+    """The empty array of a table that lacks some suffixes."""
     return np.empty(0, begin.dtype)
 
 
-def packed(
+def pack_records(
     words: Int32[ndarray, " nodes"],
     log_probs: Float32[ndarray, " nodes"],
     begin: Int[ndarray, " inner+1"],
     log_backoffs: Float32[ndarray, " inner"],
 ) -> Records:
-    """Both arrays of a table."""
+    """Packs arrays into the two arrays of records of a table."""
     nodes = np.empty(words.size, NODE)
-    contexts = np.zeros(begin.size, context_type(begin.dtype))  # zeros, for the bytes that belong to no field
+    contexts = np.zeros(begin.size, context_type(begin.dtype))  # zeros in the padding bytes, too
     nodes["word"], nodes["log_prob"] = words, log_probs
     contexts["begin"], contexts["log_backoff"][:-1] = begin, log_backoffs
     return Records(nodes, contexts)
 
 
-def index_of(words: Int32[ndarray, " nodes"], begin: Int[ndarray, " inner+1"]) -> Int[ndarray, " slots"]:
-    """The hash index of long runs; empty where it cannot be made, since a table can do without."""
+def build_index(words: Int32[ndarray, " nodes"], begin: Int[ndarray, " inner+1"]) -> Int[ndarray, " slots"]:
+    """The hash index of long runs; empty if it cannot be built, as a table works without one."""
     size = 2 * run(count_in_long_runs, begin)
     while size < 2**32:
         slots = np.zeros(size, begin.dtype)

@@ -1,9 +1,9 @@
-"""Scoring a stream along suffixes: a token takes one look-up where its n-gram is known, whatever the order.
+"""Scores a stream by following suffixes: one look-up for each token whose n-gram is known, whatever the order.
 
-The longest known context is kept from token to token. Where it has no such child its back-off counts, and it is
-shortened to its suffix, which is stored; a token makes it longer by one at most, so a token takes two look-ups at most
-on average. Each look-up waits for the one before, so many parts of the stream are walked at once, and each step asks
-the memory for what the next one reads.
+The longest known context is carried from token to token. If the token is not among its children, its backoff is added
+and it is shortened to its suffix, which is stored. A token lengthens it by at most one, so a token takes at most two
+look-ups on average. Each look-up depends on the one before; therefore many parts of the stream, the lanes, are walked
+at once, and each step prefetches what the next one reads.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from chainrule.protocol import BEGIN, END, UNKNOWN
 
 Array = NDArray[Any]
 
-LANES = 32  # parts that are walked at once
+LANES = 32  # parts of a stream that are walked at once
 _ROOT, _BEGIN_NODE = 0, 1 + BEGIN
-_BLOCK = 1 << 8  # contexts that are looked at side by side
+_BLOCK = 1 << 8  # contexts whose look-ups are interleaved
 
 
 @kernel
-def _at_most(number: int, most: int) -> int:
-    """A number from a file, as an index."""
-    return min(max(number, 0), most)
+def _clamp(number: int, largest: int) -> int:
+    """A number from a file, brought into 0 .. largest, as an index."""
+    return min(max(number, 0), largest)
 
 
 @kernel
 def unknown_follows(words: Array, begin: Array, vocabulary_size: int) -> bool:
-    """Whether <unk> was seen after any token, as it was wherever it was seen after more of them."""
+    """Whether <unk> was seen after any token. If not, it was seen after no longer context, either."""
     for token in range(min(vocabulary_size, begin.size - 2)):
         if unknown_child(words, begin, 1 + token) != NO_NODE:
             return True
@@ -52,26 +52,26 @@ def _score_unknown(
     scores: Array,
     follows: bool,
 ) -> None:
-    """scores[i] = log P(<unk> | contexts[i]), each the longest that is known.
+    """scores[i] = log P(<unk> | contexts[i]), where these are the longest known contexts.
 
-    From the longest context to the shorter ones, until <unk> was seen after one; then the back-offs are added, that of
-    the shortest first, as `score_stream` adds them.
+    Shortens each context until <unk> was seen after it, then adds the backoffs, that of the shortest context first, as
+    `score_stream` does.
     """
     inner, longest = log_backoffs.size, max(order - 1, 1)
     at, lowest = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.float32)
-    alive, depths = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
+    active, depths = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
     backoffs = np.empty((longest, _BLOCK), np.float32)
     for first in range(0, contexts.size, _BLOCK):
         count = live = min(_BLOCK, contexts.size - first)
         for i in range(count):
-            at[i] = _at_most(contexts[first + i], inner - 1)
-            alive[i], depths[i], lowest[i] = i, 0, log_probs[1 + UNKNOWN]
+            at[i] = _clamp(contexts[first + i], inner - 1)
+            active[i], depths[i], lowest[i] = i, 0, log_probs[1 + UNKNOWN]
             prefetch(begin, at[i])
             prefetch(suffixes, at[i])
         for depth in range(longest):
-            going_on = 0
+            remaining = 0
             for j in range(live):
-                i = alive[j]
+                i = active[j]
                 context = at[i]
                 if context == _ROOT:
                     continue
@@ -80,12 +80,12 @@ def _score_unknown(
                     lowest[i] = log_probs[node]
                     continue
                 backoffs[depth, i], depths[i] = log_backoffs[context], depth + 1
-                at[i] = _at_most(int(suffixes[context]), inner - 1)
+                at[i] = _clamp(int(suffixes[context]), inner - 1)
                 prefetch(begin, at[i])
                 prefetch(suffixes, at[i])
-                alive[going_on] = i
-                going_on += 1
-            live = going_on
+                active[remaining] = i
+                remaining += 1
+            live = remaining
         for i in range(count):
             score = lowest[i]
             for depth in range(depths[i] - 1, -1, -1):
@@ -110,34 +110,37 @@ def walk_stream(
     unknown: Array,
     follows: bool,
 ) -> None:
-    """As `score_stream`, of a table that has suffixes, bit for bit the same.
+    """As `score_stream`, for a table with suffixes; the results are identical.
 
-    follows: whether <unk> was seen after any context; see `unknown_follows`.
-    A part begins order - 1 tokens early, with no context, and knows as much as one that began with the stream when it
-    comes to its own tokens.
+    follows: whether <unk> was seen after any context; see `unknown_follows`. A lane starts order - 1 tokens before its
+    own tokens, with an empty context, and so has the full context when it reaches them.
     """
     inner, last, longest = log_backoffs.size, words.size - 1, order - 1
     long_run = LONG_RUN if slots.size > 0 else words.size
-    # By lane: where it is, its first own token, and where it ends; the context and its length; its children, and where
-    # the one looked for may be; the back-offs of contexts that did not have the token.
-    at, own, end = np.empty(LANES, np.int64), np.empty(LANES, np.int64), np.empty(LANES, np.int64)
+    # By lane: its position, its first own token and its end; the context and its length; the context's children and
+    # a candidate for the token's node; the backoffs of contexts without the token.
+    at, first_own, end = np.empty(LANES, np.int64), np.empty(LANES, np.int64), np.empty(LANES, np.int64)
     context, length = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
     low, size = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
-    slot, place = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64)
-    failed, backoffs = np.zeros(LANES, np.int64), np.empty((LANES, order), np.float32)
+    slot, candidate = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64)
+    backed_off, backoffs = np.zeros(LANES, np.int64), np.empty((LANES, order), np.float32)
     lanes, live = np.arange(LANES), 0
-    contexts = np.empty(stop - start if unknown.size > 0 else 0, np.int64)  # the longest known before each token
+    # the longest known context before each token
+    contexts = np.empty(stop - start if unknown.size > 0 else 0, np.int64)
     for lane in range(LANES):
-        own[live], end[live] = start + (stop - start) * lane // LANES, start + (stop - start) * (lane + 1) // LANES
-        at[live] = max(start, own[live] - longest)
+        first_own[live], end[live] = (
+            start + (stop - start) * lane // LANES,
+            start + (stop - start) * (lane + 1) // LANES,
+        )
+        at[live] = max(start, first_own[live] - longest)
         is_first = at[live] == start or stream[at[live] - 1] == END
         context[live], length[live] = (_BEGIN_NODE, min(1, longest)) if is_first else (_ROOT, 0)
-        live += own[live] < end[live]
+        live += first_own[live] < end[live]
     while live > 0:
         for i in range(live):
             lane = lanes[i]
             node, token = context[lane], stream[at[lane]]
-            if length[lane] == 0:  # the unigrams are in order
+            if length[lane] == 0:  # the unigrams are sorted by id
                 low[lane], size[lane] = 1 + token, 1
                 prefetch(words, 1 + token)
                 continue
@@ -145,47 +148,47 @@ def walk_stream(
             low[lane], size[lane] = first, after - first
             slot[lane] = slot_of(node, token, slots.size)
             prefetch(slots, slot[lane])
-            prefetch(words, low[lane])  # a run that is not long has no third line
+            prefetch(words, low[lane])  # a short run spans at most two cache lines
             prefetch(words, low[lane] + size[lane] - 1)
             prefetch(suffixes, node)
         for i in range(live):
             lane = lanes[i]
-            place[lane] = min(low[lane] + (size[lane] >> 1), last)
+            candidate[lane] = min(low[lane] + (size[lane] >> 1), last)
             if size[lane] > long_run:
-                place[lane] = _at_most(int(slots[slot[lane]]), last)
-                prefetch(words, place[lane])
-            prefetch(suffixes, place[lane])
+                candidate[lane] = _clamp(int(slots[slot[lane]]), last)
+                prefetch(words, candidate[lane])
+            prefetch(suffixes, candidate[lane])
         i = 0
         while i < live:
             lane = lanes[i]
             token = stream[at[lane]]
-            if contexts.size > 0 and failed[lane] == 0 and at[lane] >= own[lane]:
+            if contexts.size > 0 and backed_off[lane] == 0 and at[lane] >= first_own[lane]:
                 contexts[at[lane] - start] = context[lane]
             node = 1 + token
             if length[lane] > 0:
-                node = in_run(words, low[lane], size[lane], long_run, token, slots, slot[lane], place[lane])
+                node = in_run(words, low[lane], size[lane], long_run, token, slots, slot[lane], candidate[lane])
             if node == NO_NODE:
-                backoffs[lane, failed[lane]] = log_backoffs[context[lane]]
-                failed[lane] += 1
+                backoffs[lane, backed_off[lane]] = log_backoffs[context[lane]]
+                backed_off[lane] += 1
                 length[lane] -= 1
-                context[lane] = _at_most(int(suffixes[context[lane]]), inner - 1)
+                context[lane] = _clamp(int(suffixes[context[lane]]), inner - 1)
                 prefetch(begin, context[lane])
                 i += 1
                 continue
-            if at[lane] >= own[lane]:
+            if at[lane] >= first_own[lane]:
                 score = log_probs[node]
-                for k in range(failed[lane] - 1, -1, -1):  # the shortest context first, as `score_stream` adds them
+                for k in range(backed_off[lane] - 1, -1, -1):  # the shortest context first, as in `score_stream`
                     score += backoffs[lane, k]
                 scores[at[lane]] = score
                 if lengths.size > 0:
                     lengths[at[lane]] = length[lane] + 1
-            failed[lane] = 0
+            backed_off[lane] = 0
             if token == END:
                 context[lane], length[lane] = _BEGIN_NODE, min(1, longest)
             elif length[lane] < longest:
                 context[lane], length[lane] = min(node, inner - 1), length[lane] + 1
             else:
-                context[lane] = _at_most(int(suffixes[node]), inner - 1)
+                context[lane] = _clamp(int(suffixes[node]), inner - 1)
             prefetch(begin, context[lane])
             at[lane] += 1
             if at[lane] == end[lane]:

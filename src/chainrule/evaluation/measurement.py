@@ -1,0 +1,197 @@
+"""The figures of a text under a model: perplexity, bits per byte, and how they are shown.
+
+Bits per byte are about the text itself: they include the spelling of unknown tokens (see `pricing.py`), and can be
+compared across vocabularies and tokenizers. Perplexity per token is over the model's vocabulary, as the literature
+reports it: an unknown token counts as <unk>, without its spelling.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from chainrule.drawing.rendering import html_table
+from chainrule.evaluation.resampling import Documents, interval
+
+if TYPE_CHECKING:
+    from chainrule.evaluation.breakdown import Breakdown
+    from chainrule.evaluation.row_sums import RowSums
+
+NO_DISTRIBUTION = "from scores that do not sum to one: not a perplexity, and not comparable with other models"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """Sums over a text; log-probabilities are in nats.
+
+    The end of each document counts as a token, a word, a character and a byte, unless ends were left out.
+    matched: how many tokens got their probability from an n-gram of length 1, 2, ...; n-gram models only.
+    """
+
+    documents: int
+    tokens: int
+    oov: int
+    impossible: int = 0  # tokens with probability zero; a single one makes that of the text zero
+    words: int  # of the normalised text, separated by white space
+    characters: int  # code points of the normalised text
+    bytes: int
+    log_prob: float  # of all tokens, unknown ones as <unk>
+    log_prob_without_oov: float
+    spelling_log_prob: float  # of the spellings of unknown tokens
+    text_log_prob: float  # of the text as a string
+    matched: tuple[int, ...] | None
+    is_distribution: bool = True  # if False, no figure can be compared with another model's
+    row_sums: RowSums | None = None  # of the distributions at some positions of the text; n-gram models only
+    seconds: float
+    text_signature: str  # the text: bits per byte are comparable only if it is equal
+    token_signature: str  # its tokenization: perplexities per token are comparable only if it is equal, too
+    model_signature: str  # the model's context and how it spells unknown tokens
+    per_document: Documents = field(compare=False, repr=False)
+    by_position: Breakdown | None = field(default=None, compare=False, repr=False)  # in the document, from 1
+    by_frequency: Breakdown | None = field(default=None, compare=False, repr=False)  # in the training text
+
+    @property
+    def perplexity(self) -> float:
+        """Per token, over the vocabulary: exp(-log_prob / tokens)."""
+        return _perplexity(self.log_prob, self.tokens)
+
+    @property
+    def perplexity_without_oov(self) -> float:
+        """As `perplexity`, with unknown tokens left out of both the sum and the count."""
+        return _perplexity(self.log_prob_without_oov, self.tokens - self.oov)
+
+    @property
+    def word_perplexity(self) -> float:
+        """Of the text as a string, spelling included, so that any two models' can be compared."""
+        return _perplexity(self.text_log_prob, self.words)
+
+    @property
+    def character_perplexity(self) -> float:
+        """As `word_perplexity`, per character."""
+        return _perplexity(self.text_log_prob, self.characters)
+
+    @property
+    def bits_per_byte(self) -> float:
+        return -self.text_log_prob / math.log(2) / self.bytes if self.bytes else math.inf
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % bootstrap confidence interval of bits per byte, over documents."""
+        return interval(self.per_document)
+
+    @property
+    def signature(self) -> str:
+        return f"{self.text_signature}+{self.token_signature}|{self.model_signature}"
+
+    def __repr__(self) -> str:
+        mark, plural = "" if self.is_distribution else "*", "s" * (self.documents != 1)
+        return (
+            f"<Measurement: perplexity{mark} {_figure(self.perplexity)}, {self.bits_per_byte:.4f}{mark} bits per byte; "
+            f"{self.tokens:,} tokens in {self.documents:,} document{plural}>"
+        )
+
+    def __str__(self) -> str:
+        """One figure a line, for people."""
+        lines = [f"{name:<26}{value:>16}  {remark}".rstrip() for name, value, remark in self.rows()]
+        if not self.is_distribution:
+            lines.append(f"* {NO_DISTRIBUTION}")
+        return "\n".join([*lines, f"signature  {self.signature}"])
+
+    def _repr_html_(self) -> str:
+        title = f"measured on {self.tokens:,} tokens" + f"; * {NO_DISTRIBUTION}" * (not self.is_distribution)
+        return html_table(title, [], [*self.rows(), ("signature", self.signature, "")])
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """For people: name, value and remark of each figure."""
+        low, high = self.interval
+        bounds = f"; {low:.4f} to {high:.4f} at 95 %" if math.isfinite(low) else ""
+        per_token = "a token, </s> counted" if "</s>" in self.text_signature else "a token, </s> left out"
+        plural = "s" * (self.documents != 1)
+        mark = "" if self.is_distribution else "*"
+        figures = [
+            (f"perplexity{mark}", _figure(self.perplexity), per_token),
+            (f"  without unknown tokens{mark}", _figure(self.perplexity_without_oov), ""),
+            (f"bits per byte{mark}", f"{self.bits_per_byte:.4f}", "with spelling" + bounds),
+            (f"  perplexity per word{mark}", _figure(self.word_perplexity), "with spelling"),
+            (f"  per character{mark}", _figure(self.character_perplexity), "with spelling"),
+            ("tokens", f"{self.tokens:,}", f"in {self.documents:,} document{plural}, {self.bytes:,} bytes"),
+            ("unknown tokens", f"{self.oov:,}", f"{self.oov / max(self.tokens, 1):.2%}"),
+            ("log-probability", f"{self.log_prob:,.2f}", "nats"),
+        ]
+        if self.impossible:
+            figures.append(("impossible tokens", f"{self.impossible:,}", "no probability: the text has none"))
+        if self.matched:
+            shares = ", ".join(f"{n}: {count / self.tokens:.1%}" for n, count in enumerate(self.matched, 1))
+            figures.append(("matched", f"{_mean_length(self.matched):.2f}", f"tokens on average; {shares}"))
+        if self.row_sums:
+            mean, contexts = self.row_sums
+            warning = "" if abs(mean - 1) < _ROUNDING else ": not a distribution, so the perplexity is not one"
+            figures.append(
+                ("mean row sum", f"{mean:.6f}", f"of the distributions at {contexts} positions of the text{warning}")
+            )
+        return figures
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures by name, as numbers and strings (infinities included): a row for pandas.
+
+        good:  pandas.DataFrame([model.evaluate(file).to_dict() for file in files])
+        """
+        low, high = self.interval
+        return {
+            "documents": self.documents,
+            "tokens": self.tokens,
+            "oov": self.oov,
+            "impossible": self.impossible,
+            "is_distribution": self.is_distribution,
+            "oov_rate": self.oov / self.tokens if self.tokens else 0.0,
+            "words": self.words,
+            "characters": self.characters,
+            "bytes": self.bytes,
+            "log_prob": self.log_prob,
+            "log_prob_without_oov": self.log_prob_without_oov,
+            "spelling_log_prob": self.spelling_log_prob,
+            "text_log_prob": self.text_log_prob,
+            "perplexity": self.perplexity,
+            "perplexity_without_oov": self.perplexity_without_oov,
+            "word_perplexity": self.word_perplexity,
+            "character_perplexity": self.character_perplexity,
+            "bits_per_byte": self.bits_per_byte,
+            "bits_per_byte_low": low,
+            "bits_per_byte_high": high,
+            "seconds": self.seconds,
+            "signature": self.signature,
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures by name for JSON, with null for infinity."""
+        figures = self.to_dict()
+        signature = figures.pop("signature")
+        finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}
+        matched = self.matched and list(self.matched)
+        mean = self.row_sums.mean if self.row_sums and math.isfinite(self.row_sums.mean) else None
+        return {**finite, "matched": matched, "mean_row_sum": mean, "signature": signature}
+
+
+def _perplexity(log_prob: float, tokens: int) -> float:
+    """exp(-log P / tokens); infinite if a probability is zero or the result too large for a float."""
+    if tokens == 0:
+        return math.inf
+    try:
+        return math.exp(-log_prob / tokens)
+    except OverflowError:
+        return math.inf
+
+
+_ROUNDING = 1e-3  # a row sum that differs from one by less is shown without a warning
+
+
+def _mean_length(matched: tuple[int, ...]) -> float:
+    """The mean length of the n-grams that gave the tokens their probabilities."""
+    return sum(n * count for n, count in enumerate(matched, 1)) / max(sum(matched), 1)
+
+
+def _figure(number: float) -> str:
+    """With four decimals, or in scientific notation from a billion on."""
+    return f"{number:,.4f}" if number < 1e9 else f"{number:.4e}"

@@ -1,0 +1,78 @@
+"""Products of weights and vectors: the widening of weights of 16 bits, and kernels of our own for a few vectors.
+
+A matrix library multiplies one vector at the speed of one processor's memory, and a few at a fraction of what it does
+with many. So, on processors, up to FEW vectors, as decoding has, are multiplied by `product_kernels`: not in training,
+and not where a matrix is so small that starting threads would take longer.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import nn
+
+FEW = 64  # vectors
+_LEAST = 1 << 17  # weights
+_WIDENED = 1 << 18  # weights that are widened together: a megabyte
+_NARROW = {torch.bfloat16: torch.uint16, torch.float16: torch.int16}  # and what their bits are to a kernel
+
+_kernel = threading.Lock()  # Numba's simplest threads may not be asked twice at once
+
+
+def linear(x: Tensor, layer: nn.Linear) -> Tensor:
+    """W x + b: (..., inputs) -> (..., outputs), in the type of x; see `product`."""
+    return product(x, layer.weight, layer.bias)
+
+
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """W x + b, in the type of x, by weights that may be stored in 16 bits."""
+    if not torch.is_grad_enabled() and _suits_kernel(x, weight):
+        return _by_kernel(x, weight, bias)
+    if weight.dtype == x.dtype or torch.is_autocast_enabled(x.device.type):
+        return F.linear(x, weight, bias)
+    return _widening(x, weight, bias)
+
+
+def _widening(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """By weights that are widened some rows at a time, so that the wide ones stay in the processor's cache: reading
+    fewer bytes saves what widening costs.
+    """
+    step = max(1, _WIDENED // weight.shape[1])
+    found = x.new_empty(*x.shape[:-1], len(weight))
+    for begin in range(0, len(weight), step):
+        rows = slice(begin, begin + step)
+        found[..., rows] = F.linear(x, weight[rows].to(x.dtype), None if bias is None else bias[rows])
+    return found
+
+
+def _suits_kernel(x: Tensor, weight: Tensor) -> bool:
+    return (
+        not torch.compiler.is_compiling()
+        and 0 < x.numel() <= FEW * weight.shape[1]
+        and weight.numel() >= _LEAST
+        and x.device.type == "cpu"
+        and x.dtype == torch.float32
+        and (weight.dtype == torch.float32 or weight.dtype in _NARROW)
+        and weight.is_contiguous()
+        and not torch.is_autocast_enabled("cpu")
+    )
+
+
+def _by_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    from chainrule.base.jit import using_threads
+    from chainrule.neural.product_kernels import multiply
+
+    vectors = x.detach().reshape(-1, x.shape[-1]).contiguous()
+    out = torch.empty(len(vectors), len(weight))
+    as_read = weight.detach().view(_NARROW.get(weight.dtype, weight.dtype))
+    with _kernel, using_threads(torch.get_num_threads()):
+        multiply(as_read.numpy(), vectors.numpy(), out.numpy())
+    if bias is not None:
+        out += bias
+    return out.view(*x.shape[:-1], len(weight))

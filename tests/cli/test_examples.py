@@ -1,0 +1,82 @@
+"""Every verb's help has an example, and all of them run, one after the other, in one folder."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+from chainrule.cli.main import app
+from chainrule.cli.verbs import FAMILIES, VERBS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from command_line import Result
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+SENTENCES = (
+    "the dog bit the man",
+    "the man saw a dog",
+    "I visited San Francisco",
+    "I visited San Diego",
+    "the bank of the river",
+    "a river ran by the bank",
+)
+# In the order in which one example reads what another has written: models, and lists of hypotheses.
+IN_ORDER = (*(f"train {family}" for family in FAMILIES), "train", "finetune", "noise", *VERBS)
+# In place of the minutes that a network trains for.
+QUICKLY = "--steps 2 --batch 2 --compile no"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the texts that the examples name; the current one."""
+    lines = [sentence + "\n" for sentence in SENTENCES]
+    corpus = [*(FIXTURES / "train.txt").read_text().splitlines(keepends=True), *(10 * lines)]
+    for name, text in {"corpus.txt": corpus, "letters.txt": corpus, "heldout.txt": lines, "test.de": lines}.items():
+        (tmp_path / name).write_text("".join(text))
+    (tmp_path / "train.tsv").write_text("".join(f"{sentence}\t{sentence}\n" for sentence in 10 * SENTENCES))
+    (tmp_path / "labelled.tsv").write_text("the dog\tanimal\nthe river\twater\n" * 10)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def lm_eval(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A stand-in for lm-evaluation-harness, which would fetch its tasks; it fills this list with its arguments."""
+    arguments: list[str] = []
+    stand_in = ModuleType("lm_eval.__main__")
+    stand_in.cli_evaluate = lambda: arguments.extend(sys.argv[1:])  # type: ignore[attr-defined]
+    for name in ("lm_eval", "lm_eval.__main__", "chainrule.api.lm_eval_model"):
+        monkeypatch.setitem(sys.modules, name, stand_in)
+    monkeypatch.setattr("chainrule.api.harness.check_lm_eval", lambda: None)
+    return arguments
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_example_in_the_help_of_every_verb_runs(
+    chainrule: Callable[..., Result],
+    stdin: Callable[[bytes], None],
+    lm_eval: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(app, "_console", Console(width=400))  # so wide that nothing is folded
+    for verb in dict.fromkeys(IN_ORDER):
+        result = chainrule(*verb.split(), "--help")
+        examples = re.findall(r"^\$ chainrule (.*?) *$", result.out, re.MULTILINE)
+        assert len(examples) == 1, verb
+        assert examples[0].startswith(f"{verb} "), verb
+        if verb == "train":  # names that of a family
+            continue
+        stdin(b"I visited S\n")
+        example = examples[0].replace("--minutes 5", QUICKLY if verb == "adapt" else f"{QUICKLY} --width 8")
+        result = chainrule(*shlex.split(example))
+        assert result.status == 0, f"{examples[0]}\n{result.err}"
+    assert lm_eval[-2:] == ["--model", "chainrule"]
