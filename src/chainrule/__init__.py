@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.adapt import adapt as adapt
     from chainrule.api.attend import AttentionMaps as AttentionMaps, attend as attend
     from chainrule.api.convert import convert as convert
+    from chainrule.api.correct import correct as correct, corrector as corrector
     from chainrule.api.counts import count_text as count_text, train_counts as train_counts
     from chainrule.api.filter import Filtered as Filtered, filter as filter
     from chainrule.api.finetune import finetune as finetune
@@ -36,8 +37,10 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     )
     from chainrule.api.rescore import Rescored as Rescored, rescore as rescore
     from chainrule.api.train import train as train
+    from chainrule.api.train_channel import train_channel as train_channel
     from chainrule.api.train_pairs import train_pairs as train_pairs
     from chainrule.api.verify import verify as verify
+    from chainrule.applications.correction.corrector import CorrectionConfig as CorrectionConfig
     from chainrule.applications.embedding_config import EmbeddingConfig as EmbeddingConfig
     from chainrule.base.jit import set_threads as set_threads
     from chainrule.comparison.compare import (
@@ -105,6 +108,7 @@ _HOMES = {
     "ConditionalConfig": "neural.config.conditional",
     "ConvolutionConfig": "neural.config",
     "Corpus": "text.corpus",
+    "CorrectionConfig": "applications.correction.corrector",
     "EmbeddingConfig": "applications.embedding_config",
     "EstimationError": "errors",
     "FeedforwardConfig": "neural.config",
@@ -149,6 +153,8 @@ _HOMES = {
     "compare_families": "comparison.compare",
     "compare_smoothings": "comparison.compare",
     "convert": "api.convert",
+    "correct": "api.correct",
+    "corrector": "api.correct",
     "count_text": "api.counts",
     "experiment": "experiments.named",
     "filter": "api.filter",
@@ -172,6 +178,7 @@ _HOMES = {
     "set_threads": "base.jit",
     "split": "text.splits",
     "train": "api.train",
+    "train_channel": "api.train_channel",
     "train_counts": "api.counts",
     "train_pairs": "api.train_pairs",
     "verify": "api.verify",

@@ -42,10 +42,11 @@ class Rule:
 class RulesBySource(NamedTuple):
     """The rules by the first characters of both sides, and what they leave to copying.
 
-    symbols[c]: the symbol of code point c, 1 to S - 1, or 0 if no rule names it. copied[x, y]: the probability that symbol x is
-    copied where y follows. begin: rules from symbol x to symbol y lie at begin[x S + y] .. begin[x S + y + 1], those that
-    leave nothing under y = 0. sides, probs: of the rules, source and observed as code points with 0 after them. order: their
-    positions in `Channel.rules`.
+    symbols[c]: the symbol of code point c, 1 to S - 1, or 0 if no rule names it. copied[x, y]: the probability that
+    symbol x is copied where y follows. begin: rules from symbol x to symbol y lie at begin[x S + y] .. begin[x S + y
+    + 1], those that leave nothing under y = 0. sides, probs: of the rules, source and observed as code points with 0
+    after them.
+    order: their positions in `Channel.rules`.
     """
 
     symbols: Int32[ndarray, " codes"]
@@ -57,7 +58,7 @@ class RulesBySource(NamedTuple):
 
 
 class RulesByObserved(NamedTuple):
-    """The rules by the character that is seen first: those of code c at begin[c] .. begin[c + 1], of nothing under 0."""
+    """Rules by the character that is seen first: those of code c at begin[c] .. begin[c + 1], of nothing under 0."""
 
     begin: Int64[ndarray, " codes+1"]
     sides: Int32[ndarray, "rules 2 side"]

@@ -1,7 +1,7 @@
 """The compiled channel: the probability of what is seen, and the search for the words that may have been meant.
 
-sides[r, 0] is what rule r replaces, sides[r, 1] what it puts there, as code points with 0 after them. Every code is compared
-with a table's size before it is an index.
+sides[r, 0] is what rule r replaces, sides[r, 1] what it puts there, as code points with 0 after them. Every code is
+compared with a table's size before it is an index.
 """
 
 from __future__ import annotations
@@ -136,7 +136,8 @@ def meant_words(
     """found[i, :counts[i]]: the words from which at most most_errors[i] rules lead to the observed text i.
 
     A trie is walked along the text, rules being undone: those of the character that is seen, and those by which one
-    was lost (rules by what is seen: those of code c at begin[c] .. begin[c + 1]). Words may come several times, and no more than there is room for.
+    was lost (rules by what is seen: those of code c at begin[c] .. begin[c + 1]). Words may come several times, and
+    no more than there is room for.
     """
     nodes, places, errors = np.empty(1 << 14, np.int64), np.empty(1 << 14, np.int64), np.empty(1 << 14, np.int64)
     for i in range(counts.size):

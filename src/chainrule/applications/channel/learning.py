@@ -1,10 +1,10 @@
 """A channel learnt from pairs of what was meant and what was read, by EM over its rules.
 
-Words stand between marks (`marked`), so that rules tell the beginning and the end of a word from its middle: `e` lost at the
-end, `k` before `n` at the beginning. Candidates for rules are cut around the differences of a shortest edit script; EM then
-weighs all ways to rewrite one as the other (Brill and Moore, An improved error model for noisy channel spelling correction,
-2000, take the counts of one alignment). Single edits that no pair shows keep a small probability, so that no word is
-impossible.
+Words stand between marks (`marked`), so that rules tell the beginning and the end of a word from its middle: `e` lost
+at the end, `k` before `n` at the beginning. Candidates for rules are cut around the differences of a shortest edit
+script; EM then weighs all ways to rewrite one as the other (Brill and Moore, An improved error model for noisy
+channel spelling correction, 2000, take the counts of one alignment). Single edits that no pair shows keep a small
+probability, so that no word is impossible.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 
 from chainrule.applications.channel.channel import MOST_ERRORS, Channel, Rule, joined
 from chainrule.applications.channel.learning_kernels import expect
+from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy import ndarray
 
 BEGIN_MARK, END_MARK = "\x02", "\x03"
 _FLOOR = 2e-5  # probability of a single edit that no pair shows
@@ -35,12 +35,19 @@ def marked(text: str) -> str:
 
 
 def learn_channel(
-    pairs: Sequence[tuple[str, str]], *, weights: Sequence[float] | None = None, rounds: int = 8, name: str = "learnt"
+    pairs: Sequence[tuple[str, str]],
+    *,
+    weights: Sequence[float] | None = None,
+    rounds: int = 8,
+    name: str = "learnt",
+    progress: Progress = silent,
 ) -> Channel:
     """A channel for marked words, from pairs (wrong, right). weights: of the pairs, such as their counts.
 
-    Raises SettingError if there is no pair, or none with an error.
+    Raises SettingError if there is no pair, or none with an error, or rounds < 1.
     """
+    if rounds < 1:
+        raise SettingError(f"rounds is {rounds}; expected 1 or more")
     kept = [i for i, (wrong, right) in enumerate(pairs) if wrong and right]
     observed = [marked(pairs[i][0]) for i in kept]
     sources = [marked(pairs[i][1]) for i in kept]
@@ -52,14 +59,15 @@ def learn_channel(
     if not counts:
         raise SettingError("no pair has an error; expected pairs of a wrong and a right spelling that differ")
     letters = sorted({letter for text in (*observed, *sources) for letter in text} - {BEGIN_MARK, END_MARK})
-    rules = {rule: 0.0 for rule in counts}
+    rules = dict.fromkeys(counts, 0.0)
     rules.update(dict.fromkeys(_single_edits(letters), 0.0))
     visits = Counter(
         side for source in sources for i in range(len(source)) for side in (source[i], source[i : i + 2]) if side
     )
     probs = {rule: max(_FLOOR, 0.5 * counts[rule] / (visits[rule[0]] + _PRIOR_VISITS)) for rule in rules}
     texts = *joined(observed), *joined(sources), of_pairs
-    for _ in range(rounds):
+    for done in range(rounds):
+        progress("learning a channel", done, rounds)
         channel = Channel(name, _within_bounds(probs))
         probs = _reestimated(channel, texts)
     return Channel(name, _within_bounds(probs))
@@ -89,7 +97,7 @@ def _within_bounds(probs: dict[tuple[str, str], float]) -> list[Rule]:
     by_two: defaultdict[str, float] = defaultdict(float)
     for (source, _), prob in probs.items():
         (alone if len(source) == 1 else by_two)[source] += prob
-    sums = {first: prob for first, prob in alone.items()}
+    sums = dict(alone)
     for source, prob in by_two.items():
         sums[source[0]] = max(sums.get(source[0], 0.0), alone[source[0]] + prob)
     bound = MOST_ERRORS - 1e-6

@@ -30,9 +30,9 @@ def expect(
 ) -> float:
     """Adds each rule's expected uses, and the expected visits to characters x with y next, over all pairs.
 
-    The forward-backward algorithm over both texts' characters. weights: of the pairs. visits[x, y]: by symbols, 0 for the end
-    of the text as for what no rule names. Pairs that the rules cannot explain add nothing. Returns the weighted sum of
-    log P(observed | source) of the others, in nats.
+    The forward-backward algorithm over both texts' characters. weights: of the pairs. visits[x, y]: by symbols, 0 for
+    the end of the text as for what no rule names. Pairs that the rules cannot explain add nothing. Returns the
+    weighted sum of log P(observed | source) of the others, in nats.
     """
     total = 0.0
     symbol_count = copied.shape[0]

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class Trie(NamedTuple):
-    """characters[n]: the code point that leads to node n. children[n] .. children[n + 1]: the nodes after it, by character.
+    """characters[n]: the code point that leads to node n. children[n] .. children[n + 1]: the nodes after it, by
+    character.
 
     words[n]: the word that ends at node n, or NO_WORD. Node 0 is the root.
     """

@@ -16,7 +16,8 @@ _ENDS_SENTENCE = re.compile(r"[.!?:][\"'”’)\]]*$")
 
 
 class Chunk(NamedTuple):
-    """What stands between white space. start, stop: in characters of the text. words: the spans of its words, in `text`.
+    """What stands between white space. start, stop: in characters of the text. words: the spans of its words, in
+    `text`.
 
     begins_sentence: a capital letter says nothing of a name here. kept: nothing in it may be changed.
     """

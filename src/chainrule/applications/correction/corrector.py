@@ -1,4 +1,4 @@
-"""Corrects texts: chunks become lattices of what may have been meant, and the best way through each is the correction."""
+"""Corrects texts: chunks become lattices of what may have been meant, and the best way through each is taken."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The words within a distance of a text, without a scan of the vocabulary, by an index of deletions.
 
-Two texts within distance d share a variant: what is left of each after at most d characters are left out. So the index holds
-the variants of the words, and a query looks up its own (Garbe's SymSpell, 2012). Variants are those of the first characters
-alone, which keeps the index small and the matches exact, since each is confirmed by its distance.
+Two texts within distance d share a variant: what is left of each after at most d characters are left out. So the
+index holds the variants of the words, and a query looks up its own (Garbe's SymSpell, 2012). Variants are those of
+the first characters alone, which keeps the index small and the matches exact, since each is confirmed by its
+distance.
 """
 
 from __future__ import annotations

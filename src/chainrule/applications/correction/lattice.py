@@ -1,7 +1,9 @@
-"""The best ways through lattices of variants, by a channel and a language model: a beam that goes over many texts at once.
+"""The best ways through lattices of variants, by a channel and a language model: a beam that goes over many texts at
+once.
 
-Position i of a text lies before its chunk i. An arc takes one or two chunks and has a variant: what may have been meant, as
-tokens, and what the channel says. Tokens are scored only where a text has a choice, together with those since the last choice.
+Position i of a text lies before its chunk i. An arc takes one or two chunks and has a variant: what may have been
+meant, as tokens, and what the channel says. Tokens are scored only where a text has a choice, together with those
+since the last choice.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ class Arc(NamedTuple):
 class Path(NamedTuple):
     """A way through the first chunks of a text: its last arc, and the path before it.
 
-    log_prob: of the channel, and of the language model for all tokens but `pending`. context: the tokens before these, as far
-    back as the model sees.
+    log_prob: of the channel, and of the language model for all tokens but `pending`. context: the tokens before
+    these, as far back as the model sees.
     """
 
     log_prob: float = 0.0

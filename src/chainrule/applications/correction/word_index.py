@@ -1,4 +1,4 @@
-"""The words that may have been meant by a word, the likeliest first: near it by letters, or alike in their consonants."""
+"""The words that may have been meant by a word, the likeliest first: near it by letters, or by consonants."""
 
 from __future__ import annotations
 
