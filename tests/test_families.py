@@ -12,13 +12,13 @@ from chainrule.families import FAMILIES, family_of
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.ngram.config import NGramConfig
 from chainrule.training.config import TrainingConfig
-from chainrule.training.job import Run
+from chainrule.training.options import StreamOptions
 from chainrule.uniform import UniformConfig
 
 STREAM = stream_of(random_documents(1, 9, 20, 7))
 
 
-ONE_STEP = Run(training=TrainingConfig(steps=1, batch=2))
+ONE_STEP = StreamOptions(training=TrainingConfig(steps=1, batch=2))
 SMALL = {name: (config(width=8, context=4), silent, ONE_STEP) for name, config in {**NETWORKS, **TWO_SIDED}.items()}
 
 

@@ -51,9 +51,9 @@ def test_scores_are_those_of_kenlm(models: dict[str, kenlm.Model], fixtures: Pat
         assert model.score(sentence, bos, eos) == pytest.approx(score, abs=2e-5)
         assert model.score(sentence.encode(), bos=bos, eos=eos) == model.score(sentence, bos, eos)
         assert model.scores([sentence, "ka", sentence], bos, eos)[2] == pytest.approx(score, abs=2e-5)
-        found = list(model.full_scores(sentence, bos, eos))
-        assert [(n, oov) for _, n, oov in found] == [(n, oov) for _, n, oov in words]
-        assert [p for p, _, _ in found] == pytest.approx([p for p, _, _ in words], abs=1e-6)
+        actual = list(model.full_scores(sentence, bos, eos))
+        assert [(n, oov) for _, n, oov in actual] == [(n, oov) for _, n, oov in words]
+        assert [p for p, _, _ in actual] == pytest.approx([p for p, _, _ in words], abs=1e-6)
         cases += 1
     assert cases == 336
 
@@ -94,12 +94,12 @@ def test_words_one_by_one_are_the_sentence(fixtures: Path, model: kenlm.Model, w
         (each.BeginSentenceWrite if begins else each.NullContextWrite)(state)
         for word, (log_prob, length, oov) in zip(words, each.full_scores(" ".join(words), begins, False), strict=True):
             after = kenlm.State()
-            found = each.BaseFullScore(state, word, after)
-            assert found == (log_prob, length, oov)
-            assert each.BaseScore(state, word, state) == found.log_prob  # into the very state that it began from
+            actual = each.BaseFullScore(state, word, after)
+            assert actual == (log_prob, length, oov)
+            assert each.BaseScore(state, word, state) == actual.log_prob  # into the very state that it began from
             assert state == after
             assert (word in each) == (not oov)
-            total += found.log_prob
+            total += actual.log_prob
         assert each.score(" ".join(words), begins, False) == pytest.approx(total)
 
 
@@ -120,8 +120,8 @@ def test_a_perplexity_that_no_float_holds_is_infinite(tmp_path: Path) -> None:
 def test_many_sentences_at_once_are_each_of_them(model: kenlm.Model, fixtures: Path) -> None:
     lines = [*(fixtures / "heldout.txt").read_text().splitlines() * 20, "", "ka </s> vi", "ka\0vi", "日本 \udcff"[:2]]
     for bos, eos in ((True, True), (True, False), (False, True), (False, False)):
-        found = model.scores(iter(lines), bos, eos)
-        assert found == pytest.approx([model.score(line, bos, eos) for line in lines], abs=1e-4)
+        actual = model.scores(iter(lines), bos, eos)
+        assert actual == pytest.approx([model.score(line, bos, eos) for line in lines], abs=1e-4)
     assert model.scores([]).shape == (0,)
 
 
@@ -237,8 +237,8 @@ def test_unknown_and_odd_words(model: kenlm.Model) -> None:
 
 def test_an_unchanged_import_finds_the_stand_in() -> None:
     code = "import chainrule.kenlm; chainrule.kenlm.install(); import kenlm; print(kenlm.Model.__module__)"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout == "chainrule.kenlm\n"
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert completed.stdout == "chainrule.kenlm\n"
 
 
 def test_texts_in_buckets_by_perplexity_as_ccnet_does(fixtures: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Libraries that import kenlm, run as they are, with the stand-in in its place."""
+"""Libraries that import kenlm, run unchanged with the drop-in module."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_pyctcdecode_finds_the_texts_and_scores_that_it_finds_with_kenlm(
     assert parsed_arpa(gzipped(tmp_path / "trained.arpa")).keys() == parsed_arpa(fixtures / "order3.arpa.gz").keys()
     decoder = build_ctcdecoder(LABELS, str(tmp_path / "trained.arpa"), alpha=0.7, beta=0.5)
     lines = [line.split("\t") for line in (fixtures / "kenlm/decoded.tsv").read_text().splitlines()]
-    found = []
+    actual = []
     for seed, sentence in enumerate((fixtures / "heldout.txt").read_text().splitlines()[:40:5]):
         beams = decoder.decode_beams(heard(sentence, seed), beam_width=20)[:3]
-        found += [(seed, text, logit_score, lm_score) for text, _, _, logit_score, lm_score in beams]
-    assert len({text for _, text, _, _ in found}) > 15
-    assert [(seed, text) for seed, text, _, _ in found] == [(int(seed), text) for seed, text, _, _ in lines]
-    for ours, theirs in zip(found, lines, strict=True):
+        actual += [(seed, text, logit_score, lm_score) for text, _, _, logit_score, lm_score in beams]
+    assert len({text for _, text, _, _ in actual}) > 15
+    assert [(seed, text) for seed, text, _, _ in actual] == [(int(seed), text) for seed, text, _, _ in lines]
+    for ours, theirs in zip(actual, lines, strict=True):
         assert ours[2:] == pytest.approx([float(number) for number in theirs[2:]], rel=1e-5)
 
 

@@ -91,6 +91,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.text.tokenizer_config import TokenizerConfig as TokenizerConfig
     from chainrule.training.config import TrainingConfig as TrainingConfig
     from chainrule.training.finetuning_config import FineTuningConfig as FineTuningConfig
+    from chainrule.training.options import TrainingRun as TrainingRun
     from chainrule.uniform import UniformConfig as UniformConfig
 
 __version__ = "0.1.0"
@@ -144,6 +145,7 @@ _HOMES = {
     "TextPairModel": "api.pair_model",
     "TokenizerConfig": "text.tokenizer_config",
     "TrainingConfig": "training.config",
+    "TrainingRun": "training.options",
     "TransformerConfig": "neural.config",
     "TwoSidedConfig": "neural.config",
     "UniformConfig": "uniform",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from chainrule.ngram.models.compact_model import CompactNGramModel
     from chainrule.ngram.variants import AnyNGram
     from chainrule.protocol import LanguageModel
-    from chainrule.training.job import Run
+    from chainrule.training.options import StreamOptions, TrainingRun
 
     Arrays = dict[str, ndarray]
     Json = dict[str, Any]
@@ -46,8 +46,7 @@ class Family:
     """What the rest of the program needs to know of a model family.
 
     train: (token stream, vocabulary size, configuration, progress) -> (model, training record). An owned stream may be
-    freed early. A family that trains in steps borrows the stream, and also takes a Run: its budget, validation text and
-    checkpoints.
+    freed early. A family that trains in steps borrows the stream, and also takes StreamOptions and a TrainingRun.
     take_apart: model -> (settings, arrays), which are saved.
     put_together: (settings, arrays, vocabulary size) -> model. Raises ModelFormatError.
     """
@@ -61,7 +60,10 @@ class Family:
     stream_scoring: Callable[[Any], StreamScoring | None] = lambda model: None  # for models that see across documents
     measure_options: Callable[[Any], Json] = lambda model: {}  # further arguments of `measure` for a model
     embeds: bool = False  # whether its models are Embedders
+    vectors_advice: str = "networks do"  # what to say where they are not
     job: Job = "continue"  # of LanguageModels; "fill" of TwoSidedModels, "classify" of Classifiers
+    layout: Callable[[Any], str | None] = lambda model: None  # how an n-gram table lies in memory and on disk
+    why_no_table: Callable[[Any], str | None] = lambda model: None  # why a model is more than an n-gram table, in words
 
 
 def _train_uniform(
@@ -199,6 +201,18 @@ def _ngram_measure_options(model: Any) -> Json:
     return measure_options(model)
 
 
+def _ngram_layout(model: Any) -> str:
+    from chainrule.ngram.layouts import layout_of
+
+    return layout_of(model)
+
+
+def _ngram_why_no_table(model: Any) -> str | None:
+    from chainrule.ngram.variants import why_no_table
+
+    return why_no_table(model)
+
+
 def _mixture_stream_scoring(model: Any) -> StreamScoring | None:
     """Scores a text in one stream if any component does."""
     from chainrule.evaluation.likelihood import StreamScoring
@@ -219,13 +233,13 @@ def _train_network(
     vocabulary_size: int,
     config: NetworkConfig,
     progress: Progress,
-    run: Run | None = None,
+    options: StreamOptions | None = None,
+    run: TrainingRun | None = None,
 ) -> tuple[NeuralModel, Json]:
     from chainrule.neural.language_model import NeuralModel
-    from chainrule.training.job import Run
     from chainrule.training.run import train_network
 
-    network, record = train_network(stream, vocabulary_size, config, run or Run())
+    network, record = train_network(stream, vocabulary_size, config, options, run)
     return NeuralModel(network), record
 
 
@@ -255,13 +269,13 @@ def _train_two_sided(
     vocabulary_size: int,
     config: NetworkConfig,
     progress: Progress,
-    run: Run | None = None,
+    options: StreamOptions | None = None,
+    run: TrainingRun | None = None,
 ) -> tuple[TwoSidedModel, Json]:
     from chainrule.neural.two_sided_model import TwoSidedModel
-    from chainrule.training.job import Run
     from chainrule.training.run import train_network
 
-    network, record = train_network(stream, vocabulary_size, config, run or Run())
+    network, record = train_network(stream, vocabulary_size, config, options, run)
     return TwoSidedModel(network), record
 
 
@@ -308,7 +322,8 @@ def _train_conditional(
     vocabulary_size: int,
     config: ConditionalConfig,
     progress: Progress,
-    run: Run | None = None,
+    options: StreamOptions | None = None,
+    run: TrainingRun | None = None,
 ) -> tuple[LanguageModel[Any], Json]:
     raise SettingError("a conditional model learns from pairs: chainrule train translation, or chainrule.train_pairs")
 
@@ -361,9 +376,17 @@ FAMILIES: dict[str, Family] = {
         _put_together_mixture,
         stream_scoring=_mixture_stream_scoring,
         measure_options=lambda model: {"row_sums_of": model},
+        why_no_table=lambda model: "it is a mixture; take the models that it was made from",
     ),
     "ngram": Family(
-        NGramConfig, 20, _train_ngram, _take_apart_ngram, _put_together_ngram, measure_options=_ngram_measure_options
+        NGramConfig,
+        20,
+        _train_ngram,
+        _take_apart_ngram,
+        _put_together_ngram,
+        measure_options=_ngram_measure_options,
+        layout=_ngram_layout,
+        why_no_table=_ngram_why_no_table,
     ),
     # A language model only once it is given a source: chainrule.api.pair_model trains, saves and opens it.
     "conditional": Family(
@@ -377,9 +400,20 @@ FAMILIES: dict[str, Family] = {
     **{name: _network_family(config) for name, config in NETWORKS.items()},
     **{name: _two_sided_family(config) for name, config in TWO_SIDED.items()},
     "classifier": Family(
-        FineTuningConfig, 4, _train_classifier, _take_apart_classifier, _put_together_classifier, job="classify"
+        FineTuningConfig,
+        4,
+        _train_classifier,
+        _take_apart_classifier,
+        _put_together_classifier,
+        job="classify",
+        vectors_advice="take the network that it was made from",
     ),
 }
+
+
+def why_no_table(family: str, engine: object) -> str:
+    """Why a model does not consist of an n-gram table alone, in words."""
+    return FAMILIES[family].why_no_table(engine) or f"it is of family {family!r}, which has no n-grams"
 
 
 def family_of(config: object) -> str:

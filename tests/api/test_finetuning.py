@@ -227,9 +227,9 @@ def test_a_text_with_more_words_than_labels_is_told() -> None:
 def test_a_marker_in_a_labelled_text_is_told_with_its_place() -> None:
     base = model("bag")
     examples = [*TEXTS, Labelled("a <s> b", ("food",), "reviews.tsv, line 7")]
-    with pytest.raises(TextError, match=r"^reviews\.tsv, line 7: <s> stands in the text"):
+    with pytest.raises(TextError, match=r"^reviews\.tsv, line 7: <s> occurs in the text"):
         finetune(base, examples, "text", QUICK)
-    with pytest.raises(TextError, match=r"^reviews\.tsv, line 7: <s> stands in the text"):
+    with pytest.raises(TextError, match=r"^reviews\.tsv, line 7: <s> occurs in the text"):
         finetune(base, TEXTS, "text", replace(QUICK, epochs=1)).assess(examples)
 
 

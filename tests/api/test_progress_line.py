@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import chainrule
-from chainrule.api.progress_line import ProgressLine, callback, showing, shows_progress, told_by
+from chainrule.api.progress_line import ProgressLine, callback, on_report_of, showing, shows_progress
 from chainrule.base.progress import format_duration, silent
-from chainrule.training.reports import Report, nobody
+from chainrule.training.reports import Report, ignore
 
 REPORT: dict[str, Any] = {"tokens": 640, "epoch": 0.1, "loss": 2.5, "gradient": 1.0, "rate": 1.0, "seconds": 1.0}
 REPORT |= {"steps": 100, "tokens_per_second": 640.0, "peak_share": 0.5, "memory": None, "seconds_left": 9.0}
@@ -162,9 +162,9 @@ def test_a_function_that_shows_progress_is_given_a_callback_however_it_is_called
 
 def test_reports_of_a_training_go_where_progress_goes() -> None:
     calls: list[tuple[str, float, float | None]] = []
-    told_by(lambda task, done, total: calls.append((task, done, total)))(Report(step=7, **REPORT))
+    on_report_of(lambda task, done, total: calls.append((task, done, total)))(Report(step=7, **REPORT))
     assert calls == [("training", 7, 100)]
-    assert told_by(silent) is nobody
+    assert on_report_of(silent) is ignore
 
 
 def test_training_tells_its_progress_and_prints_readable_reports(fixtures, capsys: pytest.CaptureFixture[str]) -> None:

@@ -128,7 +128,7 @@ def test_a_network_reads_each_document_as_evaluate_does(memory: str, fixtures: P
     training = chainrule.TrainingConfig(steps=1, compile="no")
     model = chainrule.train(fixtures / "train.txt", config, training=training)
     texts = ["vi sa man ka vi nin va ka vi , ke be vi nin", "ka vi"]
-    running = FAMILIES[model.family].running(model.language_model)
+    running = FAMILIES[model.family].stream_scoring(model.language_model)
     found = document_log_probs(model.language_model, model.speller, model.tokenizer, texts, running=running)
     expected = [model.evaluate(chainrule.Lines([text]), ends=False).text_log_prob for text in texts]
     np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -194,10 +194,10 @@ NO_JSON = "expected one list of hypotheses a line"
         ("a", "0 ||| a ||| LM= 1 ||| x\n", "a, line 1: the score is 'x'; expected a number"),
         ("a", "0 ||| a ||| LM= 1 ||| nan\n", "a, line 1: the score is nan; expected a finite number"),
         ("a", "0||| a |||| 1\n1||||||||| 1\n0 ||| a ||| ||| 2\n", "a, line 1: found 3 of the fields"),
-        ("a", "0|||a||||||1\n1|||||||||1\n0 ||| a ||| ||| 2\n", "a, line 3: the list 0 goes on here, after others"),
+        ("a", "0|||a||||||1\n1|||||||||1\n0 ||| a ||| ||| 2\n", "a, line 3: the list 0 occurs again after others"),
         ("a", "", "a: there is no n-best list in it; at least one is needed"),
         ("a", "so it goes\n", "a: is in no known format of n-best lists"),
-        ("a", "utt-1 so it goes\n", "a: has no scores in it; name the files that hold them with --scores"),
+        ("a", "utt-1 so it goes\n", "a: has no scores in it; give the files that hold them as scores or costs"),
         ("a", "NBestList1.0\n", "a: there is no hypothesis in this list"),
         ("a", "NBestList1.0\n(-1) a\n-2 b\n", "a, line 3: expected (score) and words"),
         ("a", "NBestList1.0\n(x) a\n", "a, line 2: the score is 'x'; expected a number"),
@@ -222,7 +222,7 @@ def test_what_is_refused(name: str, content: str | bytes, message: str, tmp_path
         ("u-1 a\n", "u-1 1\nu-2 2\n", "text: ends before u-2, which scores, line 2 has"),
         ("u-1 a\nu-2 b\n", "u-1 1\nu-3 2\n", "scores, line 2: found u-3, where text, line 2 has u-2; keys must agree"),
         ("u-1 a\n", "u-1 x\n", "scores, line 1: the am of u-1 is 'x'; expected a number"),
-        ("u-1 a\nv-1 b\nu-2 c\n", "u-1 1\nv-1 1\nu-2 1\n", "text, line 3: u goes on here, after others"),
+        ("u-1 a\nv-1 b\nu-2 c\n", "u-1 1\nv-1 1\nu-2 1\n", "text, line 3: u occurs again after others"),
         ("u a\n", "u 1\n", "text, line 1: the key is u; expected an utterance and the number of a hypothesis"),
     ],
 )
@@ -287,7 +287,7 @@ def test_references_are_a_line_a_list_or_keyed(tmp_path: Path) -> None:
         ("a\nb\nc\n", ["u1", "u2"], "refs: has 3 lines for 2 lists"),
         ("u1 a\nu3 b\n", ["u1", "u2"], "refs: has no reference for u2, the list at "),
         ("u1 a\nu2 b\n", ["u1"], "refs, line 2: there is no list with the id u2"),
-        ("u1 a\nu1 b\n", ["u1"], "refs, line 2: the id u1 stands there for the second time"),
+        ("u1 a\nu1 b\n", ["u1"], "refs, line 2: the id u1 occurs twice"),
     ],
 )
 def test_references_that_do_not_fit(references: str, ids: list[str], message: str, tmp_path: Path) -> None:

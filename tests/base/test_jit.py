@@ -93,7 +93,10 @@ def test_the_number_of_threads_is_set_or_in_the_environment_or_that_of_the_proce
         monkeypatch.setenv("CHAINRULE_THREADS", wrong)
         with pytest.raises(SettingError, match=r"CHAINRULE_THREADS is .*; expected a whole number, 1 or more"):
             thread_count()
-    with pytest.raises(SettingError, match="threads is 0; expected 1 or more"):
+    for wrong in ("two", 1.5, True):
+        with pytest.raises(SettingError, match=f"threads is {wrong!r}; expected a whole number from 1 on, or None"):
+            set_threads(wrong)
+    with pytest.raises(SettingError, match="threads is 0; expected a whole number from 1 on"):
         set_threads(0)
 
 

@@ -121,9 +121,9 @@ def test_other_things_in_a_report_folder_are_left_alone(chainrule, corpus: Path,
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a b\n" * 9, "has 9 documents; at least 10 are needed to give a share of 1/10"),
-        ("a b\n" * 11 + "c <s>\n" + "a b\n" * 8, "line 12: <s> stands in the text"),  # in the part to train on
-        ("a b\n" * 19 + "c <s>\n", "line 20: <s> stands in the text"),  # in the part held out
+        ("a b\n" * 9, "has 9 documents; at least 10 are needed for a share of 1/10"),
+        ("a b\n" * 11 + "c <s>\n" + "a b\n" * 8, "line 12: <s> occurs in the text"),  # in the part to train on
+        ("a b\n" * 19 + "c <s>\n", "line 20: <s> occurs in the text"),  # in the part held out
     ],
 )
 def test_an_error_names_the_place_in_the_whole_text_and_leaves_no_folder(

@@ -65,7 +65,7 @@ BAD_TEXTS = {
     "a cut character": ("é".encode()[:-1], "line 1: byte 0xc3 at offset 0 is not UTF-8"),
     "markers": (
         b"a b\nc </s> d\n",
-        "line 2: </s> stands in the text, but it is a marker of the model. Take it out, or say --markers",
+        "line 2: </s> occurs in the text, but is a marker of the model. Remove it, or set --markers",
     ),
 }
 

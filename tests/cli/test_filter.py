@@ -90,7 +90,7 @@ def test_equal_scores_are_kept_from_the_front(chainrule, model: Path, tmp_path: 
         (["--keep", "0.1", "--json"], 2, "With --json, the documents need a file: say -o."),
         (["--keep", "0.1", "-o", "TEXT"], 1, "is one of the files to read; choose another name"),
         (["--keep", "0.1", "-o", "there"], 1, "there: exists already; say --overwrite"),
-        (["--keep", "0.1", "-o", "new.parquet"], 1, "Parquet is read, not written"),
+        (["--keep", "0.1", "-o", "new.parquet"], 1, "Parquet can only be read"),
         (["--keep", "0.1", "--difference", "nowhere"], 1, "nowhere: there is no such folder or file"),
     ],
 )

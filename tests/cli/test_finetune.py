@@ -153,7 +153,7 @@ def test_labels_there_once_and_texts_too_few_to_validate_on_are_told(chainrule, 
     [
         ("finetune NETWORK -o OUT", 2, "--data"),
         ("finetune NETWORK --data missing.tsv -o OUT", 1, "missing.tsv"),
-        ("finetune NETWORK --data LABELLED --words -o OUT", 1, "found the word 'the dog barks'"),
+        ("finetune NETWORK --data LABELLED --words -o OUT", 1, "the word is 'the dog barks'"),
         ("finetune NETWORK --data LABELLED -o OUT --test OTHER", 1, "the label 'tool' was not seen in training"),
         ("finetune NETWORK --data LABELLED -o NETWORK", 1, "is the network to start from"),
         ("finetune NETWORK --data LABELLED -o NETWORK --overwrite", 1, "is the network to start from"),

@@ -106,7 +106,7 @@ def test_what_cannot_be_is_told_and_nothing_is_written(options, status, message,
 def test_other_families_bytes_and_taken_targets_are_refused(chainrule, model, corpus, tmp_path) -> None:
     chainrule("train", "uniform", corpus, "-o", tmp_path / "uniform")
     refused = chainrule("prune", tmp_path / "uniform", "--to-ngrams", 9, "-o", tmp_path / "x")
-    assert "only n-gram models are pruned" in refused.error
+    assert "it is of family 'uniform', which has no n-grams" in refused.error
     chainrule("train", "ngram", corpus, "-o", tmp_path / "bytes", "--order", 2, "--tokenizer", "byte")
     (tmp_path / "words.txt").write_text("a\n")
     refused = chainrule("prune", tmp_path / "bytes", "--vocabulary", tmp_path / "words.txt", "-o", tmp_path / "x")

@@ -242,7 +242,7 @@ def test_no_result_depends_on_threads(
         (["-o", "there"], 1, "there: exists already; say --overwrite"),
         (["-o", "no/such"], 1, "there is no folder no to write it in"),
         (["-o", "x", "--nbest-out", "x"], 1, "x: is named for two outputs"),
-        (["--weights", "there"], 1, "there: holds no weights; expected the file that rescore --weights-out writes"),
+        (["--weights", "there"], 1, "there: holds no weights; expected the file that rescoring writes"),
         (["--weights", "nowhere"], 1, "nowhere: cannot be read"),
         (["--references", "nowhere"], 1, "nowhere"),
         (["--references", "there"], 1, "there: has 1 lines, but there are more lists"),

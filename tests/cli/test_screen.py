@@ -146,3 +146,7 @@ def test_what_is_not_finite_is_no_json(capsys: pytest.CaptureFixture[str]) -> No
         screen.print_json({"perplexity": float("inf")})
     screen.print_json({"token": "語\n"})
     assert capsys.readouterr().out == '{"token": "語\\n"}\n'
+
+
+def test_one_thing_is_not_counted_in_the_plural() -> None:
+    assert [screen.count_of(number, "step") for number in (0, 1, 2000)] == ["0 steps", "1 step", "2,000 steps"]

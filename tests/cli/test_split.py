@@ -61,7 +61,7 @@ def test_a_part_named_by_two_spellings_or_by_a_link_is_refused(
         (["taken.txt=0.5", "b.txt=0.5"], "exists already; say --overwrite to replace it"),
         (["no/a.txt=0.5", "b.txt=0.5"], "there is no folder"),
         (["folder=0.5", "b.txt=0.5"], "this is a folder; name a file"),
-        (["a.parquet=0.5", "b.txt=0.5"], "Parquet is read, not written"),
+        (["a.parquet=0.5", "b.txt=0.5"], "Parquet can only be read"),
         (["a.txt=0.5", "b.txt=0.4"], "the shares 0.5 + 0.4 add up to 0.9, expected 1"),
         (["a.txt=half", "b.txt=0.5"], "a share is 'half', expected a number above 0"),
         (["a.txt=0.99999", "b.txt=0.00001"], "has 1200 documents; at least 100000 are needed"),
@@ -96,7 +96,7 @@ def test_what_is_not_utf8_is_noted(chainrule, tmp_path: Path) -> None:
         ("empty.txt", b"", "there is no text in it; at least one document is needed"),
         ("cut.txt.gz", gzip.compress(b"a\n" * 999, mtime=0)[:-9], "cannot be read: "),
         ("binary.txt", b"\x7fELF\0\xff", "it looks like a binary file"),
-        ("lines.jsonl", b'{"text": "a\\nb"}\n' * 9, "line 1: the document holds newlines, and"),
+        ("lines.jsonl", b'{"text": "a\\nb"}\n' * 9, "line 1: the document has newlines, but"),
     ],
 )
 def test_a_text_that_cannot_be_split_leaves_nothing(

@@ -116,3 +116,15 @@ def test_the_number_of_begins_belongs_to_the_model_and_its_signature(
     one = library.train(corpus, library.NGramConfig(order=4, smoothing="witten-bell"))
     assert one.perplexity(heldout) != loaded.perplexity(heldout)
     assert "cannot be written as ARPA" in chainrule("convert", tmp_path / "lm", tmp_path / "x.arpa").error
+
+
+def test_seen_words_that_are_left_without_probability_are_noted(chainrule, tmp_path) -> None:
+    """c, d, e and f follow one word each, so that a discount of 1 takes all from them."""
+    text = tmp_path / "text.txt"
+    text.write_text("a b c a b\nb c d e a\nf a b\n" * 3)
+    options = ["--order", 2, "--smoothing", "kneser-ney-backoff", "--discount", 1]
+    for closed in ([], ["--no-open-vocabulary"]):
+        result = chainrule("train", "ngram", text, "-o", tmp_path / f"lm{len(closed)}", *options, *closed)
+        assert "the discounts take all from 4 kinds of tokens that were seen" in result.err
+    halved = chainrule("train", "ngram", text, "-o", tmp_path / "half", *options[:-1], 0.5)
+    assert "take all" not in halved.err

@@ -144,7 +144,7 @@ def test_bad_input_is_told_in_one_line(chainrule, mt: Path, pairs: list[Path], s
         given = ["--pairs", marked, "-o", out, *QUICK, "--valid-share", 0]
         assert "marked.tsv, line 3: <" in chainrule("train", "translation", *given).error
     clean = ["--source", pairs[0], "--target", pairs[1], "--valid", marked, "-o", out, *QUICK]
-    assert "marked.tsv, line 3: <unk> stands" in chainrule("train", "translation", *clean).error
+    assert "marked.tsv, line 3: <unk> occurs" in chainrule("train", "translation", *clean).error
     assert chainrule("train", "translation", *given, "--markers", "skip").status == 0
     assert "train.de: is a file; expected the folder" in chainrule("translate", pairs[0], short).error
     stdin(b"ein hund\n" + b"a " * 600 + b"\n")

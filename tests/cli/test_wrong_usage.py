@@ -78,8 +78,8 @@ def test_a_marker_that_one_of_several_models_does_not_take_is_told_with_the_mode
     train = ("train", "ngram", corpus, "--tokenizer", "whitespace", "--markers", "keep", "--order", 1)
     assert chainrule(*train, "-o", keeps).status == 0
     message = chainrule("compare", keeps, model, "--text", text).error
-    assert message.startswith(f"{model}: {text}, line 1: <unk> stands in the text")
-    assert "or say --markers skip, which leaves markers out, or --markers keep, which" in message
+    assert message.startswith(f"{model}: {text}, line 1: <unk> occurs in the text")
+    assert "or set --markers skip, which removes markers, or --markers keep, which" in message
     missing = tmp_path / "missing.txt"  # a fault of the text is of no model
     assert chainrule("compare", keeps, model, "--text", missing).error.startswith(f"{missing}: ")
 

@@ -55,7 +55,7 @@ def test_the_uniform_model_may_be_the_best() -> None:
 
 def test_the_tokenizer_and_the_rule_for_markers_are_the_ones_asked_for() -> None:
     lines = Lines(["a <s> b", "b a"] * 10)
-    with pytest.raises(TextError, match="<s> stands in the text"):
+    with pytest.raises(TextError, match="<s> occurs in the text"):
         climb(lines, lines, order=1)
     best = climb(lines, lines, order=1, tokenizer="whitespace", markers="skip").best.measurement
     assert best.tokens == 3 * 20

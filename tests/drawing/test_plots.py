@@ -131,14 +131,14 @@ def test_names_of_many_categories_do_not_overlap() -> None:
 
 @pytest.mark.parametrize("values", [[], [math.nan], [math.inf]])
 def test_nothing_to_draw_is_an_error(values: list[float]) -> None:
-    with pytest.raises(SettingError, match="bits has no finite number"):
+    with pytest.raises(SettingError, match="bits has no finite value"):
         line_plot(
             "t", [Line(label="a", x=[1] * len(values), y=values), Line(label="b", x=[1], y=[math.nan])], SECONDS, BITS
         )
 
 
 def test_a_logarithmic_axis_refuses_zero() -> None:
-    with pytest.raises(SettingError, match="n: a logarithmic axis has no place for 0"):
+    with pytest.raises(SettingError, match="n: a logarithmic axis cannot show 0"):
         line_plot("t", [Line(label="a", x=[0, 1], y=[1, 2])], Axis(label="n", log=True), BITS)
 
 
@@ -171,7 +171,7 @@ def test_files_are_what_their_names_say_and_the_same_each_time(suffix: str, tmp_
 
 def test_a_plot_of_another_kind_is_refused(tmp_path) -> None:
     figure = line_plot("t", [Line(label="a", x=[0, 1], y=[1, 2])], SECONDS, BITS)
-    with pytest.raises(SettingError, match=r"plot.gif: the name of a plot ends in .pdf, .png or .svg"):
+    with pytest.raises(SettingError, match=r"plot.gif: the name of a plot must end in .pdf, .png or .svg"):
         write_plot(figure, tmp_path / "plot.gif")
 
 

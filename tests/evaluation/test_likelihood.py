@@ -304,7 +304,7 @@ def test_other_tokens_have_another_token_signature() -> None:
 def test_a_marker_in_the_text_is_an_error_that_names_its_line(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_text("a\nb <s> c\n")
-    with pytest.raises(TextError, match=r"text\.txt, line 2: <s> stands in the text"):
+    with pytest.raises(TextError, match=r"text\.txt, line 2: <s> occurs in the text"):
         measure(UniformModel(6), tokenizer_of("a b c"), ByteSpeller(), Corpus.of(path))
 
 

@@ -1,4 +1,4 @@
-"""ARPA in and out, against KenLM's files and scores, hand arithmetic, and files that are broken."""
+"""Reading and writing ARPA, against KenLM's files and scores, hand arithmetic, and damaged files."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def written(folder: Path, text: str | bytes, name: str = "m.arpa") -> Path:
 def ngrams_of(table: Table, vocabulary: Vocabulary) -> Values:
     """Every n-gram with its log10 probability and back-off, straight from the trie's definition."""
     spelled = [token.decode() for token in vocabulary.tokens()]
-    found: Values = {}
+    actual: Values = {}
     above: list[tuple[str, ...]] = [()]
     for order in range(1, table.order + 1):
         level, contexts = table.level(order), table.level(order - 1)
@@ -85,26 +85,26 @@ def ngrams_of(table: Table, vocabulary: Vocabulary) -> Values:
         above = [(*above[c], spelled[w]) for c, w in zip(starts, table.words[level], strict=True)]
         for node, ngram in zip(range(level.start, level.stop), above, strict=True):
             backoff = table.log_backoffs[node] if order < table.order else 0
-            found[ngram] = (table.log_probs[node] / math.log(10), backoff / math.log(10))
-    return found
+            actual[ngram] = (table.log_probs[node] / math.log(10), backoff / math.log(10))
+    return actual
 
 
 def ngrams_in(text: str) -> Values:
     """Every n-gram of an ARPA file with tabs, straight from the format's definition."""
-    found: Values = {}
+    actual: Values = {}
     for line in text.splitlines():
         fields = line.split("\t")
         if len(fields) > 1:
-            found[tuple(fields[1].split(" "))] = (float(fields[0]), float(fields[2]) if len(fields) > 2 else 0)
-    return found
+            actual[tuple(fields[1].split(" "))] = (float(fields[0]), float(fields[2]) if len(fields) > 2 else 0)
+    return actual
 
 
-def assert_close(found: Values, expected: Values, tolerance: float = 1e-6) -> None:
-    assert found.keys() == expected.keys()
+def assert_close(actual: Values, expected: Values, tolerance: float = 1e-6) -> None:
+    assert actual.keys() == expected.keys()
     ngrams = [ngram for ngram in expected if ngram != ("<s>",)]  # its own probability is never asked for
-    differences = np.abs(np.array([found[ngram] for ngram in ngrams]) - [expected[ngram] for ngram in ngrams])
+    differences = np.abs(np.array([actual[ngram] for ngram in ngrams]) - [expected[ngram] for ngram in ngrams])
     worst = int(differences.max(axis=1).argmax())
-    assert differences[worst].max() <= tolerance, (ngrams[worst], found[ngrams[worst]], expected[ngrams[worst]])
+    assert differences[worst].max() <= tolerance, (ngrams[worst], actual[ngrams[worst]], expected[ngrams[worst]])
 
 
 def scored(path: Path, text: str) -> tuple[list[float], list[int]]:
@@ -116,7 +116,7 @@ def scored(path: Path, text: str) -> tuple[list[float], list[int]]:
     return log10.tolist(), model.match_lengths([ids])[0].tolist()
 
 
-# What KenLM made
+# Written by KenLM
 
 
 @pytest.mark.parametrize("name", SCORED)
@@ -182,10 +182,10 @@ def test_missing_suffix_becomes_a_blank(tmp_path: Path) -> None:
     """a b c is there and b c is not, so that c after b matches two words, with the same probability as before."""
     text = SMALL.replace("ngram 1=5", "ngram 1=6").replace("-1\tb", "-1.25\tc\t-0.2\n-1\tb")
     text = text.replace("-0.2\ta b </s>", "-0.2\ta b c")
-    told: list[str] = []
-    table, vocabulary = read_arpa(written(tmp_path, text), note=told.append)
+    messages: list[str] = []
+    table, vocabulary = read_arpa(written(tmp_path, text), note=messages.append)
     assert table.level_sizes == (6, 5, 2)
-    [message] = told
+    [message] = messages
     assert "m.arpa: 1 n-grams are missing from the file that longer ones end or begin with" in message
     # backoff(b) + p(c) = -0.375 - 1.25
     assert ngrams_of(table, vocabulary)["b", "c"] == pytest.approx((-1.625, 0), abs=1e-6)
@@ -198,15 +198,15 @@ def test_missing_suffix_becomes_a_blank(tmp_path: Path) -> None:
 def test_missing_context_becomes_a_blank_and_blanks_need_blanks(tmp_path: Path) -> None:
     text = SMALL.replace("ngram 3=2", "ngram 3=2\nngram 4=1")
     text = text.replace("\\end\\", "\\4-grams:\n-0.05\tb b a a\n\n\\end\\")
-    told: list[str] = []
-    table, vocabulary = read_arpa(written(tmp_path, text), note=told.append)
-    assert "m.arpa: 4 n-grams are missing from the file" in told[0]
-    found = ngrams_of(table, vocabulary)
-    assert set(found) - set(ngrams_in(text)) == {("b", "b", "a"), ("b", "a", "a"), ("b", "b"), ("a", "a")}
-    assert found["b", "b"] == pytest.approx((-0.375 - 1, 0), abs=1e-6)  # backoff(b) + p(b)
-    assert found["a", "a"] == pytest.approx((-0.75 - 0.5, 0), abs=1e-6)  # backoff(a) + p(a)
-    assert found["b", "b", "a"] == pytest.approx((0 - 0.75, 0), abs=1e-6)  # backoff(b b) + p(a|b)
-    assert found["b", "a", "a"] == pytest.approx((0 - 1.25, 0), abs=1e-6)  # backoff(b a) + p(a|a)
+    messages: list[str] = []
+    table, vocabulary = read_arpa(written(tmp_path, text), note=messages.append)
+    assert "m.arpa: 4 n-grams are missing from the file" in messages[0]
+    actual = ngrams_of(table, vocabulary)
+    assert set(actual) - set(ngrams_in(text)) == {("b", "b", "a"), ("b", "a", "a"), ("b", "b"), ("a", "a")}
+    assert actual["b", "b"] == pytest.approx((-0.375 - 1, 0), abs=1e-6)  # backoff(b) + p(b)
+    assert actual["a", "a"] == pytest.approx((-0.75 - 0.5, 0), abs=1e-6)  # backoff(a) + p(a)
+    assert actual["b", "b", "a"] == pytest.approx((0 - 0.75, 0), abs=1e-6)  # backoff(b b) + p(a|b)
+    assert actual["b", "a", "a"] == pytest.approx((0 - 1.25, 0), abs=1e-6)  # backoff(b a) + p(a|a)
     log10, lengths = scored(tmp_path / "m.arpa", "b b a a")
     assert log10 == pytest.approx([-1.125, -1.375, -0.75, -0.05, -2.25], abs=1e-6)
     assert lengths == [1, 2, 3, 4, 1]
@@ -218,10 +218,10 @@ def test_orphans_at_several_orders_keep_their_numbers(tmp_path: Path) -> None:
         "-0.2\ta b </s>", "-0.2\ta b </s>\n-0.4\ta a b\t-0.3"
     )
     text = text.replace("\\end\\", "\\4-grams:\n-0.05\ta a b a\n\n\\end\\")
-    found = ngrams_of(*read_arpa(written(tmp_path, text)))
-    assert found["a", "a", "b"] == pytest.approx((-0.4, -0.3), abs=1e-6)
-    assert found["a", "a"] == pytest.approx((-1.25, 0), abs=1e-6)
-    assert found["a", "b", "a"] == pytest.approx((-0.1 - 0.75, 0), abs=1e-6)  # backoff(a b) + p(a|b)
+    actual = ngrams_of(*read_arpa(written(tmp_path, text)))
+    assert actual["a", "a", "b"] == pytest.approx((-0.4, -0.3), abs=1e-6)
+    assert actual["a", "a"] == pytest.approx((-1.25, 0), abs=1e-6)
+    assert actual["a", "b", "a"] == pytest.approx((-0.1 - 0.75, 0), abs=1e-6)  # backoff(a b) + p(a|b)
 
 
 # What other programs write
@@ -275,34 +275,34 @@ def test_both_names_of_unknown_are_two_words(tmp_path: Path) -> None:
     assert vocabulary.tokens() == [b"<unk>", b"<s>", b"</s>", b"<UNK>", b"a", b"b"]
 
 
-def test_no_unknown_is_told(tmp_path: Path) -> None:
+def test_no_unknown_is_reported(tmp_path: Path) -> None:
     text = SMALL.replace("ngram 1=5", "ngram 1=4").replace("-2\t<unk>\t0\n", "")
-    told: list[str] = []
-    found = ngrams_of(*read_arpa(written(tmp_path, text), warn=told.append))
-    assert found["<unk>",] == pytest.approx((-100, 0))
-    assert len(told) == 1
-    assert "<unk>" in told[0]
+    messages: list[str] = []
+    actual = ngrams_of(*read_arpa(written(tmp_path, text), warn=messages.append))
+    assert actual["<unk>",] == pytest.approx((-100, 0))
+    assert len(messages) == 1
+    assert "<unk>" in messages[0]
     with pytest.warns(UserWarning, match="no <unk>"):
         read_arpa(tmp_path / "m.arpa")
 
 
 def test_begin_within_an_ngram_is_left_out_and_told(tmp_path: Path) -> None:
     text = SMALL.replace("ngram 2=4", "ngram 2=5").replace("-0.3\tb </s>\t0", "-0.3\tb </s>\t0\n-1\ta <s>\t0")
-    told: list[str] = []
-    table, vocabulary = read_arpa(written(tmp_path, text), warn=told.append)
+    messages: list[str] = []
+    table, vocabulary = read_arpa(written(tmp_path, text), warn=messages.append)
     assert_close(ngrams_of(table, vocabulary), ngrams_in(SMALL))
-    assert told == [f"{tmp_path / 'm.arpa'}: 1 2-grams with <s> after the first word are dropped"]
+    assert messages == [f"{tmp_path / 'm.arpa'}: 1 2-grams with <s> after the first word are dropped"]
 
 
 def test_minus_infinity(tmp_path: Path) -> None:
     """As lmplz writes it: -99 would read back as that. A back-off of it would make nan of differences, so it is -99."""
     text = SMALL.replace("-0.3\tb </s>", "-inf\tb </s>").replace("-0.25\ta b\t-0.1", "-99\ta b\t-INF")
-    found = ngrams_of(*read_arpa(written(tmp_path, text)))
-    assert found["b", "</s>"][0] == -np.inf
-    assert found["a", "b"] == pytest.approx((-99, -99))
+    actual = ngrams_of(*read_arpa(written(tmp_path, text)))
+    assert actual["b", "</s>"][0] == -np.inf
+    assert actual["a", "b"] == pytest.approx((-99, -99))
     write_arpa(tmp_path / "again.arpa", *read_arpa(tmp_path / "m.arpa"))
     assert "\n-inf\tb </s>\t0\n" in (tmp_path / "again.arpa").read_text()
-    assert ngrams_of(*read_arpa(tmp_path / "again.arpa")) == found
+    assert ngrams_of(*read_arpa(tmp_path / "again.arpa")) == actual
 
 
 @pytest.mark.parametrize(
@@ -357,13 +357,13 @@ def test_an_empty_order(tmp_path: Path) -> None:
         ("-0.5\ta\t", "nan\ta\t", "line 10: found 'nan'"),
         ("-0.5\ta\t", "inf\ta\t", "line 10: found 'inf'"),
         ("-0.5\ta\t", "-0.5x\ta\t", "line 10: found '-0.5x'"),
-        ("-0.5\ta\t-0.75", "-0.5\ta\tNaN", "line 10: found 'NaN', expected a log10 back-off"),
-        ("-0.5\ta\t-0.75", "-0.5\ta\t38.1", r"line 10: found '38.1', expected a log10 back-off from -1e\+30 to 38"),
-        ("-0.5\ta\t-0.75", "-0.5\ta\t-1e31", "line 10: found '-1e31', expected a log10 back-off"),
+        ("-0.5\ta\t-0.75", "-0.5\ta\tNaN", "line 10: found 'NaN', expected a log10 backoff"),
+        ("-0.5\ta\t-0.75", "-0.5\ta\t38.1", r"line 10: found '38.1', expected a log10 backoff from -1e\+30 to 38"),
+        ("-0.5\ta\t-0.75", "-0.5\ta\t-1e31", "line 10: found '-1e31', expected a log10 backoff"),
         ("-0.25\ta b\t", "-0.25\na b\t", "line 15: found '-0.25', expected a log10 probability and 2 words"),
-        ("-0.15\t<s> a b", "-0.15\t<s> a b\t-0.1", "line 20: found '-0.1', expected no back-off at the highest order"),
+        ("-0.15\t<s> a b", "-0.15\t<s> a b\t-0.1", "line 20: found '-0.1', expected no backoff at the highest order"),
         ("-0.5\ta\t-0.75", "-0.5", "line 10: found '-0.5', expected a log10 probability and 1 word"),
-        ("-0.25\ta b\t", "-0.25\ta b a\t", "line 15: found 'a', expected a log10 back-off"),
+        ("-0.25\ta b\t", "-0.25\ta b a\t", "line 15: found 'a', expected a log10 backoff"),
         ("-0.25\ta b\t", "-0.25\ta b\t-1 ", r"line 15: found '-0.25.*, expected a log10 probability, 2 words"),
         ("-0.25\ta b\t", "-0.25\ta x\t", "line 15: found 'x', expected a word that is among the 1-grams"),
         ("-0.2\ta b </s>", "-0.2\ta <UNK> </s>", "line 21: found '<UNK>'"),
@@ -495,8 +495,8 @@ def test_cut_off_anywhere(tmp_path: Path) -> None:
 )
 def test_any_bytes_changed(changes: list[tuple[int, int]], tmp_path_factory: pytest.TempPathFactory) -> None:
     data = bytearray(SMALL.encode())
-    for place, byte in changes:
-        data[place] = byte
+    for position, byte in changes:
+        data[position] = byte
     readable(written(tmp_path_factory.getbasetemp(), bytes(data), "changed.arpa"))
 
 

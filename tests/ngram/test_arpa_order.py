@@ -55,22 +55,22 @@ def test_lines_in_suffix_order_need_no_sorting(
 ) -> None:
     expected = arrays(with_lines(tmp_path, name, shuffled))
     monkeypatch.setattr(arpa_source, "BLOCK_BYTES", block_bytes)
-    monkeypatch.setattr(SuffixOrder, "trie", lambda _: pytest.fail("taken for a file in another order"))
+    monkeypatch.setattr(SuffixOrder, "trie", lambda _: pytest.fail("mistaken for a file in another order"))
     for key, array in arrays(with_lines(tmp_path, name, lambda _, lines: lines)).items():
         np.testing.assert_array_equal(array, expected[key])
 
 
 @pytest.mark.parametrize("from_order", [2, 3, 4, 5])
-@pytest.mark.parametrize("place", [0, 0.5, 1])
+@pytest.mark.parametrize("position", [0, 0.5, 1])
 def test_order_that_ends_somewhere(
-    from_order: int, place: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    from_order: int, position: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line of one order stands after the next one."""
     expected = arrays(with_lines(tmp_path, "order5-fallback.arpa.gz", shuffled))
     monkeypatch.setattr(arpa_source, "BLOCK_BYTES", 1000)
 
     def swapped(order: int, lines: Lines) -> Lines:
-        i = int(place * (len(lines) - 2)) if order == from_order else 0
+        i = int(position * (len(lines) - 2)) if order == from_order else 0
         return [*lines[:i], lines[i + 1], lines[i], *lines[i + 2 :]] if order == from_order else lines
 
     for key, array in arrays(with_lines(tmp_path, "order5-fallback.arpa.gz", swapped)).items():

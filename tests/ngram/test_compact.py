@@ -77,12 +77,12 @@ def compact(table: Table) -> CompactTable:
 
 
 def test_every_n_gram_is_there_with_nearly_its_probability(table: Table, compact: CompactTable) -> None:
-    found, expected = grams_of(unpack_table(compact)), grams_of(with_suffixes(table)[0])
-    assert list(found) == list(expected)
-    errors = [math.exp(found[gram][0]) - math.exp(log_prob) for gram, (log_prob, _) in expected.items()]
+    actual, expected = grams_of(unpack_table(compact)), grams_of(with_suffixes(table)[0])
+    assert list(actual) == list(expected)
+    errors = [math.exp(actual[gram][0]) - math.exp(log_prob) for gram, (log_prob, _) in expected.items()]
     assert max(map(abs, errors)) < 0.03
     assert math.sqrt(sum(error**2 for error in errors) / len(errors)) < 0.003
-    assert [found[gram][0] for gram in expected if len(gram) == 1] == [
+    assert [actual[gram][0] for gram in expected if len(gram) == 1] == [
         log_prob for gram, (log_prob, _) in expected.items() if len(gram) == 1
     ]
 
@@ -98,12 +98,12 @@ def test_few_values_are_exact() -> None:
 def test_scores_and_lengths_are_those_of_the_table_it_unpacks_to(compact: CompactTable) -> None:
     stream = documents()
     small, fast = CompactNGramModel(compact), NGramModel(unpack_table(compact))
-    for found, expected in zip(
+    for actual, expected in zip(
         small.score_stream_with_lengths(stream), fast.score_stream_with_lengths(stream), strict=True
     ):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
-    found = katz_stream(grams_of(fast.table), compact.order, stream.tolist())
-    np.testing.assert_allclose(small.score_stream(stream), [log_prob for log_prob, _ in found], rtol=0, atol=1e-4)
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
+    actual = katz_stream(grams_of(fast.table), compact.order, stream.tolist())
+    np.testing.assert_allclose(small.score_stream(stream), [log_prob for log_prob, _ in actual], rtol=0, atol=1e-4)
 
 
 def test_rows_sum_to_one(compact: CompactTable) -> None:
@@ -147,7 +147,7 @@ def test_a_row_of_which_nothing_is_left_for_others() -> None:
 
 
 def test_a_table_that_is_no_model_is_kept_as_it_is() -> None:
-    """Back-offs that make rows sum to something else are stored, and what rows sum to is told by `evaluate`."""
+    """Backoffs for which rows do not sum to one are stored, and `evaluate` reports the sums."""
     grams = random_backoff_grams(5, 20, 3)
     grams = {gram: (log_prob, backoff + 0.7 * (len(gram) < 3)) for gram, (log_prob, backoff) in grams.items()}
     table, stream = table_of(grams, 3), documents()
@@ -159,14 +159,14 @@ def test_a_table_that_is_no_model_is_kept_as_it_is() -> None:
 def test_suffixes_that_are_missing_are_put_in_and_change_no_score(seed: int) -> None:
     grams = random_backoff_grams(seed, 13, 4)
     closed = with_suffixes(table_of(grams, 4))[0]
-    found = grams_of(closed)
+    actual = grams_of(closed)
     expected = set(grams)
     for order in (4, 3):
         expected |= {gram[1:] for gram in expected if len(gram) == order}
-    assert set(found) == expected
-    assert list(found) == sorted(found, key=lambda gram: (len(gram), gram))
+    assert set(actual) == expected
+    assert list(actual) == sorted(actual, key=lambda gram: (len(gram), gram))
     for gram, (log_prob, backoff) in grams.items():
-        assert found[gram] == pytest.approx((log_prob, backoff))
+        assert actual[gram] == pytest.approx((log_prob, backoff))
     stream = stream_of(random_documents(seed, 13, 50, 12))
     expected_scores = NGramModel(table_of(grams, 4)).score_stream(stream)
     np.testing.assert_allclose(NGramModel(closed).score_stream(stream), expected_scores, rtol=0, atol=1e-5)
@@ -220,13 +220,13 @@ def test_an_array_that_is_missing_or_of_another_shape_is_named(name: str) -> Non
 
 
 @pytest.mark.parametrize("run_bits", [None, 7, [1], [1, -1], [1, 2.0], [1, 10**30], [True, 1], [1, 2, 3]])
-def test_run_bits_that_cannot_be_are_told(run_bits: object) -> None:
+def test_run_bits_that_cannot_be_are_reported(run_bits: object) -> None:
     whole = compact_table(trained(3))
     with pytest.raises(ModelFormatError, match="run_bits"):
         CompactTable.from_arrays(list(whole.level_sizes), run_bits, whole.arrays())
 
 
-def test_too_many_n_grams_are_told_before_anything_is_allocated() -> None:
+def test_too_many_n_grams_are_reported_before_anything_is_allocated() -> None:
     with pytest.raises(ModelFormatError, match="expected fewer than"):
         CompactTable.from_arrays([3, 2**40], [5], {})
 
@@ -238,8 +238,8 @@ def test_nonsense_in_the_arrays_gives_numbers_or_an_error(seed: int) -> None:
     arrays = {name: array.copy() for name, array in whole.arrays().items()}
     for name in ("values", "codes", "bits"):
         raw = arrays[name].reshape(-1).view(np.uint8)
-        places = chance.integers(0, raw.size, chance.choice([0, 1, 100, raw.size]))
-        raw[places] = chance.integers(0, 256, places.size)
+        positions = chance.integers(0, raw.size, chance.choice([0, 1, 100, raw.size]))
+        raw[positions] = chance.integers(0, 256, positions.size)
     broken = CompactTable.from_arrays(list(whole.level_sizes), list(whole.run_bits), arrays)
     model, stream = CompactNGramModel(broken), documents()
     for use in (
@@ -250,10 +250,10 @@ def test_nonsense_in_the_arrays_gives_numbers_or_an_error(seed: int) -> None:
         lambda: NGramModel(model.table).score_stream(stream),
     ):
         try:
-            found = use()
+            actual = use()
         except ModelFormatError:
             continue
-        assert not np.isnan(np.concatenate([np.ravel(part) for part in found])).any()
+        assert not np.isnan(np.concatenate([np.ravel(part) for part in actual])).any()
 
 
 def test_a_damaged_compact_table_is_not_unpacked() -> None:
@@ -282,7 +282,7 @@ def test_unigrams_that_are_no_probabilities_are_an_error_when_drawn(number: floa
         model.draw(model.start([[]]), np.array([0.5]))
 
 
-def test_memory_that_does_not_suffice_is_told_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_does_not_suffice_is_reported_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     table = trained(4)
     small = compact_table(table)
     monkeypatch.setenv("CHAINRULE_MEMORY", "1K")

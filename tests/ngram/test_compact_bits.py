@@ -23,9 +23,9 @@ WORDS = st.integers(0, 2**64 - 1)
 
 @given(WORDS)
 def test_the_places_of_ones_are_those_of_the_binary_notation(word: int) -> None:
-    places = [place for place, digit in enumerate(reversed(f"{word:b}")) if digit == "1"]
-    assert ones_in(np.uint64(word)) == len(places)
-    assert [select_one(np.uint64(word), rank) for rank in range(len(places))] == places
+    positions = [position for position, digit in enumerate(reversed(f"{word:b}")) if digit == "1"]
+    assert ones_in(np.uint64(word)) == len(positions)
+    assert [select_one(np.uint64(word), rank) for rank in range(len(positions))] == positions
 
 
 def test_the_width_of_a_rank_is_that_of_the_largest() -> None:
@@ -36,11 +36,11 @@ def test_the_width_of_a_rank_is_that_of_the_largest() -> None:
 @given(st.lists(st.tuples(st.integers(0, 63), WORDS), max_size=50))
 def test_numbers_written_one_after_the_other_are_read_again(numbers: list[tuple[int, int]]) -> None:
     bits = np.zeros(len(numbers) + 3, np.uint64)
-    place, expected = 0, []
+    position, expected = 0, []
     for width, number in numbers:
-        expected.append((place, width, number % 2**width))
+        expected.append((position, width, number % 2**width))
         write_bits(bits, *expected[-1])
-        place += width
+        position += width
     assert [(at, width, read_bits(bits, at, width)) for at, width, _ in expected] == expected
 
 
@@ -60,8 +60,8 @@ def test_neighbours_in_an_ascending_sequence(gaps: list[int], width: int, half: 
     write_ascending(numbers, bits, samples, samples + high, width, 0, half)
     for i in range(len(gaps)):
         sample = read_bits(bits, (i >> SAMPLE_SHIFT) * 64 + 32 * half, 32)
-        found = read_pair(bits, samples, samples + high, samples + high, width, sample, i)
-        assert found == (numbers[i], numbers[i + 1])
+        actual = read_pair(bits, samples, samples + high, samples + high, width, sample, i)
+        assert actual == (numbers[i], numbers[i + 1])
 
 
 @given(st.lists(WORDS, min_size=8, max_size=8), st.integers(0, 2**32 - 1), st.integers(0, 10**6))

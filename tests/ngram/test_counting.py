@@ -31,18 +31,18 @@ def spelled(counts: Counts) -> list[tuple[int, ...]]:
 
 
 def check_against_naive(documents: list[list[int]], vocabulary_size: int, order: int) -> None:
-    found = count_ngrams(stream_of(documents), vocabulary_size, order)
+    actual = count_ngrams(stream_of(documents), vocabulary_size, order)
     expected = naive_counts(documents, order)
     expected[0].update({(word,): 0 for word in range(vocabulary_size)})
-    grams = spelled(found)
-    assert found.order == order
+    grams = spelled(actual)
+    assert actual.order == order
     for n in range(1, order + 1):
-        level = found.level(n)
+        level = actual.level(n)
         assert grams[level] == sorted(expected[n - 1])  # by context, then by last word
-        assert found.counts[level].tolist() == [expected[n - 1][gram] for gram in grams[level]]
-        assert [grams[suffix] for suffix in found.suffixes[level]] == [gram[1:] for gram in grams[level]]
-    assert found.level(0) == slice(0, 1)
-    assert len(found.begin) == found.level(order).start + 1
+        assert actual.counts[level].tolist() == [expected[n - 1][gram] for gram in grams[level]]
+        assert [grams[suffix] for suffix in actual.suffixes[level]] == [gram[1:] for gram in grams[level]]
+    assert actual.level(0) == slice(0, 1)
+    assert len(actual.begin) == actual.level(order).start + 1
 
 
 @given(st.lists(st.lists(st.integers(3, 5), max_size=12), min_size=1, max_size=8), st.integers(1, 12))
@@ -58,7 +58,7 @@ def test_counts_of_skewed_text_with_unknown_words_equal_a_naive_counter(seed: in
 @pytest.mark.parametrize("documents", [[[3], [4]], random_documents(0, 7, 12, 8)])
 @pytest.mark.parametrize("shards", [1, 5])
 def test_no_place_outside_of_the_stream_is_read(documents: list[list[int]], shards: int, monkeypatch) -> None:
-    """Behind the occurrences that still count stand others, one at the place behind the last token."""
+    """After the occurrences that still count there are stale ones, one of them after the last token."""
     monkeypatch.setattr(counting, "SHARDS", shards)
     monkeypatch.setattr(counting, "number_ngrams", number_ngrams.py_func)  # Python checks every index
     check_against_naive(documents, 7, 5)
@@ -92,8 +92,8 @@ def test_the_begin_of_a_document_is_a_context_and_its_end_is_none() -> None:
 @pytest.mark.parametrize("words", [1, 2, 63, 64, 65, 2047, 2048, 2049, 1 << 22, (1 << 22) + 5, (1 << 30) - 1])
 def test_sort_keys_sorts_by_word_and_keeps_places_ascending(size: int, words: int) -> None:
     chance = np.random.default_rng(size + words)
-    places = np.sort(chance.choice(1 << 32, size, replace=False)) if size < 100 else np.arange(size) * 300_000
-    keys = chance.integers(0, words, size) << POSITION_BITS | places
+    positions = np.sort(chance.choice(1 << 32, size, replace=False)) if size < 100 else np.arange(size) * 300_000
+    keys = chance.integers(0, words, size) << POSITION_BITS | positions
     expected = sorted(keys.tolist())
     sort_keys(keys, np.empty(size, np.int64))
     assert keys.tolist() == expected
@@ -154,12 +154,12 @@ def test_a_stream_cut_inside_a_document_is_refused(stream: list[int]) -> None:
 
 
 def test_progress_begins_at_nothing_and_ends_at_all(encoded) -> None:
-    told: list[tuple[str, float, float | None]] = []
-    count_ngrams(encoded.train, encoded.tokenizer.vocabulary_size, 4, lambda *report: told.append(report))
-    assert told[0] == ("counting n-grams", 0, 4)
-    assert told[-1] == ("counting n-grams", 4, 4)
-    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
-    assert all(0 <= done <= 4 for _, done, _ in told)
+    reports: list[tuple[str, float, float | None]] = []
+    count_ngrams(encoded.train, encoded.tokenizer.vocabulary_size, 4, lambda *report: reports.append(report))
+    assert reports[0] == ("counting n-grams", 0, 4)
+    assert reports[-1] == ("counting n-grams", 4, 4)
+    assert [done for _, done, _ in reports] == sorted(done for _, done, _ in reports)
+    assert all(0 <= done <= 4 for _, done, _ in reports)
 
 
 def test_an_owned_stream_is_freed_when_the_unigrams_are_counted() -> None:

@@ -85,13 +85,13 @@ def test_a_model_of_counts_is_the_model_of_the_text(fixtures: Path, tmp_path: Pa
     config = chainrule.NGramConfig(order=3, smoothing=smoothing)
     model = train_counts([tmp_path / "counts.gz"], config)
     expected = chainrule.train(fixtures / "train.txt", config)
-    found, wanted = (each.evaluate(fixtures / "heldout.txt") for each in (model, expected))
-    assert found.log_prob == pytest.approx(wanted.log_prob, rel=1e-6)
-    assert found.bits_per_byte == pytest.approx(wanted.bits_per_byte, rel=1e-6)
+    actual, wanted = (each.evaluate(fixtures / "heldout.txt") for each in (model, expected))
+    assert actual.log_prob == pytest.approx(wanted.log_prob, rel=1e-6)
+    assert actual.bits_per_byte == pytest.approx(wanted.bits_per_byte, rel=1e-6)
     for name in ("tokens", "documents", "unknown_tokens", "ngrams", "unseen_types"):
         assert model.record[name] == expected.record[name]
     model.save(tmp_path / "lm")
-    assert chainrule.load(tmp_path / "lm").evaluate(fixtures / "heldout.txt").log_prob == found.log_prob
+    assert chainrule.load(tmp_path / "lm").evaluate(fixtures / "heldout.txt").log_prob == actual.log_prob
 
 
 def test_counts_in_any_order_of_lines_with_longer_n_grams_are_read(tmp_path: Path) -> None:
@@ -133,32 +133,32 @@ def test_a_tokenizers_alphabet_is_known_beforehand(tmp_path: Path) -> None:
         ("a\t1\n\xff\t2\n", "line 2: .*not UTF-8"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+def test_what_is_wrong_is_reported_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "c.txt").write_bytes(text.encode("latin-1"))
     with pytest.raises(TextError, match=message):
         read_counts([str(tmp_path / "c.txt")])
 
 
-def test_sums_that_overflow_are_told(tmp_path: Path) -> None:
+def test_sums_that_overflow_are_reported(tmp_path: Path) -> None:
     (tmp_path / "c").write_text(f"a\t{2**53}\n" * 600)
     with pytest.raises(TextError, match="add up to"):
         read_counts([str(tmp_path / "c")])
 
 
-def test_an_order_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_an_order_that_is_not_there_is_reported(tmp_path: Path) -> None:
     (tmp_path / "c").write_text("a\t2\n</s>\t1\na </s>\t1\n")
     with pytest.raises(TextError, match="there are no 3-grams in it, only 2-grams and shorter; set order=2"):
         read_counts([str(tmp_path / "c")], 3)
 
 
-def test_a_line_without_an_end_is_told(tmp_path: Path, monkeypatch) -> None:
+def test_a_line_without_an_end_is_reported(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(counts_reading, "BLOCK_BYTES", 100)
     (tmp_path / "c").write_text("a" * 250 + "\t1\n")
     with pytest.raises(TextError, match="line 1: the line has more than 100 bytes"):
         read_counts([str(tmp_path / "c")])
 
 
-def test_what_counts_cannot_give_is_told(tmp_path: Path) -> None:
+def test_what_counts_cannot_give_is_reported(tmp_path: Path) -> None:
     (tmp_path / "c").write_text("a\t2\n</s>\t1\na </s>\t1\n")
     config = chainrule.NGramConfig(order=2, smoothing="absolute")
     with pytest.raises(SettingError, match="limit it when the text is counted"):

@@ -51,9 +51,9 @@ def rows_of(model: Any, histories: list[tuple[int, ...]]) -> np.ndarray:
     if isinstance(model, StupidBackoff):
         words = [np.array([word], np.int32) for word in range(SIZE)]
         rows = [np.concatenate(model.score(words, prefixes=[prefix] * SIZE, end=False)) for prefix in prefixes]
-        found = np.array(rows)
-        found[:, BEGIN] = -np.inf
-        return np.exp(found, dtype=np.float64)
+        actual = np.array(rows)
+        actual[:, BEGIN] = -np.inf
+        return np.exp(actual, dtype=np.float64)
     return np.exp(model.next_log_probs(model.start(prefixes)), dtype=np.float64)
 
 
@@ -83,12 +83,12 @@ def check(documents: list[list[int]], config: NGramConfig, prob_of: Callable[[na
     model, _ = train_ngram(stream_of(documents), SIZE, config)
     prob = prob_of(counts)
     histories = sorted(counts.histories())
-    found = rows_of(model, histories)
-    for history, row in zip(histories, found, strict=True):
+    actual = rows_of(model, histories)
+    for history, row in zip(histories, actual, strict=True):
         expected = [0.0 if word == BEGIN else prob(history, word) for word in range(SIZE)]
         np.testing.assert_allclose(row, expected, rtol=1e-4, atol=1e-7, err_msg=str(history))
     if config.smoothing != "stupid-backoff":
-        np.testing.assert_allclose(found.sum(axis=1), 1, rtol=0, atol=2e-5)
+        np.testing.assert_allclose(actual.sum(axis=1), 1, rtol=0, atol=2e-5)
 
 
 @pytest.mark.parametrize("name", ORACLES)
@@ -160,17 +160,17 @@ def test_katz_discounts_by_hand() -> None:
     # k = 1: q = 2 n2 / n1 = 2/5 and 1* = 2 n2 / n1 = 2/5, so that d1 = (2/5 - 2/5) / ... = 0, which is no discount.
     assert katz_discounts(1, [10, 2, 0, 0, 0, 0]).problem is not None
     # n = 10, 4, 2: k = 2 gives q = 3 2/10 = 0.6; d1 = (0.8 - 0.6) / 0.4 = 0.5; d2 = (3 2/4 / 2 - 0.6) / 0.4 = 0.375.
-    found = katz_discounts(1, [10, 4, 2, 0, 0, 0])
-    assert found.values == pytest.approx((0.5, 1.25, 0.0))
-    assert found.estimated
+    actual = katz_discounts(1, [10, 4, 2, 0, 0, 0])
+    assert actual.values == pytest.approx((0.5, 1.25, 0.0))
+    assert actual.estimated
 
 
 def test_one_discount_by_hand() -> None:
     config = NGramConfig(smoothing="kneser-ney")
     assert single_discount(config, 2, np.array([1, 1, 1, 1, 2, 2, 3])).values == (4 / 8,)
-    found = single_discount(config, 2, np.array([1, 1, 3]))
-    assert (found.values, found.estimated) == ((0.75,), False)
-    assert "no 2-gram has a count of 2" in str(found.problem)
+    actual = single_discount(config, 2, np.array([1, 1, 3]))
+    assert (actual.values, actual.estimated) == ((0.75,), False)
+    assert "no 2-gram has a count of 2" in str(actual.problem)
 
 
 @pytest.mark.parametrize("name", DISCOUNTING)
@@ -186,12 +186,12 @@ def test_chunks_and_threads_do_not_change_a_byte(name: Any, encoded, monkeypatch
         count_ngrams(encoded.train, encoded.tokenizer.vocabulary_size, 3), records=None
     )  # so that the two do not share room
     config = NGramConfig(order=3, smoothing=name)
-    expected = ESTIMATORS[name](counts, config, lambda *told: None)
+    expected = ESTIMATORS[name](counts, config, lambda *report: None)
     monkeypatch.setattr(smoothing, "CHUNKS", 7)
     monkeypatch.setattr(jit, "_threads", 5)
-    found = ESTIMATORS[name](counts, config, lambda *told: None)
-    assert found.log_probs.tobytes() == expected.log_probs.tobytes()
-    assert found.log_backoffs.tobytes() == expected.log_backoffs.tobytes()
+    actual = ESTIMATORS[name](counts, config, lambda *report: None)
+    assert actual.log_probs.tobytes() == expected.log_probs.tobytes()
+    assert actual.log_backoffs.tobytes() == expected.log_backoffs.tobytes()
 
 
 @pytest.mark.parametrize("name", [name for name in SMOOTHINGS if name != "stupid-backoff"])
@@ -250,7 +250,7 @@ def test_unknown_has_the_whole_mass_where_only_the_unseen_are_backed_off_to() ->
         ({"open_vocabulary": 1}, "expected True or False"),
     ],
 )
-def test_settings_that_cannot_be_are_told(settings: dict[str, Any], message: str) -> None:
+def test_settings_that_cannot_be_are_reported(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingError, match=message):
         NGramConfig(**settings)
 

@@ -44,9 +44,9 @@ def test_every_child_in_a_long_run_has_one_slot_and_no_other_node_has(table: Tab
         low, end = int(table.begin[context]), int(table.begin[context + 1])
         for word in range(0, 900, 7):
             slot = slot_of(context, word, table.slots.size)
-            found = find_slot(table.words, low, end, word, table.slots, slot)
+            actual = find_slot(table.words, low, end, word, table.slots, slot)
             where = low + int(np.searchsorted(table.words[low:end], word))
-            assert found == (where if where < end and table.words[where] == word else -1)
+            assert actual == (where if where < end and table.words[where] == word else -1)
 
 
 def test_scores_are_the_same_without_an_index(table: Table, stream: np.ndarray) -> None:
@@ -83,6 +83,6 @@ def test_an_index_that_is_too_crowded_is_made_anew_with_more_room(table: Table, 
         return len(tried) == 3
 
     monkeypatch.setattr(table_module, "fill_slots", fill)
-    made = build_table(table.level_sizes, table.words, table.log_probs, table.begin, table.log_backoffs)
+    rebuilt = build_table(table.level_sizes, table.words, table.log_probs, table.begin, table.log_backoffs)
     assert tried == [table.slots.size, 2 * table.slots.size, 4 * table.slots.size]
-    assert made.slots.size == tried[-1]
+    assert rebuilt.slots.size == tried[-1]

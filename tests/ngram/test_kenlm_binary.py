@@ -1,4 +1,4 @@
-"""KenLM's binaries: they hold what is in the ARPA file that they were built from; and what is broken is told."""
+"""KenLM's binaries: they hold what is in the ARPA file that they were built from; damaged files are errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chainrule.ngram.trie.table import Table
     from chainrule.text.vocabulary import Vocabulary
 
-ORDER, MULTIPLIER, KIND, HAS_WORDS, VERSION, COUNTS = 88, 92, 96, 100, 104, 108  # places in the header
+ORDER, MULTIPLIER, KIND, HAS_WORDS, VERSION, COUNTS = 88, 92, 96, 100, 104, 108  # offsets in the header
 
 
 @pytest.fixture
@@ -46,11 +46,11 @@ def test_a_trie_holds_what_the_arpa_file_does(folder: Path, name: str, largest: 
     """Of quantised numbers, one for each of 2^8 (2^4) values; that each is the right one, the scores of KenLM show."""
     model, vocabulary = read_binary(folder / f"{name}.binary")
     assert isinstance(model, NGramModel)
-    found = numbers_of(model.table, vocabulary)
+    actual = numbers_of(model.table, vocabulary)
     expected = numbers_of(*read_arpa(folder / "small.arpa"))
-    assert found.keys() == expected.keys()
+    assert actual.keys() == expected.keys()
     for ngram, numbers in expected.items():
-        np.testing.assert_allclose(found[ngram], numbers, rtol=0, atol=largest)
+        np.testing.assert_allclose(actual[ngram], numbers, rtol=0, atol=largest)
 
 
 def test_a_trie_is_converted(folder: Path, tmp_path: Path) -> None:
@@ -81,16 +81,16 @@ def test_markers_may_have_any_number(folder: Path) -> None:
         assert vocabulary.tokens()[:3] == [b"<unk>", b"<s>", b"</s>"]
 
 
-def broken(folder: Path, tmp_path: Path, name: str, place: int, new: bytes) -> Path:
+def broken(folder: Path, tmp_path: Path, name: str, position: int, new: bytes) -> Path:
     data = bytearray((folder / f"{name}.binary").read_bytes())
-    data[place : place + len(new)] = new
+    data[position : position + len(new)] = new
     path = tmp_path / "broken.binary"
     path.write_bytes(data)
     return path
 
 
 @pytest.mark.parametrize(
-    ("name", "place", "new", "message"),
+    ("name", "position", "new", "message"),
     [
         ("trie", 49, b"4", "format version 4 of KenLM's binaries, expected 5; build it again from its ARPA file"),
         ("trie", 33, b" incomplete\n", "did not finish building"),
@@ -118,10 +118,10 @@ def broken(folder: Path, tmp_path: Path, name: str, place: int, new: bytes) -> P
     ],
 )
 def test_a_damaged_binary_is_an_error(
-    folder: Path, tmp_path: Path, name: str, place: int, new: bytes, message: str
+    folder: Path, tmp_path: Path, name: str, position: int, new: bytes, message: str
 ) -> None:
     with pytest.raises(ModelFormatError, match=message) as raised:
-        chainrule.load(broken(folder, tmp_path, name, place, new))
+        chainrule.load(broken(folder, tmp_path, name, position, new))
     assert "broken.binary: " in str(raised.value)
 
 

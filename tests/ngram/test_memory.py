@@ -26,7 +26,7 @@ def stream() -> np.ndarray:
     return np.append(np.minimum(chance.zipf(1.3, 200_000), 5000) + 1, 2).astype(np.int32)
 
 
-def test_where_memory_will_not_do_it_is_told_how_much_is_needed_and_which_order_fits(stream, monkeypatch) -> None:
+def test_where_memory_will_not_do_it_is_reported_how_much_is_needed_and_which_order_fits(stream, monkeypatch) -> None:
     monkeypatch.setenv("CHAINRULE_MEMORY", "12M")
     with pytest.raises(EstimationError, match="counting 5-grams of 200,001 tokens needs about") as caught:
         check_memory(stream, 5002, 5)
@@ -40,12 +40,23 @@ def test_where_memory_will_not_do_it_is_told_how_much_is_needed_and_which_order_
         check_memory(stream, 5002, 2)
 
 
+def test_a_model_whose_probabilities_take_the_place_of_counts_needs_less(stream, monkeypatch) -> None:
+    grams = sum(memory._expected_ngrams(stream, 5002, 5))
+    monkeypatch.setenv("CHAINRULE_MEMORY", str(16 * stream.size + 20 * grams))
+    check_memory(stream, 5002, 5, keeps_counts=False)
+    with pytest.raises(EstimationError):
+        check_memory(stream, 5002, 5)
+    monkeypatch.setenv("CHAINRULE_MEMORY", str(16 * stream.size + 20 * grams - 1))
+    with pytest.raises(EstimationError):
+        check_memory(stream, 5002, 5, keeps_counts=False)
+
+
 def test_what_is_expected_of_a_sample_is_rather_too_much(stream, monkeypatch) -> None:
     monkeypatch.setattr(memory, "_SAMPLE", 20_000)
     expected = memory._expected_ngrams(stream, 5002, 4)
-    found = count_ngrams(stream, 5002, 4).level_sizes
-    assert expected[0] == found[0]
-    assert all(size <= guess <= 4 * size for size, guess in zip(found, expected, strict=True))
+    actual = count_ngrams(stream, 5002, 4).level_sizes
+    assert expected[0] == actual[0]
+    assert all(size <= guess <= 4 * size for size, guess in zip(actual, expected, strict=True))
 
 
 def test_training_asks_before_it_counts(monkeypatch) -> None:
@@ -76,7 +87,7 @@ def test_the_system_or_a_container_tells(monkeypatch, tmp_path) -> None:
     assert available_memory() == 4096
 
 
-def test_a_text_that_cannot_fit_is_told_before_it_is_read(tmp_path, monkeypatch) -> None:
+def test_a_text_that_cannot_fit_is_reported_before_it_is_read(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(plain, "BLOCK_BYTES", 1000)
     (tmp_path / "text").write_text("a b c d e f g h i j\n" * 2000)  # 22,000 tokens, 20 bytes each
     read: list[float] = []

@@ -33,9 +33,9 @@ MIXES = {
 def test_what_is_stored_is_the_interpolation_and_all_sums_to_one(name: str) -> None:
     tables, weights = MIXES[name]()
     table = merge_tables(tables, weights)
-    found, parts = grams_of(table), [grams_of(part) for part in tables]
-    assert set().union(*parts) <= found.keys()
-    for gram, (log_prob, _) in found.items():
+    actual, parts = grams_of(table), [grams_of(part) for part in tables]
+    assert set().union(*parts) <= actual.keys()
+    for gram, (log_prob, _) in actual.items():
         probs = [math.exp(katz(part, gram[:-1], gram[-1])[0]) for part in parts]
         expected = sum(weight * prob for weight, prob in zip(weights, probs, strict=True))
         assert math.exp(log_prob) == pytest.approx(expected, rel=1e-5, abs=1e-12), gram

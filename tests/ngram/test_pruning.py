@@ -117,19 +117,19 @@ def assert_sums_to_one(table: Table) -> None:
 
 
 def test_scores_are_the_relative_entropies_of_the_definition(table: Table) -> None:
-    found = score_ngrams(table, by_chain_rule)
-    grams = grams_of(found.table)
+    actual = score_ngrams(table, by_chain_rule)
+    grams = grams_of(actual.table)
     expected = {gram: naive_entropy(grams, gram) for gram in grams if len(gram) > 1}
-    for gram, score in zip(grams, found.scores[1:].tolist(), strict=True):
+    for gram, score in zip(grams, actual.scores[1:].tolist(), strict=True):
         best = max((value for other, value in expected.items() if other[: len(gram)] == gram), default=0.0)
         assert score == (math.inf if len(gram) == 1 else pytest.approx(best, rel=1e-3, abs=3e-8))
 
 
 @pytest.mark.parametrize("threshold", [0.0, 1e-4, 1e-3, 1e-2, 0.5])
 def test_what_is_kept_has_its_probability_and_all_sums_to_one(table: Table, threshold: float) -> None:
-    found = score_ngrams(table, by_chain_rule)
-    pruned = found.above(threshold)
-    before, after = grams_of(found.table), grams_of(pruned)
+    actual = score_ngrams(table, by_chain_rule)
+    pruned = actual.above(threshold)
+    before, after = grams_of(actual.table), grams_of(pruned)
     assert after.keys() <= before.keys()
     assert {gram[:-1] for gram in after if len(gram) > 1} <= after.keys()
     assert sum(len(gram) == 1 for gram in after) == V
@@ -142,9 +142,9 @@ def test_what_is_kept_has_its_probability_and_all_sums_to_one(table: Table, thre
 
 
 def test_a_threshold_of_zero_changes_no_bit(table: Table) -> None:
-    found = score_ngrams(table, by_chain_rule)
-    for name, array in found.above(0).arrays().items():
-        np.testing.assert_array_equal(array, found.table.arrays()[name])
+    actual = score_ngrams(table, by_chain_rule)
+    for name, array in actual.above(0).arrays().items():
+        np.testing.assert_array_equal(array, actual.table.arrays()[name])
 
 
 @pytest.mark.parametrize("threshold", [0, 1e-4, 1e-2])
@@ -164,22 +164,22 @@ def test_a_threshold_above_everything_leaves_the_unigrams() -> None:
 
 @given(st.integers(0, 40), st.integers(1, 4), st.floats(0, 1))
 def test_a_number_of_n_grams_is_met_and_thresholds_agree_with_it(seed: int, order: int, share: float) -> None:
-    found = score_ngrams(trained(order, seed), by_chain_rule)
-    available = found.scores.size - 1
+    actual = score_ngrams(trained(order, seed), by_chain_rule)
+    available = actual.scores.size - 1
     wanted = V + round(share * (available - V))
-    pruned = found.best(wanted)
+    pruned = actual.best(wanted)
     assert sum(pruned.level_sizes) == wanted
     grams = grams_of(pruned)
     assert {gram[:-1] for gram in grams if len(gram) > 1} <= grams.keys()
-    lowest = np.sort(found.scores[1:])[::-1][wanted - 1]
-    if np.isfinite(lowest) and np.count_nonzero(found.scores[1:] >= lowest) == wanted:
-        by_threshold = found.above(float(np.expm1(np.float64(lowest)) * (1 - 1e-7)))
+    lowest = np.sort(actual.scores[1:])[::-1][wanted - 1]
+    if np.isfinite(lowest) and np.count_nonzero(actual.scores[1:] >= lowest) == wanted:
+        by_threshold = actual.above(float(np.expm1(np.float64(lowest)) * (1 - 1e-7)))
         assert grams_of(by_threshold).keys() == grams.keys()
     assert_sums_to_one(pruned)
 
 
 @pytest.mark.parametrize("ngrams", [0, V - 1, 10**6])
-def test_an_impossible_number_of_n_grams_is_told(ngrams: int) -> None:
+def test_an_impossible_number_of_n_grams_is_reported(ngrams: int) -> None:
     with pytest.raises(
         SettingError, match=rf"cannot prune to {ngrams:,} n-grams: the model has .* unigrams are never pruned"
     ):
@@ -187,13 +187,13 @@ def test_an_impossible_number_of_n_grams_is_told(ngrams: int) -> None:
 
 
 @pytest.mark.parametrize("threshold", [-1e-9, math.nan, math.inf])
-def test_thresholds_that_are_none_are_told(threshold: float) -> None:
+def test_thresholds_that_are_none_are_reported(threshold: float) -> None:
     with pytest.raises(SettingError, match="expected a number of at least 0"):
         score_ngrams(trained(3), by_chain_rule).above(threshold)
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_damaged_table_is_told_and_crashes_nothing(seed: int) -> None:
+def test_a_damaged_table_is_reported_and_crashes_nothing(seed: int) -> None:
     with pytest.raises(ModelFormatError, match="out of order"):
         score_ngrams(wild_table(seed), by_chain_rule)
 
@@ -214,8 +214,8 @@ def test_counts_of_a_text_are_those_of_a_naive_count() -> None:
     other = random_documents(9, V, 30, 7)
     counts = sum(naive_counts(other, 3)[1:], naive_counts(other, 3)[0])
     counts[(BEGIN,)] = len(other)
-    found = occurrences(table, stream_of(other), 3)
-    for gram, count in zip(grams_of(table), found[1:].tolist(), strict=True):
+    actual = occurrences(table, stream_of(other), 3)
+    for gram, count in zip(grams_of(table), actual[1:].tolist(), strict=True):
         assert count == counts[gram], gram
 
 
@@ -223,11 +223,11 @@ def test_histories_are_relative_frequencies_and_the_chain_rule_where_there_are_n
     table = trained(3)
     grams = list(grams_of(table))
     other = [[3, 3, 4], [5]]
-    found = by_frequency(table, stream_of(other))[1:].tolist()
+    actual = by_frequency(table, stream_of(other))[1:].tolist()
     counts = {(BEGIN,): 2, (3,): 2, (4,): 1, (5,): 1, (END,): 2, (3, 3): 1, (3, 4): 1, (4, END): 1, (5, END): 1}
     counts |= {(BEGIN, 3): 1, (BEGIN, 5): 1}
     expected: dict[Gram, float] = {(): 0.0}
-    for gram, log_prob in zip(grams, found, strict=False):
+    for gram, log_prob in zip(grams, actual, strict=False):
         beginning = expected[gram[:-1]] + grams_of(table)[gram][0]
         expected[gram] = math.log(counts[gram] / 6) if gram in counts else beginning
         assert log_prob == pytest.approx(expected[gram], abs=1e-5), gram
@@ -254,9 +254,9 @@ def test_a_text_gets_the_same_scores_from_what_it_can_need() -> None:
     other = random_documents(11, V, 5, 6)
     small = to_text(table, stream_of(other))
     assert sum(small.level_sizes) < sum(table.level_sizes)
-    found, lengths = NGramModel(small).score_stream_with_lengths(stream_of(other))
+    actual, lengths = NGramModel(small).score_stream_with_lengths(stream_of(other))
     expected, expected_lengths = NGramModel(table).score_stream_with_lengths(stream_of(other))
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(actual, expected)
     np.testing.assert_array_equal(lengths, expected_lengths)
     needed = {gram for counts in naive_counts(other, 4) for gram in counts}
     assert {gram for gram in grams_of(small) if len(gram) > 1} == {

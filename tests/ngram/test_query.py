@@ -59,11 +59,11 @@ def test_scores_do_not_change_at_the_borders_of_blocks(longest: int) -> None:
     check_against_katz(model, stream)
 
 
-@pytest.mark.parametrize("place", [_BLOCK - 2, _BLOCK - 1, _BLOCK, _BLOCK + 1])
-def test_a_document_may_end_at_the_border_of_a_block(place: int) -> None:
+@pytest.mark.parametrize("position", [_BLOCK - 2, _BLOCK - 1, _BLOCK, _BLOCK + 1])
+def test_a_document_may_end_at_the_border_of_a_block(position: int) -> None:
     model = NGramModel(table_of(random_backoff_grams(3, 12, 4), 4))
     [words] = random_documents(4, 12, 1, 10**6)
-    check_against_katz(model, stream_of([words[:place], words[place : 2 * place], [], words[:5]]))
+    check_against_katz(model, stream_of([words[:position], words[position : 2 * position], [], words[:5]]))
 
 
 @pytest.mark.parametrize("longest", [0, 3, 40, 300])
@@ -105,13 +105,13 @@ def test_a_walk_along_suffixes_gives_the_same_bits(order: int, smoothing: str, *
     for size in (0, 1, LANES - 1, LANES + 1, 5 * LANES, 3000):
         stream = np.random.default_rng(size).integers(0, 40, size).astype(np.int32)
         stream[stream == BEGIN] = UNKNOWN
-        expected, found = (
+        expected, actual = (
             (np.empty(size, np.float32), np.empty(size, np.uint8), np.empty(size, np.float32)) for _ in range(2)
         )
         arrays = table.words, table.log_probs, table.begin, table.log_backoffs, table.slots
         score_stream(*arrays, order, stream, 0, size, *expected)
-        walk_stream(*arrays, table.suffixes, order, stream, 0, size, *found, follows)
-        assert np.array_equal(found, expected)
+        walk_stream(*arrays, table.suffixes, order, stream, 0, size, *actual, follows)
+        assert np.array_equal(actual, expected)
 
 
 def test_long_streams_are_walked_and_short_ones_are_not() -> None:

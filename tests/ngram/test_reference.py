@@ -1,4 +1,4 @@
-"""What KenLM's lmplz and query made of train.txt and heldout.txt."""
+"""Models and scores against those of KenLM's lmplz and query, on train.txt and heldout.txt."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def test_every_n_gram_has_the_probability_and_backoff_that_lmplz_gives_it(name: 
     expected = parsed_arpa(fixtures / f"{name}.arpa.gz")
     model, _ = train_ngram(encoded.train, encoded.tokenizer.vocabulary_size, ESTIMATED[name])
     tokens = [token.decode() for token in encoded.tokenizer.vocabulary.tokens()]
-    found = {tuple(tokens[word] for word in gram): pair for gram, pair in grams_of(model.table).items()}
-    assert found.pop(("<s>",))[0] == -math.inf  # lmplz writes 0 for what is never predicted
-    assert found.keys() == expected.keys() - {("<s>",)}
-    names = list(found)
+    actual = {tuple(tokens[word] for word in gram): pair for gram, pair in grams_of(model.table).items()}
+    assert actual.pop(("<s>",))[0] == -math.inf  # lmplz writes 0 for what is never predicted
+    assert actual.keys() == expected.keys() - {("<s>",)}
+    names = list(actual)
     assert len(names) > 300
-    log10 = np.array([found[gram] for gram in names]) / math.log(10)
+    log10 = np.array([actual[gram] for gram in names]) / math.log(10)
     np.testing.assert_allclose(log10, [expected[gram] for gram in names], rtol=0, atol=1e-5)
 
 

@@ -35,8 +35,8 @@ def check_against_naive(documents: list[list[int]], vocabulary_size: int, config
         config.interpolate_unigrams,
         config.kenlm_compatible,
     )
-    for found, expected in zip(record["discounts"], oracle.discounts, strict=True):
-        assert found["values"] == pytest.approx(expected, abs=1e-12)
+    for actual, expected in zip(record["discounts"], oracle.discounts, strict=True):
+        assert actual["values"] == pytest.approx(expected, abs=1e-12)
     table, expected_table = grams_of(model.table), oracle.table()
     assert table.keys() == expected_table.keys()
     for gram, (log_prob, log_backoff) in table.items():
@@ -193,9 +193,9 @@ def test_chunks_and_threads_do_not_change_a_byte(chunks: int, encoded, monkeypat
     expected = modified_kneser_ney(counts, config)
     monkeypatch.setattr(smoothing, "CHUNKS", chunks)
     monkeypatch.setattr(jit, "_threads", 5)
-    found = modified_kneser_ney(counts, config)
-    assert found.log_probs.tobytes() == expected.log_probs.tobytes()
-    assert found.log_backoffs.tobytes() == expected.log_backoffs.tobytes()
+    actual = modified_kneser_ney(counts, config)
+    assert actual.log_probs.tobytes() == expected.log_probs.tobytes()
+    assert actual.log_backoffs.tobytes() == expected.log_backoffs.tobytes()
 
 
 def test_empty_documents_alone_can_be_learnt() -> None:

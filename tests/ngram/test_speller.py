@@ -123,9 +123,9 @@ def test_the_share_of_the_known_tokens_is_taken_away() -> None:
 @given(st.lists(st.binary(max_size=8), max_size=5))
 def test_many_tokens_cost_what_each_costs_alone(tokens: list[bytes]) -> None:
     speller = trained(WORDS)
-    found = speller.log_probs(tokens)
-    assert found.tolist() == [speller.log_prob(token) for token in tokens]
-    for token, log_prob in zip(tokens, found.tolist(), strict=True):
+    actual = speller.log_probs(tokens)
+    assert actual.tolist() == [speller.log_prob(token) for token in tokens]
+    for token, log_prob in zip(tokens, actual.tolist(), strict=True):
         assert math.isfinite(log_prob) == (not set(token) & set(WHITE))
 
 

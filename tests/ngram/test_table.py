@@ -28,9 +28,9 @@ def table_with(prune: tuple[int, ...], order: int = 4) -> Table:
 def test_a_packed_table_holds_what_was_kept_with_contexts_and_their_backoffs(prune: tuple[int, ...]) -> None:
     table = table_with(prune)
     oracle = NaiveKneserNey(DOCUMENTS, 20, 4, prune)
-    found, expected = grams_of(table), oracle.table()
-    assert list(found) == sorted(expected, key=lambda gram: (len(gram), gram))
-    for gram, (log_prob, log_backoff) in found.items():
+    actual, expected = grams_of(table), oracle.table()
+    assert list(actual) == sorted(expected, key=lambda gram: (len(gram), gram))
+    for gram, (log_prob, log_backoff) in actual.items():
         assert math.exp(log_prob) == pytest.approx(expected[gram][0], rel=1e-5)
         assert math.exp(log_backoff) == pytest.approx(expected[gram][1], rel=1e-5)
 

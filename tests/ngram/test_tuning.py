@@ -46,8 +46,8 @@ def test_the_weights_are_those_of_a_naive_expectation_maximisation(
     counts = naive.NaiveCounts(TRAIN, SIZE, 3, begins=begins)
     events = naive.NaiveCounts(VALID, SIZE, 3, begins=begins).events if is_tuned else counts.events
     by_count = weights_by == "count"
-    found = naive.weights_by_em(counts, events, left_out=not is_tuned, by_count=by_count, steps=20)
-    for (order, bucket), weight in found.items():
+    actual = naive.weights_by_em(counts, events, left_out=not is_tuned, by_count=by_count, steps=20)
+    for (order, bucket), weight in actual.items():
         row = record["weights"][order - 1]
         assert row[min(bucket, len(row) - 1)] == pytest.approx(weight, abs=1e-9), (order, bucket)
 
@@ -124,21 +124,21 @@ def test_unknown_words_of_a_closed_vocabulary_do_not_spoil_the_tuning() -> None:
     documents = [[word for word in document if word != UNKNOWN] for document in TRAIN]
     config = NGramConfig(order=2, smoothing="absolute", open_vocabulary=False)
     known = [[word for word in document if word != UNKNOWN] for document in VALID]
-    found = []
+    actual = []
     for valid in (known, [*known, [UNKNOWN, UNKNOWN]]):
         _, record = train_ngram(stream_of(documents), SIZE, config, heldout=stream_of(valid))
-        found.append([value for row in record["discounts"] for value in row["values"]])
-    assert found[0] == pytest.approx(found[1], abs=0.1)
+        actual.append([value for row in record["discounts"] for value in row["values"]])
+    assert actual[0] == pytest.approx(actual[1], abs=0.1)
 
 
 @pytest.mark.parametrize("name", TUNABLE)
-def test_a_text_without_a_known_word_is_told(name: Any) -> None:
+def test_a_text_without_a_known_word_is_reported(name: Any) -> None:
     with pytest.raises(EstimationError, match="not one word in common"):
         trained([[UNKNOWN, UNKNOWN], []], order=2, smoothing=name)
 
 
 @pytest.mark.parametrize("name", [name for name in SMOOTHINGS if name not in TUNABLE])
-def test_what_has_nothing_to_tune_is_told(name: Any) -> None:
+def test_what_has_nothing_to_tune_is_reported(name: Any) -> None:
     with pytest.raises(SettingError, match=f"{name} has nothing to tune; lidstone, "):
         trained(VALID, order=2, smoothing=name)
 

@@ -20,8 +20,8 @@ def formula(word: int, context: tuple[int, ...]) -> float:
     followers = []
     for document in DOCUMENTS:
         padded = [BEGIN, *document, END]
-        places = range(max(1, len(context)), len(padded))
-        followers += [padded[i] for i in places if tuple(padded[i - len(context) : i]) == context]
+        positions = range(max(1, len(context)), len(padded))
+        followers += [padded[i] for i in positions if tuple(padded[i - len(context) : i]) == context]
     lower = 1 / (len(VOCABULARY) - 1)
     if context:
         lower = formula(word, context[1:])
@@ -43,8 +43,8 @@ def test_every_probability_is_the_formulas(model: NGramModel, prefix: list[int])
     context = (BEGIN, *prefix)[-2:]
     expected = [formula(word, context) for word in VOCABULARY]
     assert sum(expected) == pytest.approx(1)
-    found = model.next_log_probs(model.start([np.array(prefix, np.int32)]))[0]
-    np.testing.assert_allclose(np.exp(found), expected, rtol=1e-5)
+    actual = model.next_log_probs(model.start([np.array(prefix, np.int32)]))[0]
+    np.testing.assert_allclose(np.exp(actual), expected, rtol=1e-5)
 
 
 def test_a_unigram_by_hand(model: NGramModel) -> None:

@@ -17,7 +17,7 @@ from chainrule.text.character_classes import character_classes
 from chainrule.text.chunks import Chunks
 from chainrule.text.piece_kernels import cut_at_spaces
 from chainrule.text.subword import Subword
-from chainrule.text.subword_training import trained
+from chainrule.text.subword_training import train_subword
 
 PARTS = [" ", " ", "  ", "the", "cat", "'s", "'", "don't", "3", ".", "\n", "\t", "\r", "\0", "\x1c", "\x85"]
 PARTS += [
@@ -39,7 +39,7 @@ texts = st.lists(st.sampled_from(PARTS) | st.characters(exclude_categories=["Cs"
 
 @cache
 def learnt(kind: str) -> Subword:
-    return trained(kind, lambda: [LINES * 2], 300)
+    return train_subword(kind, lambda: [LINES * 2], 300)
 
 
 def joined(documents: list[str]) -> np.ndarray:
@@ -47,7 +47,7 @@ def joined(documents: list[str]) -> np.ndarray:
 
 
 def whole(subword: Subword, documents: list[str]) -> bytes:
-    return b"".join(part.tobytes() for part in subword.written([document.encode() for document in documents]))
+    return b"".join(part.tobytes() for part in subword.write([document.encode() for document in documents]))
 
 
 @cache
@@ -104,7 +104,7 @@ def test_what_was_cut_once_is_not_cut_again_until_it_is_forgotten(monkeypatch: p
 
 
 def test_threads_may_share_a_tokenizer() -> None:
-    subword = trained("bpe", lambda: [LINES], 300)
+    subword = train_subword("bpe", lambda: [LINES], 300)
     texts = [[f"the {i * j} cats {word}" for i in range(300)] for j, word in enumerate(("low", "newer", "mat", "é"))]
     found: list[bytes] = [b""] * len(texts)
 

@@ -398,7 +398,7 @@ def test_a_whole_file_can_be_a_document(tmp_path: Path, text: str, size: int) ->
         patch.setattr(plain, "BLOCK_BYTES", size)
         (block,) = Corpus.of(name, Reading(document="file")).blocks()
     assert block.documents() == [cleaned(text.encode()).decode().removesuffix("\n")]
-    assert block.place(1) == name
+    assert block.locate(1) == name
     assert block.text.flags.writeable
 
 
@@ -440,7 +440,7 @@ def test_a_decompression_bomb_stops_at_the_bound(tmp_path: Path, suffix: str, mo
     monkeypatch.setattr(plain, "BLOCK_BYTES", 1 << 16)
     monkeypatch.setattr(streams, "EXPANSION_BYTES", 1 << 20)
     bomb = COMPRESSORS[suffix](b"\0" * (1 << 24))
-    with pytest.raises(TextError, match=r"over 250 times as many, as a decompression bomb does, so reading stopped"):
+    with pytest.raises(TextError, match=r"more than 250 times as many, like a decompression bomb, so reading stopped"):
         text_of(Corpus.of(file_of(tmp_path, bomb, "text" + suffix)))
     fine = COMPRESSORS[suffix](b"\0" * (1 << 20))
     assert len(text_of(Corpus.of(file_of(tmp_path, fine, "text" + suffix)))) == (1 << 20) + 1
@@ -480,5 +480,5 @@ def test_a_pipe_that_does_not_wait_is_no_end_of_text(monkeypatch: pytest.MonkeyP
     os.set_blocking(reading, False)
     with os.fdopen(reading) as stdin, os.fdopen(writing, "wb"):
         monkeypatch.setattr(sys, "stdin", stdin)
-        with pytest.raises(TextError, match=r"^-: cannot be read: it does not wait"):
+        with pytest.raises(TextError, match=r"^-: cannot be read, since it is non-blocking"):
             text_of(Corpus.of("-"))

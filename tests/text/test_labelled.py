@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chainrule.errors import SettingError, TextError
-from chainrule.text.labelled import Labelled, checked, classes_of, read_labelled
+from chainrule.text.labelled import Labelled, check_labelled, classes_of, read_labelled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,16 +45,16 @@ def test_texts_and_words_are_read(
         ("a.tsv", "text", "x\ty\na text\t \n", "line 2: found 'a text"),
         ("a.tsv", "text", "7\tx\ty\n", "line 1: found '7\\tx\\ty'; expected a text, a tab and its label"),
         ("a.tsv", "word", "x\tA\ny\n", "line 2: found 'y'; expected a word, a tab"),
-        ("a.tsv", "word", "x y\tA\n", "line 1: found the word 'x y'"),
-        ("a.tsv", "word", "x\t\n", "line 1: found the label ''"),
-        ("a.tsv", "word", "x\tA\ny z\tB\n", "line 2: found the word 'y z'"),
+        ("a.tsv", "word", "x y\tA\n", "line 1: the word is 'x y'"),
+        ("a.tsv", "word", "x\t\n", "line 1: the label is ''"),
+        ("a.tsv", "word", "x\tA\ny z\tB\n", "line 2: the word is 'y z'"),
         ("a.jsonl", "text", '{"text": "a"}', "line 1: there is no field 'label'; there are 'text'"),
         ("a.jsonl", "text", '{"text": "a", "label": 3.5}', "line 1: label is 3.5"),
         ("a.jsonl", "text", '{"text": "a", "label": true}', "line 1: label is True"),
         ("a.jsonl", "text", '{"text": 3, "label": "a"}', "line 1: text is 3; expected a string"),
         ("a.jsonl", "word", '{"words": ["a"], "labels": ["X", "Y"]}', "there are 1 words and 2 labels"),
         ("a.jsonl", "word", '{"text": "a"}', "expected words and labels, a list each"),
-        ("a.jsonl", "word", '{"words": [1], "labels": ["X"]}', "found the word 1"),
+        ("a.jsonl", "word", '{"words": [1], "labels": ["X"]}', "the word is 1"),
         ("a.jsonl", "word", '{"words": [], "labels": []}', "there are no words in it"),
     ],
 )
@@ -87,7 +87,7 @@ def test_what_is_not_labelled_may_be_left_out(
 
 def test_what_did_not_come_from_a_file_is_checked_too(tmp_path: Path) -> None:
     good = Labelled("a text", ("news",))
-    assert checked((each for each in [good, good]), "text") == [good, good]
+    assert check_labelled((each for each in [good, good]), "text") == [good, good]
     for bad in (
         "file.tsv",
         ["a text"],
@@ -96,19 +96,19 @@ def test_what_did_not_come_from_a_file_is_checked_too(tmp_path: Path) -> None:
         [Labelled(None, ("a",))],
     ):
         with pytest.raises(TypeError, match=r"labelled texts|tuple of labels"):
-            checked(bad, "text")
+            check_labelled(bad, "text")
     for label in (1, "", " ", "a\nb", "a\tb", None):
         with pytest.raises(TextError, match=r"line 3: the label .* is no string of one line that is not empty"):
-            checked([good, Labelled("b", (label,), "line 3")], "text")
+            check_labelled([good, Labelled("b", (label,), "line 3")], "text")
     with pytest.raises(TextError, match="a text has one label, and there are 2"):
-        checked([Labelled("a b", ("x", "y"))], "text")
+        check_labelled([Labelled("a b", ("x", "y"))], "text")
     with pytest.raises(TextError, match="no labelled texts"):
-        checked([], "word")
-    with pytest.raises(SettingError, match="unit is 'words'; expected text, where texts are labelled, or word"):
+        check_labelled([], "word")
+    with pytest.raises(SettingError, match="unit is 'words'; expected text or word"):
         read_labelled(tmp_path / "a.tsv", "words")
 
 
 def test_classes_are_sorted_and_there_must_be_two() -> None:
     assert classes_of([Labelled("a", ("y",), ""), Labelled("b", ("x", "y"), "")]) == ["x", "y"]
-    with pytest.raises(TextError, match="all labels are 'y'; expected two kinds"):
+    with pytest.raises(TextError, match="all labels are 'y'; expected at least two"):
         classes_of([Labelled("a", ("y",), "")])

@@ -97,12 +97,12 @@ def test_the_record_says_how_the_tokenizer_was_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"min_count": 0}, "smallest count of a token is 0"),
-        ({"vocabulary_size": 3}, "vocabulary size is 3"),
-        ({"vocabulary": "x", "min_count": 2}, "taken as it is"),
+        ({"min_count": 0}, "min_count is 0"),
+        ({"vocabulary_size": 3}, "vocabulary_size is 3"),
+        ({"vocabulary": "x", "min_count": 2}, "used as it is"),
         ({"kind": "byte", "min_count": 2}, "byte has a vocabulary of its own"),
         ({"kind": "bpe", "vocabulary": "x"}, "bpe has a vocabulary of its own"),
-        ({"kind": "x/tokenizer.json", "vocabulary_size": 500}, "its size cannot be chosen"),
+        ({"kind": "x/tokenizer.json", "vocabulary_size": 500}, "leave out vocabulary_size"),
         ({"normalise": ("nfd",)}, "no normalisation called 'nfd'"),
     ],
 )

@@ -11,7 +11,7 @@ from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN
 from chainrule.text.block import byte_array
 from chainrule.text.corpus import Lines
-from chainrule.text.learning import prepared
+from chainrule.text.learning import prepare_tokenizer
 from chainrule.text.masks import masked_tokens
 from chainrule.text.tokenizer_config import TokenizerConfig
 from chainrule.text.words import begins_word
@@ -24,7 +24,7 @@ TEXT = "The dog bit the man, and the man bit the dog."
 
 def tokenizer(kind: str, **settings: object) -> Tokenizer:
     lines = Lines([TEXT, "[MASK]"] * 20)
-    made = prepared(TokenizerConfig(kind=kind, **settings), "error", lines)
+    made = prepare_tokenizer(TokenizerConfig(kind=kind, **settings), "error", lines)
     for block in lines.blocks():
         made.encode(block.text, grow=TokenizerConfig(kind=kind).learns_words)
     return made
@@ -69,7 +69,7 @@ def test_several_masks_and_others_than_the_usual_one() -> None:
     [
         ("the dog", "[MASK]", r"there is no \[MASK\] in 'the dog'"),
         ("the dog", " ", "the mask is empty"),
-        ("the dogs[MASK] bit", "[MASK]", r"a token of 'the dogs\[MASK\] bit' holds more than \[MASK\]"),
+        ("the dogs[MASK] bit", "[MASK]", r"a token of 'the dogs\[MASK\] bit' contains more than \[MASK\]"),
     ],
 )
 def test_what_is_no_gap_is_refused(text: str, mask: str, message: str) -> None:

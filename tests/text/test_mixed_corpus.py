@@ -38,7 +38,7 @@ def numbers(mixed: Mix) -> dict[str, list[int]]:
     for block in mixed.blocks():
         for i, document in enumerate(block.documents(), 1):
             name, number, *_ = document.split(" ")
-            assert block.place(i).endswith(f"{name}, line {int(number) + 1}")
+            assert block.locate(i).endswith(f"{name}, line {int(number) + 1}")
             found.setdefault(name, []).append(int(number))
     return found
 

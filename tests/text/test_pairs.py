@@ -42,11 +42,11 @@ def test_each_side_knows_the_lines_of_its_file(tmp_path: Path) -> None:
     assert (len(found), found.left_out) == (2, 2)
     for side in found.sides():
         [block] = side.blocks()
-        assert [block.place(number) for number in (1, 2)] == [f"{tmp_path}/a.tsv, line {line}" for line in (1, 4)]
+        assert [block.locate(number) for number in (1, 2)] == [f"{tmp_path}/a.tsv, line {line}" for line in (1, 4)]
 
 
 def test_as_many_sources_as_targets() -> None:
-    with pytest.raises(TextError, match="2 sources and 1 targets; give as many"):
+    with pytest.raises(TextError, match="2 sources, but 1 targets"):
         Pairs(["a", "b"], ["c"])
 
 
@@ -60,9 +60,9 @@ def test_as_many_sources_as_targets() -> None:
         ({"a.tsv": "x\ty\tz\n"}, r"line 1: there is more than one tab"),
         (
             {"a.jsonl": '{"source": "x"}\n'},
-            "line 1: the field 'target' is missing; .*say which with source_field=... and target_field=...",
+            "line 1: the field 'target' is missing; .*choose one with source_field=... and target_field=...",
         ),
-        ({"a.jsonl": '{"source": "x", "target": 3}\n'}, "line 1: the field 'target' is no text"),
+        ({"a.jsonl": '{"source": "x", "target": 3}\n'}, "line 1: the field 'target' is not a string"),
     ],
 )
 def test_what_is_no_pair_is_an_error_with_its_place(files: dict[str, str], message: str, tmp_path: Path) -> None:

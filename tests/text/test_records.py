@@ -59,9 +59,9 @@ def test_the_field_can_be_named_and_empty_lines_and_a_byte_order_mark_are_nothin
     data = b'\xef\xbb\xbf\r\n{"body": "a\\nb", "text": 1}\r\n  \n\n{"body": "c"}\n'
     (block,) = blocks(tmp_path / "a.jsonl", data, field="body")
     assert block.documents() == ["a\nb", "c"]
-    assert [block.place(i) for i in (1, 2)] == [f"{tmp_path}/a.jsonl, line {line}" for line in (2, 5)]
+    assert [block.locate(i) for i in (1, 2)] == [f"{tmp_path}/a.jsonl, line {line}" for line in (2, 5)]
     part = block.select(np.array([False, True]), block.stops())
-    assert (part.documents(), part.place(1)) == (["c"], f"{tmp_path}/a.jsonl, line 5")
+    assert (part.documents(), part.locate(1)) == (["c"], f"{tmp_path}/a.jsonl, line 5")
 
 
 def test_other_files_and_standard_input_are_json_lines_where_documents_are_records(tmp_path: Path, monkeypatch) -> None:
@@ -75,7 +75,7 @@ def test_other_files_and_standard_input_are_json_lines_where_documents_are_recor
 
 def test_a_marker_is_told_with_its_line(tmp_path: Path) -> None:
     (block,) = blocks(tmp_path / "a.jsonl", b'\n{"text": "a\\nb"}\n\n{"text": "c\\n<s>"}\n')
-    with pytest.raises(MarkerError, match=r"a\.jsonl, line 4: <s> stands"):
+    with pytest.raises(MarkerError, match=r"a\.jsonl, line 4: <s> occurs"):
         Tokenizer.untrained().encode_block(block, grow=True)
 
 
@@ -93,7 +93,7 @@ def test_a_marker_is_told_with_its_line(tmp_path: Path) -> None:
         (b"NaN", "found a number, expected a JSON object"),
         (b"null", "found null, expected a JSON object"),
         (b"{}", "there is no field 'text'; the record is empty"),
-        (b'{"txt": 1, "id": 2}', "there is no field 'text'; there are 'txt', 'id'; say which with field=..."),
+        (b'{"txt": 1, "id": 2}', "there is no field 'text'; there are 'txt', 'id'; choose one with field=..."),
         (b'{"text": null}', "the field 'text' is null, expected a string"),
         (b'{"text": 5}', "the field 'text' is a number, expected a string"),
         (b'{"text": true}', "the field 'text' is true or false, expected a string"),

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chainrule.text.block import byte_array
-from chainrule.text.restoring import Alignment, joined, meanings_of, spaced
+from chainrule.text.restoring import Alignment, join_tokens, meanings_of, space_tokens
 from chainrule.text.restoring_kernels import restore_joined, restore_spaced
 
 MARK = "￭"
@@ -41,7 +41,7 @@ def bared(token: str) -> str:
 @given(documents)
 @example([["￭"], ["￭￭", "￭"], []])
 def test_words_are_joined_where_a_mark_stands(documents: list[list[str]]) -> None:
-    found = spaced(byte_array(written(documents).encode()), before=MARK, after=MARK)
+    found = space_tokens(byte_array(written(documents).encode()), before=MARK, after=MARK)
     lines = []
     for document in documents:
         line = ""
@@ -55,14 +55,14 @@ def test_words_are_joined_where_a_mark_stands(documents: list[list[str]]) -> Non
 
 @given(documents)
 def test_without_marks_tokens_are_given_back_as_they_are(documents: list[list[str]]) -> None:
-    found = spaced(byte_array(written(documents).encode()))
+    found = space_tokens(byte_array(written(documents).encode()))
     assert found.text.tobytes().decode() == written(documents)
     assert pieces(found) == flat(documents)
 
 
 @given(documents)
 def test_joined_tokens_stand_side_by_side_and_characters_have_the_meanings_given(documents: list[list[str]]) -> None:
-    found = joined(byte_array(written(documents).encode()), meanings_of({"é": 0xE9, "日": 32, "a": 65}))
+    found = join_tokens(byte_array(written(documents).encode()), meanings_of({"é": 0xE9, "日": 32, "a": 65}))
     changed = {ord("é"): "\udce9", ord("日"): " ", ord("a"): "A"}
     expected = [token.translate(changed).encode("utf-8", "surrogateescape") for token in flat(documents)]
     assert found.text.tobytes() == b"".join(expected)
@@ -72,23 +72,23 @@ def test_joined_tokens_stand_side_by_side_and_characters_have_the_meanings_given
 
 
 def test_the_last_newline_may_be_missing() -> None:
-    assert pieces(spaced(byte_array(b"a b\nc"))) == ["a", "b", "\n", "c"]
-    assert pieces(joined(byte_array(b"a b\nc"), meanings_of({"x": 0}))) == ["a", "b", "\n", "c"]
+    assert pieces(space_tokens(byte_array(b"a b\nc"))) == ["a", "b", "\n", "c"]
+    assert pieces(join_tokens(byte_array(b"a b\nc"), meanings_of({"x": 0}))) == ["a", "b", "\n", "c"]
 
 
 def test_a_documents_first_space_may_have_been_put_there_by_the_tokenizer() -> None:
     tokens, meanings = byte_array("▁ ▁a\n▁b ▁\n▁\nc ▁\n".encode()), meanings_of({"▁": 32})
-    assert pieces(joined(tokens, meanings)) == [" ", " a", "\n", " b", " ", "\n", " ", "\n", "c", " ", "\n"]
-    dropped = joined(tokens, meanings, drops_space=True)
+    assert pieces(join_tokens(tokens, meanings)) == [" ", " a", "\n", " b", " ", "\n", " ", "\n", "c", " ", "\n"]
+    dropped = join_tokens(tokens, meanings, drops_space=True)
     assert pieces(dropped) == ["", " a", "\n", "b", " ", "\n", "", "\n", "c", " ", "\n"]
 
 
 def test_tokens_may_name_bytes() -> None:
     tokens = byte_array(b"<0xC3> <0xA9> <0x0A> <0xA <0x0a> x<0x41> <0x411>\n<0x20>")
-    found = joined(tokens, meanings_of({"A": 65}), names_bytes=True, drops_space=True)
+    found = join_tokens(tokens, meanings_of({"A": 65}), names_bytes=True, drops_space=True)
     assert found.text.tobytes() == b"\xc3\xa9\n<0xA<0x0a>x<0x41><0x411>\n "
     assert found.starts.tolist() == [0, 1, 2, 3, 7, 13, 20, 27, 28]
-    assert joined(tokens, meanings_of({"A": 65})).text.tobytes() == tokens.tobytes().replace(b" ", b"")
+    assert join_tokens(tokens, meanings_of({"A": 65})).text.tobytes() == tokens.tobytes().replace(b" ", b"")
 
 
 @pytest.mark.parametrize("room", [0, 1, 64])

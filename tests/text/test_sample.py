@@ -56,7 +56,7 @@ def test_docstrings_are_taken_from_the_library_and_not_from_its_tests(
 def test_a_python_without_its_documentation_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_topics(monkeypatch)
     library_at(tmp_path, monkeypatch)
-    with pytest.raises(TextError, match="came without its documentation"):
+    with pytest.raises(TextError, match="was installed without its documentation"):
         sample_lines()
 
 

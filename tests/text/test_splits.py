@@ -49,7 +49,7 @@ def test_each_block_knows_its_place_in_the_whole_text(tmp_path) -> None:
     for part in train_and_heldout(Corpus.of(names)):
         for block in part.blocks():
             whole = texts[names.index(block.source)]
-            places = [block.place(i + 1) for i in range(len(block.documents()))]
+            places = [block.locate(i + 1) for i in range(len(block.documents()))]
             assert block.documents() == [whole[int(place.split()[-1]) - 1] for place in places]
             assert block.text.flags.writeable  # or kernels would be compiled anew for it
             assert block.text.dtype == np.uint8
@@ -145,5 +145,5 @@ class Records:
 
 
 def test_too_few_records_are_an_error() -> None:
-    with pytest.raises(TextError, match=r"^records: has 1 document; at least 2 are needed .*or more where content"):
+    with pytest.raises(TextError, match=r"^records: has 1 document; at least 2 are needed .*or more for whole files"):
         split(Records(["a"]), {"a": 0.5, "b": 0.5})

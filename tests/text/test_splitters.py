@@ -85,7 +85,7 @@ def rewritten(name: str, document: str) -> str:
 
 
 def restored(name: str, tokens: str) -> str:
-    return splitter_named(name).restored(byte_array(tokens.encode())).text.tobytes().decode()
+    return splitter_named(name).align(byte_array(tokens.encode())).text.tobytes().decode()
 
 
 # What the word splitter promises, said once more without classes, states or bytes.

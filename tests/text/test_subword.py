@@ -15,7 +15,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
 from chainrule.protocol import UNKNOWN
 from chainrule.text.subword import Subword
-from chainrule.text.subword_training import _with_short_words, trained
+from chainrule.text.subword_training import _with_short_words, train_subword
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.vocabulary import Vocabulary
 
@@ -52,7 +52,7 @@ def brought(name: str) -> Tokenizer:
 
 @cache
 def learnt(kind: str) -> Tokenizer:
-    return tokenizer_of(trained(kind, lines, 300))
+    return tokenizer_of(train_subword(kind, lines, 300))
 
 
 def lines() -> Iterable[list[str]]:
@@ -89,7 +89,7 @@ def test_pieces_with_named_bytes_give_all_back_but_how_spaces_were_spelled(text:
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "wordpiece"])
 def test_the_same_text_gives_the_same_pieces(kind: str) -> None:
-    assert trained(kind, lines, 300).definition == trained(kind, lines, 300).definition
+    assert train_subword(kind, lines, 300).definition == train_subword(kind, lines, 300).definition
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "wordpiece"])
@@ -126,25 +126,25 @@ def test_wordpiece_gives_words_back_with_one_space_between(documents: list[str])
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "wordpiece"])
 @pytest.mark.parametrize("text", [[], [""], ["a"]])
 def test_a_text_with_next_to_nothing_in_it_is_enough_to_learn_from(kind: str, text: list[str]) -> None:
-    tokenizer = tokenizer_of(trained(kind, lambda: [text], 300))
+    tokenizer = tokenizer_of(train_subword(kind, lambda: [text], 300))
     assert tokenizer.encode_texts(text).ids.size >= len(text)
 
 
 def test_more_characters_than_pieces_are_an_error_of_wordpiece() -> None:
     text = "".join(chr(0x4E00 + i) for i in range(400))
     with pytest.raises(EstimationError, match="wordpiece needs 802 tokens"):
-        trained("wordpiece", lambda: [[text]], 300)
-    assert tokenizer_of(trained("bpe", lambda: [[text]], 300)).vocabulary_size == 300
+        train_subword("wordpiece", lambda: [[text]], 300)
+    assert tokenizer_of(train_subword("bpe", lambda: [[text]], 300)).vocabulary_size == 300
 
 
 def test_a_vocabulary_too_small_for_the_bytes_is_an_error() -> None:
-    with pytest.raises(SettingError, match=r"259 is too small for bpe; .* are 260"):
-        trained("bpe", lines, 259)
+    with pytest.raises(SettingError, match=r"259 is too small for bpe; expected at least 260"):
+        train_subword("bpe", lines, 259)
 
 
 def test_learning_tells_when_the_library_takes_over() -> None:
     told: list[tuple[str, float, float | None]] = []
-    trained("bpe", lines, 300, lambda *report: told.append(report))
+    train_subword("bpe", lines, 300, lambda *report: told.append(report))
     assert told == [("learning bpe pieces", 0, None)]
 
 
@@ -152,8 +152,8 @@ def test_learning_tells_when_the_library_takes_over() -> None:
 @pytest.mark.parametrize("long", ["ab" * 1100, "é" * 2001, " " * 1500])
 def test_a_word_of_any_length_is_learnt_from_in_parts(kind: str, long: str) -> None:
     parts = [long[start : start + 1000] for start in range(0, len(long), 1000)]
-    whole = trained(kind, lambda: [["the cat", long, "a dog"]], 320)
-    assert whole.definition == trained(kind, lambda: [["the cat", *parts, "a dog"]], 320).definition
+    whole = train_subword(kind, lambda: [["the cat", long, "a dog"]], 320)
+    assert whole.definition == train_subword(kind, lambda: [["the cat", *parts, "a dog"]], 320).definition
 
 
 def test_many_short_words_without_a_space_between_are_learnt_from_as_they_stand() -> None:
@@ -167,7 +167,7 @@ def test_an_error_while_reading_is_the_one_that_is_raised() -> None:
         raise SettingError("torn")
 
     with pytest.raises(SettingError, match="torn"):
-        trained("bpe", broken, 300)
+        train_subword("bpe", broken, 300)
 
 
 def test_special_tokens_are_left_out_and_nothing_is_added_or_cut() -> None:
@@ -239,15 +239,15 @@ FAR = file_bytes("words").replace(b'"sat":3', b'"sat":4000000000')
 @pytest.mark.parametrize(
     ("definition", "error", "message"),
     [
-        (b"", ModelFormatError, r"x\.json: is no tokenizer\.json: Expecting value"),
-        (b"\xff\xfe", ModelFormatError, r"x\.json: is no tokenizer\.json"),
+        (b"", ModelFormatError, r"x\.json: is not a tokenizer\.json: Expecting value"),
+        (b"\xff\xfe", ModelFormatError, r"x\.json: is not a tokenizer\.json"),
         (b"[1]", ModelFormatError, "it has no model"),
         (b'{"model": 3}', ModelFormatError, "it has no model"),
-        (b'{"model": {"type": "Foo"}}', ModelFormatError, "that can be read: data did not match"),
-        (changed("gpt2", decoder=None), SettingError, r"its decoder \(none\) is not one"),
-        (changed("gpt2", decoder={"type": "BPEDecoder", "suffix": "</w>"}), SettingError, r"\(BPEDecoder\) is not one"),
-        (b"[" * 10**5, ModelFormatError, r"x\.json: is no tokenizer\.json"),
-        (b'{"model": {"type": "\\ud800"}}', ModelFormatError, "that can be read"),
+        (b'{"model": {"type": "Foo"}}', ModelFormatError, "is not a readable tokenizer.json: data did not match"),
+        (changed("gpt2", decoder=None), SettingError, r"its decoder is none"),
+        (changed("gpt2", decoder={"type": "BPEDecoder", "suffix": "</w>"}), SettingError, r"its decoder is BPEDecoder"),
+        (b"[" * 10**5, ModelFormatError, r"x\.json: is not a tokenizer\.json"),
+        (b'{"model": {"type": "\\ud800"}}', ModelFormatError, "is not a readable"),
         (FAR, ModelFormatError, "numbers 4 pieces up to 4,000,000,000; it is damaged"),
         (json.dumps(NO_BYTES).encode(), SettingError, "neither all bytes nor an unknown token"),
     ],
@@ -260,7 +260,7 @@ def test_what_cannot_be_used_is_told(definition: bytes, error: type[Exception], 
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(SettingError, match=r"pip install 'chainrule\[subword\]'"):
-        trained("bpe", lines, 300)
+        train_subword("bpe", lines, 300)
     with pytest.raises(SettingError, match=r"pip install 'chainrule\[subword\]'"):
         Subword(b'{"model": {}}', "x.json")
 

@@ -81,7 +81,7 @@ def test_the_surface_of_an_unknown_token_is_what_stood_in_the_text() -> None:
 
 
 def test_a_marker_in_a_text_is_an_error_that_counts_texts_not_newlines() -> None:
-    with pytest.raises(MarkerError, match="line 2: <s> stands"):
+    with pytest.raises(MarkerError, match="line 2: <s> occurs"):
         Tokenizer.untrained("word").encode_texts(["a\nb\nc", "d <s>"])
 
 
@@ -163,7 +163,7 @@ def test_documents_that_hold_newlines_encode_as_those_texts(name: str, documents
 )
 def test_a_marker_in_a_block_is_told_with_its_place(end: int, unit: str, place: str) -> None:
     text = byte_array(b"a\nb <s>" + bytes([end]))
-    with pytest.raises(MarkerError, match=f"^{place}: <s> stands"):
+    with pytest.raises(MarkerError, match=f"^{place}: <s> occurs"):
         Tokenizer.untrained("whitespace").encode_block(Block(text, "the source", 41, end, unit))
 
 

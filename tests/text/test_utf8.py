@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from chainrule.text import utf8
 from chainrule.text.block import byte_array
-from chainrule.text.utf8 import encoded, repaired, windows
+from chainrule.text.utf8 import encode_string, repair, windows
 
 PARTS = [b"a", b"\n", b"\xc3", b"\xc3\xa9", b"\xe6\x97", b"\xa5", b"\xe6\x97\xa5", b"\xf0\x9f\x91", b"\xa9", b"\xff"]
 broken = st.lists(st.sampled_from([*PARTS, b"\xef\xbf\xbd", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf5"])).map(b"".join)
@@ -20,9 +20,9 @@ def test_repairs_are_those_of_pythons_decoder_whatever_the_windows(data: bytes, 
         patch.setattr(utf8, "WINDOW_BYTES", size)
         text = byte_array(data)
         assert b"".join(window.tobytes() for _, window in windows(text)) == data
-        replaced, places = repaired(text, "replace")
+        replaced, places = repair(text, "replace")
         assert replaced == data.decode(errors="replace").encode()
-        assert repaired(text, "skip") == (data.decode(errors="ignore").encode(), places)
+        assert repair(text, "skip") == (data.decode(errors="ignore").encode(), places)
     without = data.replace("\ufffd".encode(), b"?")  # the text's own
     assert places == without.decode(errors="replace").count("\ufffd")
 
@@ -38,8 +38,8 @@ def test_no_window_cuts_a_character(text: str, size: int) -> None:
 
 
 def test_lone_surrogates_are_repaired_and_counted() -> None:
-    assert encoded("a\ud800b\udfff", "replace") == ("a\ufffdb\ufffd".encode(), 2)
-    assert encoded("a\ud800b\udfff", "skip") == (b"ab", 2)
-    assert encoded("👩", "strict") == ("👩".encode(), 0)
+    assert encode_string("a\ud800b\udfff", "replace") == ("a\ufffdb\ufffd".encode(), 2)
+    assert encode_string("a\ud800b\udfff", "skip") == (b"ab", 2)
+    assert encode_string("👩", "strict") == ("👩".encode(), 0)
     with pytest.raises(UnicodeEncodeError):
-        encoded("a\ud800", "strict")
+        encode_string("a\ud800", "strict")

@@ -12,9 +12,9 @@ from torch import nn
 
 from chainrule.errors import SettingError
 from chainrule.training.config import TrainingConfig
+from chainrule.training.job import Setup
 from chainrule.training.labels import AlikeBatches, Example, LabelData, LabelObjective, split
 from chainrule.training.machine import machine_on
-from chainrule.training.objective import Task
 from chainrule.training.processes import Processes
 from chainrule.training.recipe import Recipe
 
@@ -56,8 +56,8 @@ def examples(count: int = 30) -> list[Example[ndarray]]:
 
 def objective(network: Points, processes: Processes, accumulate: int = 1, batch: int = 4) -> LabelObjective[ndarray]:
     training = TrainingConfig(steps=1, batch=batch, accumulate=accumulate)
-    task = Task(training, Recipe(batch, 0.1, 0.1, 0), machine_on("cpu", "float32"), processes)
-    return LabelObjective(network, task, LabelData(examples(), examples(7)))
+    setup = Setup(training, Recipe(batch, 0.1, 0.1, 0), machine_on("cpu", "float32"), processes)
+    return LabelObjective(network, setup, LabelData(examples(), examples(7)))
 
 
 def test_every_epoch_has_each_example_once_in_batches_that_are_no_smaller() -> None:

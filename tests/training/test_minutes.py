@@ -16,7 +16,7 @@ import pytest
 from training_runs import QUICK, RECURRENT, TRANSFORMER, VOCABULARY, numbers, text, trained
 
 from chainrule.neural.config import MaskedConfig
-from chainrule.training import fitting
+from chainrule.training import fitting, timetable
 from chainrule.training import run as run_module
 from chainrule.training import trainer as trainer_module
 from chainrule.training.batches import blocks, lanes
@@ -49,9 +49,8 @@ class Machine:
 
     def installed(self, monkeypatch: pytest.MonkeyPatch) -> Machine:
         clock = SimpleNamespace(monotonic=lambda: self.now, perf_counter=lambda: self.now)
-        monkeypatch.setattr(run_module, "time", clock)
-        monkeypatch.setattr(trainer_module, "time", clock)
-        monkeypatch.setattr(fitting, "time", clock)
+        for module in (run_module, timetable, trainer_module, fitting):
+            monkeypatch.setattr(module, "time", clock)
         for objective in (NextToken, BothSides):
             self._slow_down(monkeypatch, objective)
         save = Checkpoints.save

@@ -64,8 +64,8 @@ def test_an_average_of_all_and_one_that_forgets() -> None:
     for value in (1.0, 2.0, 6.0):
         with torch.no_grad():
             weight.fill_(value)
-        means.tell()
-        recent.tell()
+        means.add_weights()
+        recent.add_weights()
     assert float(means.weights[0]) == pytest.approx(3.0)
     assert 4.0 < float(recent.weights[0]) < 6.0
     means.swap()

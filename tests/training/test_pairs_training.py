@@ -22,9 +22,9 @@ from chainrule.neural.scoring import rounded_up
 from chainrule.protocol import END
 from chainrule.text.pairs import Pairs
 from chainrule.training.config import TrainingConfig
-from chainrule.training.job import Run
-from chainrule.training.pairs import Buckets, TokenPairs, given_source
-from chainrule.training.run import trained
+from chainrule.training.options import TrainingRun
+from chainrule.training.pairs import Buckets, TokenPairs, pairs_job
+from chainrule.training.run import run_job
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,8 +46,8 @@ def copies(number: int, seed: int) -> TokenPairs:
 
 def run_of(config: ConditionalConfig, training: TrainingConfig = QUICK, **more: Any) -> tuple[Any, Any, list[Report]]:
     told: list[Report] = []
-    run = Run(training=training, **{"told": told.append, **more})
-    network, record = trained(given_source(copies(60, 1), copies(20, 2), (SIZE, SIZE), config, run), run)
+    job = pairs_job(copies(60, 1), copies(20, 2), (SIZE, SIZE), config, training, {})
+    network, record = run_job(job, TrainingRun(**{"on_report": told.append, **more}))
     return network, record, told
 
 
@@ -99,10 +99,9 @@ def test_lengths_are_rounded_up_to_four_in_an_octave() -> None:
 @pytest.mark.parametrize("config", [SMALL, LSTM], ids=["transformer", "lstm"])
 def test_the_first_loss_is_that_of_the_network_token_by_token(config: ConditionalConfig) -> None:
     still = replace(config, dropout=0.0)
-    run = Run(training=replace(QUICK, steps=1))
-    problem = given_source(copies(60, 1), None, (SIZE, SIZE), still, run)
+    job = pairs_job(copies(60, 1), None, (SIZE, SIZE), still, replace(QUICK, steps=1), {})
     torch.manual_seed(0)
-    network = problem.build().eval()
+    network = job.build().eval()
     pairs = copies(60, 1)
     sources, targets = (np.array([len(row) + 1 for row in side]) for side in pairs)
     chosen = Buckets(sources, targets, int(8 * (sources.mean() + targets.mean())), 1, 0).pairs(0)
@@ -114,7 +113,7 @@ def test_the_first_loss_is_that_of_the_network_token_by_token(config: Conditiona
         log_probs = network.output.log_probs(hidden)[0]
         nats -= sum(log_probs[t, token].item() for t, token in enumerate([*target, END]))
     told: list[Report] = []
-    trained(problem, replace(run, told=told.append))
+    run_job(job, TrainingRun(on_report=told.append))
     assert told[0].loss == pytest.approx(nats / targets[chosen].sum(), rel=1e-5)
 
 
@@ -146,7 +145,7 @@ def test_an_interrupted_run_goes_on_bit_for_bit(
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        run_of(config, training, folder=tmp_path, told=stop)
+        run_of(config, training, folder=tmp_path, on_report=stop)
     resumed, record, _ = run_of(config, training, folder=tmp_path, resume=True)
     assert numbers(resumed) == numbers(whole)
     assert record["steps"] == 12
@@ -165,7 +164,7 @@ def test_a_network_learns(config: ConditionalConfig) -> None:
 
 def test_what_cannot_be_learnt_is_an_error() -> None:
     with pytest.raises(TextError, match="there are no pairs"):
-        given_source(TokenPairs([], []), None, (SIZE, SIZE), SMALL, Run(training=QUICK))
+        pairs_job(TokenPairs([], []), None, (SIZE, SIZE), SMALL, QUICK, {})
     with pytest.raises(SettingError, match="label_smoothing does not work with hard attention"):
         run_of(replace(LSTM, attention="hard"), replace(QUICK, label_smoothing=0.1))
 

@@ -112,7 +112,7 @@ class Stop:
 @pytest.mark.parametrize("config", [RECURRENT, TRANSFORMER], ids=["recurrent", "transformer"])
 def test_an_interrupted_run_says_how_to_go_on_and_does(config: NetworkConfig, tmp_path: Path) -> None:
     whole, _, _ = trained(config)
-    with pytest.raises(KeyboardInterrupt, match=r"interrupted after step 5; all is kept in .*and --resume"):
+    with pytest.raises(KeyboardInterrupt, match=r"interrupted after step 5; all is kept in .*and resume=True"):
         trained(config, folder=tmp_path, told=Stop(5))
     resumed, _, told = trained(config, folder=tmp_path, resume=True)
     assert numbers(resumed) == numbers(whole)
@@ -168,7 +168,7 @@ def interrupted(tmp_path: Path) -> Path:
 def test_other_settings_are_an_error_that_names_the_difference(
     interrupted: Path, config: NetworkConfig, training: TrainingConfig, more: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(SettingError, match=rf"{message}.*(--overwrite in place of --resume|another folder)"):
+    with pytest.raises(SettingError, match=rf"{message}.*(overwrite=True in place of resume=True|another folder)"):
         trained(config, training, folder=interrupted, resume=True, **more)
 
 
@@ -177,7 +177,7 @@ def test_what_has_no_effect_may_be_said_otherwise(interrupted: Path) -> None:
 
 
 def test_an_unfinished_run_is_not_lost_by_mistake(interrupted: Path) -> None:
-    with pytest.raises(OutputError, match="unfinished run; say --resume to go on with it, or --overwrite"):
+    with pytest.raises(OutputError, match="unfinished run; say resume=True to go on with it, or overwrite=True"):
         trained(RECURRENT, folder=interrupted)
     trained(RECURRENT, folder=interrupted, overwrite=True)
 
@@ -206,7 +206,8 @@ def test_a_checkpoint_of_another_version_is_an_error(interrupted: Path, before: 
     index = interrupted / "checkpoints" / "checkpoint.json"
     index.write_text(index.read_text().replace(before, after, 1).replace(before, after))
     with pytest.raises(
-        ModelFormatError, match=r"checkpoint.json: .*another version; begin anew with --overwrite in place of --resume"
+        ModelFormatError,
+        match=r"checkpoint.json: .*another version; begin anew with overwrite=True in place of resume=True",
     ):
         trained(RECURRENT, folder=interrupted, resume=True)
 
@@ -220,7 +221,7 @@ def test_a_damaged_checkpoint_is_an_error_that_names_the_file(interrupted: Path,
         entry = json.loads(index.read_text())
         del entry["files"]["best"]
         index.write_text(json.dumps(entry))
-    with pytest.raises(ModelFormatError, match=rf"{kind}-.*SHA-256.*--overwrite in place of --resume"):
+    with pytest.raises(ModelFormatError, match=rf"{kind}-.*SHA-256.*overwrite=True in place of resume=True"):
         trained(RECURRENT, folder=interrupted, resume=True)
     path.unlink()
     with pytest.raises(ModelFormatError, match=rf"{kind}-.*the checkpoint is incomplete"):
@@ -275,7 +276,7 @@ def test_no_space_left_keeps_the_checkpoint_before(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(checkpoint, "write_tensors", full)
     with pytest.raises(
-        OutputError, match=r"checkpoint of step \d+ cannot be written: No space left on device; .*--resume"
+        OutputError, match=r"checkpoint of step \d+ cannot be written: No space left on device; .*resume=True"
     ):
         trained(RECURRENT, folder=tmp_path)
     monkeypatch.undo()

@@ -199,7 +199,7 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_checkpoint_before(
     monkeypatch.setattr(Trainer, "_step", spoilt)
     with pytest.raises(
         EstimationError,
-        match=r"at step 8, after 168 tokens; .*checkpoint of step 6 in .* is whole, but --resume .*--overwrite",
+        match=r"at step 8, after 168 tokens; .*checkpoint of step 6 in .* is whole, but resume=True .*overwrite=True",
     ):
         trained(RECURRENT, folder=tmp_path)
     monkeypatch.undo()
@@ -364,7 +364,7 @@ def test_a_causal_network_is_told_that_texts_will_end_with_their_lines() -> None
     lines[lines == 1] = END
     note = trained(replace(TRANSFORMER, context=16), stream=lines)[2][0].note or ""
     assert "documents have 4 tokens on average, and 16 are read at once" in note
-    assert "--document file makes a file one text" in note
+    assert "document='file' makes a file one text" in note
     assert trained(replace(TRANSFORMER, context=12), stream=lines)[2][0].note is None
 
 

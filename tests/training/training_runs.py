@@ -17,8 +17,8 @@ from chainrule.text.units import UnitTokens
 from chainrule.training.config import TrainingConfig
 from chainrule.training.finetuning import finetune_network
 from chainrule.training.finetuning_config import FineTuningConfig
-from chainrule.training.job import Run
 from chainrule.training.labels import Example
+from chainrule.training.options import StreamOptions, TrainingRun
 from chainrule.training.run import train_network
 from chainrule.training.validation import Validation
 
@@ -58,13 +58,19 @@ def trained(
     if isinstance(config, FineTuningConfig):
         torch.manual_seed(0)
         network = build(TRANSFORMER, VOCABULARY)
-        run = Run(**{"told": told.append, **more})
-        return *finetune_network(network, ["a", "b", "c"], "word", examples(), config, run), told
-    more = {"validation": validation(), "told": told.append, **more}
-    network, record = train_network(
-        text() if stream is None else stream, VOCABULARY, config, Run(training=training, **more)
-    )
+        return *finetune_network(network, ["a", "b", "c"], "word", examples(), config, run_of(told, more)), told
+    run = run_of(told, more)
+    options = StreamOptions(training=training, **{"validation": validation(), **more})
+    network, record = train_network(text() if stream is None else stream, VOCABULARY, config, options, run)
     return network, record, told
+
+
+def run_of(told: list[Report], more: dict[str, Any]) -> TrainingRun:
+    """A run whose reports go to a list, or as it is said; what is said of it is taken out of `more`."""
+    names = ("folder", "resume", "overwrite")
+    return TrainingRun(
+        on_report=more.pop("told", told.append), **{name: more.pop(name) for name in names if name in more}
+    )
 
 
 def examples() -> list[Example[UnitTokens]]:

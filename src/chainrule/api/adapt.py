@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from chainrule.api.pair_model import FAMILY
 from chainrule.api.train import train
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
     from chainrule.api.model import Model
     from chainrule.api.progress_line import ProgressOption
+    from chainrule.api.run_options import RunOptions
     from chainrule.neural.config import NetworkConfig
     from chainrule.text.corpus import Paths, Source
     from chainrule.text.vocabulary import Markers
     from chainrule.training.config import TrainingConfig
-    from chainrule.training.reports import Told
+    from chainrule.training.options import TrainingRun
 
 
 def adapt(
@@ -32,11 +33,9 @@ def adapt(
     markers: Markers = "error",
     training: TrainingConfig | None = None,
     validation: Source | Paths | None = None,
-    folder: str | os.PathLike[str] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    told: Told | None = None,
+    run: TrainingRun | None = None,
     progress: ProgressOption = None,
+    **options: Unpack[RunOptions],
 ) -> Model:
     """Goes on with the training of a network, on other text; a new model, of the same configuration and tokenizer.
 
@@ -51,12 +50,10 @@ def adapt(
         markers=markers,
         training=training,
         validation=validation,
-        folder=folder,
-        resume=resume,
-        overwrite=overwrite,
-        told=told,
-        progress=progress,
         start=model,
+        run=run,
+        progress=progress,
+        **options,
     )
 
 

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from chainrule.api.model import Model, check_model
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress, told_by
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.record import circumstances
+from chainrule.api.run_options import RunOptions, training_run
 from chainrule.applications.labelling import labelled_units
 from chainrule.errors import SettingError
 from chainrule.families import FAMILIES
-from chainrule.text.labelled import Labelled, LabelledUnit, checked, classes_of, digest_of
+from chainrule.text.labelled import Labelled, LabelledUnit, check_labelled, classes_of, digest_of
 from chainrule.training.finetuning_config import FineTuningConfig
-from chainrule.training.job import Run
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable
 
-    from chainrule.training.reports import Told
+    from chainrule.training.options import TrainingRun
 
 
 @shows_progress
@@ -32,16 +30,14 @@ def finetune(
     unit: LabelledUnit = "text",
     config: FineTuningConfig | None = None,
     *,
-    folder: str | os.PathLike[str] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    told: Told | None = None,
+    run: TrainingRun | None = None,
     progress: ProgressOption = None,
+    **options: Unpack[RunOptions],
 ) -> Model:
     """A model of family classifier: a network with a head that has learnt labels.
 
     model: of any family of networks. examples: with a label for the text, or for each of its words, as `unit` says.
-    folder, resume, overwrite, told, progress: as of `train`. Ctrl-C ends the training with the best epoch so far, once
+    run, progress, options: as of `train`. Ctrl-C ends the training with the best epoch so far, once
     there is one.
     Raises SettingError where the model is no network; TextError where there are too few labels; EstimationError where
     the loss is no number; else what `train` raises.
@@ -56,11 +52,9 @@ def finetune(
     check_model(model)
     if not isinstance(config, FineTuningConfig | None):
         raise TypeError(f"config is {config!r}; expected a FineTuningConfig")
-    if resume and overwrite:
-        raise SettingError("resume goes on with a run and overwrite begins anew; say one of them")
     if not FAMILIES[model.family].embeds:
         raise SettingError(f"a model of family {model.family!r} has no encoder to put a head on; networks have")
-    examples = checked(examples, unit)
+    examples = check_labelled(examples, unit)
     units = labelled_units(model.tokenizer, examples, unit)
     labels = classes_of(examples)
     index = {label: i for i, label in enumerate(labels)}
@@ -69,13 +63,7 @@ def finetune(
         for own, example in zip(units, examples, strict=True)
     ]
     config = config or FineTuningConfig()
-    run = Run(
-        folder=None if folder is None else Path(folder),
-        resume=resume,
-        overwrite=overwrite,
-        origin={"family": "classifier", "unit": unit},
-        told=told or told_by(progress),
-    )
+    run = training_run(run, options, progress)
     classifier, record = finetune_network(model.engine.network, labels, unit, labelled, config, run)
     record = {
         **circumstances("classifier", config),

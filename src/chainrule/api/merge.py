@@ -12,6 +12,7 @@ from chainrule.api.mix import difference_of, fewest_unseen, heldout_stream, spel
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import SettingError, prefix_errors
+from chainrule.families import why_no_table
 from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.tuning import linear_weights
 from chainrule.ngram.config import COMPACT
@@ -93,17 +94,6 @@ def merge(
     return Model("ngram", NGramModel(table), tokenizer, record, speller)
 
 
-def _why_not(model: Model) -> str:
-    """What a model without a table of its own is, and what can be done."""
-    if not model.is_distribution:
-        return "it is of stupid backoff, whose scores are no distribution; train one with another --smoothing"
-    if model.family == "mixture":
-        return "it is a mixture, which has no n-grams of its own; merge its models, or mix it without --static"
-    if model.family == "ngram":
-        return "its documents begin with several <s>; mix it without --static"
-    return f"it is of family {model.family!r}, which has no n-grams; mix it without --static"
-
-
 def _over_one_vocabulary(models: Sequence[Model], names: Sequence[str]) -> tuple[Tokenizer, list[Table]]:
     """The tokenizer that knows the words of all, and the tables with their numbers. Raises SettingError."""
     if len(models) < 2:
@@ -113,7 +103,9 @@ def _over_one_vocabulary(models: Sequence[Model], names: Sequence[str]) -> tuple
         with prefix_errors(name):
             language_model = model.language_model
         if not isinstance(language_model, NGramModel | HashedModel):
-            raise SettingError(f"{name} cannot be merged into an n-gram model: {_why_not(model)}")
+            raise SettingError(
+                f"{name} cannot be merged into an n-gram model: {why_no_table(model.family, language_model)}"
+            )
         tables.append(language_model.table)
     first = models[0].tokenizer
     if all(difference_of(first, model.tokenizer) is None for model in models[1:]):

@@ -9,31 +9,28 @@ chainrule.load("lm/").perplexity("heldout.txt")
 from __future__ import annotations
 
 import math
-import os
 import secrets
 import warnings
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from chainrule.api.embed import embed_blocks, embed_texts, embed_vocabulary
+from chainrule.api.judge import judge_pairs
 from chainrule.api.model_info import info_of_model, size_of
 from chainrule.api.parts import ModelParts
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.save import save_arpa, save_folder
 from chainrule.applications.completion import Completer, Completion
-from chainrule.applications.embedding import Embedded, embedded
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, VectorPrecision
 from chainrule.base.distributions import top_of
 from chainrule.base.jit import map_in_order
 from chainrule.decoding.texts import Text, TextDecoder
 from chainrule.errors import SettingError
-from chainrule.evaluation.acceptability import judge, read_pairs
 from chainrule.evaluation.likelihood import measure
-from chainrule.evaluation.pricing import price_documents
-from chainrule.evaluation.pseudo_pricing import Pseudo, pseudo_price
 from chainrule.evaluation.sentences import SentenceScores, score_sentences
 from chainrule.families import FAMILIES, Job
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
@@ -41,14 +38,16 @@ from chainrule.protocol import UNKNOWN
 from chainrule.text.corpus import source_of
 from chainrule.text.masks import MASK, masked_tokens
 from chainrule.text.reading import document_in
-from chainrule.text.records import refuse
+from chainrule.text.records import raise_error
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterator, Sequence
 
     from jaxtyping import Float32, Float64, Int32, Int64
     from numpy import ndarray
 
+    from chainrule.applications.embedding import Embedded
     from chainrule.applications.labelling import Predicted
     from chainrule.decoding.beam import BeamConfig
     from chainrule.decoding.limits import Limits
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
     from chainrule.evaluation.acceptability import GroupAccuracy
     from chainrule.evaluation.classification import Classification
     from chainrule.evaluation.measurement import Measurement
+    from chainrule.evaluation.pseudo_pricing import Pseudo
     from chainrule.neural.classifier import Classifier
     from chainrule.neural.two_sided_model import TwoSidedModel
     from chainrule.ngram.spelling.mixed_speller import MixedSpeller
@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from chainrule.text.vocabulary import Markers
 
 _SCORED_TOGETHER = 1 << 10  # texts, by one thread
-_EMBEDDED_TOGETHER = 1 << 16  # bytes of texts, which are sorted by length
 
 _DOES: dict[Job, str] = {"continue": "continues texts", "fill": "fills gaps in texts", "classify": "labels texts"}
 
@@ -234,26 +233,16 @@ class Model:
         Raises TextError; SettingError where the model has no such way.
         """
         progress = callback(progress)
-        names = [files] if isinstance(files, str | os.PathLike) else files
         self.engine_that("continue", "fill")
-        fills = self.sees_both_sides
-        if pseudo is not None and pseudo not in get_args(Pseudo):
-            raise SettingError(f"pseudo is {pseudo!r}; expected {' or '.join(get_args(Pseudo))}")
-        if pseudo is not None and not fills:
-            raise SettingError(
-                f"a model of family {self.family!r} has no pseudo-log-likelihoods; leave pseudo out, which is for "
-                "networks that see both sides"
-            )
-
-        def price(texts: Sequence[str]) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
-            if fills:
-                return pseudo_price(self.engine, self.speller, self.tokenizer, texts, pseudo)
-            encoded = self.tokenizer.encode_texts(texts)
-            return price_documents(self.language_model, self.speller, encoded, end=ends)
-
-        on_bad = refuse if strict else lambda error: warn(str(error))
-        pairs = read_pairs((os.fspath(name) for name in names), on_bad)
-        return judge(pairs, price, progress, ends=ends and not fills, tokenizer=self.tokenizer)
+        return judge_pairs(
+            self.parts,
+            files,
+            ends=ends,
+            fills=self.sees_both_sides,
+            pseudo=pseudo,
+            on_bad=raise_error if strict else lambda error: warn(str(error)),
+            progress=progress,
+        )
 
     def fill(self, text: str, top: int = 5, *, mask: str = MASK) -> list[list[tuple[str, float]]]:
         """The likeliest tokens for each mask of a text, with their probabilities, best first, none of them zero.
@@ -312,7 +301,7 @@ class Model:
     def embedder(self) -> Embedder:
         """What gives vectors to tokens. Raises SettingError where the model is no network."""
         if not FAMILIES[self.family].embeds:
-            advice = "take the network that it was made from" if self.family == "classifier" else "networks do"
+            advice = FAMILIES[self.family].vectors_advice
             raise SettingError(f"a model of family {self.family!r} has no vectors; {advice}")
         return cast("Embedder", self.engine)
 
@@ -338,21 +327,15 @@ class Model:
         good:  [found] = model.embed_units(["the bank of the river"]); found.units, found.vectors
         """
         config, texts = config or EmbeddingConfig(unit="word"), _several(texts)
-        parts = (texts[first : first + _SCORED_TOGETHER] for first in range(0, len(texts), _SCORED_TOGETHER))
-        encoded = (self.tokenizer.encode_texts(part) for part in parts)
-        return [each for some in encoded for each in embedded(self.embedder, self.tokenizer, some, config)]
+        return embed_texts(self.embedder, self.tokenizer, texts, config)
 
     def embed_blocks(self, blocks: Iterable[Block], config: EmbeddingConfig) -> Iterator[Embedded]:
         """As `embed_units`, of the documents of blocks as they come. Raises SettingError, MarkerError."""
-        for piece in (piece for block in blocks for piece in block.pieces(_EMBEDDED_TOGETHER)):
-            yield from embedded(self.embedder, self.tokenizer, self.tokenizer.encode_block(piece), config)
+        yield from embed_blocks(self.embedder, self.tokenizer, blocks, config)
 
     def embed_vocabulary(self) -> Iterator[Embedded]:
         """The tokens of the vocabulary, each a text of its own, with their vectors in no context; as `embed_units`."""
-        vectors = self.embedder.static_vectors()
-        for number, token in enumerate(self.tokenizer.vocabulary.tokens()):
-            text = token.decode("utf-8", "replace")
-            yield Embedded(text, [(0, len(text))], vectors[number : number + 1])
+        yield from embed_vocabulary(self.embedder, self.tokenizer)
 
     def next(self, prompt: str = "", top: int = 10) -> list[tuple[str, float]]:
         """The likeliest next tokens after a prompt with their probabilities, none of them zero. Raises SettingError."""
@@ -455,9 +438,7 @@ class Model:
     @property
     def layout(self) -> str | None:
         """How an n-gram model's table lies in memory and on disk: fast or compact; None for other models."""
-        from chainrule.ngram.layouts import layout_of
-
-        return layout_of(self.engine) if self.family == "ngram" else None
+        return FAMILIES[self.family].layout(self.engine)
 
     @shows_progress
     def compact(self, progress: ProgressOption = None) -> Model:
@@ -483,7 +464,7 @@ class Model:
 
     def _ngrams(self) -> Any:
         """Raises SettingError, ModelFormatError."""
-        if self.family != "ngram":
+        if self.layout is None:
             raise SettingError(f"a model of family {self.family!r} has no n-gram table; expected an n-gram model")
         return self.engine
 

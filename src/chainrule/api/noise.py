@@ -108,7 +108,7 @@ def _spoilt(source: Source, channel: Channel, seed: int, progress: Progress) -> 
         for piece in block.pieces(_REPORTED_BYTES):
             for number, text in enumerate(piece.documents(), 1):
                 if "\n" in text:
-                    raise TextError(f"{piece.place(number)}: the document holds newlines; cut it with document='line'")
+                    raise TextError(f"{piece.locate(number)}: the document holds newlines; cut it with document='line'")
                 yield Spoilt(text, channel.corrupted(text, rng))
             done += piece.text.size
             inside.report(done)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from chainrule.base.progress import Progress, format_duration, silent
 from chainrule.errors import SettingError
-from chainrule.training.reports import Told, nobody
+from chainrule.training.reports import OnReport, ignore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,12 +82,12 @@ def callback(progress: ProgressOption) -> Progress:
     return progress if callable(progress) else silent
 
 
-def told_by(progress: Progress) -> Told:
+def on_report_of(progress: Progress) -> OnReport:
     """What shows the reports of a training where progress is shown."""
     if isinstance(progress, ProgressLine):
         return progress.report
     if progress is silent:
-        return nobody
+        return ignore
     return lambda report: progress("training", report.step, report.steps)
 
 

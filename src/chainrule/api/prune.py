@@ -10,6 +10,7 @@ import numpy as np
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.errors import SettingError, TextError
+from chainrule.families import why_no_table
 from chainrule.ngram.config import COMPACT
 from chainrule.ngram.counting.padding import padded
 from chainrule.ngram.editing.entropy import check_ngrams, check_threshold, score_ngrams
@@ -130,17 +131,8 @@ def _unpacked(model: Model, progress: Progress) -> Model:
 
 def _table(model: Model) -> Table:
     if not isinstance(model.language_model, NGramModel | PaddedModel | HashedModel):
-        raise SettingError(f"the model cannot be pruned: {_why_not(model)}")
+        raise SettingError(f"the model cannot be pruned: {why_no_table(model.family, model.engine)}")
     return model.language_model.table
-
-
-def _why_not(model: Model) -> str:
-    """What a model without a distribution of n-grams is, and what can be done."""
-    if model.family == "ngram":
-        return "it is of stupid backoff, whose scores are no distribution; train one with another --smoothing"
-    if model.family == "mixture":
-        return "it is a mixture; prune its models and mix them again, or merge n-gram models with mix --static"
-    return f"it is of family {model.family!r}, which has no n-grams; only n-gram models are pruned"
 
 
 def _weighed(model: Model, histories: Any, progress: Progress) -> Histories:

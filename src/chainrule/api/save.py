@@ -52,7 +52,7 @@ def save_arpa(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progr
     from chainrule.ngram.arpa.write import write_arpa
     from chainrule.ngram.layouts import plain_table_model
 
-    if parts.family != "ngram":
+    if FAMILIES[parts.family].layout(parts.engine) is None:
         raise SettingError(
             f"a model of family {parts.family!r} cannot be written as ARPA, which holds n-grams; save it as a folder"
         )

@@ -9,7 +9,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.protocol import END
 from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, open_model
-from chainrule.text.learning import Tokenized, limited, limited_to, prepared
+from chainrule.text.learning import Tokenized, keep_tokens, limit_vocabulary, prepare_tokenizer
 from chainrule.text.normalising import Normaliser
 from chainrule.text.splitters import splitter_named
 from chainrule.text.tokenizer import Tokenizer, encoded_stream
@@ -85,11 +85,11 @@ def tokenized(
     """
     config = as_config(tokenizer)
     saved = saved_tokenizer(config)
-    learner = (saved or prepared(config, markers, source, progress)).with_markers(markers)
+    learner = (saved or prepare_tokenizer(config, markers, source, progress)).with_markers(markers)
     if saved is None or not TokenizerConfig(kind=saved.name).learns_words:
         stream = encoded_stream(learner, source, progress, grow=config.learns_words, expecting=expecting, file=file)
-        return limited(learner, stream, config)
+        return limit_vocabulary(learner, stream, config)
     known = saved.vocabulary.tokens()[END + 1 :]
     growing = learner.with_vocabulary(Vocabulary(known))  # to find what is left out
     stream = encoded_stream(growing, source, progress, grow=True, expecting=expecting, file=file)
-    return limited_to(known, growing, stream)
+    return keep_tokens(known, growing, stream)

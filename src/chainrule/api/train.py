@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import time
 from contextlib import nullcontext
-from dataclasses import asdict
-from functools import cache, partial
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 
 from chainrule.api.load_model import load
 from chainrule.api.model import Model
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress, told_by
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.record import circumstances
+from chainrule.api.run_options import RUN_OPTIONS, RunOptions, training_run
 from chainrule.api.speller import speller_of_counts, token_counts
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.validation_text import ids_file, kept_for_validation, validated_on
@@ -30,21 +31,40 @@ from chainrule.text.tokenizer_config import TokenizerConfig, as_config
 from chainrule.text.vectors import read_vectors
 from chainrule.text.words import begins_word
 from chainrule.training.config import TrainingConfig
-from chainrule.training.job import Beginning, Run
+from chainrule.training.options import InitialVectors, StreamOptions, vectors_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from _typeshed import DataclassInstance
     from jaxtyping import Int32, Int64
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
+    from chainrule.families import Family
+    from chainrule.neural.network import Network
+    from chainrule.ngram.spelling.speller import Speller
     from chainrule.protocol import LanguageModel
     from chainrule.text.corpus import Paths
+    from chainrule.text.learning import Tokenized
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Markers
-    from chainrule.training.reports import Told
+    from chainrule.training.options import TrainingRun
 
 _DEFAULT = TokenizerConfig()
+
+
+class TrainOptions(RunOptions, total=False):
+    """What `train` takes besides, by name.
+
+    tune: a held-out text that an n-gram model's weights, discounts or constant make as likely as they can, where its
+    smoothing has some. vectors: a file of word2vec or GloVe, for the vectors of tokens to begin as; fixed_vectors: and
+    to stay as.
+    """
+
+    tune: Source | Paths | None
+    vectors: str | os.PathLike[str] | None
+    fixed_vectors: bool
 
 
 @shows_progress
@@ -56,31 +76,25 @@ def train(
     markers: Markers = "error",
     training: TrainingConfig | None = None,
     validation: Source | Paths | None = None,
-    folder: str | os.PathLike[str] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    told: Told | None = None,
-    progress: ProgressOption = None,
-    tune: Source | Paths | None = None,
-    vectors: str | os.PathLike[str] | None = None,
-    fixed_vectors: bool = False,
     start: str | os.PathLike[str] | None = None,
+    run: TrainingRun | None = None,
+    progress: ProgressOption = None,
+    **options: Unpack[TrainOptions],
 ) -> Model:
     """Trains a model on a text, a line a document.
 
     config: its type says which family; by default an n-gram model of order 5. tokenizer: a TokenizerConfig, or only the
     kind: word, whitespace, character, byte, bpe, unigram, wordpiece, the path of a tokenizer.json or of a model folder.
     markers: what a literal <s>, </s> or <unk> in the text does: error, skip, keep. progress: by default a line at a
-    terminal and in a notebook; True: in a log, too; False: none; or a callback of task, done and total. tune: a
-    held-out text, to be made as likely as may be by an n-gram model's weights, discounts or constant, where its
-    smoothing has some.
+    terminal and in a notebook; True: in a log, too; False: none; or a callback of task, done and total. options: tune,
+    a held-out text for the settings of an n-gram model's smoothing.
 
     The rest is for networks. training: for how long, and how. validation: a text to choose the best weights by; by
-    default the end of the first one. folder: where checkpoints and log.jsonl go. resume: go on from the checkpoint in
-    it. overwrite: begin anew where there is one. told: is given a Report now and then, whose str is a line; by default
-    `progress` shows it. vectors: a file of word2vec or
-    GloVe, for the vectors of tokens to begin as; fixed_vectors: and to stay as. start: the model folder of a network
-    that learning goes on from, on this text, with its configuration and its tokenizer.
+    default the end of the first one. start: the model folder of a network that learning goes on from, on this text,
+    with its configuration and its tokenizer. run: where checkpoints and log.jsonl go, and whether it goes on from
+    them; or, as options, its folder, resume, overwrite, and told, which gets a Report now and then, whose str is a
+    line. More options: vectors, a file of word2vec or GloVe, for the vectors of tokens to begin as; fixed_vectors, and
+    to stay as.
     Raises TextError, EstimationError, SettingError, OutputError, ModelFormatError; KeyboardInterrupt, with what to do
     to go on, where the training of a network is interrupted.
 
@@ -90,94 +104,168 @@ def train(
     good:  chainrule.train("a.txt", chainrule.TransformerConfig(), training=TrainingConfig(minutes=5), folder="lm/")
     bad:   chainrule.train("a text")                    # a string names a file
     """
-    from chainrule.ngram.counting.memory_estimate import check_text_fits
-
-    progress = callback(progress)
-    told = told or told_by(progress)
-    started_from = None
-    if start is not None:
-        model = _model_to_start_from(Path(start), config, tokenizer, vectors)
-        started_from, source = model.engine.network, source_of(source, model.document)
-        config, tokenizer = started_from.config, os.fspath(start)
-    config = NGramConfig() if config is None else config
-    family = family_of(config)
-    source = source_of(source)
-    document = document_in(source.record)
-    if tune is not None:
-        check_tunable(config)
-        tune = source_of(tune, document)
-    began = time.perf_counter()
-    tokenizer = as_config(tokenizer)
-    in_steps = FAMILIES[family].trains_in_steps
-    if not in_steps and (training, validation, folder, resume, vectors) != (None, None, None, False, None):
-        raise SettingError(
-            f"a model of family {family} is counted; training, validation, folder and vectors are for networks"
-        )
-    if fixed_vectors and vectors is None:
-        raise SettingError("there are no vectors to be fixed; name a file of them, or let them be learnt")
-    if resume and overwrite:
-        raise SettingError("resume goes on with a run and overwrite begins anew; say one of them")
-    folder = None if folder is None else Path(folder)
-    with ids_file(folder) if in_steps else nullcontext() as file:
-        learner, stream, left_out = tokenized(
-            source, tokenizer, markers, progress, lambda n: check_text_fits(n, FAMILIES[family].token_bytes), file
-        )
-    tokens = token_counts(stream, learner.vocabulary_size)
-    speller_learnt = cache(start_in_thread(lambda: speller_of_counts(learner, tokens, config, left_out)))
-    kept, beginning = None, None
-    if in_steps:
-        training = training or TrainingConfig()
-        if validation is None:
-            stream, kept = kept_for_validation(learner, stream, training, left_out, speller_learnt)
-        else:
-            validation = source_of(validation, document)
-            kept = validated_on(validation, learner, training, speller_learnt, progress)
-        if vectors is not None:
-            found = read_vectors(os.fspath(vectors), learner.vocabulary.tokens(), progress)
-            beginning = Beginning(found, fixed_vectors)
-        learn = partial(
-            FAMILIES[family].train,
-            run=Run(
-                training=training,
-                validation=kept,
-                folder=folder,
-                resume=resume,
-                overwrite=overwrite,
-                origin={
-                    "family": family,
-                    "tokenizer": learner.name,
-                    "normalise": list(learner.normaliser.steps),
-                    "vectors": None if beginning is None else beginning.name,
-                    **({} if start is None else {"start": os.fspath(start)}),
-                },
-                start=started_from,
-                beginning=beginning,
-                told=told,
-                begins_word=begins_word(learner) if FAMILIES[family].job == "fill" else None,
-            ),
-        )
-    else:
-        learn = partial(FAMILIES[family].train)
-    owned = Owned(stream)
+    began, progress = time.perf_counter(), callback(progress)
+    request = _request(source, config, tokenizer, start, training, validation, options)
+    run = training_run(run, _run_options(options), progress)
+    _check(request, run)
+    learner, stream, left_out = _read(request, markers, run.folder, progress)
+    counts = token_counts(stream, learner.vocabulary_size)
+    speller = cache(start_in_thread(lambda: speller_of_counts(learner, counts, request.config, left_out)))
+    text = _Text(learner, Owned(stream), left_out, speller)
     del stream
-    if tune is not None:
-        assert isinstance(config, NGramConfig)
-        language_model, learnt = _tuned(learner, owned, config, tune, progress)
-    else:
-        language_model, learnt = learn(owned.take() if in_steps else owned, learner.vocabulary_size, config, progress)
-    speller = speller_learnt()
+    learn = _learn_in_steps if request.family.trains_in_steps else _learn_counts
+    engine, learnt = learn(request, text, run, progress)
+    unseen_types = speller().unseen_types
     record = {
-        **circumstances(family, config),
+        **circumstances(request.family_name, request.config),
         "seconds": time.perf_counter() - began,
-        "tokenizer": {name: value for name, value in asdict(tokenizer).items() if value != getattr(_DEFAULT, name)},
-        **_data_record(source, tokens),
-        **({} if beginning is None else {"vectors": beginning.name}),
-        **({} if start is None else {"start": os.fspath(start)}),
-        **({"validated_on": validation.record["data"]} if isinstance(validation, Source) else {}),
-        "unseen_types": speller.unseen_types,
+        **_request_record(request, counts),
+        "unseen_types": unseen_types,
         **learnt,
     }
-    return Model(family, language_model, learner, record, speller)
+    return Model(request.family_name, engine, learner, record, speller())
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is to be trained on what; a network where `network` is one goes on learning."""
+
+    source: Source
+    config: DataclassInstance
+    tokenizer: TokenizerConfig
+    training: TrainingConfig | None
+    validation: Source | None
+    tune: Source | None
+    vectors: str | None
+    fixed_vectors: bool
+    start: str | None
+    network: Network | None
+
+    @property
+    def family_name(self) -> str:
+        return family_of(self.config)
+
+    @property
+    def family(self) -> Family:
+        return FAMILIES[self.family_name]
+
+
+def _request(
+    source: Source | Paths,
+    config: DataclassInstance | None,
+    tokenizer: TokenizerConfig | str,
+    start: str | os.PathLike[str] | None,
+    training: TrainingConfig | None,
+    validation: Source | Paths | None,
+    options: TrainOptions,
+) -> _Request:
+    """Texts as sources; configuration and tokenizer are those of the model to start from, where there is one."""
+    vectors, tune, network = options.get("vectors"), options.get("tune"), None
+    if start is not None:
+        model = _model_to_start_from(Path(start), config, tokenizer, vectors)
+        network, source = model.engine.network, source_of(source, model.document)
+        config, tokenizer = network.config, os.fspath(start)
+    source = source_of(source)
+    document = document_in(source.record)
+    return _Request(
+        source,
+        NGramConfig() if config is None else config,
+        as_config(tokenizer),
+        training,
+        None if validation is None else source_of(validation, document),
+        None if tune is None else source_of(tune, document),
+        None if vectors is None else os.fspath(vectors),
+        options.get("fixed_vectors", False),
+        None if start is None else os.fspath(start),
+        network,
+    )
+
+
+def _run_options(options: TrainOptions) -> RunOptions:
+    return cast("RunOptions", {name: value for name, value in options.items() if name in RUN_OPTIONS})
+
+
+def _check(request: _Request, run: TrainingRun) -> None:
+    """Raises SettingError where settings do not suit the family, or each other."""
+    if request.tune is not None:
+        check_tunable(request.config)
+    for_networks = (request.training, request.validation, run.folder, request.vectors)
+    if not request.family.trains_in_steps and (for_networks != (None,) * 4 or run.resume):
+        raise SettingError(
+            f"a model of family {request.family_name} is counted; training, validation, folder and vectors are for "
+            "networks"
+        )
+    if request.fixed_vectors and request.vectors is None:
+        raise SettingError("there are no vectors to be fixed; name a file of them, or let them be learnt")
+
+
+def _read(request: _Request, markers: Markers, folder: Path | None, progress: Progress) -> Tokenized:
+    """The text as ids; those of a network lie in a file. Raises TextError."""
+    from chainrule.ngram.counting.memory_estimate import check_text_fits
+
+    with ids_file(folder) if request.family.trains_in_steps else nullcontext() as file:
+        return tokenized(
+            request.source,
+            request.tokenizer,
+            markers,
+            progress,
+            lambda tokens: check_text_fits(tokens, request.family.token_bytes),
+            file,
+        )
+
+
+class _Text(NamedTuple):
+    """A text as ids, and what spells the words that its tokenizer lacks."""
+
+    tokenizer: Tokenizer
+    stream: Owned[Int32[ndarray, " tokens"]]
+    left_out: Sequence[bytes]
+    speller: Callable[[], Speller]
+
+
+def _learn_counts(
+    request: _Request, text: _Text, run: TrainingRun, progress: Progress
+) -> tuple[LanguageModel[Any], dict[str, Any]]:
+    """A model of counts, with its record."""
+    size = text.tokenizer.vocabulary_size
+    if request.tune is None:
+        return request.family.train(text.stream, size, request.config, progress)
+    from chainrule.ngram.training import train_ngram
+
+    assert isinstance(request.config, NGramConfig)
+    heldout = encoded_stream(text.tokenizer, request.tune, progress)
+    model, learnt = train_ngram(text.stream, size, request.config, progress, heldout)
+    return model, {**learnt, "tuned_on": request.tune.record["data"]}
+
+
+def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: Progress) -> tuple[Any, dict[str, Any]]:
+    """A network's model, with its record."""
+    training, tokenizer, stream = request.training or TrainingConfig(), text.tokenizer, text.stream.take()
+    if request.validation is None:
+        stream, kept = kept_for_validation(tokenizer, stream, training, text.left_out, text.speller)
+    else:
+        kept = validated_on(request.validation, tokenizer, training, text.speller, progress)
+    vectors = None
+    if request.vectors is not None:
+        vectors = InitialVectors(
+            read_vectors(request.vectors, tokenizer.vocabulary.tokens(), progress), request.fixed_vectors
+        )
+    options = StreamOptions(
+        training=training,
+        validation=kept,
+        origin={
+            "family": request.family_name,
+            "tokenizer": tokenizer.name,
+            "normalise": list(tokenizer.normaliser.steps),
+            "vectors": None if vectors is None else vectors.name,
+            **({} if request.start is None else {"start": request.start}),
+        },
+        start=request.network,
+        vectors=vectors,
+        begins_word=begins_word(tokenizer) if request.family.job == "fill" else None,
+    )
+    size = tokenizer.vocabulary_size
+    return request.family.train(stream, size, request.config, progress, options=options, run=run)
 
 
 def _model_to_start_from(
@@ -196,20 +284,18 @@ def _model_to_start_from(
     return model
 
 
-def _tuned(
-    tokenizer: Tokenizer,
-    stream: Owned[Int32[ndarray, " tokens"]],
-    config: NGramConfig,
-    tune: Source,
-    progress: Progress,
-) -> tuple[LanguageModel[Any], dict[str, Any]]:
-    from chainrule.ngram.training import train_ngram
-
-    heldout = encoded_stream(tokenizer, tune, progress)
-    model, learnt = train_ngram(stream, tokenizer.vocabulary_size, config, progress, heldout)
-    return model, {**learnt, "tuned_on": tune.record["data"]}
-
-
-def _data_record(source: Source, tokens: Int64[ndarray, " vocab"]) -> dict[str, Any]:
-    documents, unknown = int(tokens[END]), int(tokens[UNKNOWN])
-    return {**source.record, "documents": documents, "tokens": int(tokens.sum()) - documents, "unknown_tokens": unknown}
+def _request_record(request: _Request, counts: Int64[ndarray, " vocab"]) -> dict[str, Any]:
+    """What was trained on what. counts: of each token of the text."""
+    documents, unknown = int(counts[END]), int(counts[UNKNOWN])
+    tokenizer = {name: value for name, value in asdict(request.tokenizer).items() if value != getattr(_DEFAULT, name)}
+    vectors = None if request.vectors is None else vectors_name(request.vectors, fixed=request.fixed_vectors)
+    validated_on = None if request.validation is None else request.validation.record["data"]
+    others = {"vectors": vectors, "start": request.start, "validated_on": validated_on}
+    return {
+        "tokenizer": tokenizer,
+        **request.source.record,
+        "documents": documents,
+        "tokens": int(counts.sum()) - documents,
+        "unknown_tokens": unknown,
+        **{name: value for name, value in others.items() if value is not None},
+    }

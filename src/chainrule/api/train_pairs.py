@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 import numpy as np
 
 from chainrule.api.pair_model import FAMILY, TextPairModel
-from chainrule.api.progress_line import ProgressOption, callback, shows_progress, told_by
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.record import circumstances
+from chainrule.api.run_options import RunOptions, training_run
 from chainrule.api.tokenizers import tokenized
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.conditional import ConditionalConfig
@@ -19,10 +19,8 @@ from chainrule.text.pairs import BothSides, Pairs
 from chainrule.text.tokenizer import documents_of
 from chainrule.text.tokenizer_config import as_config
 from chainrule.training.config import TrainingConfig
-from chainrule.training.job import Run
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Sequence
 
     from jaxtyping import Int32
@@ -32,8 +30,8 @@ if TYPE_CHECKING:
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.text.vocabulary import Markers
+    from chainrule.training.options import TrainingRun
     from chainrule.training.pairs import TokenPairs
-    from chainrule.training.reports import Told
 
     Rows = Sequence[Int32[ndarray, " tokens"]]
 
@@ -48,11 +46,9 @@ def train_pairs(
     markers: Markers = "error",
     training: TrainingConfig | None = None,
     validation: Pairs | None = None,
-    folder: str | os.PathLike[str] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    told: Told | None = None,
+    run: TrainingRun | None = None,
     progress: ProgressOption = None,
+    **options: Unpack[RunOptions],
 ) -> TextPairModel:
     """Trains a model of targets given sources.
 
@@ -64,14 +60,12 @@ def train_pairs(
            model.save("mt/")
     """
     from chainrule.neural.conditional_model import ConditionalModel
-    from chainrule.training.pairs import given_source
-    from chainrule.training.run import trained
+    from chainrule.training.pairs import pairs_job
+    from chainrule.training.run import run_job
 
     progress = callback(progress)
-    told = told or told_by(progress)
+    run = training_run(run, options, progress)
     config, training = config or ConditionalConfig(), training or TrainingConfig()
-    if resume and overwrite:
-        raise SettingError("resume goes on with a run and overwrite begins anew; say one of them")
     if not isinstance(pairs, Pairs):
         raise TypeError(f"train_pairs takes Pairs, not {type(pairs).__name__}; see Pairs(sources, targets), parallel")
     began = time.perf_counter()
@@ -90,16 +84,9 @@ def train_pairs(
         held = _fitting(held_rows[0], held_rows[1], config).first(training.valid_tokens)
     elif training.valid_share:
         learnt, held = _parted(learnt, training)
-    run = Run(
-        training=training,
-        folder=None if folder is None else Path(folder),
-        resume=resume,
-        overwrite=overwrite,
-        origin={"family": FAMILY, "tokenizer": target.name, "source_tokenizer": source.name},
-        told=told,
-    )
-    problem = given_source(learnt, held, (source.vocabulary_size, target.vocabulary_size), config, run)
-    network, how = trained(problem, run)
+    origin = {"family": FAMILY, "tokenizer": target.name, "source_tokenizer": source.name}
+    sizes = (source.vocabulary_size, target.vocabulary_size)
+    network, how = run_job(pairs_job(learnt, held, sizes, config, training, origin), run)
     record = {
         **circumstances(FAMILY, config),
         "seconds": time.perf_counter() - began,

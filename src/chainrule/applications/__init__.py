@@ -1,1 +1,1 @@
-"""What people do with language models, against the waist. Imports no concrete model."""
+"""Applications of language models, against the protocol alone: nothing here imports a concrete model."""

@@ -12,9 +12,9 @@ from chainrule.base.distributions import check_log_probs
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.evaluation.classification import Classification, measure_classification
-from chainrule.text.labelled import Labelled, LabelledUnit, checked
+from chainrule.text.labelled import Labelled, LabelledUnit, check_labelled
 from chainrule.text.tokenizer import documents_of
-from chainrule.text.units import TextUnits, UnitTokens, given_words, units_of, words_in
+from chainrule.text.units import TextUnits, UnitTokens, count_words, split_words, units_of
 from chainrule.text.vocabulary import MarkerError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def predicted_of(classifier: Labeller, tokenizer: Tokenizer, encoded: Encoded, t
     units = units_of(tokenizer, encoded, classifier.unit)
     found, shown = _by_text(encoded, units), [document.shown for document in units.by_document()]
     if classifier.unit == "word":
-        given = [given_words(text) for text in texts]
+        given = [split_words(text) for text in texts]
         for i, own in enumerate(_of_given_words(tokenizer, found, given)):
             if own is not None:  # otherwise the words of the normalised text are labelled
                 found[i], shown[i] = own, given[i]
@@ -76,7 +76,7 @@ def assessed(
 
     Raises SettingError; TextError where no label was seen in training.
     """
-    examples = checked(examples, classifier.unit)
+    examples = check_labelled(examples, classifier.unit)
     units = labelled_units(tokenizer, examples, classifier.unit)
     check_labels(examples, classifier.labels)
     own = {label for example in examples for label in example.labels}
@@ -118,7 +118,7 @@ def labelled_units(tokenizer: Tokenizer, examples: Sequence[Labelled], unit: Lab
     found = _by_text(encoded, units_of(tokenizer, encoded, unit))
     if unit == "text":
         return found
-    given = [given_words(example.text) for example in examples]
+    given = [split_words(example.text) for example in examples]
     units = []
     for own, words, example in zip(_of_given_words(tokenizer, found, given), given, examples, strict=True):
         if len(words) != len(example.labels):
@@ -142,7 +142,7 @@ def _of_given_words(
     several of one, `don ' t` of don't, and a normaliser none. None where these cannot be told apart in a text.
     """
     distinct = sorted({word for words in given for word in words})
-    parts = dict(zip(distinct, words_in(tokenizer, distinct), strict=True))
+    parts = dict(zip(distinct, count_words(tokenizer, distinct), strict=True))
     found: list[UnitTokens | None] = []
     for text, words in zip(texts, given, strict=True):
         owners = np.repeat(np.arange(len(words)), [parts[word] for word in words])

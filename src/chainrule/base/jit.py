@@ -348,8 +348,8 @@ def set_threads(number: int | None) -> None:
     Results of kernels do not depend on it; those of networks may differ in the last bits. Raises SettingError.
     """
     global _threads
-    if number is not None and number < 1:
-        raise SettingError(f"threads is {number}; expected 1 or more")
+    if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
+        raise SettingError(f"threads is {number!r}; expected a whole number from 1 on, or None")
     _threads = number
     for callback in _on_threads_set:
         callback()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from chainrule.cli.screen import note
-from chainrule.text.records import refuse
+from chainrule.text.records import raise_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ def bad_records(*, strict: bool) -> Iterator[OnBad]:
     """A callback for bad records; prints a note about each at the end."""
     errors: list[TextError] = []
     try:
-        yield refuse if strict else errors.append
+        yield raise_error if strict else errors.append
     finally:
         for error in errors[:_SHOWN]:
             note(str(error))

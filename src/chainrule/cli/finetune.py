@@ -11,7 +11,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, Output, Overwrite
 from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.embed import NetworkPath
-from chainrule.cli.ended_run import data_differences, report_ended_run
+from chainrule.cli.finished_run import data_differences, report_finished_run
 from chainrule.cli.flags import flags_of, given_settings
 from chainrule.cli.models import check_model_target, is_model, open_model, save_or_keep
 from chainrule.cli.screen import note, print_json, progress_bar
@@ -92,7 +92,7 @@ def finetune(
     config = FineTuningConfig(**settings)
     continues = resume and is_unfinished(output)
     if resume and not continues and is_model(output):
-        _report_ended_run(output, settings, data, unit, json=json)
+        _report_finished_run(output, settings, data, unit, json=json)
         return
     replaces = overwrite or continues
     check_model_target(output, overwrite=replaces)
@@ -176,7 +176,7 @@ def _by_word(result: Classification) -> list[tuple[str, str, str]]:
     return [("by word", f"{result.word_baseline:.2%}", "if each word gets its most frequent label in --data")]
 
 
-def _report_ended_run(output: Path, settings: dict[str, Any], data: str, unit: LabelledUnit, *, json: bool) -> None:
+def _report_finished_run(output: Path, settings: dict[str, Any], data: str, unit: LabelledUnit, *, json: bool) -> None:
     from chainrule.text.labelled import digest_of, read_labelled
 
     def other_changes(before: dict[str, Any]) -> list[str]:
@@ -184,7 +184,7 @@ def _report_ended_run(output: Path, settings: dict[str, Any], data: str, unit: L
         now = {"data": {"labelled examples": digest_of(read_labelled(data, unit))}}
         return differences({name: recorded.get(name) for name in settings}, settings) + data_differences(before, now)
 
-    report_ended_run(output, "classifier", None, {}, other_changes, json=json)
+    report_finished_run(output, "classifier", None, {}, other_changes, json=json)
 
 
 def describe(result: Classification) -> str:

@@ -102,7 +102,10 @@ def run(arguments: list[str]) -> int:
         failed = f"{error.filename}: cannot be read or written" if error.filename else "reading or writing failed"
         return _fail(f"{failed}: {error.strerror or error}", 1, debug)
     except KeyboardInterrupt as interrupt:
-        return _fail(str(interrupt) or "interrupted; no half-written file is left", 130, debug)
+        from chainrule.cli.wrong_usage import in_options
+
+        message = in_options(str(interrupt), _verb(arguments))
+        return _fail(message or "interrupted; no half-written file is left", 130, debug)
     return 0
 
 

@@ -62,7 +62,7 @@ class SmoothingOptions:
         bool, Parameter(help="Interpolate all unigrams with the uniform distribution, not <unk> alone.")
     ] = _DEFAULTS.interpolate_unigrams
     strict_discounts: Annotated[
-        bool, Parameter(negative=(), help="Fail where discounts cannot be estimated, rather than use fixed ones.")
+        bool, Parameter(negative=(), help="Fail where discounts cannot be estimated, instead of using fixed ones.")
     ] = _DEFAULTS.strict_discounts
     kenlm_compatible: Annotated[
         bool, Parameter(negative=(), help="Reproduce a bug of lmplz that shows only on tiny texts.")

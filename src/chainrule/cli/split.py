@@ -47,7 +47,7 @@ def split(
     is written, not its other fields.
     """
     from chainrule.text.shares import exact_shares
-    from chainrule.text.splits import divided
+    from chainrule.text.splits import divide
     from chainrule.text.writing import check_format, document_file
 
     named = with_shares("--into", into)
@@ -60,7 +60,7 @@ def split(
     with ExitStack() as stack:
         progress = stack.enter_context(progress_bar())
         files = [stack.enter_context(document_file(path, reading.field)) for path in paths]
-        for part, piece in divided(source, shares, progress, "splitting"):
+        for part, piece in divide(source, shares, progress, "splitting"):
             files[part].write(piece)
     note_lost_fields(source)
     note_repairs(source)

@@ -23,7 +23,7 @@ from chainrule.cli.arguments import (
     file_or_dash,
 )
 from chainrule.cli.embed import NetworkPath
-from chainrule.cli.ended_run import report_ended_run, text_differences
+from chainrule.cli.finished_run import report_finished_run, text_differences
 from chainrule.cli.flags import flags_of, given_settings
 from chainrule.cli.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.screen import count_of, print_json, progress_bar
@@ -43,7 +43,7 @@ from chainrule.errors import SettingError
 from chainrule.neural.config import NETWORKS, TWO_SIDED, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
 from chainrule.training.config import TrainingConfig
-from chainrule.training.job import beginning_name
+from chainrule.training.options import vectors_name
 from chainrule.training.resume_check import differences
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class VectorOptions:
     @property
     def name(self) -> str | None:
         """As in a model's record."""
-        return None if self.vectors is None else beginning_name(self.vectors, fixed=self.fixed_vectors)
+        return None if self.vectors is None else vectors_name(self.vectors, fixed=self.fixed_vectors)
 
 
 DEFAULT_VECTORS = VectorOptions()
@@ -239,7 +239,7 @@ def _train(
 
     continues = run.resume and is_unfinished(output)
     if run.resume and not continues and is_model(output):
-        report_ended_run(output, family_of(config), settings_of(config), training, other_changes, json=run.json)
+        report_finished_run(output, family_of(config), settings_of(config), training, other_changes, json=run.json)
         return
     replaces = run.overwrite or continues  # a run that continues was started with permission to replace
     check_model_target(output, overwrite=replaces)

@@ -17,7 +17,7 @@ from chainrule.cli.arguments import (
     TokenizerOptions,
     file_or_dash,
 )
-from chainrule.cli.ended_run import data_differences, report_ended_run
+from chainrule.cli.finished_run import data_differences, report_finished_run
 from chainrule.cli.flags import flags_of, given_settings
 from chainrule.cli.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.screen import count_of, note, print_json, progress_bar
@@ -106,7 +106,7 @@ def translation(
             with progress_bar() as progress:
                 return data_differences(before, _pairs(source, target, pairs, fields, progress).record)
 
-        report_ended_run(output, FAMILY, asdict(config), settings, other_changes, json=json)
+        report_finished_run(output, FAMILY, asdict(config), settings, other_changes, json=json)
         return
     replaces = overwrite or continues
     check_model_target(output, overwrite=replaces)

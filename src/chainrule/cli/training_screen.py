@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from chainrule.cli.screen import note
+from chainrule.cli.wrong_usage import with_flags
 from chainrule.evaluation.comparison import is_untrained
 from chainrule.report.tables import printable
 
@@ -33,7 +34,7 @@ class TrainingScreen:
             self._before_first()
             self._before_first = None
         if report.note is not None:
-            sys.stderr.write(f"note: {printable(report.note)}\n")
+            sys.stderr.write(f"note: {printable(with_flags(report.note))}\n")
         stays = report.valid_loss is not None or report.step == report.steps
         if not stays and not self._is_terminal and time.monotonic() - self._written < _PATIENCE:
             return

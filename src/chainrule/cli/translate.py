@@ -112,7 +112,7 @@ def _written(
             try:
                 [texts] = loaded.write([line], config, alignments=alignments, max_tokens=max_tokens)
             except SettingError as error:
-                raise SettingError(f"{block.place(number)}: {error}") from error
+                raise SettingError(f"{block.locate(number)}: {error}") from error
             yield texts
 
 

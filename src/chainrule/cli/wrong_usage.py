@@ -118,6 +118,11 @@ def in_options(message: str, verb: App) -> str:
     return f"{names.get(first, first)}{separator}{rest}"
 
 
+def with_flags(note: str) -> str:
+    """A note of the library, whose settings with a value are shown as options: memory='stream' as --memory stream."""
+    return _SETTING.sub(lambda match: f"--{match[1].replace('_', '-')} {match[2].strip(chr(39))}", note)
+
+
 # Settings with a value, and settings of several words; not part of a path, a quotation or an option.
 _SETTING = re.compile(r"(?<![\w./'\"-])([a-z]\w*)=('[^']*'|True|False|\.\.\.|[\d.]*\d)")
 _SNAKE = re.compile(r"(?<![\w./'\"-])[a-z]+(?:_[a-z]+)+(?![\w/'\"=-]|\.\w)")

@@ -25,7 +25,7 @@ from chainrule.neural.config import NETWORKS, RecurrentConfig
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import END
 from chainrule.training.config import TrainingConfig
-from chainrule.training.job import Run
+from chainrule.training.options import StreamOptions, TrainingRun
 from chainrule.uniform import UniformConfig, UniformModel
 
 if TYPE_CHECKING:
@@ -146,8 +146,8 @@ def _rungs(
     validation = validated_on(networks.validation, learner, training, lambda: speller, progress)
     components = [best]
     for name, network in networks_for(learner.vocabulary_size):
-        run = Run(training=training, validation=validation)
-        components.append(_train_network(name, tokens, network, speller, run, progress))
+        options = StreamOptions(training=training, validation=validation)
+        components.append(_train_network(name, tokens, network, speller, options, progress))
         yield components[-1]
     yield _mix_best(components, networks.validation, progress)
 
@@ -179,7 +179,7 @@ def _train_ngrams(
 
 
 def _train_network(
-    name: str, tokens: Tokenized, config: NetworkConfig, speller: Speller, run: Run, progress: Progress
+    name: str, tokens: Tokenized, config: NetworkConfig, speller: Speller, options: StreamOptions, progress: Progress
 ) -> _Rung:
     points: list[tuple[float, float]] = []
     progress(f"training {name}", 0, None)
@@ -191,7 +191,12 @@ def _train_network(
 
     family = family_of(config)
     language_model, learnt = FAMILIES[family].train(
-        tokens.stream, tokens.tokenizer.vocabulary_size, config, progress, run=replace(run, told=on_report)
+        tokens.stream,
+        tokens.tokenizer.vocabulary_size,
+        config,
+        progress,
+        options=options,
+        run=TrainingRun(on_report=on_report),
     )
     model = Model(family, language_model, tokens.tokenizer, {**circumstances(family, config), **learnt}, speller)
     return _Rung(name, model, learnt["training_seconds"], parameters_of(model), tuple(points))

@@ -167,7 +167,7 @@ class TextDecoder:
         def is_stopped(tokens: Sequence[int]) -> bool:
             return first_stop(self._after(start, self._surfaces(tokens)), limits.stop) >= 0
 
-        [found] = search(
+        [result] = search(
             self.model,
             [start.tokens],
             config,
@@ -176,13 +176,13 @@ class TextDecoder:
             keep_tree=keep_tree,
             progress=progress,
         )
-        if not found.hypotheses:
+        if not result.hypotheses:
             raise SettingError("the beam found no text within the limits; widen it, or raise max_tokens")
         output = [
-            self._text(start, limits, hypothesis, self._surfaces(hypothesis.tokens)) for hypothesis in found.hypotheses
+            self._text(start, limits, hypothesis, self._surfaces(hypothesis.tokens)) for hypothesis in result.hypotheses
         ]
         texts = {text.text: text for text in reversed(output)}  # two paths to one text: the better one stays
-        return SearchedTexts(sorted(texts.values(), key=output.index), found.tree)
+        return SearchedTexts(sorted(texts.values(), key=output.index), result.tree)
 
     def token(self, token: int) -> str:
         """A token's name in lists and trees."""

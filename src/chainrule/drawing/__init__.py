@@ -1,1 +1,1 @@
-"""How figures look: plots, tables and the templates of pages; this room knows no model and no measurement."""
+"""Plots, tables and the templates of pages. Nothing here knows models or measurements."""

@@ -1,6 +1,6 @@
-"""The colours of plots, pages and drawings, for light and for dark surroundings.
+"""The colours of plots, pages and drawings, for light and dark mode.
 
-Those of lines are based on Okabe and Ito, Color universal design (2008).
+The colours of lines are based on Okabe and Ito, Color universal design (2008).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LINES = (
     Colour("#6f6f76", "#a5a5ad"),
 )
 
-# By the name that style sheets know them by.
+# By their names in style sheets.
 COLOURS = {
     "paper": PAPER,
     "ink": INK,
@@ -35,7 +35,7 @@ COLOURS = {
     "edge": Colour("#d8d8de", "#3c3e46"),
     "link": Colour("#0060a0", "#7cc4f5"),
     "row": Colour("#e6f2fb", "#17344a"),  # of the best model
-    **{f"line-{number}": colour for number, colour in enumerate(LINES) if colour is not INK},
+    **{f"line-{i}": colour for i, colour in enumerate(LINES) if colour is not INK},
     # Boxes of a beam's tree: fill, border and text.
     "best": Colour("#1d4ed8", "#3b6cf0"),
     "best-edge": Colour("#1d4ed8", "#7ea2ff"),

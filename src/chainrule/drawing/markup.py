@@ -1,4 +1,4 @@
-"""Text for SVG and HTML. The templates escape it; here leaves it what neither can hold."""
+"""Text for SVG and HTML, without characters that they cannot contain. The templates escape it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from chainrule.drawing.glyphs import legible
 
 
 def xml_text(text: str) -> str:
-    """The text, `legible`, with U+FFFD for control characters (line ends, too) and whatever else XML cannot hold."""
+    """The text, `legible`, with U+FFFD for control characters (line ends, too) and all else that XML cannot contain."""
     return "".join(c if _is_allowed(c) else "�" for c in legible(text))
 
 

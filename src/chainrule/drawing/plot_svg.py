@@ -1,6 +1,6 @@
-"""Matplotlib's SVG made fit for pages: colours by class, so that dark surroundings can have others; readable text.
+"""Prepares matplotlib's SVG for pages: colours by class, so that dark mode can change them, and real text.
 
-What it writes as `style` becomes attributes, which style sheets can overrule; identifiers that nothing refers to go.
+Its `style` attributes become presentation attributes, which style sheets override; unused identifiers are removed.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-_NAMES = {colour.light: name for name, colour in reversed(COLOURS.items())}  # the first of equals
+_NAMES = {colour.light: name for name, colour in reversed(COLOURS.items())}  # of equal colours, the first name
 
 
 def restyled(svg: bytes, figure: Figure) -> str:
-    """The picture that matplotlib wrote of a figure, with a hint at each of its points."""
+    """The SVG that matplotlib wrote for a figure, with a tooltip at each point."""
     root = ElementTree.fromstring(svg)
     for element in root.iter():
         element.tag = _local(element.tag)
         element.attrib = {_local(name): value for name, value in element.attrib.items()}
     for child in [*root.findall("metadata"), *root.findall("defs[style]")]:
         root.remove(child)
-    _hint(root, figure)
+    _add_tooltips(root, figure)
     referred = set(re.findall(r'(?:href="#|url\(#)([^")]+)', ElementTree.tostring(root, encoding="unicode")))
     used: dict[str, None] = {}
     for element in root.iter():
@@ -54,12 +54,12 @@ def restyled(svg: bytes, figure: Figure) -> str:
 
 
 def _local(name: str) -> str:
-    """The name without its namespace: all are SVG's, of which href is a part by now."""
+    """The name without its namespace: all are SVG's, which now includes href."""
     return name.rpartition("}")[2]
 
 
 def _classes(element: Element) -> Iterator[str]:
-    """Moves an element's style into attributes, and yields the names of its colours, by which it is classed."""
+    """Moves an element's style into attributes and a class by colour; yields the names of its colours."""
     style = dict(part.split(": ", 1) for part in element.attrib.pop("style", "").split("; ") if part)
     style.pop("font-family", None)
     element.attrib |= style
@@ -71,8 +71,8 @@ def _classes(element: Element) -> Iterator[str]:
     yield from names.values()
 
 
-def _hint(root: Element, figure: Figure) -> None:
-    """What each point is, for those who point at it, or hear it. Lines are found by the identifiers of their groups."""
+def _add_tooltips(root: Element, figure: Figure) -> None:
+    """Labels each point, for pointers and screen readers. Lines are recognised by the identifiers of their groups."""
     for axes in figure.axes:
         for line in axes.lines:
             group = root.find(f".//*[@id='{line.get_gid()}']")

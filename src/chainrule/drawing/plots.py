@@ -1,6 +1,6 @@
-"""Lines over an axis as matplotlib's figures, and as files: SVG for pages, light and dark; PDF and PNG for papers.
+"""Line plots as matplotlib figures and as files: SVG for pages, in light and dark mode; PDF and PNG for papers.
 
-Matplotlib is imported when something is drawn, and its pyplot, which keeps state, never.
+Matplotlib is imported only when something is drawn; pyplot, which keeps state, is never imported.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 SUFFIXES = (".pdf", ".png", ".svg")
 WIDTH, HEIGHT, LEGEND_ROW = 6.8, 3.5, 0.21  # inches
 _LETTER = 0.078  # the width of a letter, in inches
-_LONGEST = 60  # columns of a name in the legend
+_LONGEST = 60  # the most columns of a name in the legend
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES = ("-", (0, (5, 2.5)), (0, (1, 1.5)))
-# Of a date or a version, files would differ that show the same.
+# Without dates and versions, so that equal plots are equal files.
 _METADATA: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     "png": {"Software": None},
@@ -43,7 +43,7 @@ _METADATA: dict[str, dict[str, None]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """categories: names for the positions 0, 1, ... of an axis that has no numbers."""
+    """An axis of a plot. categories: names for the positions 0, 1, ... of an axis without numbers."""
 
     label: str
     log: bool = False
@@ -52,10 +52,10 @@ class Axis:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """Points that are joined in their order; where a number is not finite, the line is broken.
+    """Points that are joined in order; the line breaks where y is not finite.
 
-    look: the number of its colour, marker and dashes, for what is in several plots; by default its position among the
-    lines.
+    look: an index that selects colour, marker and dashes, so that a line looks the same in several plots; by default,
+    its index in the plot.
     """
 
     label: str
@@ -66,9 +66,9 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """Lines, with their numbers for those who do not see them. name: of its file. explained: a sentence or two.
+    """A line plot, also as a table for those who cannot see it.
 
-    levels: horizontal lines, by their names.
+    name: of its file. explained: a sentence or two below it. levels: horizontal lines, by their names.
     """
 
     name: str
@@ -87,14 +87,14 @@ class Plot:
         return line_plot(self.full_title, self.lines, self.x, self.y, levels=self.levels)
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """The header, and a row for each line where all have the same categories, else for each point."""
+        """The header, and a row for each line if x has categories, otherwise for each point."""
         if self.x.categories:
-            rows = [[line.label, *(_figure(y) for y in line.y)] for line in self.lines]
+            rows = [[line.label, *(_number(y) for y in line.y)] for line in self.lines]
             return ["model", *self.x.categories], rows
         rows = [
-            [line.label, f"{x:.1f}", _figure(y)] for line in self.lines for x, y in zip(line.x, line.y, strict=True)
+            [line.label, f"{x:.1f}", _number(y)] for line in self.lines for x, y in zip(line.x, line.y, strict=True)
         ]
-        rows += [[name, "", _figure(value)] for name, value in self.levels.items()]
+        rows += [[name, "", _number(value)] for name, value in self.levels.items()]
         return ["model", self.x.label, self.y.label], rows
 
 
@@ -103,7 +103,7 @@ def has_matplotlib() -> bool:
 
 
 def check_matplotlib() -> None:
-    """Raises SettingError where matplotlib is not installed."""
+    """Raises SettingError if matplotlib is not installed."""
     if not has_matplotlib():
         raise SettingError("plots need matplotlib, which is not installed: pip install 'chainrule[report]'")
 
@@ -111,10 +111,10 @@ def check_matplotlib() -> None:
 def line_plot(
     title: str, lines: Sequence[Line], x: Axis, y: Axis, *, levels: Mapping[str, float] | None = None
 ) -> Figure:
-    """levels: what is the same everywhere, by its name: a horizontal line for each.
+    """A figure with these lines. levels: horizontal lines, by their names.
 
-    Raises SettingError where there is nothing to draw, a logarithmic axis has a number that is not positive, or
-    matplotlib is missing.
+    Raises SettingError if there is nothing to draw, a logarithmic axis has a value that is not positive, or matplotlib
+    is missing.
     """
     levels = levels or {}
     _check(x, [value for line in lines for value in line.x])
@@ -130,10 +130,10 @@ def line_plot(
         figure = Figure(figsize=(WIDTH, HEIGHT + LEGEND_ROW * rows), layout="constrained", facecolor=PAPER.light)
         axes = figure.add_subplot(facecolor=PAPER.light)
         axes.set_title(xml_text(title), loc="left", fontsize=11, fontweight="bold", color=INK.light)
-        for number, line in enumerate(lines):
-            _draw(axes, number if line.look is None else line.look, line)
-        for number, (name, value) in enumerate(levels.items()):
-            dashes = _DASHES[number % len(_DASHES)]
+        for i, line in enumerate(lines):
+            _draw(axes, i if line.look is None else line.look, line)
+        for i, (name, value) in enumerate(levels.items()):
+            dashes = _DASHES[i % len(_DASHES)]
             axes.axhline(value, color=QUIET.light, linestyle=dashes, linewidth=1.5, label=xml_text(name))
         _frame(axes, x, y)
         figure.legend(
@@ -149,7 +149,7 @@ def line_plot(
 
 
 def write_plot(figure: Figure, path: Path) -> None:
-    """A file of the kind that the name ends in: .pdf, .png or .svg. Raises OutputError, SettingError."""
+    """Writes a file in the format of the name's suffix: .pdf, .png or .svg. Raises OutputError, SettingError."""
     check_plot_name(path)
     kind = path.suffix.lower().removeprefix(".")
     data = svg_of(figure).encode() if kind == "svg" else _saved(figure, kind)
@@ -158,13 +158,13 @@ def write_plot(figure: Figure, path: Path) -> None:
 
 
 def check_plot_name(path: Path) -> None:
-    """Raises SettingError where a name does not end as that of a plot."""
+    """Raises SettingError if a name does not have the suffix of a plot."""
     if path.suffix.lower() not in SUFFIXES:
-        raise SettingError(f"{path}: the name of a plot ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
+        raise SettingError(f"{path}: the name of a plot must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
 
 
 def svg_of(figure: Figure) -> str:
-    """A picture for light and for dark surroundings, of which pages may hold several."""
+    """An SVG for light and dark mode; a page may contain several."""
     from chainrule.drawing.plot_svg import restyled
 
     return restyled(_saved(figure, "svg"), figure)
@@ -179,18 +179,18 @@ def _saved(figure: Figure, kind: str) -> bytes:
         rc_context({"svg.fonttype": "none", "svg.hashsalt": title, "pdf.fonttype": 42, "path.simplify": False}),
         warnings.catch_warnings(),
     ):
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # of names in other scripts
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # names may be in any script
         figure.savefig(file, format=kind, dpi=200, metadata=_METADATA[kind])
     return file.getvalue()
 
 
 def _check(axis: Axis, values: Sequence[float]) -> None:
-    """Raises SettingError where the axis cannot show the values."""
+    """Raises SettingError if the axis cannot show the values."""
     finite = [value for value in values if math.isfinite(value)]
     if not finite:
-        raise SettingError(f"there is nothing to draw: {axis.label} has no finite number")
+        raise SettingError(f"there is nothing to draw: {axis.label} has no finite value")
     if axis.log and min(finite) <= 0:
-        raise SettingError(f"{axis.label}: a logarithmic axis has no place for {min(finite):g}; leave it out")
+        raise SettingError(f"{axis.label}: a logarithmic axis cannot show {min(finite):g}; expected values above 0")
 
 
 def _draw(axes: Axes, look: int, line: Line) -> None:
@@ -230,8 +230,8 @@ def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis) -> None:
     if axis.categories:
         names = [xml_text(name) for name in axis.categories]
         widest = _LETTER * max(map(cell_len, names)) + 0.1
-        every = max(1, math.ceil(len(names) * widest / (WIDTH - 0.8)))  # names must not overlap
-        drawn.set_ticks(range(0, len(names), every), names[::every])
+        step = max(1, math.ceil(len(names) * widest / (WIDTH - 0.8)))  # so that names do not overlap
+        drawn.set_ticks(range(0, len(names), step), names[::step])
         axes.set_xlim(-0.5, len(names) - 0.5)
         axes.fmt_xdata = lambda position: names[round(position)]
     elif axis.log:
@@ -244,9 +244,9 @@ def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis) -> None:
 
 
 def _short(name: str) -> str:
-    """The end of a name says most: of a path, the folder."""
+    """The end of a long name, which says most: of a path, the folder."""
     return name if cell_len(name) <= _LONGEST else f"…{name[-_LONGEST + 1 :]}"
 
 
-def _figure(value: float) -> str:
+def _number(value: float) -> str:
     return f"{value:.4f}" if math.isfinite(value) else ""

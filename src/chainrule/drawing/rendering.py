@@ -1,4 +1,4 @@
-"""Pages and drawings from the templates in the folder `templates`: everything in them that is not markup is escaped."""
+"""Renders pages and drawings from the templates in the folder `templates`; all values but markup are escaped."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 def render(template: str, **values: Any) -> str:
-    """A template of this room, by its file name. Strings among the values are text, unless they are `Markup`."""
+    """Renders a template, by its file name. Strings among the values are escaped, unless they are `Markup`."""
     return _environment().get_template(template).render(values)
 
 
 def html_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
-    """For a notebook: the first column to the left, the others to the right. Nothing in the cells is markup."""
+    """A table for a notebook, the first column aligned left, the others right. Cells are text, not markup."""
     return html_tables([(title, rows)], header, notes)
 
 
 def html_tables(
     tables: Sequence[tuple[str, Sequence[Sequence[str]]]], header: Sequence[str], notes: Sequence[str] = ()
 ) -> str:
-    """Several of one header, each with its title, and notes below them."""
+    """Several tables with the same header, each with its title, and notes below them."""
     return render("table.html.j2", tables=tables, header=header, notes=notes)
 
 
@@ -52,10 +52,10 @@ def _environment() -> Environment:
 
 
 def _finalize(value: object) -> object:
-    """What a template shows of a value: text that XML can hold, and markup as it is."""
+    """Strings as text that XML can contain; markup as it is."""
     return xml_text(value) if type(value) is str else value  # Markup is a subclass
 
 
 def _pixels(length: float) -> str:
-    """A length or position, to a tenth."""
+    """A length or position in pixels, rounded to a tenth."""
     return f"{length:.1f}".removesuffix(".0")

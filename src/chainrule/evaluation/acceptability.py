@@ -20,7 +20,7 @@ from chainrule.errors import TextError
 from chainrule.evaluation.resampling import LEVEL
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.reading import FORMATS, text_suffix
-from chainrule.text.records import as_written, field_of, json_objects, refuse
+from chainrule.text.records import as_written, json_objects, raise_error, read_field
 from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class GroupAccuracy:
         return {"kind": self.kind, "name": self.name, "pairs": self.pairs, **rules}
 
 
-def read_pairs(names: Iterable[str], on_bad: OnBad = refuse) -> list[MinimalPair]:
+def read_pairs(names: Iterable[str], on_bad: OnBad = raise_error) -> list[MinimalPair]:
     """Reads pairs from JSON lines in BLiMP's format.
 
     Fields: `sentence_good`, `sentence_bad`; optionally `UID`, the set (by default the name of the file), and `field`.
@@ -174,7 +174,7 @@ def _pair(record: dict[str, Any], name: str, location: str) -> MinimalPair:
 
 def _sentence(record: dict[str, Any], field: str, location: str) -> str:
     """Raises TextError."""
-    sentence = field_of(record, field, location)
+    sentence = read_field(record, field, location)
     if not isinstance(sentence, str) or not sentence.strip():
         raise TextError(f"{location}: {field} is {sentence!r}; expected a sentence")
     return sentence

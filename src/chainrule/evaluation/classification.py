@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.evaluation.acceptability import Accuracy
-from chainrule.text.units import given_words
+from chainrule.text.units import split_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -132,7 +132,7 @@ def word_baseline(train: Iterable[Labelled], test: Iterable[Labelled]) -> float:
 
 def _words(examples: Iterable[Labelled]) -> Iterator[tuple[str, str]]:
     for example in examples:
-        yield from zip(given_words(example.text), example.labels, strict=True)
+        yield from zip(split_words(example.text), example.labels, strict=True)
 
 
 def calibration_error(confidence: Float64[ndarray, " examples"], correct: Bool[ndarray, " examples"]) -> float:

@@ -26,7 +26,7 @@ from chainrule.neural.config import (
 from chainrule.ngram.config import NGramConfig
 from chainrule.protocol import END
 from chainrule.training.config import TrainingConfig
-from chainrule.training.job import Run
+from chainrule.training.options import StreamOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,7 @@ def memory(
     for i, (label, config) in enumerate(compared.items()):
         progress(f"memory: {label}", i, len(compared))
         family = FAMILIES[family_of(config)]
-        more = {"run": Run(training=training)} if family.trains_in_steps else {}
+        more = {"options": StreamOptions(training=training)} if family.trains_in_steps else {}
         model, _ = family.train(stream, _VOCABULARY, config, silent, **more)
         lines.append(
             Line(label=label, x=list(lengths), y=[accuracy(model, strings_of_length) for strings_of_length in tests])

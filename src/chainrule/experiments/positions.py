@@ -22,7 +22,7 @@ from chainrule.neural.config.transformer import Positions
 from chainrule.text.corpus import Lines
 from chainrule.text.sample import sample_lines
 from chainrule.training.config import TrainingConfig
-from chainrule.training.job import Run
+from chainrule.training.options import StreamOptions
 from chainrule.training.run import train_network
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def positions(
     for i, kind in enumerate(kinds):
         progress(f"positions: {kind}", i, len(kinds))
         own = replace(config, positions=kind)
-        network, _ = train_network(stream[:cut], tokenizer.vocabulary_size, own, Run(training=training))
+        network, _ = train_network(stream[:cut], tokenizer.vocabulary_size, own, StreamOptions(training=training))
         reads = config.context if kind == "learned" else length
         losses = losses_by_position(network, heldout, reads, rows)
         ends, perplexities = in_groups(losses, config.context // 4)

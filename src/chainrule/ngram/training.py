@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.base.owned import Owned, unwrap
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
-from chainrule.ngram.config import check_tunable
+from chainrule.ngram.config import BACKING_OFF, check_tunable
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.ngram.counting.counts import begin_nodes
 from chainrule.ngram.counting.memory_estimate import check_memory
@@ -46,7 +46,8 @@ def train_ngram(
     """
     if heldout is not None:
         check_tunable(config)
-    counts = count_stream(stream, vocabulary_size, config, progress)
+    keeps_counts = heldout is not None or config.smoothing in BACKING_OFF
+    counts = count_stream(stream, vocabulary_size, config, progress, keeps_counts=keeps_counts)
     return model_of_counts(counts, config, progress, heldout, overwrite=heldout is None)
 
 
@@ -55,13 +56,16 @@ def count_stream(
     vocabulary_size: int,
     config: NGramConfig,
     progress: Progress = silent,
+    *,
+    keeps_counts: bool = True,
 ) -> Counts:
     """The n-gram counts of a stream, its documents padded as the configuration says; an owned stream is freed early.
 
+    keeps_counts: whether they stay beside the probabilities that are estimated from them, which takes more memory.
     Raises EstimationError where memory does not suffice.
     """
     stream, _ = padded(unwrap(stream), _extra_begins(config))
-    check_memory(stream, vocabulary_size, config.order)
+    check_memory(stream, vocabulary_size, config.order, keeps_counts=keeps_counts)
     owned = Owned(stream)
     del stream
     counts = count_ngrams(owned, vocabulary_size, config.order, progress)
@@ -91,13 +95,16 @@ def model_of_counts(
         )
     if heldout is not None:
         heldout, _ = padded(heldout, _extra_begins(config))
+    seen = counts.counts[1 : 1 + counts.level_sizes[0]] > 0
     estimates = estimate(counts, config, progress, heldout)
     table = table_of(counts, estimates)
+    impossible = int(np.count_nonzero(seen & np.isneginf(table.log_probs[1 : 1 + seen.size])))
     record = {
         "ngrams": list(table.level_sizes),
         "ngrams_counted": list(counts.level_sizes),
         "discounts": [_discount_record(discounts) for discounts in estimates.discounts],
         **estimates.record,
+        **({"impossible_types": impossible} if impossible else {}),  # seen, and without probability
     }
     if heldout is not None:
         record["tuned_on_tokens"] = int(np.count_nonzero(heldout != BEGIN))

@@ -40,6 +40,13 @@ def measure_options(model: object) -> dict[str, Any]:
     return {}
 
 
+def why_no_table(model: object) -> str | None:
+    """Why a model is more than its n-gram table, in words; None where it is not."""
+    if isinstance(model, StupidBackoff):
+        return "it is of stupid backoff, whose scores are no distribution; train one with another smoothing"
+    return "its documents begin with several <s>" if isinstance(model, PaddedModel) else None
+
+
 def settings_of_model(model: AnyNGram) -> dict[str, Any]:
     """The settings that `model_from_settings` restores the model class from; empty for an `NGramModel`."""
     if isinstance(model, StupidBackoff):

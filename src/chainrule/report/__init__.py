@@ -1,1 +1,1 @@
-"""Results for people to read: tables and model cards."""
+"""Results for people to read: tables, pages, drawings and model cards."""

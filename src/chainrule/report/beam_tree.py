@@ -1,4 +1,4 @@
-"""The tree of a beam search: as JSON for programs, and as a picture (SVG) of one that is not too large."""
+"""The tree of a beam search, as JSON for programs and as an SVG for people."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from chainrule.decoding.beam import TreeNode
 
-MANY = 150  # nodes; of larger trees the picture leaves out what was pruned
+MANY = 150  # nodes; in larger trees, the picture leaves out pruned hypotheses
 ROW, GAP, MARGIN, HEAD = 26, 46, 24, 76  # pixels
 LETTER = 7.3  # the width of a letter of 13 pixels
-CAPITAL = 0.25  # how much wider a capital is
-LONGEST, LONGEST_RUN = 24, 60  # letters of a token, and of several, that are shown
+CAPITAL = 0.25  # the extra width of a capital, in letters
+LONGEST, LONGEST_RUN = 24, 60  # the most letters of a token, and of a run of tokens
 
 LEGEND = (
     ("best", "the best text"),
@@ -33,13 +33,13 @@ LEGEND = (
 
 
 def tree_json(prompt: str, tree: Sequence[TreeNode], name: Callable[[int], str]) -> str:
-    """One JSON object: the prompt, and every node with its place, its parent's (null: the prompt), and its fate.
+    """One JSON object: the prompt, and every node with its id, its parent's id (null: the prompt), and its fate.
 
-    Log-probabilities are in nats, those without a finite value null.
+    Log-probabilities are in nats; null if not finite.
     """
     nodes = [
         {
-            "id": place,
+            "id": i,
             "parent": node.parent if node.parent >= 0 else None,
             "token": name(node.token),
             "log_prob": _finite(node.log_prob),
@@ -47,27 +47,27 @@ def tree_json(prompt: str, tree: Sequence[TreeNode], name: Callable[[int], str])
             "fate": node.fate,
             "score": None if node.score is None else _finite(node.score),
         }
-        for place, node in enumerate(tree)
+        for i, node in enumerate(tree)
     ]
     return json.dumps({"prompt": prompt, "nodes": nodes}, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
 def tree_svg(prompt: str, tree: Sequence[TreeNode], name: Callable[[int], str]) -> str:
-    """A picture: time runs to the right, the likelier of two siblings stands above, the likeliest beside its parent.
+    """A drawing: time runs to the right; siblings are ordered from the likeliest, which is beside their parent, down.
 
-    Each box has a token and its probability after what stands to its left, or a run of tokens that nothing else went on
-    from; the thicker a line, the more probable all that leads there. In large trees what was pruned is left out.
+    Each box has a token with its probability given what is to its left, or a run of tokens without a fork; a thicker
+    line means a more probable path. Large trees are drawn without pruned hypotheses.
     """
     shown = [node.fate != "pruned" or len(tree) <= MANY for node in tree]
-    boxes = [_Box([prompt or "<s>"], "kept")]  # the root; the box of a node stands one place after it
-    best = _way_to_the_best(tree)
-    for place, node in enumerate(tree):
-        kind = "best" if place in best else node.fate if node.fate in ("kept", "pruned") else "finished"
+    boxes = [_Box([prompt or "<s>"], "kept")]  # the root; the box of node i is boxes[i + 1]
+    best = _best_path(tree)
+    for i, node in enumerate(tree):
+        kind = "best" if i in best else node.fate if node.fate in ("kept", "pruned") else "finished"
         boxes.append(_Box([name(node.token)], kind, node.log_prob, node.total))
-        if shown[place]:
+        if shown[i]:
             boxes[node.parent + 1].children.append(boxes[-1])
     _join_runs(boxes[0])
-    _place(boxes[0])
+    _arrange(boxes[0])
     visible = list(_walk(boxes[0]))
     columns = max(box.column for box in visible) + 1
     widths = [max(box.width for box in visible if box.column == column) for column in range(columns)]
@@ -92,7 +92,7 @@ def tree_svg(prompt: str, tree: Sequence[TreeNode], name: Callable[[int], str]) 
 class _Box:
     tokens: list[str]
     kind: str
-    log_prob: float | None = None  # of all its tokens together; None: of the root
+    log_prob: float | None = None  # of all its tokens; None for the root
     total: float = 0.0
     children: list[_Box] = field(default_factory=list)
     column: int = 0
@@ -100,7 +100,7 @@ class _Box:
 
     @property
     def label(self) -> str:
-        """The tokens; those of one character each without spaces between."""
+        """The tokens, with spaces between them unless they are single characters."""
         are_characters = all(len(token) == 1 or token in MARKER_TOKENS for token in self.tokens)
         return legible(("" if are_characters else " ").join(self.tokens))
 
@@ -120,10 +120,10 @@ class _Box:
 
 
 def _join_runs(root: _Box) -> None:
-    """Boxes of one kind that follow each other without a fork become one; siblings are put in order, likelier first."""
-    ways = [root]
-    while ways:
-        box = ways.pop()
+    """Merges boxes of one kind that follow each other without a fork, and sorts siblings, likelier first."""
+    stack = [root]
+    while stack:
+        box = stack.pop()
         while box is not root and len(box.children) == 1 and box.children[0].kind == box.kind:
             [only] = box.children
             box.tokens += only.tokens
@@ -133,22 +133,22 @@ def _join_runs(root: _Box) -> None:
                 only.children,
             )
         box.children.sort(key=lambda child: -child.total)
-        ways.extend(box.children)
+        stack.extend(box.children)
 
 
-def _way_to_the_best(tree: Sequence[TreeNode]) -> set[int]:
-    """The places of the nodes of the finished text that is ranked first."""
-    scores = {place: node.score for place, node in enumerate(tree) if node.score is not None}
-    place = max(scores, key=lambda place: scores[place], default=-1)
-    way = set()
-    while place >= 0:
-        way.add(place)
-        place = tree[place].parent
-    return way
+def _best_path(tree: Sequence[TreeNode]) -> set[int]:
+    """The indices of the nodes of the best finished text."""
+    scores = {i: node.score for i, node in enumerate(tree) if node.score is not None}
+    i = max(scores, key=lambda i: scores[i], default=-1)
+    path = set()
+    while i >= 0:
+        path.add(i)
+        i = tree[i].parent
+    return path
 
 
-def _place(root: _Box) -> None:
-    """Gives every box its column and row: the first free one that is not above its parent.
+def _arrange(root: _Box) -> None:
+    """Gives every box its column and its row, the first free one that is not above its parent.
 
     Rows grow in a column in the order of the walk, as their parents' do, so no two lines cross.
     """
@@ -161,11 +161,11 @@ def _place(root: _Box) -> None:
 
 
 def _walk(root: _Box) -> Iterator[_Box]:
-    ways = [root]
-    while ways:
-        box = ways.pop()
+    stack = [root]
+    while stack:
+        box = stack.pop()
         yield box
-        ways.extend(reversed(box.children))
+        stack.extend(reversed(box.children))
 
 
 def _middle(box: _Box) -> float:
@@ -174,7 +174,7 @@ def _middle(box: _Box) -> float:
 
 def _line(parent: _Box, child: _Box, lefts: list[float]) -> dict[str, Any]:
     left, right = lefts[parent.column] + parent.width, lefts[child.column]
-    edge = right - GAP  # of the parent's column: up to it the line stays in its row, where no other box is
+    edge = right - GAP  # of the parent's column: up to it, the line runs straight, since its row has no other box
     bend = (edge + right) / 2
     above, below = _middle(parent), _middle(child)
     path = f"M{left:.1f} {above:.1f}H{edge:.1f}C{bend:.1f} {above:.1f} {bend:.1f} {below:.1f} {right:.1f} {below:.1f}"

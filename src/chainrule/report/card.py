@@ -1,4 +1,4 @@
-"""The model card: the README.md of a model folder, written by the program from the training record."""
+"""The model card: the README.md of a model folder, written from the training record."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def model_rows(
     size: int | None = None,
     signature: str | None = None,
 ) -> list[tuple[str, str]]:
-    """What there is to say of a model, each with its name.
+    """Names and values of all that the record says about a model.
 
-    size: bytes on disk. signature: of what it measures. What of a record is not as this program writes it, since people
-    may edit config.json, is left out.
+    size: bytes on disk. signature: of its measurements. Entries that this program would not have written are left out,
+    since people may edit config.json.
     """
     rows = [
         ("family", family),
@@ -59,7 +59,7 @@ def model_rows(
 
 
 def bytes_of(size: int) -> str:
-    """For people: 812 bytes, 3.4 kB, 12.1 MB."""
+    """A size for display: 812 bytes, 3.4 kB, 12.1 MB."""
     if size < 1000:
         return f"{size} bytes"
     return f"{size / 1e3:.1f} kB" if size < 1e6 else f"{size / 1e6:,.1f} MB"
@@ -88,7 +88,7 @@ def _reading(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _parts(record: dict[str, Any]) -> list[tuple[str, str]]:
-    """Of a mixture; the weights of a class of the token before each stand side by side."""
+    """The components of a mixture, each with its weights by class of the previous token."""
     weights = record["weights"] if isinstance(record["weights"][0], list) else [record["weights"]]
     return [
         ("mixed", f"{model['name']}, {model['family']}, weight {', '.join(f'{row[i]:.4f}' for row in weights)}")
@@ -118,11 +118,11 @@ def _pairs(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _budget(record: dict[str, Any]) -> list[tuple[str, str]]:
-    """What the end of training was said by."""
+    """The budget that ended training."""
     training = record["training"]
-    given = [(training[name], name) for name in BUDGETS if training.get(name) is not None]
-    [(number, unit)] = given or [(DEFAULT_MINUTES, "minutes")]
-    return [("budget", f"{number:,g} {unit.removesuffix('s') if number == 1 else unit}")]
+    set_budgets = [(training[name], name) for name in BUDGETS if training.get(name) is not None]
+    [(amount, unit)] = set_budgets or [(DEFAULT_MINUTES, "minutes")]
+    return [("budget", f"{amount:,g} {unit.removesuffix('s') if amount == 1 else unit}")]
 
 
 def _steps(record: dict[str, Any]) -> list[tuple[str, str]]:
@@ -144,9 +144,9 @@ def _optimiser(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _validation(record: dict[str, Any]) -> list[tuple[str, str]]:
-    found = record["validation"]
-    bits = f", {found['bits_per_byte']:.4f} bits per byte" if "bits_per_byte" in found else ""
-    return [("validation", f"{found['loss']:.4f} nats a token{bits}, after step {found['step']:,}")]
+    validation = record["validation"]
+    bits = f", {validation['bits_per_byte']:.4f} bits per byte" if "bits_per_byte" in validation else ""
+    return [("validation", f"{validation['loss']:.4f} nats a token{bits}, after step {validation['step']:,}")]
 
 
 def _labels(record: dict[str, Any]) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""A comparison as one page that opens without a network."""
+"""A comparison as one self-contained page that opens offline."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ TITLE = "Language models compared"
 def report_page(
     comparison: Comparison, drawn: Mapping[str, str], *, about: str, command: Sequence[str], notes: Sequence[str]
 ) -> str:
-    """HTML. drawn: the SVG of its plots, by their names; where one is missing, its numbers stand alone.
+    """The page as HTML. drawn: the SVGs of its plots, by name; a plot without one is shown as a table only.
 
-    about: what was trained and measured on. command: what made the page. notes: what else a reader must know.
+    about: the texts of training and measurement. command: the one that wrote the page. notes: below the table.
     """
     plots = comparison.plots()
     samples = ["Samples"] if any(contender.samples for contender in comparison.contenders) else []
@@ -41,14 +41,14 @@ def report_page(
         notes=notes,
         plots=[_plot(plot, drawn.get(plot.name)) for plot in plots],
         contenders=comparison.contenders,
-        signatures=[[one.name, one.measurement.signature] for one in comparison.contenders],
+        signatures=[[contender.name, contender.measurement.signature] for contender in comparison.contenders],
         command=shlex.join(command),
         versions=f"chainrule {__version__}, Python {platform.python_version()}, "
         f"{platform.system()} {platform.machine()}",
         records=[
-            (one.name, json.dumps(one.record, indent=1, default=str, ensure_ascii=False).split("\n"))
-            for one in comparison.contenders
-            if one.record
+            (contender.name, json.dumps(contender.record, indent=1, default=str, ensure_ascii=False).split("\n"))
+            for contender in comparison.contenders
+            if contender.record
         ],
     )
 
@@ -75,23 +75,23 @@ def _table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     ]
     rows = []
     for contender, gap in zip(comparison.contenders, comparison.differences, strict=True):
-        found = contender.measurement
-        is_best = contender is comparison.best_on(found.text_signature)
-        low, high = found.interval
-        mark = "" if found.is_distribution else "*"
-        number = [f"[{texts.index(found.text_signature) + 1}]"] if len(texts) > 1 else []
+        measurement = contender.measurement
+        is_best = contender is comparison.best_on(measurement.text_signature)
+        low, high = measurement.interval
+        mark = "" if measurement.is_distribution else "*"
+        text = [f"[{texts.index(measurement.text_signature) + 1}]"] if len(texts) > 1 else []
         rows.append(
             [
                 contender.name,
-                *number,
-                f"{found.bits_per_byte:.4f}{mark}",
+                *text,
+                f"{measurement.bits_per_byte:.4f}{mark}",
                 f"{low:.4f}-{high:.4f}" if math.isfinite(low) and math.isfinite(high) else "",
                 "best" if is_best else "" if gap is None or math.isnan(gap.p_value) else f"{gap.p_value:.4f}",
-                f"{found.word_perplexity:,.1f}{mark}",
+                f"{measurement.word_perplexity:,.1f}{mark}",
                 "" if contender.parameters is None else f"{contender.parameters:,}",
                 "" if contender.size is None else f"{contender.size / 1e6:,.1f} MB",
                 "" if contender.train_seconds is None else f"{contender.train_seconds:,.1f} s",
-                f"{found.tokens / max(found.seconds, 1e-9):,.0f}",
+                f"{measurement.tokens / max(measurement.seconds, 1e-9):,.0f}",
             ]
         )
     return header, rows

@@ -1,4 +1,4 @@
-"""The compiled side of printing a line for each scored document."""
+"""The compiled part of printing a line for each scored document."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = NDArray[Any]
 
 MILLION = 1_000_000
 NUMBERS_ROOM = 80  # bytes of a line's numbers and tabs, at most
-LARGEST = 9e12  # what millionths in 64 bits reach to
+LARGEST = 9e12  # the range of millionths in 64 bits
 _TAB, _NEWLINE, _RETURN, _SPACE, _MINUS, _POINT, _ZERO = 9, 10, 13, 32, 45, 46, 48
 _INFINITE = np.frombuffer(b"-inf", np.uint8)
 
@@ -22,8 +22,8 @@ _INFINITE = np.frombuffer(b"-inf", np.uint8)
 def write_sentences(log_probs: Array, tokens: Array, unknown: Array, text: Array, stops: Array, out: Array) -> int:
     """Writes log-probability, tokens, unknown tokens and text of each document, with tabs between; returns the size.
 
-    stops: the place behind each document's end in `text`, whose line ends become spaces. `out` needs NUMBERS_ROOM bytes
-    a document, and those of `text`. Log-probabilities are from -LARGEST to LARGEST, or -inf.
+    stops: one past the end of each document in `text`, whose line ends become spaces. `out` needs NUMBERS_ROOM bytes
+    for each document, and those of `text`. Log-probabilities are from -LARGEST to LARGEST, or -inf.
     """
     size = 0
     start = 0
@@ -46,7 +46,7 @@ def write_sentences(log_probs: Array, tokens: Array, unknown: Array, text: Array
 
 @kernel
 def _write_fixed(value: float, out: Array, size: int) -> int:
-    """With six decimals."""
+    """Writes a number with six decimals."""
     if value == -np.inf:
         for i in range(_INFINITE.size):
             out[size + i] = _INFINITE[i]
@@ -62,7 +62,7 @@ def _write_fixed(value: float, out: Array, size: int) -> int:
 
 @kernel
 def _write_whole(number: int, least: int, out: Array, size: int) -> int:
-    """With zeros in front of fewer than `least` digits."""
+    """Writes an integer, with leading zeros up to `least` digits."""
     length = 1
     limit = 10
     while number >= limit or length < least:

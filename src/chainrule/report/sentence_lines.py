@@ -1,4 +1,4 @@
-"""What `chainrule score` tells of each document: log-probability, tokens, unknown tokens, text."""
+"""The lines of `chainrule score`: the log-probability, tokens, unknown tokens and text of each document."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def sentence_lines(scores: SentenceScores, block: Block) -> UInt8[ndarray, " bytes"]:
-    """What `chainrule score` prints for the documents of a block; line ends inside of them become spaces."""
+    """The lines for the documents of a block; line ends within documents become spaces."""
     stops = block.stops()
     out = np.empty(NUMBERS_ROOM * stops.size + block.text.size, np.uint8)
     log_probs = np.where(scores.log_probs == -np.inf, -np.inf, np.clip(scores.log_probs, -LARGEST, LARGEST))
@@ -28,7 +28,7 @@ def sentence_lines(scores: SentenceScores, block: Block) -> UInt8[ndarray, " byt
 
 
 def sentences_as_json(scores: SentenceScores, block: Block) -> Iterator[dict[str, Any]]:
-    """The same for JSON, which has no infinity: null stands for it."""
+    """The same for JSON, where null stands for infinity."""
     columns = scores.log_probs.tolist(), scores.tokens.tolist(), scores.unknown.tolist()
     for text, log_prob, tokens, oov in zip(block.documents(), *columns, strict=True):
         finite = log_prob if math.isfinite(log_prob) else None

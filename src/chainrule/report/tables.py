@@ -1,4 +1,4 @@
-"""Bars and tables of Markdown, beside the plain ones. Cells are strings already."""
+"""Bar charts as text and Markdown tables; plain tables are in `base`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def bars(labels: Sequence[str], counts: Sequence[int], dark: Sequence[bool], width: int = 50) -> str:
-    """A bar a line, as long as its count says; some of them darker."""
+    """A line with a bar for each count; some bars are dark."""
     most = max(max(counts, default=0), 1)
     space, digits = max(map(len, labels)), max(len(f"{count:,}") for count in counts)
     return "\n".join(
@@ -24,13 +24,13 @@ def bars(labels: Sequence[str], counts: Sequence[int], dark: Sequence[bool], wid
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Cells are shown as they are: nothing in them is markup."""
+    """A Markdown table whose cells are escaped."""
     lines = [_markdown_row(header), "|---|" + "---:|" * (len(header) - 1)]
     return "\n".join(lines + [_markdown_row(row) for row in rows]) + "\n"
 
 
 def markdown_code(text: str) -> str:
-    """A code span that shows any text as it is, but for characters that cannot be seen."""
+    """A code span that shows any text; invisible characters are spelled out."""
     text = printable(text)
     ticks = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     space = " " if text[:1] == "`" or text[-1:] == "`" else ""
@@ -38,12 +38,12 @@ def markdown_code(text: str) -> str:
 
 
 def markdown_value(text: str) -> str:
-    """Text as it is: in a code span, where Markdown would see markup in it."""
+    """The text, in a code span if Markdown would find markup in it."""
     return markdown_code(text) if _plain(text) != text else text
 
 
 def markdown_cell(text: str) -> str:
-    """What a cell of a Markdown table must not hold as it is: the bar, also where it stands in code."""
+    """The text with escaped bars, which would end the cell even in code."""
     return text.replace("|", "\\|")
 
 
@@ -52,5 +52,5 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text in which Markdown sees no markup."""
+    """The text with Markdown's markup escaped."""
     return re.sub(r"([\\`*_<>\[\]~&])", r"\\\1", printable(text))

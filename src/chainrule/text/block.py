@@ -1,4 +1,4 @@
-"""Whole documents in one array of bytes: what every reader gives and every tokenizer takes."""
+"""Blocks: whole documents in one array of bytes. Every reader yields blocks, and every tokenizer encodes them."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ NEVER_IN_UTF8 = 0xFF  # ends documents that hold newlines themselves
 
 @dataclass(frozen=True)
 class Block:
-    """Whole documents of one source, each ended by the byte `document_end`, which stands nowhere else in it."""
+    """Whole documents of one source, each ended by the byte `document_end`, which occurs nowhere else."""
 
-    text: UInt8[ndarray, " bytes"]  # UTF-8, but for the ends of documents
+    text: UInt8[ndarray, " bytes"]  # UTF-8, except for the ends of documents
     source: str
-    first: int  # the number of its first document in the source, from 1
-    document_end: int = LINE_FEED  # or NEVER_IN_UTF8, where documents may hold newlines
-    unit: str = "line"  # what the numbers count; empty where a whole file is one document
-    numbers: Int64[ndarray, " documents"] | None = None  # of its documents, where they do not follow one another
-    repaired: int = 0  # places that were not UTF-8 and have been replaced or left out
+    first: int  # the number of the first document in the source, from 1
+    document_end: int = LINE_FEED  # or NEVER_IN_UTF8, if documents may contain newlines
+    unit: str = "line"  # what the numbers count; empty if a whole file is one document
+    numbers: Int64[ndarray, " documents"] | None = None  # of the documents, if they are not consecutive
+    repaired: int = 0  # invalid UTF-8 sequences that were replaced or removed
 
     def documents(self) -> list[str]:
-        """Without their ends."""
+        """The documents as strings, without their ends."""
         end = bytes([self.document_end])
         return [document.decode() for document in self.text.tobytes().split(end)[:-1]]
 
     def stops(self) -> Int64[ndarray, " documents"]:
-        """The place behind the end of each document."""
+        """The position after the end of each document."""
         return np.flatnonzero(self.text == self.document_end) + 1
 
     def select(self, chosen: Bool[ndarray, " documents"], stops: Int64[ndarray, " documents"]) -> Block:
-        """Some of its documents, one at least. stops: what `stops()` gave."""
+        """A block of the chosen documents, at least one. stops: from `stops()`."""
         if chosen.all():
             return self
         text = self.text[np.repeat(chosen, np.diff(stops, prepend=0))]
@@ -48,7 +48,7 @@ class Block:
         return replace(self, text=text, first=int(numbers[chosen][0]), numbers=numbers[chosen], repaired=0)
 
     def pieces(self, size: int) -> Iterator[Block]:
-        """Its documents, some at a time: as many as begin within so many bytes."""
+        """Smaller blocks: each has the documents that begin within the next `size` bytes."""
         stops = self.stops()
         edges = np.flatnonzero(np.diff(np.concatenate([[0], stops[:-1]]) // size, prepend=-1)).tolist()
         for start, stop in itertools.pairwise([*edges, stops.size]):
@@ -57,8 +57,8 @@ class Block:
             first = self.first + start if numbers is None else int(numbers[0])
             yield replace(self, text=text, first=first, numbers=numbers, repaired=0 if start else self.repaired)
 
-    def place(self, document: int) -> str:
-        """Where its document of this number, from 1, stands, for messages: "corpus.txt, line 7"."""
+    def locate(self, document: int) -> str:
+        """The location of a document of this block, counted from 1, for messages: "corpus.txt, line 7"."""
         if not self.unit:
             return self.source
         number = self.first + document - 1 if self.numbers is None else self.numbers[document - 1]
@@ -66,5 +66,5 @@ class Block:
 
 
 def byte_array(data: bytes) -> UInt8[ndarray, " bytes"]:
-    """Bytes as a writable array: Numba compiles everything anew for read-only ones."""
+    """Bytes as a writable array: Numba would compile every kernel again for read-only ones."""
     return np.frombuffer(bytearray(data), np.uint8)

@@ -1,8 +1,8 @@
-"""How bytes are written as visible characters: GPT-2's alphabet, which byte-level subword tokenizers share.
+"""Bytes as visible characters: GPT-2's alphabet, which all byte-level subword tokenizers use.
 
-The bytes that are visible in Latin-1 stand for themselves, the 68 others for the characters from U+0100 on, in order.
-No symbol is white space, so that tokens made of them can stand in any file of tokens. Source: Radford et al., Language
-Models are Unsupervised Multitask Learners (2019), and the encoder that came with it.
+Bytes that are visible characters in Latin-1 stand for themselves; the other 68 become the characters from U+0100 on, in
+order. No symbol is white space, so that tokens can be separated by it. Source: Radford et al., Language Models are
+Unsupervised Multitask Learners (2019), and its published encoder.
 """
 
 from __future__ import annotations
@@ -18,5 +18,5 @@ SYMBOLS = "".join(sorted(BYTE_OF_SYMBOL, key=BYTE_OF_SYMBOL.__getitem__))  # by 
 
 
 def in_symbols(data: bytes) -> str:
-    """Bytes written as symbols: b"a b" is aĠb."""
+    """Bytes as symbols: b"a b" becomes aĠb."""
     return "".join(SYMBOLS[byte] for byte in data)

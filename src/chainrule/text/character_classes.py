@@ -1,4 +1,4 @@
-"""What kind of character each Unicode code point is, to the word splitter. The data are those of `unicodedata`."""
+"""The class of each Unicode code point for the word splitter, from Python's `unicodedata`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CONNECTORS = "'’"
 NUMBER_CONNECTORS = ".,"
-# Scripts written without spaces, whose characters stand alone with their marks: CJK marks and numerals, Hiragana, Han.
+# Scripts without spaces, whose characters are tokens of their own: CJK symbols and numerals, Hiragana, Han.
 ALONE_RANGES = (
     (0x3005, 0x3007),
     (0x3041, 0x309F),
@@ -25,7 +25,7 @@ ALONE_RANGES = (
     (0xF900, 0xFAFF),
     (0x20000, 0x3FFFF),
 )
-ASSIGNED_RANGES = ((0, 0x40000), (0xE0000, 0xE1000))  # the planes that have characters, private use left out
+ASSIGNED_RANGES = ((0, 0x40000), (0xE0000, 0xE1000))  # planes with assigned characters, without private use
 
 
 @cache
@@ -43,7 +43,7 @@ def character_classes() -> UInt8[ndarray, " codepoints"]:
     return classes
 
 
-# Marks and joiners belong to what they follow.
+# Marks and joiners belong to the character before them.
 _CLASS_OF_CATEGORY = {
     **dict.fromkeys(("Lu", "Ll", "Lt", "Lm", "Lo", "Pc"), LETTER),
     **dict.fromkeys(("Nd", "Nl", "No"), DIGIT),
@@ -51,8 +51,8 @@ _CLASS_OF_CATEGORY = {
     **dict.fromkeys(("Zs", "Zl", "Zp"), SPACE),
 }
 _CLASS_OF_CHARACTER = {
-    "\0\t\n\v\f\r\x1c\x1d\x1e\x1f\x85": SPACE,  # the controls that str.isspace() counts, and NUL
-    "\u200b": ALONE,  # the zero-width space, which does divide
+    "\0\t\n\v\f\r\x1c\x1d\x1e\x1f\x85": SPACE,  # control characters for which str.isspace() is true, and NUL
+    "\u200b": ALONE,  # the zero-width space separates words
     CONNECTORS: CONNECTOR,
     NUMBER_CONNECTORS: NUMBER_CONNECTOR,
 }

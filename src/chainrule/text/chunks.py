@@ -1,7 +1,7 @@
-"""A text cut into pieces by way of its chunks, each of which is cut only once.
+"""A cache for subword tokenization: splits a text into chunks and tokenizes each distinct chunk once.
 
-A chunk is a word, more or less, with the space before it. The library takes 0.4 s for a megabyte, but there are few
-different chunks in many megabytes, and those seen before are found by our own hash table.
+A chunk is roughly a word with the space before it. The library needs 0.4 s for a megabyte, but many megabytes have few
+distinct chunks, and our own hash table finds those seen before.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from jaxtyping import Int, Int64, UInt8
     from numpy import ndarray
 
-REMEMBERED = 1 << 20  # chunks; with more, all are forgotten
+REMEMBERED = 1 << 20  # chunks; the cache is cleared when it has more
 
 
 class Chunks:
-    """cut: the pieces of some texts, with spaces between and a newline after each text."""
+    """The pieces of each chunk seen so far.
+
+    cut: texts -> their pieces, separated by spaces, with a newline after each text.
+    """
 
     def __init__(self, cut: Callable[[list[bytes]], Iterable[UInt8[ndarray, " bytes"]]]) -> None:
         self._cut = cut
@@ -45,14 +48,14 @@ class Chunks:
             self._learn()
             pool, offsets = self._pool, self._offsets
         ends = np.flatnonzero(stream == END)
-        return with_pieces(stream[stream != END], np.diff(ends, prepend=-1) - 1, pool, offsets)
+        return write_documents(stream[stream != END], np.diff(ends, prepend=-1) - 1, pool, offsets)
 
     def _forget(self) -> None:
         self._vocabulary = Vocabulary()
         self._pool, self._offsets = packed([b""] * len(self._vocabulary))
 
     def _learn(self) -> None:
-        """The pieces of the chunks that are new."""
+        """Adds the pieces of new chunks."""
         new = range(self._offsets.size - 1, len(self._vocabulary))
         if not new:
             return
@@ -63,26 +66,26 @@ class Chunks:
         self._offsets = np.concatenate([self._offsets, self._offsets[-1] + offsets[1:]])
 
 
-def with_pieces(
+def write_documents(
     pieces: Int[ndarray, " pieces"],
     lengths: Int64[ndarray, " documents"],
     pool: UInt8[ndarray, " bytes"],
     offsets: Int64[ndarray, " known+1"],
 ) -> UInt8[ndarray, " bytes"]:
-    """Documents of so many pieces each, written as tokens. Piece p is pool[offsets[p]:offsets[p + 1]]."""
+    """Documents as tokens: each is the next `lengths[i]` of `pieces`. Piece p is pool[offsets[p]:offsets[p + 1]]."""
     size = int((offsets[pieces + 1] - offsets[pieces]).sum()) + pieces.size + lengths.size
     out = np.empty(size, np.uint8)
     return out[: write_pieces(pieces, lengths, pool, offsets, out)]
 
 
 def packed(pieces: Sequence[bytes]) -> tuple[UInt8[ndarray, " bytes"], Int64[ndarray, " pieces+1"]]:
-    """All pieces one after the other, and where each begins."""
+    """All pieces concatenated, and the offset of each."""
     lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
     return byte_array(b"".join(pieces)), np.concatenate([[0], np.cumsum(lengths)])
 
 
 def _text_of(chunk: bytes) -> bytes:
-    return chunk[1:].translate(_MEANT)
+    return chunk[1:].translate(_UNESCAPED)
 
 
-_MEANT = bytes.maketrans(bytes([SPACE_INSIDE, LINE_FEED_INSIDE]), b" \n")
+_UNESCAPED = bytes.maketrans(bytes([SPACE_INSIDE, LINE_FEED_INSIDE]), b" \n")

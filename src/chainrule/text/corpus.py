@@ -1,6 +1,6 @@
-"""The texts that are read: files, folders, standard input, or lines in memory, as blocks of documents. Knows no tokens.
+"""Sources of text: files, folders, standard input, or lines in memory, read as blocks of documents. Knows no tokens.
 
-Reading goes block by block, so that a corpus may be larger than memory.
+A corpus is read block by block, so that it may be larger than memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from chainrule.text.parquet import parquet_blocks, parquet_digest
 from chainrule.text.plain import file_block, line_blocks
 from chainrule.text.reading import Reading, may_hold
 from chainrule.text.records import json_blocks
-from chainrule.text.streams import STANDARD_INPUT, file_size, opened, unreadable
+from chainrule.text.streams import STANDARD_INPUT, file_size, open_stream, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,22 +35,24 @@ _LINE_END = re.compile("\r?\n")
 
 @runtime_checkable
 class Source(Protocol):
-    """What text can be read from, any number of times unless it is standard input."""
+    """A text that can be read any number of times (standard input: once)."""
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Their names."""
+        """The names of its files, folders or other parts."""
 
     @property
     def record(self) -> dict[str, Any]:
-        """What was read, for a model's record. `data`: the SHA-256 of each source that has been read to its end."""
+        """What was read, for a model's record. `data`: the SHA-256 of each source that has been read completely."""
 
-    def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]: ...
+    def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
+        """The documents, in blocks. progress: called with `task` and the bytes read so far."""
+        ...
 
 
 @dataclass(frozen=True)
 class Lines:
-    """A text in memory, a document a line; a line end inside of one is a space, and one at its end is dropped."""
+    """A text in memory, one document a line. A newline inside a line becomes a space; one at its end is dropped."""
 
     lines: Iterable[str]
     name: str = "the given lines"
@@ -59,7 +61,7 @@ class Lines:
     def __post_init__(self) -> None:
         if isinstance(self.lines, str):
             raise TypeError("Lines takes several lines; put a single one in a list")
-        lines = tuple(self.lines)  # what can be read only once is read now
+        lines = tuple(self.lines)  # an iterator can be read only once
         for line in lines:
             if not isinstance(line, str):
                 raise TypeError(f"Lines takes strings, not {type(line).__name__}")
@@ -74,7 +76,7 @@ class Lines:
         return {"data": {self.name: hashlib.sha256(self._joined()).hexdigest()}}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
-        """Raises TextError if there is no line."""
+        """As `Source.blocks`. Raises TextError if there is no line."""
         if not self.lines:
             raise TextError(f"{self.name}: there is no text in it; at least one line is needed")
         yield Block(byte_array(self._joined()), self.name, 1, numbers=self.numbers)
@@ -86,11 +88,11 @@ class Lines:
 
 @dataclass
 class Corpus:
-    """Files and folders that are read one after the other; "-" is standard input.
+    """Files and folders, read one after another; "-" is standard input.
 
-    After a pass, `digests` holds the SHA-256 of each source: of a file's bytes, decompressed unless it is Parquet; of a
-    folder, that of the lines which `sha256sum` would print for its files in order. `repairs` holds the places in each
-    that were not UTF-8, where there were some. `unended` holds the files of lines whose last line has no newline.
+    After it has been read, `digests` has the SHA-256 of each source: of a file's bytes, decompressed unless it is
+    Parquet; of a folder, that of the lines that `sha256sum` would print for its files in order. `repairs` has the
+    number of repaired UTF-8 errors of each source with any. `unended` has the files whose last line has no newline.
     """
 
     sources: tuple[str, ...]
@@ -102,7 +104,7 @@ class Corpus:
 
     @classmethod
     def of(cls, sources: Paths, reading: Reading | None = None) -> Corpus:
-        """Raises TextError if a source is missing, or is a folder without text; SettingError, as `Reading`."""
+        """The corpus of some paths. Raises TextError if one is missing, or a folder without text; SettingError."""
         if isinstance(sources, str | os.PathLike):
             sources = [sources]
         reading = reading or Reading()
@@ -118,7 +120,7 @@ class Corpus:
 
     @property
     def documents(self) -> tuple[Document, ...]:
-        """What of its files is a document, in alphabetical order; more than one where files differ in that."""
+        """What is a document (line, file, record) in its files: more than one if files differ, sorted."""
         return tuple(sorted({self.reading.document_of(file) for files in self.files for file in files}))
 
     @property
@@ -126,7 +128,7 @@ class Corpus:
         return {"data": dict(self.digests), "reading": asdict(self.reading), "repaired": dict(self.repairs)}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
-        """Raises TextError if a source cannot be read, is not UTF-8, or where all are empty."""
+        """As `Source.blocks`. Raises TextError if a source cannot be read or is not UTF-8, or if all are empty."""
         is_empty = True
         for block in self._blocks(progress, task, wait=True):
             is_empty = False
@@ -135,7 +137,7 @@ class Corpus:
             raise TextError(f"{', '.join(self.sources)}: there is no text in it; at least one document is needed")
 
     def blocks_as_they_come(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
-        """Blocks of the documents that are there now, so that a pipe gets its answers before it closes.
+        """As `blocks`, but yields the documents of a pipe as soon as they arrive, before it is closed.
 
         Raises TextError if a source cannot be read or is not UTF-8.
         """
@@ -163,47 +165,47 @@ class Corpus:
 
 
 def source_of(text: Source | Paths, document: Document | None = None) -> Source:
-    """What is none yet, as a Corpus. document: as `read_as` has it. Raises as `Corpus.of`."""
-    if isinstance(text, Source) and not isinstance(text, type):  # the class Lines has what a Source has, too
+    """A Source as it is; paths as a Corpus. document: see `read_as`. Raises as `Corpus.of`."""
+    if isinstance(text, Source) and not isinstance(text, type):  # the class Lines itself has a Source's attributes
         return text
     return read_as(Corpus.of(text), document)  # type: ignore[arg-type]
 
 
 def read_as(corpus: Corpus, document: Document | None) -> Corpus:
-    """A corpus whose reading does not say what a document is, read as another text was: a model's training text, say.
+    """The corpus with the given kind of documents, such as that of a model's training text.
 
-    document: what one was there; a corpus some of whose files cannot hold such documents stays as it is.
+    A corpus whose reading sets a kind already, or with a file that cannot have such documents, stays as it is.
     """
-    files = [file for some in corpus.files for file in some]
+    files = [file for of_source in corpus.files for file in of_source]
     if document is None or corpus.reading.document or not all(may_hold(file, document) for file in files):
         return corpus
     return Corpus(corpus.sources, replace(corpus.reading, document=document), corpus.files)
 
 
 def _files_of(name: str, reading: Reading) -> tuple[str, ...]:
-    """A source's files: itself, or those of a folder and of the folders in it, in the order of their names."""
+    """A source's files: itself, or all files below a folder, in the order of their names."""
     if name == STANDARD_INPUT:
         return (name,)
     if not os.path.exists(name):
         raise TextError(f"{name or 'an empty name'}: there is no such file")
     if not os.path.isdir(name):
         return (name,)
-    found = []
+    paths = []
     others = 0
     try:
         for folder, folders, names in os.walk(name, onerror=_raise):
             folders[:] = [inner for inner in folders if not inner.startswith(".")]
-            taken = [os.path.join(folder, file) for file in names if reading.takes(file)]
-            found += taken
-            others += len(names) - len(taken)
+            accepted = [os.path.join(folder, file) for file in names if reading.takes(file)]
+            paths += accepted
+            others += len(names) - len(accepted)
     except OSError as error:
         raise unreadable(error.filename or name, error) from error
-    if not found:
+    if not paths:
         raise TextError(
             f"{name}: there is no text in this folder, only {others:,} file{'s' * (others != 1)} of other kinds; "
             f"expected names that end in {', '.join(reading.suffixes)}, also compressed; suffixes=... names others"
         )
-    return tuple(sorted(found, key=lambda file: os.path.relpath(file, name).split(os.sep)))
+    return tuple(sorted(paths, key=lambda file: os.path.relpath(file, name).split(os.sep)))
 
 
 def _raise(error: OSError) -> None:
@@ -213,16 +215,14 @@ def _raise(error: OSError) -> None:
 def _file_blocks(
     name: str, size: int, reading: Reading, digests: dict[str, str], unended: list[str], *, wait: bool
 ) -> Iterator[tuple[Block, float]]:
-    """Blocks of one file, each with how many bytes of it have been read; once it has been read, its digest, and whether
-    it is among the `unended`.
-    """
+    """The blocks of a file, each with the number of bytes read so far. At the end, adds to `digests` and `unended`."""
     kind = reading.format_of(name)
     if kind == "parquet":
         for block, share in parquet_blocks(name, reading):
             yield block, share * size
         digests[name] = parquet_digest(name)
         return
-    with opened(name) as stream:
+    with open_stream(name) as stream:
         if kind == "json":
             blocks = json_blocks(stream, reading, wait=wait)
         elif reading.document == "file":
@@ -230,14 +230,14 @@ def _file_blocks(
         else:
             blocks = line_blocks(stream, reading.encoding_errors, wait=wait)
         for block in blocks:
-            yield block, stream.place
+            yield block, stream.position
         digests[name] = stream.hexdigest()
         if kind == "plain" and reading.document != "file" and stream.last not in (b"", b"\n"):
             unended.append(name)
 
 
 def _listing_digest(folder: str, digests: dict[str, str]) -> str:
-    """The SHA-256 of what sha256sum prints for a folder's files, named from the folder on."""
+    """The SHA-256 of what sha256sum prints for a folder's files, with names relative to the folder."""
     digest = hashlib.sha256()
     for file, its_digest in digests.items():
         path = os.path.relpath(file, folder).replace(os.sep, "/")

@@ -3,7 +3,7 @@
 JSON lines    {"text": "a text", "label": "news"}       {"words": ["a", "text"], "labels": ["DET", "NOUN"]}
 TSV           text, tab, label                          word, tab, label; an empty line after each text
 
-A label may be a whole number in JSON. A first line of TSV whose label is "label" is a header and no example.
+In JSON, a label may be a whole number. If the label on the first line of TSV is "label", the line is a header.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from chainrule.errors import SettingError, TextError
 from chainrule.text.plain import line_blocks
 from chainrule.text.reading import FORMATS, text_suffix
-from chainrule.text.records import as_written, field_of, json_objects, refuse
-from chainrule.text.streams import opened
+from chainrule.text.records import as_written, json_objects, raise_error, read_field
+from chainrule.text.streams import open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,21 +28,23 @@ LabelledUnit = Literal["text", "word"]
 
 
 class Labelled(NamedTuple):
-    """A text with a label for each of its units: itself, or its words, which stand with one space between.
+    """A text with one label, or with a label for each of its words, which are separated by single spaces.
 
     good:  Labelled("a text", ("news",))
     """
 
     text: str
     labels: tuple[str, ...]
-    place: str = "a labelled text"  # where it was read, for messages
+    place: str = "a labelled text"  # file and line, for messages
 
 
-def read_labelled(name: str | os.PathLike[str], unit: LabelledUnit = "text", on_bad: OnBad = refuse) -> list[Labelled]:
-    """A file of JSON lines where its name says so, else of TSV: with a label for each text, or each of its words.
+def read_labelled(
+    name: str | os.PathLike[str], unit: LabelledUnit = "text", on_bad: OnBad = raise_error
+) -> list[Labelled]:
+    """Reads a file of JSON lines (.jsonl) or of TSV. unit: whether each text or each word has a label.
 
-    on_bad: gets a TextError with file and line for an example that is left out, since a text, a word or a label is
-    missing. Raises TextError if there is no example at all.
+    on_bad: called with a TextError that names file and line for each example without a text, word or label, which is
+    left out. Raises TextError if there is no example.
     """
     check_unit(unit)
     name = os.fspath(name)
@@ -51,25 +53,25 @@ def read_labelled(name: str | os.PathLike[str], unit: LabelledUnit = "text", on_
         examples = (_or_error(_of_record, record, unit, place) for place, record in json_objects(name, on_bad))
     else:
         examples = _tsv_texts(name) if unit == "text" else _tsv_words(name)
-    found = []
+    labelled = []
     for example in examples:
         if isinstance(example, TextError):
             on_bad(example)
         else:
-            found.append(example)
-    if not found:
+            labelled.append(example)
+    if not labelled:
         raise TextError(f"{name}: there is no labelled text in it; at least one is needed")
-    return found
+    return labelled
 
 
 def check_unit(unit: str) -> None:
     """Raises SettingError."""
     if unit not in get_args(LabelledUnit):
-        raise SettingError(f"unit is {unit!r}; expected text, where texts are labelled, or word")
+        raise SettingError(f"unit is {unit!r}; expected text or word, whichever has labels")
 
 
-def checked(examples: Iterable[Labelled], unit: LabelledUnit) -> list[Labelled]:
-    """Labelled texts that may come from anywhere. Raises TypeError, SettingError, TextError."""
+def check_labelled(examples: Iterable[Labelled], unit: LabelledUnit) -> list[Labelled]:
+    """Checks labelled texts given from Python. Raises TypeError, SettingError, TextError."""
     check_unit(unit)
     examples = [examples] if isinstance(examples, str) else list(examples)
     for example in examples:
@@ -97,7 +99,7 @@ def _is_label(label: object) -> bool:
 
 
 def digest_of(examples: Sequence[Labelled]) -> str:
-    """The SHA-256 of labelled texts, wherever they were read."""
+    """The SHA-256 of texts and labels, whatever file they are from."""
     return hashlib.sha256(repr([(example.text, example.labels) for example in examples]).encode()).hexdigest()
 
 
@@ -105,7 +107,7 @@ def classes_of(examples: Sequence[Labelled]) -> list[str]:
     """All labels, sorted. Raises TextError if there is only one."""
     labels = sorted({label for example in examples for label in example.labels})
     if len(labels) < 2:
-        raise TextError(f"all labels are {', '.join(labels)!r}; expected two kinds of them at least")
+        raise TextError(f"all labels are {', '.join(labels)!r}; expected at least two different ones")
     return labels
 
 
@@ -119,7 +121,7 @@ def _or_error(make: Callable[..., Labelled], *given: Any) -> Labelled | TextErro
 def _of_record(record: dict[str, Any], unit: LabelledUnit, place: str) -> Labelled:
     """Raises TextError."""
     if unit == "text":
-        text, label = field_of(record, "text", place), _label(field_of(record, "label", place))
+        text, label = read_field(record, "text", place), _label(read_field(record, "label", place))
         for field, value in (("text", text), ("label", label)):
             if not isinstance(value, str) or not value.strip():
                 or_number = " or a whole number" if field == "label" else ""
@@ -138,7 +140,7 @@ def _of_record(record: dict[str, Any], unit: LabelledUnit, place: str) -> Labell
 
 
 def _label(value: Any) -> Any:
-    """A whole number as its digits; as it is elsewhere."""
+    """A whole number as its digits; any other value as it is."""
     value = as_written(value)
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
@@ -156,7 +158,7 @@ def _tsv_texts(name: str) -> Iterator[Labelled | TextError]:
 
 
 def _is_header(columns: list[str]) -> bool:
-    """Whether these name columns, as in the files of GLUE."""
+    """Whether these are column names, as in the files of GLUE."""
     return len(columns) == 2 and columns[1].strip().lower() == "label"
 
 
@@ -175,7 +177,7 @@ def _tsv_words(name: str) -> Iterator[Labelled | TextError]:
 
 
 def _of_lines(lines: list[tuple[str, str]]) -> Labelled:
-    """A text of which each line, told with its place, is a word and its label. Raises TextError."""
+    """A text from lines of a word and its label, each given with its location. Raises TextError."""
     words: list[str] = []
     labels: list[str] = []
     for place, line in lines:
@@ -192,17 +194,15 @@ def _of_lines(lines: list[tuple[str, str]]) -> Labelled:
 def _check_words(words: list[Any], labels: list[Any], place: str) -> None:
     """Raises TextError."""
     for kind, values in (("word", words), ("label", labels)):
-        bad = next((each for each in values if not isinstance(each, str) or not each or each.split() != [each]), None)
+        bad = next((value for value in values if not isinstance(value, str) or value.split() != [value]), None)
         if bad is not None:
-            hint = "; is this a file of one label a text?" if isinstance(bad, str) and len(bad.split()) > 1 else ""
-            raise TextError(
-                f"{place}: found the {kind} {bad!r}; expected some that are not empty, without white space{hint}"
-            )
+            hint = "; does this file have one label for each text?" if isinstance(bad, str) and bad.split()[1:] else ""
+            raise TextError(f"{place}: the {kind} is {bad!r}; expected a string without white space, not empty{hint}")
 
 
 def _lines(name: str) -> Iterator[tuple[str, str]]:
-    """Each line with its place."""
-    with opened(name) as stream:
+    """Each line with its location."""
+    with open_stream(name) as stream:
         for block in line_blocks(stream, "strict"):
             for number, line in enumerate(block.documents(), block.first):
                 yield f"{name}, line {number}", line

@@ -1,4 +1,4 @@
-"""From a configuration to a tokenizer: made, learnt from a text, read from a file, and its vocabulary limited."""
+"""Builds a tokenizer from its configuration: learns it from a text or reads a file, and limits its vocabulary."""
 
 from __future__ import annotations
 
@@ -31,22 +31,24 @@ if TYPE_CHECKING:
     from chainrule.text.vocabulary import Markers
 
 
-_AT_ONCE = 1 << 20  # tokens
+_BATCH = 1 << 20  # tokens processed at a time
 
 
-def prepared(config: TokenizerConfig, markers: Markers, source: Source, progress: Progress = silent) -> Tokenizer:
-    """The tokenizer of a configuration, as far as it is known before `source` is encoded; subword pieces are learnt.
+def prepare_tokenizer(
+    config: TokenizerConfig, markers: Markers, source: Source, progress: Progress = silent
+) -> Tokenizer:
+    """The tokenizer of a configuration before `source` is encoded. Learns subword pieces; words are added in encoding.
 
     Raises SettingError, EstimationError, TextError.
     """
     normaliser = Normaliser(config.normalise)
     kind = os.fspath(config.kind)
     if kind in LEARNT:
-        splitter = _learnt(kind, config.vocabulary_size or SUBWORD_VOCABULARY, normaliser, source, progress)
+        splitter = _learn_splitter(kind, config.vocabulary_size or SUBWORD_VOCABULARY, normaliser, source, progress)
     else:
         splitter = splitter_of(kind)
     if config.vocabulary is not None:
-        listed_tokens(config.vocabulary, normaliser)  # what is wrong with the list is told before the work
+        listed_tokens(config.vocabulary, normaliser)  # raises errors before the work, not after it
     return Tokenizer(splitter, Vocabulary(splitter.alphabet), markers, normaliser)
 
 
@@ -54,7 +56,7 @@ def splitter_of(kind: str) -> Splitter:
     """A splitter by its name, or from a tokenizer.json by its path. Raises SettingError, ModelFormatError."""
     if kind in LEARNT:
         raise SettingError(
-            f"{kind} pieces are learnt from a text; name their tokenizer.json, or the folder of a model that has them"
+            f"{kind} pieces are learnt from a text; name a tokenizer.json, or the folder of a model that has them"
         )
     if kind in BUILT_IN:
         return splitter_named(kind)
@@ -79,11 +81,11 @@ class Tokenized(NamedTuple):
 
     tokenizer: Tokenizer
     stream: Int32[ndarray, " T"]
-    left_out: Sequence[bytes]  # the words of the text that the vocabulary was not to have
+    left_out: Sequence[bytes]  # words of the text that were excluded from the vocabulary
 
 
-def limited(tokenizer: Tokenizer, stream: Int32[ndarray, " T"], config: TokenizerConfig) -> Tokenized:
-    """A tokenizer that knows only the tokens that a configuration keeps, and the stream with <unk> for the others.
+def limit_vocabulary(tokenizer: Tokenizer, stream: Int32[ndarray, " T"], config: TokenizerConfig) -> Tokenized:
+    """Limits a tokenizer to the tokens that a configuration keeps, and replaces the others in the stream by <unk>.
 
     The stream is changed in place, since it may be larger than memory.
     """
@@ -94,46 +96,46 @@ def limited(tokenizer: Tokenizer, stream: Int32[ndarray, " T"], config: Tokenize
         kept = listed_tokens(config.vocabulary, tokenizer.normaliser)
     else:
         counts = np.zeros(len(tokens), np.int64)
-        for start in range(0, stream.size, _AT_ONCE):  # np.bincount copies what it counts
-            counts += np.bincount(stream[start : start + _AT_ONCE], minlength=len(tokens))
+        for start in range(0, stream.size, _BATCH):  # np.bincount copies its argument
+            counts += np.bincount(stream[start : start + _BATCH], minlength=len(tokens))
         kept = [tokens[token] for token in _most_frequent(counts, config.min_count, config.vocabulary_size)]
-    return limited_to(kept, tokenizer, stream)
+    return keep_tokens(kept, tokenizer, stream)
 
 
-def limited_to(kept: Sequence[bytes], tokenizer: Tokenizer, stream: Int32[ndarray, " T"]) -> Tokenized:
-    """As `limited`: a tokenizer that knows these tokens, in their order, and no others."""
+def keep_tokens(kept: Sequence[bytes], tokenizer: Tokenizer, stream: Int32[ndarray, " T"]) -> Tokenized:
+    """As `limit_vocabulary`, with the tokens to keep, in this order."""
     tokens, vocabulary, first = tokenizer.vocabulary.tokens(), Vocabulary(kept), len(MARKER_TOKENS)
     numbers = np.arange(len(tokens), dtype=np.int32)  # the new id of each token
     numbers[first:] = vocabulary.encode(byte_array(b" ".join(tokens[first:]) + b"\n")).ids[:-1]
     left_out = [tokens[token] for token in np.flatnonzero(numbers == UNKNOWN).tolist() if token != UNKNOWN]
-    for start in range(0, stream.size, _AT_ONCE):
-        stream[start : start + _AT_ONCE] = numbers[stream[start : start + _AT_ONCE]]
+    for start in range(0, stream.size, _BATCH):
+        stream[start : start + _BATCH] = numbers[stream[start : start + _BATCH]]
     return Tokenized(tokenizer.with_vocabulary(vocabulary), stream, left_out)
 
 
 def _most_frequent(counts: Int64[ndarray, " V"], min_count: int, size: int | None) -> list[int]:
-    """The tokens seen often enough, at most so many with the markers, by id; of equally frequent ones the first."""
-    often = np.flatnonzero(counts >= min_count)
-    often = often[often >= len(MARKER_TOKENS)]
+    """The ids of the tokens with at least `min_count`, at most `size` with the markers. Ties go to lower ids."""
+    frequent = np.flatnonzero(counts >= min_count)
+    frequent = frequent[frequent >= len(MARKER_TOKENS)]
     if size is not None:
-        by_count = np.argsort(-counts[often], kind="stable")
-        often = np.sort(often[by_count[: size - len(MARKER_TOKENS)]])
-    return often.tolist()
+        by_count = np.argsort(-counts[frequent], kind="stable")
+        frequent = np.sort(frequent[by_count[: size - len(MARKER_TOKENS)]])
+    return frequent.tolist()
 
 
-def _learnt(kind: str, size: int, normaliser: Normaliser, source: Source, progress: Progress) -> Splitter:
-    from chainrule.text.subword_training import trained
+def _learn_splitter(kind: str, size: int, normaliser: Normaliser, source: Source, progress: Progress) -> Splitter:
+    from chainrule.text.subword_training import train_subword
 
     for name in filter(_is_read_once, source.sources):
-        told = "standard input, -" if name == STANDARD_INPUT else name
-        raise TextError(f"{told}: can be read only once, but {kind} reads its text twice; give it a file")
+        shown = "standard input, -" if name == STANDARD_INPUT else name
+        raise TextError(f"{shown}: can be read only once, but {kind} reads its text twice; give it a file")
 
     def documents() -> Iterator[list[str]]:
         for block in source.blocks(progress, f"reading for {kind}"):
             text = normaliser(block.text, block.document_end).tobytes()
             yield [document.decode() for document in text.split(bytes([block.document_end]))]
 
-    return trained(kind, documents, size, progress)
+    return train_subword(kind, documents, size, progress)
 
 
 def _is_read_once(name: str) -> bool:
@@ -142,7 +144,7 @@ def _is_read_once(name: str) -> bool:
 
 
 def listed_tokens(path: str | os.PathLike[str], normaliser: Normaliser) -> list[bytes]:
-    """The tokens of a file, one a line; empty lines, our markers and repetitions do not count. Raises TextError."""
+    """The tokens of a file, one a line, without empty lines, markers and duplicates. Raises TextError."""
     tokens: dict[bytes, None] = {}
     for block in Corpus.of(path).blocks():
         text = normaliser(block.text, LINE_FEED).tobytes()

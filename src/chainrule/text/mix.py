@@ -1,8 +1,8 @@
-"""Several texts as one, each with its share of the bytes; the same on every machine.
+"""Mixes several texts into one, each with its share of the bytes; the result is the same on every machine.
 
-The scarcest text is taken whole, and of the others so many documents that the shares come true: drawn at random without
-putting back, from the beginning to the end of each. No document comes twice: copies would upset what an n-gram model
-learns from how many n-grams occur once or twice.
+The scarcest text is used whole, and from each other text as many documents as its share needs, drawn at random without
+replacement and kept in order. No document is repeated: copies would distort the counts of counts from which n-gram
+models estimate discounts.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from chainrule.text.reading import Reading
     from chainrule.text.shares import Share
 
-TURN_BYTES = 1 << 18  # that one text gives before another's turn
+TURN_BYTES = 1 << 18  # read from one text before switching to another
 
 
 @dataclass
 class Ingredient:
-    """A text of a mix: how much there is of it, and after a pass, how much has been taken. Bytes count ends, too."""
+    """A text of a mix: its size, and after it has been read, how much of it was drawn. Bytes include document ends."""
 
     source: Source
     share: Fraction
@@ -50,9 +50,9 @@ class Ingredient:
             self.of_bytes += block.text.size
             self.of_documents += block.stops().size
 
-    def drawn(self, wanted: int, seed: Sequence[int]) -> Iterator[Block]:
-        """Documents of so many bytes altogether, in their order, a turn at a time."""
-        # The raw stream of a bit generator is the same in every version of NumPy, other than what is made of it.
+    def draw(self, wanted: int, seed: Sequence[int]) -> Iterator[Block]:
+        """Draws documents of `wanted` bytes in total, in their order, TURN_BYTES at a time."""
+        # Only the raw stream of a bit generator is the same in all versions of NumPy.
         generator = np.random.PCG64(np.random.SeedSequence(seed))
         left = self.of_bytes
         self.documents = self.bytes = 0
@@ -74,7 +74,7 @@ class Ingredient:
 
 @dataclass
 class Mix:
-    """A `Source` of several, which are read twice: once to learn how much there is of each, and once to draw from it.
+    """A `Source` made of several, which are read twice: once to measure their sizes, and once to draw documents.
 
     good:  chainrule.Mix.of({"news.txt": 0.3, "books.txt": 0.7}, seed=1)
     """
@@ -91,10 +91,10 @@ class Mix:
         seed: int = 0,
         reading: Reading | None = None,
     ) -> Mix:
-        """Files or folders with the shares that their bytes shall have in the whole.
+        """A mix of files or folders with the given shares of bytes.
 
-        Raises SettingError if the shares do not add up to one, or where a file is named twice; TextError, as
-        `Corpus.of`, and for standard input.
+        Raises SettingError if the shares do not add up to one, or a file is named twice; TextError, as `Corpus.of`, and
+        for standard input.
         """
         if seed < 0:
             raise SettingError(f"seed is {seed}; expected 0 or more")
@@ -104,7 +104,7 @@ class Mix:
             raise SettingError(f"the mix names {twice}; each text has one share")
         corpora = [Corpus.of(source, reading) for source in shares]
         if any(STANDARD_INPUT in corpus.sources for corpus in corpora):
-            raise TextError("standard input, -, cannot be mixed, since texts are read twice for that; name a file")
+            raise TextError("standard input, -, cannot be mixed, since a mix reads its texts twice; name a file")
         return cls([Ingredient(corpus, share) for corpus, share in zip(corpora, exact, strict=True)], seed)
 
     @property
@@ -121,20 +121,20 @@ class Mix:
         return {**merged, "mix": {"seed": self.seed, "texts": [part.as_record() for part in self.ingredients]}}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
-        """Raises TextError."""
+        """As `Source.blocks`. Raises TextError."""
         if not self._measured:
             for part in self.ingredients:
                 part.measure(progress)
             self._measured = True
         total = min(part.of_bytes / part.share for part in self.ingredients)
         waiting = [
-            (part, part.drawn(int(total * part.share), [self.seed, i])) for i, part in enumerate(self.ingredients)
+            (part, part.draw(int(total * part.share), [self.seed, i])) for i, part in enumerate(self.ingredients)
         ]
         while waiting:
-            behind = min(range(len(waiting)), key=lambda i: waiting[i][0].bytes / waiting[i][0].share)
-            piece = next(waiting[behind][1], None)
+            furthest_behind = min(range(len(waiting)), key=lambda i: waiting[i][0].bytes / waiting[i][0].share)
+            piece = next(waiting[furthest_behind][1], None)
             if piece is None:
-                del waiting[behind]
+                del waiting[furthest_behind]
                 continue
             yield piece
             progress(task, sum(part.bytes for part in self.ingredients), float(total))

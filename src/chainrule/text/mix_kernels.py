@@ -1,4 +1,4 @@
-"""The compiled choice of documents for a mix."""
+"""The compiled selection of documents for a mix."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Array = NDArray[Any]
 
 @kernel
 def choose(sizes: Array, draws: Array, wanted: int, left: int, chosen: Array) -> tuple[int, int]:
-    """Marks documents so that of all `left` bytes, about the `wanted` ones are taken, each byte as likely as another.
+    """Chooses documents with about `wanted` of the `left` bytes of a text, every byte with equal probability.
 
-    Returns what is wanted and left after these documents, for the next ones. The bytes that are taken in the end differ
-    from those that were wanted by less than one document.
+    Returns `wanted` and `left` for the next documents. In the end, the bytes chosen differ from those wanted by less
+    than one document.
     """
     for i in range(sizes.size):
         chosen[i] = draws[i] * left < wanted

@@ -1,4 +1,4 @@
-"""What is done to a text before it is cut into tokens, where that is asked for: Unicode normal forms and lower case."""
+"""Optional normalisation of text before tokenization: Unicode normal forms and lower case."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ _STEPS = (*_FORMS, "lower")
 
 @dataclass(frozen=True)
 class Normaliser:
-    """Nothing by default. To normalise twice is to normalise once. Raises SettingError.
+    """Normalises text; by default, does nothing. Idempotent. Raises SettingError.
 
-    nfc composes characters with their marks; nfkc also replaces characters by those that they are a variant of (½ by
-    1⁄2); lower is str.lower, and comes after the normal form, which is then made once more.
-    The data are those of Python's `unicodedata`.
+    nfc composes characters with their marks; nfkc also replaces compatibility characters (½ by 1⁄2); lower is
+    str.lower, applied after the normal form, which is then applied again. Data: Python's `unicodedata`.
     """
 
     steps: tuple[Normalisation, ...] = ()
@@ -36,22 +35,22 @@ class Normaliser:
         if len(set(self.steps)) < len(self.steps):
             raise SettingError(f"a normalisation is named twice: {', '.join(self.steps)}")
         if set(_FORMS) <= set(self.steps):
-            raise SettingError("nfc and nfkc are two forms of the same; choose one of them")
+            raise SettingError("nfc and nfkc are alternatives; choose one of them")
         object.__setattr__(self, "steps", tuple(step for step in _STEPS if step in self.steps))
 
     def __call__(self, text: UInt8[ndarray, " bytes"], document_end: int) -> UInt8[ndarray, " bytes"]:
-        """text: valid UTF-8, each document ended by the byte `document_end`. Documents do not touch each other."""
+        """text: valid UTF-8, each document ended by the byte `document_end`. Documents are normalised separately."""
         if not self.steps:
             return text
         data = text.tobytes()
         if data.isascii():
             return byte_array(data.lower()) if "lower" in self.steps else text
         end = bytes([document_end])
-        # No normal form reaches over an ASCII character, but 0xFF, which ends documents too, is none in UTF-8.
+        # Normal forms do not cross ASCII characters; but 0xFF, which can also end documents, is not valid UTF-8.
         parts = [data] if document_end < 0x80 else data.split(end)
-        return byte_array(end.join(self._normalised(part.decode()).encode() for part in parts))
+        return byte_array(end.join(self._normalise(part.decode()).encode() for part in parts))
 
-    def _normalised(self, text: str) -> str:
+    def _normalise(self, text: str) -> str:
         form = next((_FORMS[step] for step in self.steps if step in _FORMS), None)
         if form is not None:
             text = unicodedata.normalize(form, text)

@@ -1,4 +1,4 @@
-"""Pairs of texts, one given the other: two files line by line, columns with a tab between, or records with two fields.
+"""Pairs of source and target texts: two parallel files, two columns separated by a tab, or records with two fields.
 
 Knows no tokens, and nothing of languages.
 """
@@ -15,7 +15,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.text.corpus import Corpus, Lines
 from chainrule.text.reading import Reading
-from chainrule.text.records import json_objects, named_fields
+from chainrule.text.records import json_objects, suggest_fields
 
 if TYPE_CHECKING:
     import os
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Pairs:
-    """sources, targets: as many, none of them empty. left_out: pairs of which one side was. record: where from.
+    """Pairs of texts, none empty. left_out: the number of pairs with an empty side. record: what they were read from.
 
-    Raises TextError if there are more of one than of the other.
+    Raises TextError if there are not as many sources as targets.
 
     good:  Pairs(["ein Hund"], ["a dog"])
     """
@@ -39,18 +39,18 @@ class Pairs:
     targets: list[str] = field(default_factory=list)
     left_out: int = 0
     record: dict[str, Any] = field(default_factory=dict)
-    names: tuple[str, str] = ("the sources", "the targets")  # for messages, like the next
-    lines: list[int] = field(default_factory=list)  # where each pair came from, if there was a file
+    names: tuple[str, str] = ("the sources", "the targets")  # for messages
+    lines: list[int] = field(default_factory=list)  # the line of each pair in its file, if any; for messages
 
     def __post_init__(self) -> None:
         if len(self.sources) != len(self.targets):
-            raise TextError(f"there are {len(self.sources):,} sources and {len(self.targets):,} targets; give as many")
+            raise TextError(f"there are {len(self.sources):,} sources, but {len(self.targets):,} targets")
 
     def __len__(self) -> int:
         return len(self.sources)
 
     def add(self, source: str, target: str, line: int) -> None:
-        """Leaves a pair out where one side has nothing but white space. line: its number in the file, from 1."""
+        """Adds a pair, unless one side is only white space. line: its number in the file, from 1."""
         if source.strip() and target.strip():
             self.sources.append(source)
             self.targets.append(target)
@@ -59,7 +59,7 @@ class Pairs:
             self.left_out += 1
 
     def sides(self) -> tuple[Lines, Lines]:
-        """The sources and the targets as texts, whose lines have their numbers in the files."""
+        """The sources and the targets as texts that know the line numbers in the files."""
         numbers = np.array(self.lines, np.int64) if self.lines else None
         source, target = ("standard input" if name == "-" else name for name in self.names)
         return Lines(self.sources, source, numbers), Lines(self.targets, target, numbers)
@@ -67,7 +67,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class BothSides:
-    """A Source: first the sources, then the targets."""
+    """A `Source` of both sides: first the source texts, then the target texts."""
 
     source: Lines
     target: Lines
@@ -81,18 +81,18 @@ class BothSides:
         return {"data": {**self.source.record["data"], **self.target.record["data"]}}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
-        """Raises TextError if there are no pairs."""
+        """As `Source.blocks`. Raises TextError if there are no pairs."""
         yield from self.source.blocks(progress, task)
         yield from self.target.blocks(progress, task)
 
 
 def parallel(source: Corpus | File, target: Corpus | File, progress: Progress = silent) -> Pairs:
-    """The n-th document of one text with the n-th of the other. Raises TextError, also where one has more.
+    """Pairs the n-th documents of two texts. Raises TextError, also if one text is longer.
 
     good:  parallel("train.de", "train.en")
     """
-    source, target = (each if isinstance(each, Corpus) else Corpus.of(each) for each in (source, target))
-    names = [", ".join(each.sources) for each in (source, target)]
+    source, target = (side if isinstance(side, Corpus) else Corpus.of(side) for side in (source, target))
+    names = [", ".join(side.sources) for side in (source, target)]
     pairs = Pairs(names=(names[0], names[1]))
     both = zip_longest(_documents(source, progress), _documents(target, silent))
     for number, (first, second) in enumerate(both, 1):
@@ -100,45 +100,43 @@ def parallel(source: Corpus | File, target: Corpus | File, progress: Progress = 
             short, long = names if first is None else names[::-1]
             raise TextError(
                 f"{short}: ends after line {number - 1:,}, but {long} goes on; expected as many lines in "
-                "both: look for a line that is missing or was broken in two"
+                "both: look for a line that is missing or was split in two"
             )
         pairs.add(first, second, number)
-    return _checked(pairs, " and ".join(names), {"data": {**source.record["data"], **target.record["data"]}})
+    return _finish(pairs, " and ".join(names), {"data": {**source.record["data"], **target.record["data"]}})
 
 
 def tab_separated(corpus: Corpus, progress: Progress = silent) -> Pairs:
-    """A source, a tab and a target a line; an empty line is a pair that is left out. Raises TextError."""
+    """Reads lines of a source, a tab and a target. Empty lines count as left out. Raises TextError."""
     name = ", ".join(corpus.sources)
     pairs = Pairs(names=(name, name))
     for block in corpus.blocks(progress, "reading pairs"):
         for number, line in enumerate(block.documents(), 1):
             source, tab, target = line.partition("\t")
             if (line.strip() and not tab) or "\t" in target:
-                found = "more than one tab" if tab else "no tab"
-                raise TextError(
-                    f"{block.place(number)}: there is {found}; expected a source and a target, with one tab between"
-                )
+                tabs = "more than one tab" if tab else "no tab"
+                raise TextError(f"{block.locate(number)}: there is {tabs}; expected a source, a tab and a target")
             pairs.add(source, target, block.first + number - 1)
-    return _checked(pairs, name, {"data": corpus.record["data"]})
+    return _finish(pairs, name, {"data": corpus.record["data"]})
 
 
 def from_records(name: str, source_field: str, target_field: str) -> Pairs:
-    """Two fields of each object of a file of JSON lines. Raises TextError."""
+    """Reads two fields of each object in a file of JSON lines. Raises TextError."""
     pairs = Pairs(names=(name, name))
     for number, (place, record) in enumerate(json_objects(name), 1):
         texts = []
-        for each in (source_field, target_field):
-            if not isinstance(record.get(each), str):
-                found = "is no text" if each in record else "is missing"
-                advice = named_fields(record, "source_field=... and target_field=...")
-                raise TextError(f"{place}: the field {each!r} {found}; {advice}")
-            texts.append(" ".join(record[each].split("\n")))
+        for name_of_field in (source_field, target_field):
+            if not isinstance(record.get(name_of_field), str):
+                problem = "is not a string" if name_of_field in record else "is missing"
+                advice = suggest_fields(record, "source_field=... and target_field=...")
+                raise TextError(f"{place}: the field {name_of_field!r} {problem}; {advice}")
+            texts.append(" ".join(record[name_of_field].split("\n")))
         pairs.add(texts[0], texts[1], number)
-    return _checked(pairs, name, {"data": {}, "read_from": name})
+    return _finish(pairs, name, {"data": {}, "read_from": name})
 
 
 def pairs_of(files: Sequence[str], fields: tuple[str, str], progress: Progress = silent) -> Pairs:
-    """Of a source and a target file, or of one with both: JSON lines with these fields, or two columns.
+    """Reads pairs from a source and a target file, or from one file: JSON lines with two fields, or two columns.
 
     Raises TextError, SettingError.
     """
@@ -155,7 +153,7 @@ def _documents(corpus: Corpus, progress: Progress) -> Iterator[str]:
         yield from block.documents()
 
 
-def _checked(pairs: Pairs, name: str, record: dict[str, Any]) -> Pairs:
+def _finish(pairs: Pairs, name: str, record: dict[str, Any]) -> Pairs:
     if not pairs:
         empty = f": one side of each of the {pairs.left_out:,} is empty" if pairs.left_out else ""
         raise TextError(f"{name}: there are no pairs in it{empty}; expected a source and a target text in each line")

@@ -1,4 +1,4 @@
-"""Parquet as blocks, by the library pyarrow: a row is a record, and one column holds the text."""
+"""Parquet files as blocks, with the library pyarrow: a row is a record, and one column has the text."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from chainrule.errors import TextError
 from chainrule.text.plain import DOCUMENT_BYTES, invalid_utf8
-from chainrule.text.records import Documents, named_fields
+from chainrule.text.records import Documents, suggest_fields
 from chainrule.text.streams import EXPANSION, EXPANSION_BYTES, file_size, unreadable
-from chainrule.text.utf8 import repaired
+from chainrule.text.utf8 import repair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from chainrule.text.block import Block
     from chainrule.text.reading import Reading
 
-_ROWS = 1024  # that are decoded at once
-_BUFFER_BYTES = 1 << 20  # of a column that are read at once, not all of a row group
+_ROWS = 1024  # decoded at a time
+_BUFFER_BYTES = 1 << 20  # of a column, read at a time, instead of a whole row group
 
 
 def parquet_blocks(name: str, reading: Reading) -> Iterator[tuple[Block, float]]:
-    """A row is a record. Each block comes with the share of the file's rows that have been read.
+    """The rows of a file as records, in blocks, each with the share of rows read so far.
 
-    A row group is decoded step by step. Raises TextError, also where pyarrow is missing.
+    Raises TextError, also if pyarrow is not installed.
     """
     pyarrow, parquet = _library(name)
     row, size = 1, 0
@@ -46,7 +46,7 @@ def parquet_blocks(name: str, reading: Reading) -> Iterator[tuple[Block, float]]
                     yield block, (row - 1) / rows
     except OSError as error:
         raise unreadable(name, error) from error
-    except (pyarrow.ArrowException, UnicodeDecodeError) as error:  # the latter of a name in it
+    except (pyarrow.ArrowException, UnicodeDecodeError) as error:  # the latter for a name in the file
         raise TextError(f"{name}: is not a whole Parquet file: {' '.join(str(error).split())}") from error
 
 
@@ -74,20 +74,20 @@ def _check_column(name: str, schema: Any, field: str) -> None:
     import pyarrow
 
     if schema.names.count(field) != 1:
-        raise TextError(f"{name}: there is no column {field!r}; {named_fields(schema.names)}")
+        raise TextError(f"{name}: there is no column {field!r}; {suggest_fields(schema.names)}")
     kind = schema.field(field).type
     kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
     tests = (pyarrow.types.is_string, pyarrow.types.is_large_string, pyarrow.types.is_binary)
     if not any(test(kind) for test in tests):
-        raise TextError(f"{name}: the column {field!r} is of type {kind}, expected strings; say which with field=...")
+        raise TextError(f"{name}: the column {field!r} has type {kind}; expected strings; name another with field=...")
 
 
 def _check_expansion(name: str, size: int) -> None:
-    """As for compressed files: a page of Parquet may repeat one string a million times."""
+    """Refuses decompression bombs: a page of Parquet may repeat one string a million times."""
     if size > max(EXPANSION_BYTES, EXPANSION * file_size(name)):
         raise TextError(
-            f"{name}: gives more than {size:,} bytes of text, over {EXPANSION} times its own size, as a decompression "
-            "bomb does, so reading stopped; if it is meant to be like that, write it as plain text first"
+            f"{name}: expands to more than {size:,} bytes of text, over {EXPANSION} times its own size, like a "
+            "decompression bomb, so reading stopped; if that is intended, write it as plain text first"
         )
 
 
@@ -103,6 +103,6 @@ def _utf8(value: bytes | None, reading: Reading, documents: Documents, place: st
         if reading.encoding_errors == "strict":
             byte = f"byte 0x{value[error.start]:02x} at offset {error.start} of the field"
             raise invalid_utf8(text, f"{place}: {byte}") from error
-        value, places = repaired(text, reading.encoding_errors)
+        value, places = repair(text, reading.encoding_errors)
         documents.repaired += places
     return value

@@ -22,8 +22,7 @@ _LINE_FEED, _BLANK = 10, 32
 def write_pieces(pieces: Array, lengths: Array, pool: Bytes, offsets: Array, out: Bytes) -> int:
     """Writes documents of `lengths` pieces each, a space between pieces and a newline after each document.
 
-    A piece is pool[offsets[piece]:offsets[piece + 1]]; empty ones are passed over. Returns how many bytes of `out` were
-    used.
+    A piece is pool[offsets[piece]:offsets[piece + 1]]; empty ones are skipped. Returns the number of bytes written.
     """
     size = place = 0
     for length in lengths:
@@ -45,10 +44,10 @@ def write_pieces(pieces: Array, lengths: Array, pool: Bytes, offsets: Array, out
 
 @kernel
 def cut_at_spaces(text: Bytes, document_end: int, classes: Bytes, out: Bytes) -> int:
-    """Cuts before each single space that has something visible on both sides; the space goes with what follows it.
+    """Splits before each single space between visible characters; the space belongs to the chunk after it.
 
     Chunks are written as tokens, with TAG in front, so that none is a marker, and with other bytes for spaces and
-    newlines inside. `out` needs 3 bytes for each of `text`. Returns how many were used.
+    newlines inside. `out` needs 3 bytes for each of `text`. Returns the number of bytes written.
     """
     size = 0
     started = False  # something of this document has been written

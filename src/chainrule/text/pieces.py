@@ -1,10 +1,10 @@
-"""How subword pieces spell text: what a tokenizer.json's decoder says, in our terms.
+"""How subword pieces spell text, as the decoder of a tokenizer.json says.
 
-    bytes       GPT-2 and those after it: pieces are bytes written as symbols      Ġthe Ġc at
+    bytes       GPT-2 and its successors: pieces are bytes written as symbols       Ġthe Ġc at
     metaspace   SentencePiece: ▁ is the space, <0xE9> may be a byte                 ▁the ▁c at
-    words       BERT: words, and what goes on inside of them, with a mark           the c ##at
+    words       BERT: words, and continuations of words with a mark                 the c ##at
 
-A piece is written as a token: without white space, and in the first two kinds so that joining gives the text back.
+A piece becomes a token without white space. In the first two kinds, concatenated tokens spell the text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from chainrule.errors import SettingError
 from chainrule.text.byte_symbols import BYTE_OF_SYMBOL, SYMBOLS, in_symbols
-from chainrule.text.restoring import Alignment, joined, meanings_of, spaced
+from chainrule.text.restoring import Alignment, join_tokens, meanings_of, space_tokens
 from chainrule.text.splitters import REPLACEMENT, VISIBLE
 
 if TYPE_CHECKING:
@@ -28,25 +28,29 @@ _PICTURES = str.maketrans({**dict.fromkeys(VISIBLE.values(), REPLACEMENT), **VIS
 
 
 class Spelling(Protocol):
+    """How the pieces of a tokenizer spell text."""
+
     @property
     def loses(self) -> Sequence[str]:
         """As `Splitter.loses`."""
 
     def piece(self, content: str) -> bytes:
-        """A piece of the library's as a token."""
+        """A piece of the library as a token."""
 
     def added(self, content: str) -> bytes:
-        """A piece that the library keeps as plain text, or an unknown one, as a token."""
+        """A token for plain text: an added token of the library, or an unknown piece."""
 
     def is_complete(self, alphabet: Sequence[bytes]) -> bool:
         """Whether these pieces can spell any text."""
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
-        """As `Splitter.restored`."""
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        """As `Splitter.align`."""
 
 
 @dataclass(frozen=True)
 class Bytes:
+    """Pieces are bytes written as symbols."""
+
     loses: Sequence[str]
     drops_space: bool  # whether the tokenizer puts a space before each document
 
@@ -59,19 +63,21 @@ class Bytes:
     def is_complete(self, alphabet: Sequence[bytes]) -> bool:
         return {symbol.encode() for symbol in SYMBOLS} <= set(alphabet)
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
-        return joined(tokens, _MEANT_BYTES, drops_space=self.drops_space)
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        return join_tokens(tokens, _MEANT_BYTES, drops_space=self.drops_space)
 
 
 @dataclass(frozen=True)
 class Metaspace:
+    """Pieces are text, with a visible character for the space."""
+
     loses: Sequence[str]
-    space: str  # the character that stands for it
+    space: str  # the character that stands for the space
     drops_space: bool
     names_bytes: bool
 
     def piece(self, content: str) -> bytes:
-        """White space that stands in a piece as it is becomes its picture."""
+        """White space inside a piece becomes its control picture."""
         return content.replace(" ", self.space).translate(_PICTURES).encode()
 
     added = piece
@@ -79,34 +85,36 @@ class Metaspace:
     def is_complete(self, alphabet: Sequence[bytes]) -> bool:
         return self.names_bytes and {b"<0x%02X>" % byte for byte in range(256)} <= set(alphabet)
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
         meanings = meanings_of(
             {self.space: ord(" "), **{picture: ord(character) for character, picture in VISIBLE.items()}}
         )
-        return joined(tokens, meanings, drops_space=self.drops_space, names_bytes=self.names_bytes)
+        return join_tokens(tokens, meanings, drops_space=self.drops_space, names_bytes=self.names_bytes)
 
 
 @dataclass(frozen=True)
 class Words:
+    """Pieces are words, or parts of words with a mark."""
+
     loses: Sequence[str]
-    continuation: str  # the mark of a piece that goes on inside a word; empty where words are whole
+    continuation: str  # the mark of a piece that continues a word; empty if words are whole
 
     def piece(self, content: str) -> bytes:
         return content.translate(_SHOWN).encode()
 
     def added(self, content: str) -> bytes:
-        """Where there is a space in it, the file's normaliser put it there."""
+        """Removes spaces: only the file's normaliser can have inserted them."""
         return self.piece(content.replace(" ", ""))
 
     def is_complete(self, alphabet: Sequence[bytes]) -> bool:
         return False
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
-        return spaced(tokens, before=self.continuation)
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        return space_tokens(tokens, before=self.continuation)
 
 
 def spelling_of(described: dict[str, Any], source: str) -> Spelling:
-    """How a tokenizer.json's pieces spell text. Raises SettingError if its decoder is of no kind known here."""
+    """How the pieces of a tokenizer.json spell text. Raises SettingError if its decoder is of an unknown kind."""
     decoders = {part["type"]: part for part in parts_of(described["decoder"])}
     loses = _losses(described)
     names_bytes = "ByteFallback" in decoders and described["model"].get("byte_fallback", False)
@@ -125,19 +133,19 @@ def spelling_of(described: dict[str, Any], source: str) -> Spelling:
     if not decoders and described["model"]["type"] == "WordLevel":
         return Words((*loses, "pictures"), "")
     raise SettingError(
-        f"{source}: its decoder ({', '.join(decoders) or 'none'}) is not one that text can be given back with here; "
-        "known are ByteLevel, Metaspace, Replace with ByteFallback, and WordPiece"
+        f"{source}: its decoder is {', '.join(decoders) or 'none'}; expected ByteLevel, Metaspace, Replace with "
+        "ByteFallback, or WordPiece, from which text can be restored here"
     )
 
 
 def looks_like_pieces(tokens: Sequence[bytes]) -> bool:
-    """Whether a tenth of some tokens carry a mark that subword tokenizers leave at spaces or inside words."""
+    """Whether more than a tenth of some tokens have a mark of subword tokenizers for spaces or continuations."""
     marks = ("Ġ".encode(), "▁".encode(), b"##")
     return 10 * sum(token.startswith(marks) for token in tokens) > len(tokens)
 
 
 def _losses(described: dict[str, Any]) -> tuple[str, ...]:
-    """What the file's own normaliser and its way of cutting do not keep."""
+    """What the file's normaliser and pre-tokenizer do not preserve."""
     normalisers = [part["type"].lower() for part in parts_of(described["normalizer"])]
     cutters = parts_of(described["pre_tokenizer"])
     drops_spaces = any(part["type"] in _DROPPING or part.get("behavior") == "Removed" for part in cutters)
@@ -146,12 +154,12 @@ def _losses(described: dict[str, Any]) -> tuple[str, ...]:
 
 
 _DROPPING = {"BertPreTokenizer", "CharDelimiterSplit", "Whitespace", "WhitespaceSplit"}
-_REVERSIBLE = {"prepend", "replace", "bytelevel"}  # what SentencePiece files do with spaces, which the decoder undoes
+_REVERSIBLE = {"prepend", "replace", "bytelevel"}  # SentencePiece's treatment of spaces, which the decoder undoes
 _MEANT_BYTES = meanings_of(BYTE_OF_SYMBOL)
 
 
 def parts_of(component: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """The steps of a component of a tokenizer.json, which may be none, one, or a sequence of them."""
+    """The steps of a component of a tokenizer.json, which may be absent, a step, or a sequence of steps."""
     if component is None:
         return []
     for name in ("decoders", "pretokenizers", "normalizers"):

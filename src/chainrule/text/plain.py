@@ -1,7 +1,7 @@
-"""Plain text as blocks: a line or a whole file is a document.
+"""Plain text as blocks: each line, or the whole file, is a document.
 
-Every block is checked to be UTF-8, or made so; a byte-order mark at the start of a file and the carriage return of a
-CRLF line end are dropped. Each byte is copied once, from the file into the block.
+Every block is checked to be UTF-8, or repaired. A byte-order mark at the start of a file and the carriage returns of
+CRLF line ends are dropped. Each byte is copied once, from the file into the block.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule.errors import TextError
 from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8, Block, byte_array
-from chainrule.text.utf8 import repaired, windows
+from chainrule.text.utf8 import repair, windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     Bytes = UInt8[ndarray, " bytes"]
 
 BLOCK_BYTES = 1 << 23
-DOCUMENT_BYTES = 1 << 31  # a longer line, or file that is one document, is refused
+DOCUMENT_BYTES = 1 << 31  # longer documents are refused
 _CARRIAGE_RETURN = 13
-_TAIL = 1 << 12  # bytes in which the last newline of a block is mostly found
+_TAIL = 1 << 12  # bytes at the end of a block to search for its last newline first
 _BYTE_ORDER_MARK = codecs.BOM_UTF8
-_MAGIC = {  # what files begin with that are no plain text, and what they are
+_MAGIC = {  # the first bytes of files that are not plain text
     codecs.BOM_UTF16_LE: "it looks like UTF-16; convert it to UTF-8 first, for instance with iconv -f UTF-16 -t UTF-8",
     codecs.BOM_UTF16_BE: "it looks like UTF-16; convert it to UTF-8 first, for instance with iconv -f UTF-16 -t UTF-8",
     b"\x1f\x8b": "it looks like gzip; give the file a name that ends in .gz, or decompress it first",
@@ -43,49 +43,49 @@ _MAGIC = {  # what files begin with that are no plain text, and what they are
 
 
 def line_blocks(stream: ByteStream, rule: EncodingErrors, *, wait: bool = True) -> Iterator[Block]:
-    """A line is a document. Raises TextError.
+    """Reads lines as documents. Raises TextError.
 
-    wait: without it, a block has the lines that are there now, so that a pipe gets its answers before it closes.
+    wait: whether to fill blocks; if False, a block has the lines that have arrived, which suits pipes.
     """
     line, place = 1, 0  # of the next document
     for raw in _ended_by_newlines(stream, wait=wait):
-        text, lines, places = _cleaned(raw, rule, stream.name, line, place)
+        text, lines, places = _clean(raw, rule, stream.name, line, place)
         yield Block(text, stream.name, line, repaired=places)
         line, place = line + lines, place + raw.size
 
 
 def file_block(stream: ByteStream, rule: EncodingErrors) -> Block:
-    """All of it is one document; a newline at its end is not part of it. Raises TextError."""
+    """Reads a whole file as one document, without a newline at its end. Raises TextError."""
     (raw,) = _ended_by_newlines(stream, whole=True)
-    text, _, places = _cleaned(raw, rule, stream.name, 1, 0)
+    text, _, places = _clean(raw, rule, stream.name, 1, 0)
     text[-1] = NEVER_IN_UTF8
     return Block(text, stream.name, 1, NEVER_IN_UTF8, unit="", repaired=places)
 
 
 def invalid_utf8(text: Bytes, place: str) -> TextError:
-    """The error for a byte, told in `place`, of a text that is not UTF-8."""
+    """The error for a text that is not UTF-8. place: the location and the byte, for the message."""
     beginning = text[:6].tobytes()
     kind = next((kind for magic, kind in _MAGIC.items() if beginning.startswith(magic)), None)
     if kind is None and 0 in text[:4096]:
         kind = "it looks like a binary file"
     advice = kind or (
-        "convert it to UTF-8 first, for instance with iconv, or say encoding_errors='replace' or "
-        "encoding_errors='skip', where a command has that"
+        "convert it to UTF-8 first, for instance with iconv, or set encoding_errors='replace' or "
+        "encoding_errors='skip', if a command has that"
     )
     return TextError(f"{place} is not UTF-8; {advice}")
 
 
 def _ended_by_newlines(stream: ByteStream, *, wait: bool = True, whole: bool = False) -> Iterator[Bytes]:
-    """All bytes, cut behind newlines unless they are to be `whole`; a last line without a newline gets one."""
+    """The bytes of a stream, split after newlines unless `whole`; a last line without a newline gets one."""
     held: list[Bytes] = []  # of a line whose end has not been read yet
     held_size = 0
-    rest = np.empty(0, np.uint8)  # what was read behind the last newline
+    rest = np.empty(0, np.uint8)  # bytes after the last newline
     while True:
         buffer = np.empty(rest.size + BLOCK_BYTES, np.uint8)
         buffer[: rest.size] = rest
         read = stream.fill(buffer[rest.size :], wait=wait)
         data = buffer[: rest.size + read]
-        cut = 0 if whole or not read else _behind_last_newline(data)
+        cut = 0 if whole or not read else _after_last_newline(data)
         if cut:
             yield np.concatenate([*held, data[:cut]]) if held else data[:cut]
             held, held_size, rest = [], 0, data[cut:]
@@ -105,28 +105,28 @@ def _ended_by_newlines(stream: ByteStream, *, wait: bool = True, whole: bool = F
         yield np.concatenate([*held, np.array([] if is_ended else [LINE_FEED], np.uint8)])
 
 
-def _behind_last_newline(data: Bytes) -> int:
-    """0 where there is no newline."""
+def _after_last_newline(data: Bytes) -> int:
+    """The position after the last newline; 0 if there is none."""
     start = max(data.size - _TAIL, 0)
-    found = data[start:].tobytes().rfind(b"\n")
-    return start + found + 1 if found >= 0 or start == 0 else data[:start].tobytes().rfind(b"\n") + 1
+    index = data[start:].tobytes().rfind(b"\n")
+    return start + index + 1 if index >= 0 or start == 0 else data[:start].tobytes().rfind(b"\n") + 1
 
 
-def _cleaned(text: Bytes, rule: EncodingErrors, name: str, line: int, place: int) -> tuple[Bytes, int, int]:
-    """UTF-8 without a byte-order mark and carriage returns of line ends; its newlines; the places that were repaired.
+def _clean(text: Bytes, rule: EncodingErrors, name: str, line: int, place: int) -> tuple[Bytes, int, int]:
+    """UTF-8 without a byte-order mark and the carriage returns of line ends; the number of newlines, and of repairs.
 
-    line, place: of the first byte, for messages.
+    line, place: the line and offset of the first byte, for messages.
     """
-    invalid, lines, has_returns = _scanned(text)
+    invalid, lines, has_returns = _scan(text)
     places = 0
     if invalid is not None:
         if rule == "strict":
             line += int(np.count_nonzero(text[:invalid] == LINE_FEED))
             byte = f"byte 0x{text[invalid]:02x} at offset {place + invalid}"
             raise invalid_utf8(text, f"{name}, line {line}: {byte}")
-        data, places = repaired(text, rule)
+        data, places = repair(text, rule)
         text = byte_array(data)
-        _, lines, has_returns = _scanned(text)
+        _, lines, has_returns = _scan(text)
     if place == 0 and text[: len(_BYTE_ORDER_MARK)].tobytes() == _BYTE_ORDER_MARK:
         text = text[len(_BYTE_ORDER_MARK) :]
     if has_returns:
@@ -134,8 +134,8 @@ def _cleaned(text: Bytes, rule: EncodingErrors, name: str, line: int, place: int
     return text, lines, places
 
 
-def _scanned(text: Bytes) -> tuple[int | None, int, bool]:
-    """The place of the first byte that is not UTF-8; and up to it, newlines, and whether there are carriage returns."""
+def _scan(text: Bytes) -> tuple[int | None, int, bool]:
+    """The position of the first byte that is not UTF-8; and before it, the newlines, and if any carriage return."""
     lines, has_returns = 0, False
     for start, window in windows(text):
         try:

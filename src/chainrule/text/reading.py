@@ -1,4 +1,4 @@
-"""How files are read as documents: the settings, and what a file's name says about it. Reads nothing."""
+"""Settings of how files are read as documents, and what file names say about formats. Reads nothing."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ DOCUMENTS: tuple[Document, ...] = ("line", "file", "record")
 ENCODING_ERRORS: tuple[EncodingErrors, ...] = ("strict", "replace", "skip")
 COMPRESSIONS = (".gz", ".zst", ".xz", ".bz2")
 FORMATS: dict[str, Format] = {".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
-SUFFIXES = (".txt", *FORMATS)  # of the files that are taken from a folder, compressed or not
+SUFFIXES = (".txt", *FORMATS)  # of the files read from a folder, compressed or not
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What of a file is a document, and what happens where it is not UTF-8.
+    """How files are read.
 
-    document: a line, a whole file, or a record: an object of JSON lines or a row of Parquet. By default a record of
-    .jsonl, .ndjson and .parquet files and a line of all others. Said outright, `record` reads standard input and files
-    of other suffixes as JSON lines, and `line` cuts the text of a record into its lines. field: the record's text.
-    encoding_errors: a byte that is not UTF-8 is an error, becomes U+FFFD, or is left out. suffixes: of the files that
-    are taken from folders, whether compressed or not. Raises SettingError.
+    document: a line, a whole file, or a record: an object of JSON lines or a row of Parquet. By default, a record in
+    .jsonl, .ndjson and .parquet files, and a line in all others. If set, `record` reads standard input and files with
+    other suffixes as JSON lines, and `line` splits the text of a record into lines.
+    field: the field or column with the text of a record.
+    encoding_errors: a byte that is not UTF-8 raises an error (strict), becomes U+FFFD (replace), or is removed (skip).
+    suffixes: of the files to read from folders, compressed or not.
+    Raises SettingError if a value is unknown.
     """
 
     document: Document | None = None
@@ -52,7 +54,7 @@ class Reading:
             raise SettingError(f"suffixes: found {bad or 'none'}, expected suffixes with their dot, such as .txt")
 
     def format_of(self, name: str) -> Format:
-        """How a file of this name is read. Raises SettingError if a document cannot be what was asked for."""
+        """The format of a file with this name. Raises SettingError if it cannot have such documents."""
         by_name = FORMATS.get(text_suffix(name), "plain")
         if self.document == "file" and by_name != "plain":
             raise SettingError(
@@ -62,18 +64,18 @@ class Reading:
         return "json" if self.document == "record" and by_name == "plain" else by_name
 
     def document_of(self, name: str) -> Document:
-        """What of a file of this name is a document."""
+        """What is a document in a file with this name."""
         return self.document or ("record" if text_suffix(name) in FORMATS else "line")
 
     def takes(self, name: str) -> bool:
-        """Whether a file of this name is taken from a folder."""
+        """Whether a file with this name is read from a folder."""
         return text_suffix(name) in self.suffixes and not PurePath(name).name.startswith(".")
 
 
 def document_in(*records: Mapping[str, Any]) -> Document | None:
-    """What a document was, by the records of texts or of models.
+    """The kind of document, from the records of texts or models.
 
-    None where those that tell how they read do not agree, or files' names decided, or none tells.
+    None if records disagree, or file names decided, or no record has it.
     """
     readings = [record["reading"] for record in records if isinstance(record.get("reading"), dict)]
     documents = {reading.get("document") for reading in readings}
@@ -82,19 +84,19 @@ def document_in(*records: Mapping[str, Any]) -> Document | None:
 
 
 def may_hold(name: str, document: Document | None) -> bool:
-    """Whether a file of this name can be read as such documents: .txt holds no records, .jsonl nothing else."""
+    """Whether a file with this name can have such documents: .txt has no records, and .jsonl has only records."""
     if document == "file":
         return text_suffix(name) not in FORMATS
     return document != "record" or text_suffix(name) != ".txt"
 
 
 def text_suffix(name: str) -> str:
-    """A name's suffix in lower case, that of a compression taken away: .txt of a.TXT.gz."""
+    """A name's suffix in lower case, without that of a compression: .txt for a.TXT.gz."""
     path = PurePath(name.lower())
     return path.with_suffix("").suffix if path.suffix in COMPRESSIONS else path.suffix
 
 
 def compression_suffix(name: str) -> str:
-    """The suffix of a name that says how the file is compressed; empty where it is not."""
+    """The suffix of a compressed file's name; empty for other files."""
     suffix = PurePath(name.lower()).suffix
     return suffix if suffix in COMPRESSIONS else ""

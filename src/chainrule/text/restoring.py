@@ -1,4 +1,4 @@
-"""From tokens back to the normalised text, and where in it each token stands."""
+"""Restores the normalised text from tokens, and aligns each token with it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Alignment:
-    """The normalised text of some documents, each ended by a newline, and the place of every token in it.
+    """The normalised text of some documents, each ended by a newline, and the position of every token in it.
 
-    Token i is text[starts[i]:stops[i]], in bytes; </s> is its document's newline. Places rise; white space between two
-    tokens belongs to neither, unless a token is made with its space, as those of byte and subword tokenizers are.
+    Token i is text[starts[i]:stops[i]], in bytes; </s> is its document's newline. Positions increase. White space
+    between two tokens belongs to neither, except in tokenizers whose tokens contain it (byte, subword).
     """
 
     text: UInt8[ndarray, " bytes"]
@@ -30,42 +30,42 @@ class Alignment:
     stops: Int64[ndarray, " T"]
 
 
-def spaced(tokens: UInt8[ndarray, " bytes"], *, before: str = "", after: str = "") -> Alignment:
-    """A space between tokens, but where the mark `before` begins the second or the mark `after` ends the first.
+def space_tokens(tokens: UInt8[ndarray, " bytes"], *, before: str = "", after: str = "") -> Alignment:
+    """Puts a space between tokens, unless the second begins with the mark `before` or the first ends with `after`.
 
-    tokens: one space between, a newline after each document, as `Splitter.rewrite` writes them.
+    tokens: as `Splitter.rewrite` writes them: separated by single spaces, with a newline after each document.
     """
-    out, starts, stops = _room(tokens)
+    out, starts, stops = _allocate(tokens)
     marks = byte_array(before.encode()), byte_array(after.encode())
     size, count = restore_spaced(tokens, *marks, out, starts, stops)
     return Alignment(out[:size], starts[:count], stops[:count])
 
 
-def joined(
+def join_tokens(
     tokens: UInt8[ndarray, " bytes"],
     meanings: Int16[ndarray, " codepoints"],
     *,
     drops_space: bool = False,
     names_bytes: bool = False,
 ) -> Alignment:
-    """Nothing between tokens, and a byte for each code point that has a meaning of its own.
+    """Concatenates tokens, and replaces each code point that stands for a byte by it.
 
-    drops_space: whether a space that begins a document was put there by the tokenizer. names_bytes: whether <0xE9> is
-    the byte E9.
+    meanings: from `meanings_of`. drops_space: whether the tokenizer added the space that begins a document.
+    names_bytes: whether <0xE9> stands for the byte E9.
     """
-    out, starts, stops = _room(tokens)
+    out, starts, stops = _allocate(tokens)
     size, count = restore_joined(tokens, meanings, drops_space, names_bytes, out, starts, stops)
     return Alignment(out[:size], starts[:count], stops[:count])
 
 
 def meanings_of(bytes_of: Mapping[str, int]) -> Int16[ndarray, " codepoints"]:
-    """The byte that each of some characters stands for, as an array for `joined`."""
+    """The byte that each character stands for, as an array for `join_tokens`."""
     meanings = np.full(max(map(ord, bytes_of)) + 1, AS_IT_IS, np.int16)
     for character, byte in bytes_of.items():
         meanings[ord(character)] = byte
     return meanings
 
 
-def _room(tokens: UInt8[ndarray, " bytes"]) -> tuple[ndarray, ndarray, ndarray]:
-    """For the text, and the starts and stops of tokens: none of them can be more than `tokens` has bytes."""
+def _allocate(tokens: UInt8[ndarray, " bytes"]) -> tuple[ndarray, ndarray, ndarray]:
+    """Arrays for the text, and for the starts and stops of tokens; `tokens.size` is enough for each."""
     return np.empty(tokens.size, np.uint8), np.empty(tokens.size, np.int64), np.empty(tokens.size, np.int64)

@@ -1,7 +1,7 @@
-"""The compiled passes that undo what a splitter wrote: tokens in, the normalised text and every token's place out.
+"""The compiled passes that restore text from tokens, with the position of every token.
 
-`tokens` has one space between tokens and a newline, which is a token too, after each document; the last newline may be
-missing. Each kernel fills `out`, and starts and stops by token, and returns how many bytes and tokens there were.
+`tokens` are separated by single spaces, with a newline, which is a token too, after each document; the last newline may
+be missing. Each kernel fills `out`, and starts and stops by token, and returns the number of bytes and of tokens.
 Neither needs more room than `tokens` has bytes.
 """
 
@@ -24,8 +24,8 @@ _NAMED_LENGTH = 6  # of <0xE9>
 
 
 @kernel
-def _stands_at(mark: Bytes, tokens: Bytes, start: int, stop: int) -> bool:
-    """Whether a mark, which is not empty, stands at `start` and ends by `stop`."""
+def _is_at(mark: Bytes, tokens: Bytes, start: int, stop: int) -> bool:
+    """Whether a non-empty mark begins at `start` and ends by `stop`."""
     if mark.size == 0 or start + mark.size > stop or tokens[start] != mark[0]:
         return False
     for j in range(1, mark.size):
@@ -38,12 +38,12 @@ def _stands_at(mark: Bytes, tokens: Bytes, start: int, stop: int) -> bool:
 def restore_spaced(
     tokens: Bytes, before: Bytes, after: Bytes, out: Bytes, starts: Array, stops: Array
 ) -> tuple[int, int]:
-    """A space between tokens, but where a mark says that they touch.
+    """Puts a space between tokens, unless a mark joins them.
 
-    before, after: the mark at a token's start, at its end; empty where there is none.
+    before, after: the mark at the start and at the end of a token; empty for none.
     """
     size = count = 0
-    touches = True  # what stands before: nothing in this document, or a token with a mark at its end
+    touches = True  # what is before: nothing in this document, or a token with a mark at its end
     i = 0
     while i < tokens.size:
         if tokens[i] == _LINE_FEED:
@@ -54,7 +54,7 @@ def restore_spaced(
             touches = True
             i += 1
             continue
-        if _stands_at(before, tokens, i, tokens.size):
+        if _is_at(before, tokens, i, tokens.size):
             i += before.size
             touches = True
         if not touches:
@@ -66,7 +66,7 @@ def restore_spaced(
             out[size] = tokens[i]
             size += 1
             i += 1
-        touches = i - after.size >= start and _stands_at(after, tokens, i - after.size, i)
+        touches = i - after.size >= start and _is_at(after, tokens, i - after.size, i)
         if touches:
             size -= after.size
         stops[count] = size
@@ -80,14 +80,13 @@ def restore_spaced(
 def restore_joined(
     tokens: Bytes, meanings: Array, drops_space: bool, names_bytes: bool, out: Bytes, starts: Array, stops: Array
 ) -> tuple[int, int]:
-    """Nothing between tokens.
+    """Concatenates tokens.
 
-    meanings: the byte that a code point stands for, or AS_IT_IS; the code points past its end stay as they are, too.
-    drops_space: whether a document's first character is left out where it is a space. names_bytes: whether the token
-    <0xE9> is the byte E9.
+    meanings: the byte that a code point stands for, or AS_IT_IS; code points past its end stay as they are, too.
+    drops_space: whether to drop a space that begins a document. names_bytes: whether the token <0xE9> is the byte E9.
     """
     size = count = 0
-    fresh = True  # nothing of this document has been read yet
+    at_start = True  # nothing of this document has been read yet
     i = 0
     while i < tokens.size:
         starts[count] = size
@@ -95,14 +94,14 @@ def restore_joined(
             out[size] = _LINE_FEED
             size += 1
             i += 1
-            fresh = True
+            at_start = True
         else:
             named = _named_byte(tokens, i) if names_bytes else -1
             if named >= 0:
                 out[size] = named
                 size += 1
                 i += _NAMED_LENGTH
-                fresh = False
+                at_start = False
             while i < tokens.size and tokens[i] != _BLANK and tokens[i] != _LINE_FEED:
                 code, length = _code_point(tokens, i)
                 meaning = meanings[code] if code < meanings.size else AS_IT_IS
@@ -110,10 +109,10 @@ def restore_joined(
                     for j in range(length):
                         out[size + j] = tokens[i + j]
                     size += length
-                elif not (fresh and drops_space and meaning == _BLANK):
+                elif not (at_start and drops_space and meaning == _BLANK):
                     out[size] = meaning
                     size += 1
-                fresh = False
+                at_start = False
                 i += length
             if i < tokens.size and tokens[i] == _BLANK:
                 i += 1
@@ -124,7 +123,7 @@ def restore_joined(
 
 @kernel
 def _named_byte(tokens: Bytes, i: int) -> int:
-    """The byte that the token <0xE9> at i names; -1 where another token stands there."""
+    """The byte that the token <0xE9> at i names; -1 for any other token."""
     after = i + _NAMED_LENGTH
     if after > tokens.size or (after < tokens.size and tokens[after] != _BLANK and tokens[after] != _LINE_FEED):
         return -1

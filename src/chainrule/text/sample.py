@@ -1,8 +1,8 @@
-"""The built-in sample text: Python's own documentation as every installation carries it, so that nothing is downloaded.
+"""The built-in sample text: Python's own documentation, which needs no download.
 
-About 2 MB: the help topics of the language reference, and the docstrings of the standard library, a line of text a
-document. It differs between versions of Python, and between builds of one, since distributions leave parts of the
-library out; so a figure on it belongs to the build that it was measured with.
+About 2 MB: the help topics of the language reference and the docstrings of the standard library, one document a line.
+It differs between versions and builds of Python, since distributions omit parts of the library; so figures measured on
+it are comparable only within one build.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from chainrule.errors import TextError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LEFT_OUT = {"antigravity", "idlelib", "lib2to3", "test", "this", "turtledemo"}  # tests, jokes and applications
+_EXCLUDED = {"antigravity", "idlelib", "lib2to3", "test", "this", "turtledemo"}  # tests, jokes and applications
 
 
 def sample_lines(progress: Progress = silent) -> list[str]:
-    """The sample text without its empty lines.
+    """The lines of the sample text, without empty ones.
 
-    Raises TextError if this Python came without its documentation and its library's sources.
+    Raises TextError if this Python was installed without its documentation and the sources of its library.
     """
     paths = list(_library_sources())
     lines = list(_topic_lines())
@@ -37,13 +37,13 @@ def sample_lines(progress: Progress = silent) -> list[str]:
     lines = [" ".join(line.split()) for line in lines if line.strip()]
     if not lines:
         raise TextError(
-            "this Python came without its documentation, so there is no sample text; name a file of your own"
+            "this Python was installed without its documentation, so there is no sample text; give a file of your own"
         )
     return lines
 
 
 def sample_docstrings() -> list[tuple[str, str]]:
-    """The docstrings of the sample text, each with the name of the package or module at the top that it is from."""
+    """The docstrings of the sample text, each with the name of its top-level package or module."""
     library = Path(sysconfig.get_path("stdlib"))
     return [
         (path.relative_to(library).parts[0].removesuffix(".py"), docstring)
@@ -63,7 +63,7 @@ def _topic_lines() -> Iterator[str]:
 
 def _library_sources() -> Iterator[Path]:
     library = Path(sysconfig.get_path("stdlib"))
-    for name in sorted(sys.stdlib_module_names - _LEFT_OUT):
+    for name in sorted(sys.stdlib_module_names - _EXCLUDED):
         package, module = library / name, library / f"{name}.py"
         if package.is_dir():
             paths = sorted(package.rglob("*.py"))
@@ -85,7 +85,7 @@ def _docstrings(path: Path) -> Iterator[str]:
 
 
 def _statements(tree: ast.AST) -> Iterator[ast.AST]:
-    """As `ast.walk`, without the expressions, which are most of a tree and hold no docstring."""
+    """As `ast.walk`, but without expressions, which are most of a tree and have no docstrings."""
     waiting = deque([tree])
     while waiting:
         node = waiting.popleft()

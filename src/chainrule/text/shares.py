@@ -1,4 +1,4 @@
-"""Shares of a whole, as exact fractions, so that every machine divides alike."""
+"""Shares of a whole as exact fractions, so that every machine divides alike."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
     Share = float | str | Fraction  # such as 0.3 or "1/3"
 
-# A huge exponent would make a fraction of as many digits, so none is taken from a text.
+# No exponents: a huge one would make a fraction with as many digits.
 _WRITTEN = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+|[0-9]+/[0-9]+")
 _LONGEST = 40  # characters
 
 
 def exact_shares(shares: Iterable[Share]) -> tuple[Fraction, ...]:
-    """Raises SettingError if one is not above zero and at most one, or where they do not add up to one."""
+    """The shares as fractions. Raises SettingError if one is not in (0, 1], or if they do not add up to one."""
     shares = tuple(shares)
     fractions = tuple(map(_fraction, shares))
     total = sum(fractions)
     if total != 1:
-        told = " + ".join(map(str, shares)) or "nothing"
+        written = " + ".join(map(str, shares)) or "nothing"
         amount = f"{float(total):g}"
         if amount == "1":
             amount = f"a little {'more' if total > 1 else 'less'} than 1"
-        raise SettingError(f"the shares {told} add up to {amount}, expected 1; a third is 1/3")
+        raise SettingError(f"the shares {written} add up to {amount}, expected 1; a third is 1/3")
     return fractions
 
 
@@ -47,14 +47,14 @@ def _fraction(share: Share) -> Fraction:
 
 
 def turns(shares: Sequence[Fraction]) -> Iterator[int]:
-    """Whose turn it is, for ever, so that nobody ever has less than its share, rounded down.
+    """An endless schedule: the index of the share whose turn it is. After n turns, a share s has had at least n s - 1.
 
-    Earliest deadline first: a share of 1/10 must have had its turn after ten, and mostly gets the tenth. Of two with
-    the same deadline, the one that stands first takes its turn first.
+    Earliest deadline first: a share of 1/10 must have a turn among the first ten, and mostly gets the tenth. Ties go to
+    the first share.
     """
-    taken = [0] * len(shares)
+    counts = [0] * len(shares)
     while True:
-        due = [-(-(taken[i] + 1) * share.denominator // share.numerator) for i, share in enumerate(shares)]
-        turn = due.index(min(due))
-        taken[turn] += 1
+        deadlines = [-(-(counts[i] + 1) * share.denominator // share.numerator) for i, share in enumerate(shares)]
+        turn = deadlines.index(min(deadlines))
+        counts[turn] += 1
         yield turn

@@ -1,8 +1,8 @@
-"""Dividing a text into parts by share, such as for training and measuring, the same on every machine.
+"""Divides a text into parts by share, such as for training and evaluation; the result is the same on every machine.
 
-Lines stay together in runs, since neighbours in a text are alike: what is measured on a line whose neighbours were
-trained on is too good. Whole files and records are independent of each other; each goes where its content says, so that
-a copy of it goes there too, and stays there when others come or change their places.
+Lines stay together in runs, since neighbouring lines are alike: figures on a line whose neighbours were in training are
+too good. Whole files and records are independent of each other: the content of each decides its part, so that copies
+are in the same part, and stay there when other documents are added or reordered.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from chainrule.text.corpus import Source
     from chainrule.text.shares import Share
 
-RUN = 50  # lines that stay together, so that most held-out lines have no neighbour in the training part
+RUN = 50  # lines that stay together; most held-out lines then have no neighbour in the training part
 _HELDOUT = (Fraction(9, 10), Fraction(1, 10))
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some documents of a text, held in memory. A `Source`, whose blocks know where in the whole text they stand."""
+    """Some documents of a text, in memory. A `Source` whose blocks know their location in the whole text."""
 
     name: str
     pieces: Sequence[Block]
-    whole: dict[str, Any]  # the record of the text that it is a part of
+    whole: dict[str, Any]  # the record of the whole text
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -62,47 +62,47 @@ class Part:
 
 
 def split(source: Source, shares: Mapping[str, Share], progress: Progress = silent) -> dict[str, Part]:
-    """Parts of a text by name, held in memory.
+    """Divides a text into named parts, in memory.
 
     Raises SettingError if the shares do not add up to one, TextError if a part would be empty.
 
     good:  chainrule.split(chainrule.Corpus.of("a.txt"), {"train": 0.8, "validation": 0.1, "test": 0.1})
     """
     pieces: list[list[Block]] = [[] for _ in shares]
-    for part, piece in divided(source, exact_shares(shares.values()), progress):
+    for part, piece in divide(source, exact_shares(shares.values()), progress):
         pieces[part].append(piece)
     whole = ", ".join(source.sources)
     return {name: Part(f"{name} of {whole}", pieces[part], source.record) for part, name in enumerate(shares)}
 
 
 def train_and_heldout(source: Source, progress: Progress = silent) -> tuple[Part, Part]:
-    """Every tenth run of 50 lines is held out; of a text shorter than 500 lines, every tenth line.
+    """Holds out every tenth run of 50 lines, or every tenth line of a text shorter than 500 lines.
 
     Raises TextError if there are fewer than ten lines.
     """
     pieces: tuple[list[Block], list[Block]] = ([], [])
-    for part, piece in divided(source, _HELDOUT, progress):
+    for part, piece in divide(source, _HELDOUT, progress):
         pieces[part].append(piece)
     name = ", ".join(source.sources)
     names = f"nine tenths of {name}", f"one tenth of {name}"
     return Part(names[0], pieces[0], source.record), Part(names[1], pieces[1], source.record)
 
 
-def divided(
+def divide(
     source: Source, shares: Sequence[Fraction], progress: Progress = silent, task: str = "reading"
 ) -> Iterator[tuple[int, Block]]:
-    """Every document of a source, block by block, with the number of the part that it belongs to.
+    """All documents of a source, in blocks, each with the index of its part.
 
-    Lines go in runs of 50, or one by one where the text has not a run for every part. Whole files and records go by
-    their SHA-256. Raises TextError, at the end, where a part has got nothing.
+    Lines are dealt in runs of 50, or one by one if the text is too short for a run in every part. Whole files and
+    records are assigned by their SHA-256. Raises TextError at the end if a part is empty.
     """
     blocks = source.blocks(progress, task)
     needed = RUN * math.ceil(1 / min(shares))  # lines, so that every part gets a run
-    begun, lines = _first_lines(blocks, needed)
+    first_blocks, lines = _first_lines(blocks, needed)
     runs = _Runs(shares, RUN if lines >= needed else 1)
     thresholds = [math.ceil(edge * (1 << 64)) for edge in accumulate(shares)]
     documents = np.zeros(len(shares), np.int64)
-    for block in chain(begun, blocks):
+    for block in chain(first_blocks, blocks):
         stops = block.stops()
         is_lines = block.document_end == LINE_FEED
         parts = runs.parts(stops.size) if is_lines else _parts_by_content(block, stops, thresholds)
@@ -114,29 +114,29 @@ def divided(
     if not documents.all():
         whole, total = ", ".join(source.sources), int(documents.sum())
         raise TextError(
-            f"{whole}: has {total} document{'s' * (total != 1)}; at least {math.ceil(1 / min(shares))} are needed to "
-            f"give a share of {min(shares)} of them away, or more where content decides; give a longer text"
+            f"{whole}: has {total} document{'s' * (total != 1)}; at least {math.ceil(1 / min(shares))} are needed "
+            f"for a share of {min(shares)}, or more for whole files and records; give a longer text"
         )
 
 
 def _first_lines(blocks: Iterator[Block], needed: int) -> tuple[list[Block], int]:
-    """Blocks up to the one in which the number of lines reaches what is needed; and that number."""
-    begun = []
+    """Blocks until they have the number of lines needed; and their number of lines."""
+    first_blocks = []
     lines = 0
     for block in blocks:
-        begun.append(block)
+        first_blocks.append(block)
         lines += int(np.count_nonzero(block.text == LINE_FEED)) if block.document_end == LINE_FEED else 0
         if lines >= needed:
             break
-    return begun, lines
+    return first_blocks, lines
 
 
 class _Runs:
-    """Deals lines to parts, a run each turn."""
+    """Deals runs of lines to parts in turns."""
 
     def __init__(self, shares: Sequence[Fraction], length: int) -> None:
         self._turns, self._length = turns(shares), length
-        self._part, self._left = 0, 0  # of the run that has begun
+        self._part, self._left = 0, 0  # the part of the current run, and the lines left in it
 
     def parts(self, lines: int) -> Int64[ndarray, " documents"]:
         """The part of each of the next lines."""

@@ -1,7 +1,7 @@
-"""The compiled passes behind the splitters: valid UTF-8 in, UTF-8 out, one code point after the other.
+"""The compiled passes of the splitters: valid UTF-8 in, UTF-8 out, one code point after another.
 
-Each returns how many bytes it wrote to `out`. Tokens are written with one space between and a newline for each byte
-`document_end`; the input ends with one.
+Each returns the number of bytes written to `out`. Tokens are separated by single spaces, and each byte `document_end`
+becomes a newline; the input ends with one.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _put(out: Bytes, size: int, code: int) -> int:
 
 @kernel
 def _marker_length(text: Bytes, i: int, document_end: int, classes: Bytes) -> int:
-    """The length of the <s>, </s> or <unk> that stands at i with white space or an end behind it; 0 where none does."""
+    """The length of the <s>, </s> or <unk> at i that is followed by white space or an end; 0 if there is none."""
     length = 0
     for marker in range(3):
         same = i + _MARKER_LENGTHS[marker] <= text.size
@@ -101,9 +101,9 @@ def _marker_length(text: Bytes, i: int, document_end: int, classes: Bytes) -> in
 
 @kernel
 def rewrite_words(text: Bytes, document_end: int, classes: Bytes, out: Bytes) -> int:
-    """Cuts into words, numbers and single characters, with joiners where no white space was.
+    """Splits into words, numbers and single characters, with joiners where there was no white space.
 
-    `out` needs 5 bytes for each of `text`: at worst, marks and letters take turns, and a space, a joiner, a mark, a
+    `out` needs 5 bytes for each of `text`: at worst, marks and letters alternate, and a space, a joiner, a mark, a
     joiner, a space and a letter are ten bytes for two.
     """
     size = 0

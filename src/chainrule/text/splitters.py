@@ -1,11 +1,11 @@
-"""How text is cut into tokens: a splitter rewrites it, one space between tokens, a line a document, and can undo that.
+"""Splitters: rewrite text as tokens separated by single spaces, one document a line, and restore it.
 
     word:        "Hello, world!"  ->  "Hello ￭, world ￭!"
     character:   "é b"            ->  "é ␠ b"
     byte:        "é b"            ->  "Ã © Ġ b"
 
-A splitter knows no vocabulary. What it does not keep (runs of white space, its own marker characters) it names in
-`loses`, and `restored(rewrite(text)).text` is the normalised text: what probabilities and bits per byte are about.
+A splitter knows no vocabulary. `loses` names what it does not preserve (runs of white space, its own marker
+characters). `align(rewrite(text)).text` is the normalised text, to which probabilities and bits per byte refer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from chainrule.errors import SettingError
 from chainrule.text.block import LINE_FEED
 from chainrule.text.byte_symbols import BYTE_OF_SYMBOL, SYMBOLS
 from chainrule.text.character_classes import character_classes
-from chainrule.text.restoring import Alignment, joined, meanings_of, spaced
+from chainrule.text.restoring import Alignment, join_tokens, meanings_of, space_tokens
 from chainrule.text.splitter_kernels import (
     rewrite_bytes,
     rewrite_characters,
@@ -33,32 +33,34 @@ if TYPE_CHECKING:
     from jaxtyping import UInt8
     from numpy import ndarray
 
-JOINER = "￭"  # U+FFED: the token touches its neighbour on this side
-REPLACEMENT = "�"  # U+FFFD stands for a marker character that occurs in the text itself
+JOINER = "￭"  # U+FFED: no space between the token and its neighbour on this side
+REPLACEMENT = "�"  # U+FFFD: replaces a marker character that occurs in the text itself
 
 VISIBLE = {"\0": "␀", "\t": "␉", "\n": "␊", "\r": "␍", " ": "␠"}  # for the character tokenizer
-SEPARATORS = b"\0\t\n\r "  # no splitter leaves these in a token
+SEPARATORS = b"\0\t\n\r "  # no token contains these
 
 
 class Splitter(Protocol):
+    """Rewrites text as tokens, and restores it."""
+
     @property
     def name(self) -> str: ...
 
     @property
     def loses(self) -> Sequence[str]:
-        """What the normalised text no longer shows, for signatures."""
+        """What the normalised text does not preserve, for signatures."""
 
     @property
     def alphabet(self) -> Sequence[bytes]:
-        """Every token that it can write, where that is known beforehand; else empty."""
+        """All tokens that it can write, if they are known beforehand; otherwise empty."""
 
     @property
     def spells_everything(self) -> bool:
-        """Whether the tokens of its alphabet can write any text."""
+        """Whether the tokens of its alphabet can spell any text."""
 
     @property
     def definition(self) -> bytes | None:
-        """What is kept in a model folder to make it again; None where its name is enough."""
+        """What a model folder keeps to restore it; None if its name is enough."""
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
         """Tokens with one space between and a newline after each document.
@@ -66,7 +68,7 @@ class Splitter(Protocol):
         text: valid UTF-8, each document ended by the byte `document_end`.
         """
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
         """The normalised text of tokens that `rewrite` wrote, or a model put together, and the place of each in it."""
 
 
@@ -83,16 +85,16 @@ class Whitespace:
         out = np.empty(text.size, np.uint8)
         return out[: rewrite_whitespace(text, document_end, out)]
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
-        return spaced(tokens)
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        return space_tokens(tokens)
 
 
 class Word:
-    """Words, numbers, and every other visible character by itself; all but runs of white space is given back.
+    """Words, numbers, and every other visible character by itself. Preserves all but runs of white space.
 
-    A mark that touches its neighbour carries a joiner on that side, so that `(well-known)` is `(￭ well ￭-￭ known ￭)`.
+    A punctuation mark without a space on one side has a joiner there: `(well-known)` is `(￭ well ￭-￭ known ￭)`.
     Apostrophes inside words (don't), and points and commas inside numbers (3.14), do not split. <unk>, <s> and </s>
-    stay whole where white space surrounds them. The character classes are those of Python's `unicodedata`.
+    stay whole if surrounded by white space. The character classes are those of Python's `unicodedata`.
     """
 
     name = "word"
@@ -105,12 +107,12 @@ class Word:
         out = np.empty(5 * text.size, np.uint8)
         return out[: rewrite_words(text, document_end, character_classes(), out)]
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
-        return spaced(tokens, before=JOINER, after=JOINER)
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        return space_tokens(tokens, before=JOINER, after=JOINER)
 
 
 class Character:
-    """Every Unicode code point is a token; white space is shown by its control picture (␠ for the space)."""
+    """Every Unicode code point is a token; white space is written as its control picture (␠ for the space)."""
 
     name = "character"
     loses = ("pictures",)
@@ -122,12 +124,12 @@ class Character:
         out = np.empty(4 * text.size, np.uint8)
         return out[: rewrite_characters(text, document_end, out)]
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
-        return joined(tokens, _PICTURED)
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        return join_tokens(tokens, _PICTURED)
 
 
 class Byte:
-    """Every byte of the text's UTF-8 is a token, written with GPT-2's visible symbols (Ġ for the space)."""
+    """Every byte of the text's UTF-8 is a token, written as GPT-2's visible symbol (Ġ for the space)."""
 
     name = "byte"
     loses: Sequence[str] = ()
@@ -139,22 +141,22 @@ class Byte:
         out = np.empty(3 * text.size, np.uint8)
         return out[: rewrite_bytes(text, document_end, _CODES_OF_BYTES, out)]
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
-        return joined(tokens, _MEANT_BYTES)
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        return join_tokens(tokens, _MEANT_BYTES)
 
 
 SPLITTERS: dict[str, Splitter] = {splitter.name: splitter for splitter in (Whitespace(), Word(), Character(), Byte())}
 
 
 def splitter_named(name: str) -> Splitter:
-    """Raises SettingError if there is no such splitter."""
+    """The built-in splitter of this name. Raises SettingError if there is none."""
     if name not in SPLITTERS:
         raise SettingError(f"there is no tokenizer called {name!r}; choose one of {', '.join(SPLITTERS)}")
     return SPLITTERS[name]
 
 
 def splitter_marked_in(tokens: Iterable[bytes]) -> Splitter:
-    """The splitter whose marks some tokens carry; `Whitespace`, which has none, where no token does."""
+    """The splitter whose marks occur in some tokens; `Whitespace`, which has none, if no token has a mark."""
     tokens = set(tokens)
     if tokens - _MARKERS == set(Byte.alphabet):
         return SPLITTERS["byte"]
@@ -165,7 +167,7 @@ def splitter_marked_in(tokens: Iterable[bytes]) -> Splitter:
 
 
 def never_written(splitter: Splitter, tokens: Iterable[bytes]) -> bytes | None:
-    """The first of some tokens, markers aside, that no text makes a splitter write, as far as its alphabet shows."""
+    """The first of some tokens, except markers, that the splitter can never write, as far as its alphabet tells."""
     own = (token for token in tokens if token not in _MARKERS)
     if splitter.alphabet:
         known = frozenset(splitter.alphabet)

@@ -1,4 +1,4 @@
-"""The bytes of a file, decompressed, or of standard input, with their SHA-256. Knows no documents."""
+"""Reads the bytes of files, decompressed, or of standard input, and computes their SHA-256. Knows no documents."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 STANDARD_INPUT = "-"
-# A compressed file that has grown to more than this many bytes, and to this many times its size, is taken for a bomb.
+# A compressed file that expands to more bytes than this, and to this many times its size, is refused as a bomb.
 EXPANSION_BYTES = 1 << 30
 EXPANSION = 250
-_HASHED_AT_ONCE = 1 << 20  # bytes that are not worth a thread
+_MIN_HASHED_ON_THREAD = 1 << 20  # bytes; hashing fewer is not worth a thread
 
 
 class ByteStream:
-    """The bytes of one source, read forwards once. `place`: how many bytes of the file on disk that took."""
+    """The bytes of one source, read once from front to end. position: the bytes of the file on disk read so far."""
 
-    def __init__(self, name: str, file: _Readable, counted: _Counted | None) -> None:
-        """file: gives the bytes. counted: the compressed file beneath, where it is one."""
-        self.name, self.size, self.last = name, 0, b""  # last: byte
+    def __init__(self, name: str, file: _Readable, counted: _CountingFile | None) -> None:
+        """file: yields the decompressed bytes. counted: the compressed file, if it is compressed."""
+        self.name, self.size, self.last = name, 0, b""  # last: the last byte read
         self._file, self._counted = file, counted
         self._digest = _Digest()
 
     @property
-    def place(self) -> int:
+    def position(self) -> int:
         return self.size if self._counted is None else self._counted.size
 
     def fill(self, room: UInt8[ndarray, " bytes"], *, wait: bool = True) -> int:
-        """Reads on; how many bytes that gave, fewer than there is room for only at the end.
+        """Reads bytes into `room` and returns their number, which is smaller than the room only at the end.
 
-        wait: without it, what is there now is enough, and only the end gives none. Raises TextError.
+        wait: whether to fill the room; if False, returns what has arrived, and 0 only at the end. Raises TextError.
         """
         try:
             size = self._file.readinto(room.data) if wait else self._file.readinto1(room.data)
         except (OSError, *DECOMPRESSION_ERRORS) as error:
             raise unreadable(self.name, error) from error
         if size is None:
-            raise TextError(f"{self.name}: cannot be read: it does not wait for what is to come; put cat before it")
+            raise TextError(f"{self.name}: cannot be read, since it is non-blocking; pipe it through cat")
         self.size += size
         self.last = room[size - 1 : size].tobytes() or self.last
         self._check_expansion()
@@ -57,21 +57,21 @@ class ByteStream:
         return size
 
     def hexdigest(self) -> str:
-        """The SHA-256 of what has been read so far."""
+        """The SHA-256 of the bytes read so far."""
         return self._digest.hexdigest()
 
     def _check_expansion(self) -> None:
         if self._counted is not None and self.size > max(EXPANSION_BYTES, EXPANSION * self._counted.size):
             raise TextError(
-                f"{self.name}: {self._counted.size:,} bytes of it give more than {self.size:,} bytes of text, over "
-                f"{EXPANSION} times as many, as a decompression bomb does, so reading stopped; if the text is "
-                "meant to be like that, decompress the file first"
+                f"{self.name}: {self._counted.size:,} bytes of it give over {self.size:,} bytes of text, more than "
+                f"{EXPANSION} times as many, like a decompression bomb, so reading stopped; if that is intended, "
+                "decompress the file first"
             )
 
 
 @contextmanager
-def opened(name: str) -> Iterator[ByteStream]:
-    """The bytes of a file, decompressed as its name says, or of standard input. Raises TextError."""
+def open_stream(name: str) -> Iterator[ByteStream]:
+    """Opens a file, decompressed according to its suffix, or standard input. Raises TextError."""
     if name == STANDARD_INPUT:
         yield ByteStream(name, cast("_Readable", sys.stdin.buffer), None)
         return
@@ -84,13 +84,13 @@ def opened(name: str) -> Iterator[ByteStream]:
         if opener is None:
             yield ByteStream(name, cast("_Readable", raw), None)
         else:
-            counted = _Counted(raw)
+            counted = _CountingFile(raw)
             with opener(counted) as file:
                 yield ByteStream(name, file, counted)
 
 
 def file_size(name: str) -> int:
-    """The bytes of a file; 0 for what cannot tell, such as standard input. Raises TextError."""
+    """The size of a file in bytes; 0 if unknown, as for standard input. Raises TextError."""
     try:
         return 0 if name == STANDARD_INPUT else os.path.getsize(name)
     except OSError as error:
@@ -98,7 +98,7 @@ def file_size(name: str) -> int:
 
 
 def unreadable(name: str, error: Exception) -> TextError:
-    """The error for what a system, or a decompressor, could not read."""
+    """The error for a file that the system or a decompressor could not read."""
     if isinstance(error, OSError) and error.strerror:
         return TextError(f"{name}: cannot be read: {error.strerror}")
     return TextError(f"{name}: cannot be read: {error}; the file is damaged, cut short, or not what its name says")
@@ -109,8 +109,8 @@ class _Readable(Protocol):
     def readinto1(self, room: memoryview, /) -> int | None: ...
 
 
-class _Counted:
-    """A file that counts what is read from it, which a pipe cannot tell."""
+class _CountingFile:
+    """A file that counts the bytes read from it, since a pipe has no position."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -123,16 +123,16 @@ class _Counted:
 
 
 class _Digest:
-    """A SHA-256 that is computed beside the reading, on a thread of its own, at most one step behind it."""
+    """A SHA-256 computed on a thread of its own during reading, at most one step late."""
 
     def __init__(self) -> None:
         self._sha256 = hashlib.sha256()
         self._running: threading.Thread | None = None
 
     def update(self, data: UInt8[ndarray, " bytes"]) -> None:
-        """The data must stay as they are."""
+        """Adds data, which must not change afterwards."""
         self._wait()
-        if data.size <= _HASHED_AT_ONCE:
+        if data.size <= _MIN_HASHED_ON_THREAD:
             self._sha256.update(data.data)
         else:
             self._running = threading.Thread(target=self._sha256.update, args=(data.data,), daemon=True)

@@ -1,9 +1,9 @@
-"""Subword pieces by the library `tokenizers`, as a splitter: text in, pieces out, and back.
+"""Subword tokenization with the library `tokenizers`, as a splitter: text to pieces, and back.
 
-Only the library's cutting is used. Its ids are not: the pieces get ours from the vocabulary, so that <unk>, <s>, </s>
-are 0, 1, 2 as everywhere, and an ARPA file over the same pieces may number them as it likes. A file's special tokens
+Only the library's segmentation is used, not its ids: pieces get theirs from our vocabulary, so that <unk>, <s>, </s>
+are 0, 1, 2 as everywhere, and an ARPA file over the same pieces may number them in any order. A file's special tokens
 are left out: its unknown token becomes <unk>, and documents begin and end with our <s> and </s>, whatever its
-post-processor would add. Special tokens that stand in a text are text.
+post-processor would add. Special tokens in a text are treated as text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from chainrule.errors import ChainruleError, ModelFormatError, SettingError
 from chainrule.text.block import LINE_FEED
-from chainrule.text.chunks import Chunks, packed, with_pieces
+from chainrule.text.chunks import Chunks, packed, write_documents
 from chainrule.text.pieces import Spelling, parts_of, spelling_of
 from chainrule.text.vocabulary import MARKER_TOKENS
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from chainrule.text.restoring import Alignment
 
-_MOST_GAPS = 100  # numbers for each piece: more than any file has that was not damaged
-BATCH_BYTES = 1 << 20  # what the library is given at once, so that Ctrl-C is heard in between
+_MOST_GAPS = 100  # largest id / number of pieces; only a damaged file has more
+BATCH_BYTES = 1 << 20  # passed to the library at a time, so that Ctrl-C is heard in between
 
 
 def library() -> ModuleType:
@@ -40,22 +40,21 @@ def library() -> ModuleType:
         import tokenizers
     except ImportError:
         raise SettingError(
-            "subword tokenizers need the library tokenizers, which is not installed; "
-            "say pip install 'chainrule[subword]'"
+            "subword tokenizers need the library tokenizers, which is not installed: pip install 'chainrule[subword]'"
         ) from None
     return tokenizers
 
 
 class Subword:
-    """Pieces as a Hugging Face tokenizer.json says. Raises ModelFormatError, and SettingError for what cannot be used.
+    """The splitter of a Hugging Face tokenizer.json. source: its name, for messages.
 
-    source: what messages call it.
+    Raises ModelFormatError if it is damaged, SettingError if it cannot be used here.
     """
 
     def __init__(self, definition: bytes, source: str) -> None:
         self._source = source
-        described = _cleaned(definition, source)
-        with _told_of(source, "is no tokenizer.json that can be read"):
+        described = _clean_definition(definition, source)
+        with _library_errors(source, "is not a readable tokenizer.json"):
             self.definition = definition
             self._library = library().Tokenizer.from_str(json.dumps(described, ensure_ascii=False))
         self._library.encode_special_tokens = True
@@ -76,20 +75,20 @@ class Subword:
         left_out = {*special, unknown, *MARKER_TOKENS, ""}
         own = (piece for number, piece in enumerate(spelled) if contents.get(number, "") not in left_out)
         self.alphabet = tuple(dict.fromkeys(piece for piece in own if piece))
-        self._chunks = Chunks(self.written) if _cuts_at_spaces(described) else None
+        self._chunks = Chunks(self.write) if _cuts_at_spaces(described) else None
         self.spells_everything = self.spelling.is_complete(self.alphabet)
         if self._unknown is None and not self.spells_everything:
             raise SettingError(
-                f"{source}: knows neither all bytes nor an unknown token, so it would leave out what it does not know"
+                f"{source}: has neither all bytes nor an unknown token, so it would drop unknown characters"
             )
 
     @property
     def unknown(self) -> int | None:
-        """The library's number of the unknown token, if there is one."""
+        """The library's id of the unknown token, if there is one."""
         return self._unknown
 
     def spelled(self) -> list[bytes]:
-        """Each of the library's pieces as a token, special ones too, by its number; empty where there is none."""
+        """All pieces of the library as tokens, including special ones, by the library's id; empty for unused ids."""
         pool, offsets = self._pool.tobytes(), self._offsets.tolist()
         return [pool[begin:end] for begin, end in itertools.pairwise(offsets)]
 
@@ -98,19 +97,19 @@ class Subword:
         if self._chunks is not None:
             return self._chunks.rewrite(text, document_end)
         documents = text.tobytes().split(bytes([document_end]))[:-1]
-        return np.concatenate([np.empty(0, np.uint8), *self.written(documents)])
+        return np.concatenate([np.empty(0, np.uint8), *self.write(documents)])
 
-    def restored(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
-        """As `Splitter.restored`."""
-        return self.spelling.restored(tokens)
+    def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
+        """As `Splitter.align`."""
+        return self.spelling.align(tokens)
 
-    def written(self, documents: list[bytes]) -> Iterator[UInt8[ndarray, " bytes"]]:
-        """The pieces of documents, as `rewrite` gives them, batch by batch."""
+    def write(self, documents: list[bytes]) -> Iterator[UInt8[ndarray, " bytes"]]:
+        """The pieces of documents, in the form of `rewrite`, batch by batch."""
         for batch in _batches(documents):
-            with _told_of(self._source, "cannot be used on this text"):
-                yield self._written([document.decode() for document in batch])
+            with _library_errors(self._source, "cannot be used on this text"):
+                yield self._write([document.decode() for document in batch])
 
-    def _written(self, documents: list[str]) -> UInt8[ndarray, " bytes"]:
+    def _write(self, documents: list[str]) -> UInt8[ndarray, " bytes"]:
         rows = [encoded.ids for encoded in self._library.encode_batch_fast(documents, add_special_tokens=False)]
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         pieces = np.fromiter(itertools.chain.from_iterable(rows), np.int32, int(lengths.sum()))
@@ -121,10 +120,10 @@ class Subword:
             more, more_offsets = packed(self._surfaces(having))
             pieces[unknown] = offsets.size - 1 + np.arange(unknown.size, dtype=np.int32)
             pool, offsets = np.concatenate([pool, more]), np.concatenate([offsets, offsets[-1] + more_offsets[1:]])
-        return with_pieces(pieces, lengths, pool, offsets)
+        return write_documents(pieces, lengths, pool, offsets)
 
     def _surfaces(self, documents: list[str]) -> list[bytes]:
-        """What the unknown pieces of some documents stand for, spelled as pieces are; one after the other."""
+        """The text of each unknown piece of some documents, spelled as pieces are."""
         normaliser = self._library.normalizer
         surfaces = []
         for document, encoded in zip(
@@ -139,8 +138,8 @@ class Subword:
 
 
 @contextmanager
-def _told_of(source: str, failure: str) -> Iterator[None]:
-    """Raises what goes wrong in the library as a ModelFormatError; its panics are not even an Exception."""
+def _library_errors(source: str, failure: str) -> Iterator[None]:
+    """Turns the library's errors into ModelFormatErrors; its panics are not even an Exception."""
     try:
         yield
     except (ChainruleError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -149,18 +148,18 @@ def _told_of(source: str, failure: str) -> Iterator[None]:
         raise ModelFormatError(f"{source}: {failure}: {error}") from error
 
 
-def _cleaned(definition: bytes, source: str) -> dict[str, Any]:
-    """A tokenizer.json without what would change or cut documents: truncation, padding, random dropout."""
+def _clean_definition(definition: bytes, source: str) -> dict[str, Any]:
+    """A tokenizer.json without settings that would change documents: truncation, padding, random dropout."""
     try:
         described = json.loads(definition)
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
-        raise ModelFormatError(f"{source}: is no tokenizer.json: {error}") from error
+        raise ModelFormatError(f"{source}: is not a tokenizer.json: {error}") from error
     if not isinstance(described, dict) or not isinstance(described.get("model"), dict):
-        raise ModelFormatError(f"{source}: is no tokenizer.json: it has no model")
+        raise ModelFormatError(f"{source}: is not a tokenizer.json: it has no model")
     vocabulary = described["model"].get("vocab")
     numbered = vocabulary.values() if isinstance(vocabulary, dict) else ()
     numbers = [number for number in numbered if isinstance(number, int)]
-    if numbers and max(numbers) > _MOST_GAPS * len(numbers):  # the library would make room for as many
+    if numbers and max(numbers) > _MOST_GAPS * len(numbers):  # the library would allocate as many
         raise ModelFormatError(f"{source}: numbers {len(numbers):,} pieces up to {max(numbers):,}; it is damaged")
     if "dropout" in described["model"]:
         described["model"]["dropout"] = None
@@ -168,7 +167,7 @@ def _cleaned(definition: bytes, source: str) -> dict[str, Any]:
 
 
 def _unknown_piece(model: dict[str, Any], tokenizer: Any) -> tuple[int | None, str | None]:
-    """The library's id of the unknown token and its text; None where there is none."""
+    """The library's id of the unknown token, and its text; None if there is none."""
     if model.get("unk_id") is not None:
         return model["unk_id"], tokenizer.id_to_token(model["unk_id"])
     unknown = model.get("unk_token")
@@ -176,10 +175,10 @@ def _unknown_piece(model: dict[str, Any], tokenizer: Any) -> tuple[int | None, s
 
 
 def _cuts_at_spaces(described: dict[str, Any]) -> bool:
-    """Whether a text can be cut before single spaces, and its parts be cut into pieces one by one.
+    """Whether a text can be split before single spaces and its parts tokenized separately.
 
-    So it is where words are found by GPT-2's expression or at white space and punctuation, after a normaliser to which
-    a space between visible characters is a border, and where no piece is text of its own.
+    That is so if words are split by GPT-2's regular expression or at white space and punctuation, after a normaliser
+    that does not work across a space between visible characters, and if there are no added tokens.
     """
     cutter = described["pre_tokenizer"] or {"type": ""}
     normalisers = {part["type"] for part in parts_of(described["normalizer"])}
@@ -191,7 +190,7 @@ def _cuts_at_spaces(described: dict[str, Any]) -> bool:
 
 
 def _batches(documents: list[bytes]) -> Iterator[list[bytes]]:
-    """Documents of about BATCH_BYTES together."""
+    """Batches of documents of about BATCH_BYTES."""
     batch: list[bytes] = []
     size = 0
     for document in documents:

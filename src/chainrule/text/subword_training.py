@@ -34,16 +34,16 @@ LONGEST_WORD = 1000  # characters
 _UNKNOWN_WORD = "[UNK]"
 
 
-def trained(kind: str, documents: Documents, vocabulary_size: int, progress: Progress = silent) -> Subword:
-    """Pieces learnt from batches of documents; the same text and library give the same pieces.
+def train_subword(kind: str, documents: Documents, vocabulary_size: int, progress: Progress = silent) -> Subword:
+    """Learns subword pieces from documents; the same text and version of the library give the same pieces.
 
-    documents: begins a pass over the batches. vocabulary_size: of tokens with our three markers; there are fewer where
-    the text has no more to learn from. Raises SettingError; EstimationError if the characters alone are too many.
+    documents: returns the batches of documents, for each pass anew. vocabulary_size: includes the three markers; a
+    small text may give fewer pieces. Raises SettingError; EstimationError if the characters alone are too many.
     """
     if vocabulary_size < SMALLEST:
         raise SettingError(
             f"a vocabulary of {vocabulary_size} is too small for {kind}; "
-            f"the markers, all bytes and one piece are {SMALLEST}"
+            f"expected at least {SMALLEST}: the markers, all bytes and one piece"
         )
     learn = _wordpiece if kind == "wordpiece" else _bpe if kind == "bpe" else _unigram
     described = learn(documents, vocabulary_size - len(MARKER_TOKENS), progress)
@@ -52,7 +52,7 @@ def trained(kind: str, documents: Documents, vocabulary_size: int, progress: Pro
     if size > vocabulary_size:
         raise EstimationError(
             f"the text has so many different characters that {kind} needs {size:,} tokens for them alone; "
-            "ask for more (vocabulary size), or take bpe, which cuts rare characters into bytes"
+            "choose a larger vocabulary size, or bpe, which splits rare characters into bytes"
         )
     return learnt
 
@@ -60,22 +60,22 @@ def trained(kind: str, documents: Documents, vocabulary_size: int, progress: Pro
 def _bpe(documents: Documents, pieces: int, progress: Progress) -> Json:
     tokenizers = library()
     trainer = tokenizers.trainers.BpeTrainer(vocab_size=pieces, initial_alphabet=list(SYMBOLS), show_progress=False)
-    return _learnt(_on_bytes(tokenizers.models.BPE()), trainer, documents, "learning bpe pieces", progress)
+    return _train(_on_bytes(tokenizers.models.BPE()), trainer, documents, "learning bpe pieces", progress)
 
 
 def _unigram(documents: Documents, pieces: int, progress: Progress) -> Json:
     tokenizers = library()
     trainer = tokenizers.trainers.UnigramTrainer(vocab_size=pieces, initial_alphabet=list(SYMBOLS), show_progress=False)
-    described = _learnt(_on_bytes(tokenizers.models.Unigram()), trainer, documents, "learning unigram pieces", progress)
-    # There are no scores where the text has nothing in it.
+    described = _train(_on_bytes(tokenizers.models.Unigram()), trainer, documents, "learning unigram pieces", progress)
+    # An empty text gives no scores.
     scored = [(piece, 0.0 if score is None else score) for piece, score in described["model"]["vocab"]]
-    described["model"]["vocab"] = _settled(scored)
+    described["model"]["vocab"] = _in_canonical_order(scored)
     return described
 
 
 def _wordpiece(documents: Documents, pieces: int, progress: Progress) -> Json:
-    """In two passes, for the library breaks ties by the numbers of characters, and numbers ##x as it meets them: in an
-    order drawn anew each time. The first pass finds them, the second gets them in order.
+    """Learns in two passes. The library breaks ties by the ids of characters, and numbers the ##x in random order; so
+    the first pass collects the characters, and the second gets them in a fixed order.
     """
     tokenizers = library()
 
@@ -84,7 +84,7 @@ def _wordpiece(documents: Documents, pieces: int, progress: Progress) -> Json:
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
         tokenizer.decoder = tokenizers.decoders.WordPiece()
         trainer = tokenizers.trainers.WordPieceTrainer(vocab_size=size, special_tokens=first, show_progress=False)
-        return _learnt(tokenizer, trainer, documents, task, progress)
+        return _train(tokenizer, trainer, documents, task, progress)
 
     characters = learnt([_UNKNOWN_WORD], 0, "finding characters")["model"]["vocab"]
     numbered = [_UNKNOWN_WORD, *sorted(set(characters) - {_UNKNOWN_WORD})]
@@ -94,7 +94,7 @@ def _wordpiece(documents: Documents, pieces: int, progress: Progress) -> Json:
 
 
 def _on_bytes(model: Any) -> Any:
-    """A tokenizer that has learnt nothing, on bytes."""
+    """A byte-level tokenizer without pieces yet."""
     tokenizers = library()
     tokenizer = tokenizers.Tokenizer(model)
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -102,17 +102,14 @@ def _on_bytes(model: Any) -> Any:
     return tokenizer
 
 
-def _learnt(tokenizer: Any, trainer: Any, documents: Documents, task: str, progress: Progress) -> Json:
-    """Trains a tokenizer and describes it, as in a tokenizer.json."""
-
-    cutter = (
-        tokenizer.pre_tokenizer
-    )  # which must not be asked for in training, when the library has locked its tokenizer
+def _train(tokenizer: Any, trainer: Any, documents: Documents, task: str, progress: Progress) -> Json:
+    """Trains a tokenizer; the contents of its tokenizer.json."""
+    cutter = tokenizer.pre_tokenizer  # fetched here, since the library locks its tokenizer during training
 
     def short_words() -> Iterator[list[str]]:
         for batch in documents():
             yield [part for document in batch for part in _with_short_words(document, cutter)]
-        progress(task, 0, None)  # all has been read; now the library works, and tells nothing
+        progress(task, 0, None)  # all is read; the library now works without reporting progress
 
     run(tokenizer.train_from_iterator, short_words(), trainer, while_waiting=lambda: progress(task, 0, None))
     return json.loads(tokenizer.to_str())
@@ -122,7 +119,7 @@ _LONG_RUN = re.compile(rf"\s{{{LONGEST_WORD + 1}}}|\S{{{LONGEST_WORD + 1}}}")
 
 
 def _with_short_words(document: str, cutter: Any) -> list[str]:
-    """A document, cut wherever a word that the library would find in it goes on after LONGEST_WORD characters."""
+    """A document, split wherever a word of the library is longer than LONGEST_WORD characters."""
     if len(document) <= LONGEST_WORD or _LONG_RUN.search(document) is None:
         return [document]
     cuts = [
@@ -133,13 +130,13 @@ def _with_short_words(document: str, cutter: Any) -> list[str]:
     return [document[start:stop] for start, stop in pairwise([0, *cuts, len(document)])]
 
 
-def _settled(scored: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    """A unigram vocabulary in an order of its own.
+def _in_canonical_order(scored: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """A unigram vocabulary with rounded scores, in a fixed order.
 
-    The library goes through its tables in an order drawn anew each time, so the last digits of scores differ, and which
-    of the bytes that the text lacks is scored how.
+    The library iterates over hash tables in random order, so the last digits of scores differ between runs, and so do
+    the scores of bytes that do not occur in the text.
     """
     lowest = round(min(score for _, score in scored), 6)
-    floor = lowest + 1e-4 * (len(SYMBOLS) + 1)  # the library spaces the bytes that were not seen by this much
+    floor = lowest + 1e-4 * (len(SYMBOLS) + 1)  # the library gives bytes that do not occur scores this far apart
     settled = [(piece, lowest if len(piece) == 1 and score < floor else round(score, 6)) for piece, score in scored]
     return sorted(settled, key=lambda pair: (-pair[1], pair[0]))

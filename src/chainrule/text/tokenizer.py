@@ -1,4 +1,4 @@
-"""A tokenizer: text to token ids and back. This one is a splitter with a vocabulary."""
+"""The tokenizer: text to token ids, and back. It is a splitter with a vocabulary."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Tokenizer:
-    """`decode(encode(text))` is the normalised text, wherever every token is known."""
+    """Encodes and decodes text. `decode(encode(text))` is the normalised text if every token is known."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Tokenizer:
 
     @classmethod
     def untrained(cls, name: str = "word", markers: Markers = "error", normaliser: Normaliser = AS_IT_IS) -> Tokenizer:
-        """Knows only the markers yet, and the tokens that are known beforehand; encode with grow=True to teach it.
+        """A tokenizer that knows only the markers and the splitter's alphabet; `encode` with grow=True adds tokens.
 
         Raises SettingError.
         """
@@ -56,12 +56,12 @@ class Tokenizer:
 
     @property
     def loses(self) -> str:
-        """What the normalised text no longer shows, for signatures."""
+        """What the normalised text does not preserve, for signatures."""
         return ",".join([*self.splitter.loses, *self.normaliser.steps]) or "nothing"
 
     @property
     def spells_everything(self) -> bool:
-        """Whether its tokens can write any text, so that none is ever unknown."""
+        """Whether its tokens can spell any text, so that no token is ever unknown."""
         return self.splitter.spells_everything and set(self.splitter.alphabet) <= set(self.vocabulary.tokens())
 
     @property
@@ -69,41 +69,41 @@ class Tokenizer:
         return len(self.vocabulary)
 
     def with_markers(self, markers: Markers) -> Tokenizer:
-        """The same, with another rule for literal markers. Raises SettingError."""
+        """The same tokenizer with another rule for literal markers. Raises SettingError."""
         return Tokenizer(self.splitter, self.vocabulary, markers, self.normaliser)
 
     def with_vocabulary(self, vocabulary: Vocabulary) -> Tokenizer:
-        """The same, with another vocabulary."""
+        """The same tokenizer with another vocabulary."""
         return Tokenizer(self.splitter, vocabulary, self.markers, self.normaliser)
 
     def encode(self, text: UInt8[ndarray, " bytes"], *, document_end: int = LINE_FEED, grow: bool = False) -> Encoded:
-        """Valid UTF-8 whose documents each end with the byte `document_end` -> a stream of ids. Raises MarkerError."""
+        """The ids of documents, each ended by the byte `document_end`. text: valid UTF-8. Raises MarkerError."""
         rewritten = self.splitter.rewrite(self.normaliser(text, document_end), document_end)
         return self.vocabulary.encode(rewritten, markers=self.markers, grow=grow)
 
     def encode_block(self, block: Block, *, grow: bool = False) -> Encoded:
-        """As `encode`; a MarkerError is told with file and line."""
+        """As `encode`; a MarkerError names file and line."""
         try:
             return self.encode(block.text, document_end=block.document_end, grow=grow)
         except MarkerError as error:
-            raise error.at(block.place(error.document)) from None
+            raise error.at(block.locate(error.document)) from None
 
     def encode_texts(self, texts: Iterable[str]) -> Encoded:
-        """Each text is a document, newlines in it or not."""
+        """Encodes texts, each as one document, even if it has newlines."""
         texts = [*texts, ""]
         lines = "\n".join(texts).encode("utf-8", "replace")
-        if lines.count(b"\n") == len(texts) - 1:  # one pass over all, where no text holds a newline of its own
+        if lines.count(b"\n") == len(texts) - 1:  # one pass over all, since no text has a newline
             return self.encode(byte_array(lines))
         joined = bytes([NEVER_IN_UTF8]).join([text.encode("utf-8", "replace") for text in texts])
         return self.encode(byte_array(joined), document_end=NEVER_IN_UTF8)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of one document's tokens; a </s> in it is a newline."""
+        """The text of tokens; </s> becomes a newline."""
         tokens = b" ".join(b"\n" if token == END else self.vocabulary.token_bytes(int(token)) for token in ids)
         return self.restore(tokens.replace(b" \n", b"\n").replace(b"\n ", b"\n")).decode("utf-8", "replace")
 
     def shown(self, ids: Iterable[int]) -> list[str]:
-        """Each token as it reads in a text; as it is in the vocabulary where it has no letters by itself."""
+        """The text of each token by itself, or its entry in the vocabulary if it is no visible text by itself."""
         return [self._shown(int(token)) for token in ids]
 
     def _shown(self, token: int) -> str:
@@ -111,12 +111,12 @@ class Tokenizer:
         return alone if alone.strip() and "\ufffd" not in alone else self.vocabulary.token(token)
 
     def restore(self, tokens: bytes) -> bytes:
-        """The normalised text of tokens with one space between and a newline after each document."""
-        return self.splitter.restored(byte_array(tokens)).text.tobytes()
+        """The normalised text of tokens, which are separated by spaces, with a newline after each document."""
+        return self.splitter.align(byte_array(tokens)).text.tobytes()
 
     def align(self, encoded: Encoded) -> Alignment:
-        """The normalised text of what was encoded, and the place of each of its tokens there, unknown ones too."""
-        return self.splitter.restored(encoded.text)
+        """The normalised text of encoded documents, and the position of each token in it, including unknown ones."""
+        return self.splitter.align(encoded.text)
 
 
 def encoded_stream(
@@ -128,16 +128,16 @@ def encoded_stream(
     expecting: Callable[[int], None] | None = None,
     file: BinaryIO | None = None,
 ) -> Int32[ndarray, " T"]:
-    """A whole source as one stream of ids, </s> after each document, encoded on threads.
+    """Encodes a whole source, on threads, as one stream of ids, with </s> after each document.
 
-    grow: whether the tokenizer's vocabulary learns new tokens; their ids follow by first appearance. expecting: told
-    once, after the first block, how many tokens there will be in all, where the source knows its size. file: where the
-    ids go, so that the stream is mapped from there and may be larger than memory; without one, they stay in memory.
-    Raises TextError, told with file and line; OutputError if the file cannot be written.
+    grow: whether to add new tokens to the tokenizer's vocabulary, in order of first occurrence.
+    expecting: called once, after the first block, with the expected number of tokens, if the source knows its size.
+    file: where to write the ids; the stream is then mapped from there, and may be larger than memory.
+    Raises TextError with file and line; OutputError if the file cannot be written.
     """
-    shares: list[float] = []  # of the source that has been read, block by block
+    shares: list[float] = []  # of the source read so far, block by block
 
-    def told(task: str, done: float, total: float | None) -> None:
+    def note_share(task: str, done: float, total: float | None) -> None:
         if done:
             shares.append(done / total if total else 0.0)
         progress(task, done, total)
@@ -150,13 +150,13 @@ def encoded_stream(
 
     stream = np.empty(0, np.int32)
     size, is_first = 0, True
-    for ids, vocabulary in map_in_order(encoded, source.blocks(told)):
+    for ids, vocabulary in map_in_order(encoded, source.blocks(note_share)):
         expected = int(ids.size / shares[0]) if is_first and shares and shares[0] > 0 else 0
         if expected and expecting is not None:
             expecting(expected)
         numbers = tokenizer.vocabulary.absorb(vocabulary) if grow else None
         if file is None:
-            if stream.size < size + ids.size:  # memory is taken only for what is written
+            if stream.size < size + ids.size:  # the system allocates pages only when they are written
                 stream = _with_room(stream[:size], max(2 * (size + ids.size), expected + expected // 4))
             part = stream[size : size + ids.size]
             if numbers is None:
@@ -182,12 +182,12 @@ def _append(file: BinaryIO, ids: Int32[ndarray, " T"]) -> None:
         file.flush()
     except OSError as error:
         raise OutputError(
-            f"the ids of the text, 4 bytes a token, cannot be kept on the disk: {error.strerror}; make room"
+            f"the ids of the text, 4 bytes a token, cannot be written to disk: {error.strerror}; free some space"
         ) from error
 
 
 def documents_of(stream: Int32[ndarray, " T"]) -> list[Int32[ndarray, " T"]]:
-    """A stream of ids cut after each </s>; the parts come without it."""
+    """The documents of a stream, which end with </s>, without it."""
     ends = np.flatnonzero(stream == END)
     starts = np.concatenate([[0], ends + 1])[:-1]
     return [stream[start:stop] for start, stop in zip(starts.tolist(), ends.tolist(), strict=True)]

@@ -1,4 +1,4 @@
-"""The units of encoded documents, these themselves, their words or their tokens: where each stands, and its tokens."""
+"""The units of encoded documents (the documents themselves, words or tokens): their positions and their tokens."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BETWEEN = re.compile("[\t-\r ]+")
 
 
 class UnitTokens(NamedTuple):
-    """A document's tokens, and which of its units each belongs to; -1: none. number: of its units."""
+    """A document's tokens, the unit of each (-1 for none), and the number of its units."""
 
     tokens: Int32[ndarray, " T"]
     of_tokens: Int64[ndarray, " T"]
@@ -32,7 +32,7 @@ class UnitTokens(NamedTuple):
 
 
 class DocumentUnits(NamedTuple):
-    """A document, as it is normalised. spans: of its units, in characters. numbers: which of them it has."""
+    """A normalised document. spans: of its units, in characters. numbers: which of all units are its own."""
 
     text: str
     spans: list[tuple[int, int]]
@@ -44,14 +44,14 @@ class DocumentUnits(NamedTuple):
 
 
 class TextUnits(NamedTuple):
-    """Of some documents. Places are bytes of their text; document i has the units documents[i] .. documents[i + 1]."""
+    """The units of some documents: document i has units documents[i] to documents[i + 1]. Positions are in bytes."""
 
     text: UInt8[ndarray, " bytes"]  # normalised
     starts: Int64[ndarray, " units"]
     stops: Int64[ndarray, " units"]
-    of_tokens: Int64[ndarray, " T"]  # the unit of each token but </s>, which never falls; -1: none
+    of_tokens: Int64[ndarray, " T"]  # the unit of each token except </s>, in ascending order; -1 for none
     documents: Int64[ndarray, " documents+1"]
-    ends: Int64[ndarray, " documents"]  # where the newlines are that end documents
+    ends: Int64[ndarray, " documents"]  # the positions of the newlines that end documents
 
     def by_document(self) -> Iterator[DocumentUnits]:
         """Each document with its units."""
@@ -60,35 +60,35 @@ class TextUnits(NamedTuple):
         for document, end in enumerate(self.ends.tolist()):
             inside = slice(*self.documents[document : document + 2].tolist())
             starts, stops = (
-                (characters[each[inside]] - characters[begin]).tolist() for each in (self.starts, self.stops)
+                (characters[column[inside]] - characters[begin]).tolist() for column in (self.starts, self.stops)
             )
             text = self.text[begin:end].tobytes().decode("utf-8", "replace")
             yield DocumentUnits(text, list(zip(starts, stops, strict=True)), inside)
             begin = end + 1
 
 
-def given_words(text: str) -> list[str]:
-    """The words of a text as it was written: what stands between ASCII white space."""
+def split_words(text: str) -> list[str]:
+    """The words of a text as given, separated by ASCII white space."""
     return [word for word in _BETWEEN.split(text) if word]
 
 
-def words_in(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
-    """How many words, as `units_of` finds them, each text has once it is normalised."""
+def count_words(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
+    """The number of words of each text after normalisation, as in `units_of`."""
     if not texts:
         return []
-    number: list[int] = np.diff(units_of(tokenizer, tokenizer.encode_texts(texts), "word").documents).tolist()
-    return number
+    counts: list[int] = np.diff(units_of(tokenizer, tokenizer.encode_texts(texts), "word").documents).tolist()
+    return counts
 
 
 def units_of(tokenizer: Tokenizer, encoded: Encoded, unit: Literal["text", "word", "token"]) -> TextUnits:
-    """Words are what `words_of` finds: runs of anything but ASCII white space."""
+    """The units of encoded documents. Words are those of `words_of`: runs of anything but ASCII white space."""
     aligned = tokenizer.align(encoded)
     is_end = encoded.ids == END
     ends = aligned.starts[is_end]
     tokens_before = np.concatenate([[0], np.cumsum(~is_end)[is_end]])
     if unit == "token":
-        places = aligned.starts[~is_end], aligned.stops[~is_end]
-        return TextUnits(aligned.text, *places, np.arange(tokens_before[-1]), tokens_before, ends)
+        positions = aligned.starts[~is_end], aligned.stops[~is_end]
+        return TextUnits(aligned.text, *positions, np.arange(tokens_before[-1]), tokens_before, ends)
     if unit == "text":
         starts = np.concatenate([[0], ends[:-1] + 1])
         of_tokens = np.repeat(np.arange(ends.size), np.diff(tokens_before))

@@ -1,7 +1,7 @@
-"""Whether bytes are UTF-8, where they are not, and what to make of them there.
+"""Checks and repairs UTF-8.
 
-CPython's decoder does the work, window by window, so that its strings stay in the processor's cache: that is four times
-as fast as whole blocks, and needs no memory for a line of a gigabyte.
+CPython's decoder does the work, window by window, so that its strings fit into the processor's cache: four times as
+fast as whole blocks, and without memory for a line of a gigabyte.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REPLACEMENT = "\ufffd"
 
 
 def windows(text: UInt8[ndarray, " bytes"]) -> Iterator[tuple[int, UInt8[ndarray, " bytes"]]]:
-    """Pieces of a text, each with its place, that cut no character of it in two."""
+    """Pieces of a text, each with its position, that do not split a character."""
     start = 0
     while start < text.size:
         stop = min(start + WINDOW_BYTES, text.size)
@@ -31,18 +31,18 @@ def windows(text: UInt8[ndarray, " bytes"]) -> Iterator[tuple[int, UInt8[ndarray
         start = lead
 
 
-def _character_start(text: UInt8[ndarray, " bytes"], place: int) -> int:
-    """Where the character begins that the byte at `place` belongs to; `place` itself where it belongs to none."""
-    for i in range(place, place - 4, -1):  # three bytes at most continue a character
+def _character_start(text: UInt8[ndarray, " bytes"], position: int) -> int:
+    """The start of the character that the byte at `position` belongs to; `position` if it belongs to none."""
+    for i in range(position, position - 4, -1):  # a character has at most three continuation bytes
         if text[i] & 0xC0 != 0x80:
             return i
-    return place
+    return position
 
 
-def repaired(text: UInt8[ndarray, " bytes"], rule: EncodingErrors) -> tuple[bytes, int]:
-    """UTF-8 with U+FFFD, or nothing, for what is not; and in how many places.
+def repair(text: UInt8[ndarray, " bytes"], rule: EncodingErrors) -> tuple[bytes, int]:
+    """Replaces invalid UTF-8 by U+FFFD, or removes it; the result, and the number of invalid sequences.
 
-    A place is what Unicode calls a maximal subpart: the longest beginning of a character, or else a single byte.
+    A sequence is what Unicode calls a maximal subpart: the longest prefix of a character, or else a single byte.
     """
     pieces = []
     places = 0
@@ -53,10 +53,10 @@ def repaired(text: UInt8[ndarray, " bytes"], rule: EncodingErrors) -> tuple[byte
     return b"".join(pieces), places
 
 
-def encoded(text: str, rule: EncodingErrors) -> tuple[bytes, int]:
-    """A string as UTF-8, its lone surrogates replaced or left out; and how many these were.
+def encode_string(text: str, rule: EncodingErrors) -> tuple[bytes, int]:
+    """A string as UTF-8, with lone surrogates replaced or removed; and their number.
 
-    Raises UnicodeEncodeError if the rule is strict.
+    Raises UnicodeEncodeError if there are any and the rule is strict.
     """
     try:
         return text.encode(), 0

@@ -1,8 +1,8 @@
-"""A vocabulary: the tokens that a model knows, numbered.
+"""The vocabulary: the tokens that a model knows, and their ids.
 
-Ids 0, 1, 2 are <unk>, <s>, </s>; the others follow by first appearance. The tokens' bytes lie one after the other in
-one array, and an open-addressing hash table over them finds ids. Every match is checked byte by byte, so that two
-tokens are never taken for one.
+Ids 0, 1, 2 are <unk>, <s>, </s>; the others follow in order of first occurrence. The bytes of all tokens are in one
+array, with an open-addressing hash table for look-up. Every match is compared byte by byte, so that two tokens are
+never confused.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from jaxtyping import Int32, Int64, UInt8, UInt64
     from numpy import ndarray
 
-_TOGETHER = 64  # tokens that are looked up at the same time
-_GLANCE = 1024  # slots, among which a sound table surely has an empty one
+_BATCH = 64  # tokens looked up together
+_FIRST_SLOTS = 1024  # slots to search for an empty one first; a valid table almost surely has one there
 Markers = Literal["error", "skip", "keep"]
 MARKER_TOKENS = ("<unk>", "<s>", "</s>")
-# The markers that vanish from a text, by rule; where they are no error, <s> and </s> say no more than the line does.
+# The markers removed from a text, by rule. <s> and </s> carry no information beyond the ends of lines.
 DROPPED: dict[Markers, frozenset[bytes]] = {
     "error": frozenset(),
     "skip": frozenset((b"<unk>", b"<s>", b"</s>")),
@@ -39,14 +39,14 @@ DROPPED: dict[Markers, frozenset[bytes]] = {
 
 @dataclass(frozen=True)
 class Encoded:
-    """Documents as one stream of ids, </s> after each."""
+    """Documents as one stream of ids, each document followed by </s>."""
 
     ids: Int32[ndarray, " T"]
-    text: UInt8[ndarray, " bytes"]  # the documents as a splitter wrote them
+    text: UInt8[ndarray, " bytes"]  # the documents as written by the splitter
 
     @cached_property
     def starts(self) -> Int64[ndarray, " T"]:
-        """The place of each token's first byte in the text; of the newline for </s>."""
+        """The position of each token's first byte in the text; for </s>, that of the newline."""
         is_newline = self.text == ord("\n")
         is_gap = is_newline | (self.text == ord(" "))
         begins = ~is_gap
@@ -54,7 +54,7 @@ class Encoded:
         return np.flatnonzero(begins | is_newline)
 
     def surface(self, position: int) -> bytes:
-        """The token at a position as it stands in the text; empty for </s>."""
+        """The token at a position as written in the text; empty for </s>."""
         start = stop = int(self.starts[position])
         while self.text[stop] not in b" \n":
             stop += 1
@@ -62,10 +62,10 @@ class Encoded:
 
 
 class Vocabulary:
-    """Tokens and their ids. Grows only where `encode` is told so."""
+    """Tokens and their ids. Only `encode` with grow=True and `absorb` add tokens."""
 
     def __init__(self, tokens: Iterable[bytes] = ()) -> None:
-        """tokens: those after the three markers, without white space and each once; their order gives the ids."""
+        """tokens: those after the three markers, in the order of their ids, without white space or duplicates."""
         spelled = [*(marker.encode() for marker in MARKER_TOKENS), *tokens]
         lengths = np.fromiter(map(len, spelled), np.int64, len(spelled))
         self._adopt(byte_array(b"".join(spelled)), np.concatenate([[0], np.cumsum(lengths)]))
@@ -77,17 +77,16 @@ class Vocabulary:
         offsets: Int64[ndarray, " tokens+1"],
         slots: UInt64[ndarray, " slots"] | None = None,
     ) -> Vocabulary:
-        """What `arrays` gave. Raises ModelFormatError if they contradict each other.
+        """Restores a vocabulary from `arrays`. Raises ModelFormatError if they contradict each other.
 
-        slots: the hash table, so that it need not be made; the ids in it are checked as they are used. Making one
-        checks that no token is there twice.
+        slots: the hash table; the ids in it are checked when used. Without it, it is built, and duplicate tokens raise.
         """
         if text.dtype != np.uint8 or text.ndim != 1 or offsets.dtype != np.int64 or offsets.ndim != 1:
             raise ModelFormatError(
                 f"the vocabulary's text and offsets are {text.dtype} {text.shape} and {offsets.dtype} {offsets.shape}, "
                 "expected one dimension of uint8 and one of int64; the file is damaged"
             )
-        offsets = offsets.copy()  # what kernels believe once it is checked must not be changed in the file thereafter
+        offsets = offsets.copy()  # kernels trust them once checked, so later changes of the file must not reach them
         ordered = offsets.size > len(MARKER_TOKENS) and offsets[0] == 0 and offsets[-1] == text.size
         if not ordered or np.any(offsets[1:] <= offsets[:-1]):
             raise ModelFormatError(
@@ -101,8 +100,8 @@ class Vocabulary:
                 f"the vocabulary's hash table is {slots.dtype} {slots.shape}, expected {expected} of uint64; "
                 "the file is damaged"
             )
-        if slots is not None and slots[:_GLANCE].all() and slots.all():
-            raise ModelFormatError("the vocabulary's hash table has no empty slot, so that no search would end in it")
+        if slots is not None and slots[:_FIRST_SLOTS].all() and slots.all():
+            raise ModelFormatError("the vocabulary's hash table has no empty slot, so a search in it would never end")
         vocabulary = cls.__new__(cls)
         vocabulary._adopt(text, offsets, slots)
         return vocabulary
@@ -114,22 +113,22 @@ class Vocabulary:
         slots: UInt64[ndarray, " slots"] | None = None,
     ) -> None:
         self._size = offsets.size - 1
-        self._text, self._offsets = text, offsets  # with spare room while growing
-        self._given_slots = slots  # not ours to grow in
-        self._slots = self._made_slots(slots_needed(self._size)) if slots is None else slots
+        self._text, self._offsets = text, offsets  # with spare capacity while growing
+        self._given_slots = slots  # the caller's, so not to be changed
+        self._slots = self._build_slots(slots_needed(self._size)) if slots is None else slots
 
-    def _made_slots(self, size: int) -> UInt64[ndarray, " slots"]:
+    def _build_slots(self, size: int) -> UInt64[ndarray, " slots"]:
         slots = np.zeros(size, np.uint64)
         twin = insert_all(self._text, self._offsets, self._size, slots)
         if twin >= 0:
-            raise ModelFormatError(f"the vocabulary holds {self.token(twin)!r} twice")
+            raise ModelFormatError(f"the vocabulary has {self.token(twin)!r} twice")
         return slots
 
     def __len__(self) -> int:
         return self._size
 
     def id_of(self, token: str) -> int:
-        """The id of a token; <unk>'s where it is unknown."""
+        """The id of a token; that of <unk> if it is unknown."""
         if token in MARKER_TOKENS:
             return MARKER_TOKENS.index(token)
         if not token or set(token) & set(" \n"):
@@ -137,7 +136,7 @@ class Vocabulary:
         return int(self.encode(byte_array(token.encode("utf-8", "surrogatepass") + b"\n")).ids[0])
 
     def token(self, token_id: int) -> str:
-        """Raises SettingError for an id that is none."""
+        """The token of an id. Raises SettingError if there is no such id."""
         return self.token_bytes(token_id).decode(errors="replace")
 
     def token_bytes(self, token_id: int) -> bytes:
@@ -146,32 +145,32 @@ class Vocabulary:
         return self._text[self._offsets[token_id] : self._offsets[token_id + 1]].tobytes()
 
     def tokens(self) -> list[bytes]:
-        """Every token by id."""
+        """All tokens, by id."""
         text, offsets = self._text.tobytes(), self._offsets[: self._size + 1].tolist()
         return [text[start:stop] for start, stop in itertools.pairwise(offsets)]
 
     def arrays(self) -> dict[str, ndarray]:
-        """The arrays that `from_arrays` takes; they do not depend on how the vocabulary has grown."""
+        """The arrays for `from_arrays`, which do not depend on how the vocabulary has grown."""
         needed = slots_needed(self._size)
         return {
             "text": self._text[: self._offsets[self._size]],
             "offsets": self._offsets[: self._size + 1],
-            "slots": self._slots if self._slots.size == needed else self._made_slots(needed),
+            "slots": self._slots if self._slots.size == needed else self._build_slots(needed),
         }
 
     def encode(self, text: UInt8[ndarray, " bytes"], *, markers: Markers = "error", grow: bool = False) -> Encoded:
-        """Ids of tokens as a splitter wrote them: one space between, a newline after each document.
+        """The ids of tokens as written by a splitter: separated by single spaces, with a newline after each document.
 
-        markers: what a literal <s>, </s> or <unk> does: raise TextError, vanish, or (keep) count as the unknown word if
-        it is <unk> and vanish if it is one of the others. grow: whether a new token gets the next id; without it, it
-        becomes <unk>.
+        markers: for a literal <s>, </s> or <unk> in the text: "error" raises MarkerError, "skip" removes it, and "keep"
+        removes <s> and </s> and counts <unk> as the unknown word.
+        grow: whether a new token gets the next id, or becomes <unk>.
         """
         if grow:
             self._own_slots()
         if markers != "error":
-            text = _without(text, DROPPED[markers])
+            text = _drop_tokens(text, DROPPED[markers])
         ids = np.empty(text.size, np.int32)
-        places, hashes = np.empty((2, _TOGETHER), np.int64), np.empty(_TOGETHER, np.uint64)
+        places, hashes = np.empty((2, _BATCH), np.int64), np.empty(_BATCH, np.uint64)
         position = count = 0
         while True:
             status, position, count, self._size = look_up(
@@ -197,7 +196,7 @@ class Vocabulary:
             raise MarkerError(text[position:].tobytes().split(maxsplit=1)[0].decode(), document)
 
     def absorb(self, other: Vocabulary) -> Int32[ndarray, " T"]:
-        """Takes in the tokens of another vocabulary, in their order; their ids here, by their ids there."""
+        """Adds the tokens of another vocabulary, in their order; the id in this vocabulary of each id in the other."""
         self._own_slots()
         mapping = np.arange(len(other), dtype=np.int32)  # markers have the same ids in all
         done = FIRST_ORDINARY
@@ -213,31 +212,31 @@ class Vocabulary:
             self._slots, self._given_slots = self._slots.copy(), None
 
     def _make_room(self, text_size: int) -> None:
-        """Doubles what is full; called between two passes of the kernel."""
+        """Doubles the capacity, between two calls of the kernel."""
         used = int(self._offsets[self._size])
-        self._text = _grown(self._text, used, 2 * used + text_size)
-        self._offsets = _grown(self._offsets, self._size + 1, 2 * self._size + 1024)
-        self._slots = self._made_slots(slots_needed(2 * self._size))
+        self._text = _grow(self._text, used, 2 * used + text_size)
+        self._offsets = _grow(self._offsets, self._size + 1, 2 * self._size + 1024)
+        self._slots = self._build_slots(slots_needed(2 * self._size))
 
 
 class MarkerError(TextError):
-    """A text holds a literal marker. `document` counts from 1 within what was encoded."""
+    """A text contains a literal marker. document: counted from 1 within the encoded text."""
 
     def __init__(self, marker: str, document: int, place: str | None = None) -> None:
         self.marker, self.document = marker, document
         super().__init__(
-            f"{place or f'the text, line {document}'}: {marker} stands in the text, but it is a marker of the model. "
-            "Take it out, or say markers='skip', which leaves markers out, or markers='keep', which counts <unk> as "
-            "the unknown word; what takes no rule for markers does as in training"
+            f"{place or f'the text, line {document}'}: {marker} occurs in the text, but is a marker of the model. "
+            "Remove it, or set markers='skip', which removes markers, or markers='keep', which counts <unk> as the "
+            "unknown word; where this cannot be set, the rule of training applies"
         )
 
     def at(self, place: str) -> MarkerError:
-        """The same error, told with its place in a file."""
+        """The same error with its location in a file."""
         return MarkerError(self.marker, self.document, place)
 
 
-def _without(text: UInt8[ndarray, " bytes"], dropped: frozenset[bytes]) -> UInt8[ndarray, " bytes"]:
-    """Tokens, one space between and a newline after each document, without some of them."""
+def _drop_tokens(text: UInt8[ndarray, " bytes"], dropped: frozenset[bytes]) -> UInt8[ndarray, " bytes"]:
+    """Removes tokens from documents as written by a splitter."""
     data = text.tobytes()
     if not any(token in data for token in dropped):
         return text
@@ -246,11 +245,11 @@ def _without(text: UInt8[ndarray, " bytes"], dropped: frozenset[bytes]) -> UInt8
 
 
 def slots_needed(size: int) -> int:
-    """For a hash table that is at most half full with `size` tokens."""
+    """The size of a hash table that is at most half full with `size` tokens."""
     return 1 << max(10, int(2 * size).bit_length())
 
 
-def _grown(array: ndarray, used: int, capacity: int) -> ndarray:
+def _grow(array: ndarray, used: int, capacity: int) -> ndarray:
     grown = np.empty(capacity, array.dtype)
     grown[:used] = array[:used]
     return grown

@@ -1,4 +1,4 @@
-"""The compiled hash table behind the vocabulary.
+"""The compiled hash table of the vocabulary.
 
 A slot is 0 where empty, else the upper half of the token's hash, then its id + 1 in the lower half. `slots` has a power
 of two of them.

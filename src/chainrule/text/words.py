@@ -1,8 +1,8 @@
-"""The words of a text, whatever its tokens are: runs of anything but ASCII white space; and the tokens of each.
+"""The words of a text, whatever its tokenizer: runs of anything but ASCII white space; and the word of each token.
 
-A token belongs to the word that its last visible byte is in, so white space at its front belongs to the next word; one
-of white space alone belongs to the word behind, one that spans several words to the last of them. The end of a
-document, </s>, is a word of its own.
+A token belongs to the word that contains its last visible byte: leading white space belongs to the next word, a token
+of only white space to the word after it, and a token that spans several words to the last one. The end of a document,
+</s>, is a word of its own.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ if TYPE_CHECKING:
 
 
 class Words(NamedTuple):
-    """Places are bytes of the aligned text; document i has the words documents[i] .. documents[i + 1], its end last."""
+    """The words of some documents: document i has words documents[i] to documents[i + 1], its end last.
+
+    starts, stops: in bytes of the aligned text.
+    """
 
     starts: Int64[ndarray, " words"]
     stops: Int64[ndarray, " words"]
-    of_tokens: Int64[ndarray, " T"]  # which word each token belongs to; it never falls
+    of_tokens: Int64[ndarray, " T"]  # the word of each token, in ascending order
     documents: Int64[ndarray, " documents+1"]
 
 
 def words_of(ids: Int32[ndarray, " T"], aligned: Alignment) -> Words:
-    """The words of some documents. ids: of their tokens; aligned: the places of these."""
+    """The words of some documents. ids: their tokens. aligned: the positions of these in the text."""
     text = aligned.text
     visible = ~is_white(text)
     edges = np.flatnonzero(np.diff(visible.astype(np.int8), prepend=0, append=0))
@@ -50,15 +53,15 @@ def words_of(ids: Int32[ndarray, " T"], aligned: Alignment) -> Words:
 
 
 def begins_word(tokenizer: Tokenizer) -> Bool[ndarray, " V"]:
-    """Whether each token of a vocabulary begins a word: behind another token, white space comes first.
+    """Whether each token of the vocabulary begins a word: after another token, it starts with white space.
 
-    Tokenizers that cut words and punctuation give whole words: all of their tokens do.
+    The tokens of word and whitespace tokenizers are whole words, so all of them do.
     """
     tokens = tokenizer.vocabulary.tokens()
     if tokenizer.name in ("word", "whitespace"):
         return np.ones(len(tokens), np.bool_)
-    aligned = tokenizer.splitter.restored(byte_array(b"".join(b"a " + token + b"\n" for token in tokens)))
-    begins = is_white(aligned.text)[aligned.stops[::3]]  # what stands behind each a
+    aligned = tokenizer.splitter.align(byte_array(b"".join(b"a " + token + b"\n" for token in tokens)))
+    begins = is_white(aligned.text)[aligned.stops[::3]]  # the byte after each "a"
     begins[[BEGIN, END]] = True
     return np.asarray(begins)
 

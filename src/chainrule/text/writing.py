@@ -1,4 +1,4 @@
-"""Documents to a file, as lines of plain text or as JSON lines, compressed or not, as its name says."""
+"""Writes documents to a file, as lines of plain text or as JSON lines, compressed or not, according to its suffix."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from chainrule.text.block import Block
 
 
-_WRITTEN_AT_ONCE = 1 << 18  # bytes: compressing a whole block would leave Ctrl-C unheard for seconds
+_CHUNK = 1 << 18  # bytes written at a time, since compressing a whole block would delay Ctrl-C for seconds
 
 
 class DocumentFile:
-    """A file that is being written. `documents` and `bytes`: how much has been, before compression."""
+    """A file being written. documents, bytes: written so far, before compression."""
 
     def __init__(self, name: str, file: BinaryIO, field: str) -> None:
         self.documents = self.bytes = 0
@@ -30,10 +30,10 @@ class DocumentFile:
         self._is_json = text_suffix(name) in FORMATS
 
     def write(self, block: Block) -> None:
-        """Raises TextError if a document holds newlines and the file has a line for each; OSError."""
+        """Writes a block. Raises TextError if a document has newlines but the file one document a line; OSError."""
         data = self._as_json(block) if self._is_json else self._as_lines(block)
-        for start in range(0, len(data), _WRITTEN_AT_ONCE):
-            self._file.write(data[start : start + _WRITTEN_AT_ONCE])
+        for start in range(0, len(data), _CHUNK):
+            self._file.write(data[start : start + _CHUNK])
         self.documents += int((block.text == block.document_end).sum())
         self.bytes += len(data)
 
@@ -47,19 +47,19 @@ class DocumentFile:
             return text
         end = bytes([block.document_end])
         if b"\n" in text:
-            place = block.place(text[: text.index(b"\n")].count(end) + 1)
+            place = block.locate(text[: text.index(b"\n")].count(end) + 1)
             raise TextError(
-                f"{place}: the document holds newlines, and {self._name} has a line for each; give that a name that "
-                "ends in .jsonl, or cut documents into lines with document='line'"
+                f"{place}: the document has newlines, but {self._name} has one document a line; give it a name that "
+                "ends in .jsonl, or split documents into lines with document='line'"
             )
         return text.replace(end, b"\n")
 
 
 @contextmanager
 def document_file(path: Path, field: str = "text") -> Iterator[DocumentFile]:
-    """A file that takes the place of `path` when all went well, and vanishes otherwise.
+    """A file to write documents to, which replaces `path` at the end of the `with` block, unless the block fails.
 
-    field: of the records, where these are JSON lines. Raises OutputError.
+    field: the field for the text, in JSON lines. Raises OutputError.
     """
     check_format(path)
     with replace_file(path) as raw, compressing(raw, path) as file:
@@ -67,6 +67,6 @@ def document_file(path: Path, field: str = "text") -> Iterator[DocumentFile]:
 
 
 def check_format(path: Path) -> None:
-    """Asked before the work. Raises OutputError if files of this name are not written."""
+    """Raises OutputError if the format cannot be written; to be called before the work, not after it."""
     if FORMATS.get(text_suffix(str(path))) == "parquet":
-        raise OutputError(f"{path}: Parquet is read, not written; give it a name that ends in .jsonl, or .jsonl.zst")
+        raise OutputError(f"{path}: Parquet can only be read; give it a name that ends in .jsonl or .jsonl.zst")

@@ -93,7 +93,7 @@ def check_long_enough(stream: Int32[ndarray, " tokens"], length: int) -> None:
     if stream.size < length:
         raise TextError(
             f"the text has {stream.size:,} tokens, fewer than the {length:,} that are seen at once; "
-            "give more text, or a shorter --context"
+            "give more text, or a shorter context"
         )
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FORMAT: Literal[1] = 1
 FOLDER, INDEX = "checkpoints", "checkpoint.json"
-_ANEW = "begin anew with --overwrite in place of --resume"
+_ANEW = "begin anew with overwrite=True in place of resume=True"
 
 
 class _Strict(BaseModel):
@@ -165,7 +165,7 @@ class Checkpoints:
     def _kept(self) -> str:
         if not self.exist():
             return "there is none yet. Make room and begin again"
-        return "the one before it is whole. Make room, and go on with --resume"
+        return "the one before it is whole. Make room, and go on with resume=True"
 
     def _remove(self, paths: list[Path]) -> None:
         named = {data.name for data in self._files.values()}
@@ -193,7 +193,7 @@ class Checkpoints:
             place = ".".join(map(str, first["loc"])) or "the file"
             raise ModelFormatError(
                 f"{self.index}: {place}: {first['msg']}, found {str(first.get('input'))[:80]!r}; this checkpoint is "
-                "damaged, or of another version; begin anew with --overwrite in place of --resume"
+                f"damaged, or of another version; {_ANEW}"
             ) from error
         if "last" not in entry.files:
             raise ModelFormatError(f"{self.index}: files: there is no last; {_ANEW}")

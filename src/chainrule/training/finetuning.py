@@ -11,10 +11,10 @@ from chainrule.errors import SettingError
 from chainrule.neural.building import build
 from chainrule.neural.classifier import Classifier, layer_widths
 from chainrule.neural.config import settings_of as network_settings
+from chainrule.training.job import TrainingJob
 from chainrule.training.labels import LabelObjective, split, steps_in_epoch
-from chainrule.training.objective import Problem
 from chainrule.training.recipe import Recipe
-from chainrule.training.run import trained
+from chainrule.training.run import run_job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from chainrule.text.labelled import LabelledUnit
     from chainrule.text.units import UnitTokens
     from chainrule.training.finetuning_config import FineTuningConfig
-    from chainrule.training.job import Run
     from chainrule.training.labels import Example, LabelData
+    from chainrule.training.options import TrainingRun
 
 
 def finetune_network(
@@ -33,16 +33,16 @@ def finetune_network(
     unit: LabelledUnit,
     examples: Sequence[Example[UnitTokens]],
     config: FineTuningConfig,
-    run: Run,
+    run: TrainingRun,
 ) -> tuple[Classifier, dict[str, Any]]:
     """A classifier in evaluation mode, on the CPU, with its record. The given network stays as it was.
 
     Raises SettingError where layers cannot be mixed, there is no such device or a step does not fit into memory;
-    EstimationError where the loss is no number; and what `trained` raises.
+    EstimationError where the loss is no number; and what `run_job` raises.
     """
     data = split(examples, config.valid_share, config.seed)
     settled = config.fitted_to(len(data.learnt))
-    classifier, record = trained(_problem(network, labels, unit, data, config, settled, run), run)
+    classifier, record = run_job(_job(network, labels, unit, data, config, settled, run), run)
     steps = steps_in_epoch(len(data.learnt), _batch_of(settled))
     validation = record.get("validation")
     return classifier, {
@@ -58,36 +58,42 @@ def finetune_network(
     }
 
 
-def _problem(
+def _job(
     network: Network,
     labels: Sequence[str],
     unit: LabelledUnit,
     data: LabelData[UnitTokens],
     config: FineTuningConfig,
     settled: FineTuningConfig,
-    run: Run,
-) -> Problem[Classifier]:
+    run: TrainingRun,
+) -> TrainingJob[Classifier]:
     """settled: the configuration with nothing left open."""
     widths = layer_widths(network)
     if config.mixed and len(set(widths)) > 1:
         raise SettingError(f"layers of the widths {widths} cannot be mixed; leave mixed=True out")
     batch, steps = _batch_of(settled), steps_in_epoch(len(data.learnt), _batch_of(settled))
 
-    def made() -> Classifier:
+    def build_classifier() -> Classifier:
         body = build(network.config, network.vocabulary_size) if config.fresh else copy.deepcopy(network)
         body.requires_grad_(not config.frozen)
         mixed = len(widths) if config.mixed else 0
         return Classifier(body, labels, unit, width=widths[-1], mixed_layers=mixed, dropout=config.dropout)
 
     training = settled.training(steps)
-    return Problem(
+    return TrainingJob(
         training=training,
         recipe=Recipe(batch, config.learning_rate, config.learning_rate, settled.warm_up(len(data.learnt), steps)),
         network={**network_settings(network.config), "weights": _digest_of(network), "head": asdict(config)},
-        text={**run.origin, **data.as_json(), "vocabulary": network.vocabulary_size, "labels": list(labels)},
-        build=made,
+        text={
+            "family": "classifier",
+            "unit": unit,
+            **data.as_json(),
+            "vocabulary": network.vocabulary_size,
+            "labels": list(labels),
+        },
+        build=build_classifier,
         matrices=Classifier.matrices,
-        objective=lambda classifier, task: LabelObjective(classifier, task, data),
+        objective=lambda classifier, setup: LabelObjective(classifier, setup, data),
         step=f"{batch} texts",
         smaller="batch, or cut long texts into parts",
         note=None if settled == config else _fitted_note(settled, len(data.learnt)),

@@ -1,58 +1,55 @@
-"""What one training run is given besides what it trains: settings, validation, folder, callbacks."""
+"""What is trained, for the loop: a network that is not built yet, and what it is to learn."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-from chainrule.training.config import TrainingConfig
-from chainrule.training.reports import Told, nobody
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
-    from jaxtyping import Bool
-    from numpy import ndarray
+    from torch import nn
 
-    from chainrule.neural.network import Network
-    from chainrule.text.vectors import Vectors
-    from chainrule.training.validation import Validation
+    from chainrule.training.config import TrainingConfig
+    from chainrule.training.machine import Machine
+    from chainrule.training.objective import Objective
+    from chainrule.training.processes import Processes
+    from chainrule.training.recipe import Recipe
+
+N = TypeVar("N", bound="nn.Module")
 
 
 @dataclass(frozen=True)
-class Beginning:
-    """Vectors of tokens from a file. fixed: they are not trained, nor those of the tokens that were not found."""
+class Setup:
+    """What a run's settings come to on this machine."""
 
-    vectors: Vectors
-    fixed: bool
-
-    @property
-    def name(self) -> str:
-        return beginning_name(self.vectors.name, fixed=self.fixed)
+    training: TrainingConfig
+    recipe: Recipe
+    machine: Machine
+    processes: Processes
 
 
-def beginning_name(file: str, *, fixed: bool) -> str:
-    """As records have it."""
-    return f"{file}, fixed" if fixed else file
+@dataclass(frozen=True)
+class TrainingJob(Generic[N]):
+    """A network that is not built yet, and what it is to learn.
 
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """What a run needs besides a text and a network's configuration.
-
-    folder: where checkpoints and log.jsonl go; without one there are none. resume: go on from the checkpoint there, or
-    begin where there is none. overwrite: begin anew where there is one. origin: what the ids came from, which must be
-    the same for a run to go on. beginning: what the vectors of tokens begin as. begins_word: whether a token begins a
-    word, for what masks words. start: a network of the same configuration, whose weights training begins with.
+    training: with nothing left open that the family settles. network: its settings; text: what it learns from, in words
+    and digests; both must be the same for a run to go on. build: makes the network, its weights drawn by torch's random
+    numbers. matrices: those of its parameters that Muon makes orthogonal. step: what a step holds in memory, in words;
+    smaller: the settings that make it less. note: for people, before the first step. keeps_best: Ctrl-C ends the
+    training with the best weights so far, once some have been validated. calmer: the settings that keep its loss from
+    growing without end, where these are not the usual ones.
     """
 
-    training: TrainingConfig = field(default_factory=TrainingConfig)
-    validation: Validation | None = None
-    folder: Path | None = None
-    resume: bool = False
-    overwrite: bool = False
-    origin: dict[str, Any] = field(default_factory=dict)
-    beginning: Beginning | None = None
-    told: Told = nobody
-    begins_word: Bool[ndarray, " vocab"] | None = None
-    start: Network | None = None
+    training: TrainingConfig
+    recipe: Recipe
+    network: dict[str, Any]
+    text: dict[str, Any]
+    build: Callable[[], N]
+    matrices: Callable[[N], list[nn.Parameter]]
+    objective: Callable[[N, Setup], Objective]
+    step: str
+    smaller: str
+    note: str | None = None
+    keeps_best: bool = False
+    calmer: str | None = None

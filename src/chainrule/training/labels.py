@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from torch import Tensor, nn
 
-    from chainrule.training.objective import Task
+    from chainrule.training.job import Setup
 
 _TOGETHER = 1 << 14  # the size of what is read at once, filled up
 _SORTED = 16  # batches among which inputs of about the same size are looked for
@@ -156,19 +156,19 @@ class LabelObjective(Generic[I]):
     inputs at a time, so that large ones do not fill the memory.
     """
 
-    def __init__(self, network: LabelNetwork[I], task: Task, data: LabelData[I]) -> None:
+    def __init__(self, network: LabelNetwork[I], setup: Setup, data: LabelData[I]) -> None:
         """Raises SettingError where a step cannot be shared out."""
-        self.network, self.task, self.data = network, task, data
-        self.shares = task.processes.number * task.training.accumulate
-        if min(task.recipe.batch, len(data.learnt)) < self.shares:
+        self.network, self.setup, self.data = network, setup, data
+        self.shares = setup.processes.number * setup.training.accumulate
+        if min(setup.recipe.batch, len(data.learnt)) < self.shares:
             raise SettingError(
-                f"a batch of {task.recipe.batch} of {len(data.learnt):,} examples cannot be shared among {self.shares} "
-                "parts of a step, one for each process and each that accumulate asks for; use fewer parts"
+                f"a batch of {setup.recipe.batch} of {len(data.learnt):,} examples cannot be shared among "
+                f"{self.shares} parts of a step, one for each process and each that accumulate asks for; use fewer"
             )
         sizes, kept = (
             np.array([network.size(each.input) for each in side], np.int64) for side in (data.learnt, data.kept)
         )
-        self.batches = AlikeBatches(sizes, task.recipe.batch, task.training.seed)
+        self.batches = AlikeBatches(sizes, setup.recipe.batch, setup.training.seed)
         self.epoch = int(sizes.sum())
         self.flops_per_token = float(sum((6 if w.requires_grad else 2) * w.numel() for w in network.matrices()))
         self.row_tokens = float(sizes.mean())
@@ -178,7 +178,7 @@ class LabelObjective(Generic[I]):
         return self.batches.tokens(steps)
 
     def parts(self, step: int) -> list[Part[I]]:
-        rank, accumulate = self.task.processes.rank, self.task.training.accumulate
+        rank, accumulate = self.setup.processes.rank, self.setup.training.accumulate
         chosen = self.batches.examples(step)
         return [
             self._part(some)
@@ -195,7 +195,7 @@ class LabelObjective(Generic[I]):
         return max(1, sum(self.data.learnt[i].labels.size for i in self.batches.examples(step)))
 
     def loss(self, number: int, part: Part[I], forward: Callable[..., Any], done: float) -> Tensor:
-        smoothing = self.task.training.label_smoothing
+        smoothing = self.setup.training.label_smoothing
         scores = forward(part.inputs).float()
         return F.cross_entropy(scores, part.targets, reduction="sum", label_smoothing=smoothing)
 
@@ -207,13 +207,13 @@ class LabelObjective(Generic[I]):
 
     def validated(self, tokens: int) -> Validated:
         """With the share of labels that are right, as `accuracy`."""
-        kept, processes = self.data.kept, self.task.processes
+        kept, processes = self.data.kept, self.setup.processes
         count = max(1, len(kept) * min(tokens, self.validation_tokens) // self.validation_tokens)
         chosen = (np.arange(count) * len(kept) // count).tolist()
         own = [kept[i] for i in chosen[processes.rank :: processes.number]]
         nats, right = 0.0, 0
         if own:
-            with self.task.machine.precision():
+            with self.setup.machine.precision():
                 log_probs = np.concatenate(self.network.log_probs([example.input for example in own]))
             labels = np.concatenate([example.labels for example in own])
             nats = -float(log_probs[np.arange(labels.size), labels].sum(dtype=np.float64))
@@ -230,7 +230,7 @@ class LabelObjective(Generic[I]):
 
     def _part(self, examples: Sequence[Example[I]]) -> Part[I]:
         labels = torch.from_numpy(np.concatenate([example.labels for example in examples]))
-        return Part([example.input for example in examples], labels.to(self.task.machine.device, non_blocking=True))
+        return Part([example.input for example in examples], labels.to(self.setup.machine.device, non_blocking=True))
 
     def _order(self, example: Example[I]) -> int:
         """The largest first."""

@@ -12,7 +12,7 @@ from chainrule.neural.config.two_sided import Masking, TwoSidedConfig
 from chainrule.protocol import BEGIN, END
 from chainrule.training.batches import Windows, blocks
 from chainrule.training.objective import Validated
-from chainrule.training.stream_problem import counts_of, flops_per_token, of_stream
+from chainrule.training.stream_job import counts_of, flops_per_token, stream_job
 from chainrule.training.validation import unigram_loss
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.encoders.directions import SeparateDirections
     from chainrule.neural.network import Network
-    from chainrule.training.job import Run
-    from chainrule.training.objective import Problem, Task
+    from chainrule.training.job import Setup, TrainingJob
+    from chainrule.training.options import StreamOptions
 
 _SPAN_END, _LONGEST_SPAN = 0.2, 10  # words: lengths are geometric, as in Joshi 2020
 _MEAN_SPAN = (1 - (1 - _SPAN_END) ** _LONGEST_SPAN) / _SPAN_END
@@ -42,18 +42,18 @@ class Masked(NamedTuple):
     asked: Bool[ndarray, "B T"]
 
 
-def two_sided(
-    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, run: Run
-) -> Problem[Network]:
+def two_sided_job(
+    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, options: StreamOptions
+) -> TrainingJob[Network]:
     """A network that is to see both sides of a token. Raises TextError, SettingError."""
-    begins = np.ones(vocabulary_size, np.bool_) if run.begins_word is None else run.begins_word
-    kept = None if run.validation is None else run.validation.stream
-    return of_stream(
+    begins = np.ones(vocabulary_size, np.bool_) if options.begins_word is None else options.begins_word
+    kept = None if options.validation is None else options.validation.stream
+    return stream_job(
         stream,
         vocabulary_size,
         config,
-        run,
-        lambda network, task: BothSides(network, task, stream, kept, begins),
+        options,
+        lambda network, setup: BothSides(network, setup, stream, kept, begins),
     )
 
 
@@ -63,15 +63,15 @@ class BothSides:
     def __init__(
         self,
         network: Network,
-        task: Task,
+        setup: Setup,
         stream: Int32[ndarray, " tokens"],
         validation: Int32[ndarray, " tokens"] | None,
         begins: Bool[ndarray, " vocab"],
     ) -> None:
         """Raises SettingError where a batch cannot be shared out."""
-        task.processes.check_batch(task.recipe.batch, task.training.accumulate)
-        self.network, self.task, self.validation, self.begins = network, task, validation, begins
-        self.batches = Windows(stream, task.recipe.batch, network.config.context, task.training.seed)
+        setup.processes.check_batch(setup.recipe.batch, setup.training.accumulate)
+        self.network, self.setup, self.validation, self.begins = network, setup, validation, begins
+        self.batches = Windows(stream, setup.recipe.batch, network.config.context, setup.training.seed)
         self.epoch = stream.size
         self.flops_per_token = flops_per_token(network)
         self.row_tokens: float = network.config.context
@@ -82,15 +82,15 @@ class BothSides:
         return steps * self.batches.batch * self.batches.length
 
     def parts(self, step: int) -> list[tuple[Tensor, ...]]:
-        own = slice(*self.task.processes.rows(self.batches.batch))
-        columns = (self._on_device(each[own]).chunk(self.task.training.accumulate) for each in self._masked(step))
+        own = slice(*self.setup.processes.rows(self.batches.batch))
+        columns = (self._on_device(each[own]).chunk(self.setup.training.accumulate) for each in self._masked(step))
         return list(zip(*columns, strict=True))
 
     def weight(self, step: int) -> float:
         return float(np.count_nonzero(self._masked(step).asked))
 
     def loss(self, number: int, part: tuple[Tensor, ...], forward: Callable[..., Any], done: float) -> Tensor:
-        return self._loss(part, forward, self.task.training.label_smoothing)
+        return self._loss(part, forward, self.setup.training.label_smoothing)
 
     def carried(self) -> list[Tensor]:
         return []
@@ -102,11 +102,11 @@ class BothSides:
     def validated(self, tokens: int) -> Validated:
         total = torch.zeros(2, dtype=torch.float64)
         for number, masked in enumerate(self._masked_validation(tokens)):
-            if number % self.task.processes.number == self.task.processes.rank:
-                with self.task.machine.precision():
+            if number % self.setup.processes.number == self.setup.processes.rank:
+                with self.setup.machine.precision():
                     nats = self._loss(tuple(map(self._on_device, masked)), self.network, 0.0)
                 total += torch.tensor([float(nats), np.count_nonzero(masked.asked)])
-        self.task.processes.add([total])
+        self.setup.processes.add([total])
         return Validated(float(total[0] / total[1]), int(total[1]))
 
     def unigram_loss(self) -> float:
@@ -144,11 +144,11 @@ class BothSides:
         config = self.network.config
         if not isinstance(config, Masking):
             return Masked(targets, targets, _ever_asked(targets))
-        chance = np.random.default_rng([self.task.training.seed, *purpose])
+        chance = np.random.default_rng([self.setup.training.seed, *purpose])
         return masked(targets, config, self.begins, chance)
 
     def _on_device(self, array: ndarray) -> Tensor:
-        return torch.from_numpy(array).to(self.task.machine.device, non_blocking=True)
+        return torch.from_numpy(array).to(self.setup.machine.device, non_blocking=True)
 
 
 def masked(

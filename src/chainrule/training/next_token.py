@@ -13,7 +13,7 @@ from chainrule.neural.states import detach
 from chainrule.training.batches import Lanes, Windows
 from chainrule.training.forcing import own_guesses
 from chainrule.training.states import in_float32, joined, leaves, parted, with_rows_of
-from chainrule.training.stream_problem import counts_of, flops_per_token, of_stream
+from chainrule.training.stream_job import counts_of, flops_per_token, stream_job
 from chainrule.training.validation import unigram_loss, validation_loss
 
 if TYPE_CHECKING:
@@ -25,25 +25,26 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
-    from chainrule.training.job import Run
-    from chainrule.training.objective import Problem, Task, Validated
+    from chainrule.training.job import Setup, TrainingJob
+    from chainrule.training.objective import Validated
+    from chainrule.training.options import StreamOptions
     from chainrule.training.validation import Validation
 
 _ANEW = 1 / 64  # the chance of a row to begin anew at a step
 
 
-def next_token(
-    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, run: Run
-) -> Problem[Network]:
+def next_token_job(
+    stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, options: StreamOptions
+) -> TrainingJob[Network]:
     """A language model that is to be trained on a stream. Raises TextError, SettingError."""
-    if run.training.forcing != "teacher" and not isinstance(config, RecurrentConfig):
-        raise SettingError(f"forcing is {run.training.forcing}, which is for recurrent networks; choose teacher")
-    return of_stream(
+    if options.training.forcing != "teacher" and not isinstance(config, RecurrentConfig):
+        raise SettingError(f"forcing is {options.training.forcing}, which is for recurrent networks; choose teacher")
+    return stream_job(
         stream,
         vocabulary_size,
         config,
-        run,
-        lambda network, task: NextToken(network, task, stream, run.validation),
+        options,
+        lambda network, setup: NextToken(network, setup, stream, options.validation),
     )
 
 
@@ -63,12 +64,12 @@ class NextToken:
     """
 
     def __init__(
-        self, network: Network, task: Task, stream: Int32[ndarray, " tokens"], validation: Validation | None
+        self, network: Network, setup: Setup, stream: Int32[ndarray, " tokens"], validation: Validation | None
     ) -> None:
         """Raises SettingError where a batch cannot be shared out."""
-        training, batch, length = task.training, task.recipe.batch, network.config.context
-        task.processes.check_batch(batch, training.accumulate)
-        self.network, self.task, self.validation = network, task, validation
+        training, batch, length = setup.training, setup.recipe.batch, network.config.context
+        setup.processes.check_batch(batch, training.accumulate)
+        self.network, self.setup, self.validation = network, setup, validation
         self.carries = network.encoder.context is None  # training sees what evaluation will
         self.batches = Lanes(stream, batch, length) if self.carries else Windows(stream, batch, length, training.seed)
         self.states: list[Any] = [None] * training.accumulate  # of the rows of each part of a step
@@ -81,11 +82,13 @@ class NextToken:
         return steps * self.batches.batch * self.batches.length
 
     def parts(self, step: int) -> list[Part]:
-        first, last = self.task.processes.rows(self.batches.batch)
+        first, last = self.setup.processes.rows(self.batches.batch)
         rows = self.batches.rows(step, first, last)
-        chance = np.random.default_rng([self.task.training.seed, step]).random(self.batches.batch)
+        chance = np.random.default_rng([self.setup.training.seed, step]).random(self.batches.batch)
         inputs, targets, anew = (
-            torch.from_numpy(each).to(self.task.machine.device, non_blocking=True).chunk(self.task.training.accumulate)
+            torch.from_numpy(each)
+            .to(self.setup.machine.device, non_blocking=True)
+            .chunk(self.setup.training.accumulate)
             for each in (rows.inputs, rows.targets, chance[first:last] < _ANEW)
         )
         return [Part(*each) for each in zip(inputs, targets, anew, strict=True)]
@@ -94,7 +97,7 @@ class NextToken:
         return self.tokens(1)
 
     def loss(self, number: int, part: Part, forward: Callable[..., Any], done: float) -> Tensor:
-        training, (inputs, targets, anew) = self.task.training, part
+        training, (inputs, targets, anew) = self.setup.training, part
         state = self.states[number]
         if self.carries:
             fresh = self.network.start(len(inputs))
@@ -112,9 +115,9 @@ class NextToken:
     def carry(self, tensors: list[Tensor]) -> None:
         if not tensors:
             return
-        first, last = self.task.processes.rows(self.batches.batch)
-        own = [each[first:last].to(self.task.machine.device) for each in tensors]
-        self.states = parted(self.network.start(last - first), own, self.task.training.accumulate)
+        first, last = self.setup.processes.rows(self.batches.batch)
+        own = [each[first:last].to(self.setup.machine.device) for each in tensors]
+        self.states = parted(self.network.start(last - first), own, self.setup.training.accumulate)
 
     def validated(self, tokens: int) -> Validated:
         assert self.validation is not None
@@ -122,8 +125,8 @@ class NextToken:
             self.network,
             self.validation.stream,
             self.batches.length,
-            self.task.machine,
-            self.task.processes,
+            self.setup.machine,
+            self.setup.processes,
             carried=self.carries,
             tokens=tokens,
         )

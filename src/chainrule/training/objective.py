@@ -5,22 +5,12 @@ The first of them is the next token of a stream, in next_token.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
-
-from torch import nn
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from torch import Tensor
-
-    from chainrule.training.config import TrainingConfig
-    from chainrule.training.machine import Machine
-    from chainrule.training.processes import Processes
-    from chainrule.training.recipe import Recipe
-
-N = TypeVar("N", bound=nn.Module)
 
 
 class Validated(NamedTuple):
@@ -75,39 +65,3 @@ class Objective(Protocol):
 
     def unigram_loss(self) -> float:
         """Of the text to validate on, in nats a prediction, by the frequencies of what is learnt from."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """How something is trained, and with what."""
-
-    training: TrainingConfig
-    recipe: Recipe
-    machine: Machine
-    processes: Processes
-
-
-@dataclass(frozen=True)
-class Problem(Generic[N]):
-    """A network that is not made yet, and what it is to learn.
-
-    training: with nothing left open that the family settles. network: the settings; text: what is learnt from, in words
-    and digests; both must be the same for a run to go on. build: makes the network, its weights drawn by torch's random
-    numbers. matrices: those of its parameters that Muon makes orthogonal. step: how much memory a step takes, in words;
-    smaller: the settings that make it less. note: for people, before the first step. keeps_best: Ctrl-C ends the
-    training with the best weights so far, once some have been validated, and not in the middle.
-    calmer: the settings that keep its loss from growing without end, where these are not the usual ones.
-    """
-
-    training: TrainingConfig
-    recipe: Recipe
-    network: dict[str, Any]
-    text: dict[str, Any]
-    build: Callable[[], N]
-    matrices: Callable[[N], list[nn.Parameter]]
-    objective: Callable[[N, Task], Objective]
-    step: str
-    smaller: str
-    note: str | None = None
-    keeps_best: bool = False
-    calmer: str | None = None

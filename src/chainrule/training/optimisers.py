@@ -159,13 +159,13 @@ class Average:
     def __init__(self, parameters: Sequence[Tensor], decay: float | None) -> None:
         self._parameters, self._decay = parameters, decay
         self.weights = [parameter.detach().clone() for parameter in parameters]
-        self.told = 0
+        self.steps = 0
 
     @torch.no_grad()
-    def tell(self) -> None:
+    def add_weights(self) -> None:
         """Takes the weights as they are now. The first of them do not weigh more than the later ones."""
-        self.told += 1
-        share = 1 / self.told if self._decay is None else max(1 - self._decay, 9 / (9 + self.told))
+        self.steps += 1
+        share = 1 / self.steps if self._decay is None else max(1 - self._decay, 9 / (9 + self.steps))
         torch._foreach_lerp_(self.weights, list(self._parameters), share)
 
     @torch.no_grad()

@@ -18,7 +18,8 @@ from chainrule.neural.conditional_model import Bound
 from chainrule.neural.scoring import padded, rounded_up
 from chainrule.protocol import END
 from chainrule.training.forcing import own_guesses, own_guesses_at_once
-from chainrule.training.objective import Problem, Validated
+from chainrule.training.job import TrainingJob
+from chainrule.training.objective import Validated
 from chainrule.training.recipe import conditional_recipe, conditional_settled
 from chainrule.training.validation import unigram_loss
 
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.neural.config.conditional import ConditionalConfig
-    from chainrule.training.job import Run
-    from chainrule.training.objective import Task
+    from chainrule.training.config import TrainingConfig
+    from chainrule.training.job import Setup
 
     Tokens = Int32[ndarray, " tokens"]
 
@@ -137,29 +138,30 @@ class Buckets:
         return self._plans[epoch]
 
 
-def given_source(
+def pairs_job(
     pairs: TokenPairs,
     validation: TokenPairs | None,
     sizes: tuple[int, int],
     config: ConditionalConfig,
-    run: Run,
-) -> Problem[ConditionalNetwork]:
+    training: TrainingConfig,
+    origin: dict[str, Any],
+) -> TrainingJob[ConditionalNetwork]:
     """A conditional model that is to be trained on pairs.
 
     sizes: of the vocabularies of sources and targets. Raises TextError, SettingError.
     """
     if not pairs.targets:
         raise TextError("there are no pairs to learn from; at least one is needed")
-    training = conditional_settled(run.training)
+    training = conditional_settled(training)
     recipe = conditional_recipe(config, training)
     if training.label_smoothing and config.attention == "hard":
-        raise SettingError("labels cannot be smoothed with hard attention; leave one of them out")
-    return Problem(
+        raise SettingError("label_smoothing does not work with hard attention; leave one of them out")
+    return TrainingJob(
         training=training,
         recipe=recipe,
         network=asdict(config),
         text={
-            **run.origin,
+            **origin,
             "tokens": pairs.predicted(),
             "ids": pairs.digest(),
             "validation_tokens": None if validation is None else validation.predicted(),
@@ -168,7 +170,7 @@ def given_source(
         },
         build=lambda: build_conditional(config, *sizes),
         matrices=ConditionalNetwork.matrices,
-        objective=lambda network, task: GivenSource(network, task, pairs, validation),
+        objective=lambda network, setup: GivenSource(network, setup, pairs, validation),
         step=f"about {recipe.batch} pairs",
         smaller="batch or width",
     )
@@ -181,15 +183,15 @@ class GivenSource:
     """
 
     def __init__(
-        self, network: ConditionalNetwork, task: Task, pairs: TokenPairs, validation: TokenPairs | None
+        self, network: ConditionalNetwork, setup: Setup, pairs: TokenPairs, validation: TokenPairs | None
     ) -> None:
-        self.network, self.task, self.learnt, self.validation = network, task, pairs, validation
+        self.network, self.setup, self.learnt, self.validation = network, setup, pairs, validation
         sources, targets = (np.array([len(row) + 1 for row in side], np.int64) for side in pairs)
-        self.shares = task.processes.number * task.training.accumulate
+        self.shares = setup.processes.number * setup.training.accumulate
         if len(targets) < self.shares:
             raise SettingError(f"{len(targets)} pairs cannot be shared among {self.shares} parts of a step")
         middling = float(sources.mean() + targets.mean())
-        self.buckets = Buckets(sources, targets, int(task.recipe.batch * middling), self.shares, task.training.seed)
+        self.buckets = Buckets(sources, targets, int(setup.recipe.batch * middling), self.shares, setup.training.seed)
         self.epoch = pairs.predicted()
         hidden = sum(weight.numel() for weight in network.matrices())
         self.flops_per_token = 6.0 * (hidden + network.output.weight.numel())
@@ -200,14 +202,14 @@ class GivenSource:
         return self.buckets.tokens(steps)
 
     def parts(self, step: int) -> list[Part]:
-        chosen, rank, number = self.buckets.pairs(step), self.task.processes.rank, self.task.training.accumulate
+        chosen, rank, number = self.buckets.pairs(step), self.setup.processes.rank, self.setup.training.accumulate
         return [self._part(self.learnt, chosen[rank * number + part :: self.shares]) for part in range(number)]
 
     def weight(self, step: int) -> float:
         return self.tokens(step + 1) - self.tokens(step)
 
     def loss(self, number: int, part: Part, forward: Callable[..., Any], done: float) -> Tensor:
-        training, inputs = self.task.training, part.inputs
+        training, inputs = self.setup.training, part.inputs
         if training.forcing != "teacher":
             inputs = self._own_guesses(part, 1.0 if training.forcing == "student" else done)
         hidden = forward(part.sources, part.seen, inputs)
@@ -241,12 +243,12 @@ class GivenSource:
         pairs = self.validation.sample(tokens)
         sources, targets = (np.array([len(row) + 1 for row in side], np.int64) for side in pairs)
         buckets, total = Buckets(sources, targets, _VALIDATED_AT_ONCE, 1, 0), torch.zeros(1, dtype=torch.float64)
-        for step in range(self.task.processes.rank, len(buckets), self.task.processes.number):
+        for step in range(self.setup.processes.rank, len(buckets), self.setup.processes.number):
             part = self._part(pairs, buckets.pairs(step))
-            with self.task.machine.precision():
+            with self.setup.machine.precision():
                 hidden = self.network(part.sources, part.seen, part.inputs)
                 total += self.network.output.loss(hidden[part.wanted], part.targets[part.wanted]).double().cpu()
-        self.task.processes.add([total])
+        self.setup.processes.add([total])
         predicted = int(targets.sum())
         return Validated(float(total) / predicted, predicted, {"pairs": len(self.validation.targets)})
 
@@ -264,7 +266,7 @@ class GivenSource:
         read, written = _length(sources, self.network.config.max_source), _length(targets)
         return Part(
             *(
-                torch.from_numpy(each).to(self.task.machine.device, non_blocking=True)
+                torch.from_numpy(each).to(self.setup.machine.device, non_blocking=True)
                 for each in (
                     padded(sources, END, length=read),
                     _filled(sources, read),

@@ -62,14 +62,14 @@ class Report:
         return "  ".join(parts)
 
 
-class Told(Protocol):
-    """Who is told."""
+class OnReport(Protocol):
+    """A callback for reports."""
 
     def __call__(self, report: Report) -> None: ...
 
 
-def nobody(report: Report) -> None:
-    """Is told, and does nothing."""
+def ignore(report: Report) -> None:
+    """Does nothing."""
 
 
 class Log:
@@ -110,7 +110,7 @@ class Log:
                 file.write(data)
         except OSError as error:
             raise OutputError(
-                f"{self.path}: cannot be written: {error.strerror}; make room, and go on with --resume"
+                f"{self.path}: cannot be written: {error.strerror}; make room, and go on with resume=True"
             ) from error
         self.bytes += len(data)
 

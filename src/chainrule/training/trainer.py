@@ -25,25 +25,26 @@ if TYPE_CHECKING:
     from numpy import ndarray
     from torch import Tensor, nn
 
-    from chainrule.training.objective import Objective, Task, Validated
+    from chainrule.training.job import Setup
+    from chainrule.training.objective import Objective, Validated
 
 
 _WARM_UP_SHARE = 0.2  # of a short run is warm-up at most, where nothing else is said
-_LOOKED_AT = {"cpu": 1, "cuda": 16}  # steps after which losses are fetched: a GPU should not wait for each
+_FETCHED_AFTER = {"cpu": 1, "cuda": 16}  # steps after which losses are fetched: a GPU should not wait for each
 
 
 class Trainer:
     """A network that is being trained."""
 
     def __init__(
-        self, network: nn.Module, matrices: list[nn.Parameter], objective: Objective, task: Task, peak: float
+        self, network: nn.Module, matrices: list[nn.Parameter], objective: Objective, setup: Setup, peak: float
     ) -> None:
         """matrices: of the network, for Muon. peak: floating-point operations that this machine does in a second."""
-        training, recipe = task.training, task.recipe
-        self.network, self.objective, self.task = network, objective, task
+        training, recipe = setup.training, setup.recipe
+        self.network, self.objective, self.setup = network, objective, setup
         self.parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
         self.optimisers = Optimisers(
-            training, network, matrices, (recipe.rate, recipe.matrix_rate), task.machine.quick_bfloat16
+            training, network, matrices, (recipe.rate, recipe.matrix_rate), setup.machine.quick_bfloat16
         )
         self.average = Average(self.parameters, training.ema) if training.ema else None
         self.forward: Callable[..., Any] = network
@@ -51,7 +52,7 @@ class Trainer:
         self.steps = steps_of(training, objective.epoch, objective.tokens)
         self.best, self.best_step, self.since_best, self.halved = math.inf, 0, 0, 0
         self.best_weights: dict[str, Tensor] | None = None
-        self.best_found: Validated | None = None  # None, too, where the best were there before the run was resumed
+        self.best_validated: Validated | None = None  # None, too, where the best were there before the run was resumed
         self._peak = peak
         self._pending: list[tuple[int, Tensor, Tensor]] = []  # steps whose loss and norm have not been looked at
         self._losses: list[float] = []  # since the last report
@@ -59,7 +60,7 @@ class Trainer:
 
     @property
     def is_over(self) -> bool:
-        patience = self.task.training.early_stopping
+        patience = self.setup.training.early_stopping
         return (self.steps is not None and self.step >= self.steps) or (0 < patience <= self.since_best)
 
     @property
@@ -68,37 +69,38 @@ class Trainer:
 
     def run(self, steps: int) -> None:
         """So many steps, at most as many as there are to do. Raises EstimationError where the loss is no number."""
-        self.network.train()
+        if not self.network.training:
+            self.network.train()
         for _ in range(steps):
             if self.is_over:
                 break
             began = time.perf_counter()
             self._step()
-            if len(self._pending) >= _LOOKED_AT.get(self.task.machine.device.type, 1):
-                self.look()
+            if len(self._pending) >= _FETCHED_AFTER.get(self.setup.machine.device.type, 1):
+                self.fetch_losses()
             self.seconds += time.perf_counter() - began
 
     def _step(self) -> None:
-        training, share = self.task.training, self._rate_share()
-        total = torch.zeros((), device=self.task.machine.device)
+        training, share = self.setup.training, self._rate_share()
+        total = torch.zeros((), device=self.setup.machine.device)
         for number, part in enumerate(self.objective.parts(self.step)):
             total += self._backward(number, part)
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
-        self.task.processes.add([*gradients, total])
+        self.setup.processes.add([*gradients, total])
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, training.clip or math.inf)
         self._pending.append((self.step, total, norm))
-        if self.task.machine.device.type == "cpu":
-            self.look()  # before the weights are changed
+        if self.setup.machine.device.type == "cpu":
+            self.fetch_losses()  # before the weights are changed
         self.optimisers.step(share)
         for parameter in self.parameters:
             parameter.grad = None
         if self.average is not None:
-            self.average.tell()
+            self.average.add_weights()
         self.step += 1
 
     def _backward(self, number: int, part: Any) -> Tensor:
         """The gradient of a part of a step, added to those there are; its share of the step's loss."""
-        with self.task.machine.precision():
+        with self.setup.machine.precision():
             nats = self.objective.loss(number, part, self.forward, self._done())
         loss = nats / self.objective.weight(self.step)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -109,7 +111,7 @@ class Trainer:
         return 0.0 if self.steps is None else self.step / self.steps
 
     def _rate_share(self) -> float:
-        training = self.task.training
+        training = self.setup.training
         share = rate_share(
             training.schedule,
             self.step,
@@ -123,12 +125,12 @@ class Trainer:
     @property
     def warm_up(self) -> int:
         """The steps in which the learning rate rises."""
-        recommended, steps = self.task.recipe.warm_up, self.steps
-        if steps is None or self.task.training.warm_up is not None:
+        recommended, steps = self.setup.recipe.warm_up, self.steps
+        if steps is None or self.setup.training.warm_up is not None:
             return recommended
         return min(recommended, int(_WARM_UP_SHARE * steps))
 
-    def look(self) -> None:
+    def fetch_losses(self) -> None:
         """At the losses of the steps that have not been looked at. Raises EstimationError where one is no number."""
         pending, self._pending = self._pending, []
         for step, loss, norm in pending:
@@ -149,14 +151,14 @@ class Trainer:
                 raise EstimationError(f"the loss in validation is {loss} after step {self.step:,}")
             is_best = loss < self.best
             if is_best:
-                self.best, self.best_step, self.since_best, self.best_found = loss, self.step, 0, found
+                self.best, self.best_step, self.since_best, self.best_validated = loss, self.step, 0, found
                 self.best_weights = {name: each.detach().clone() for name, each in self.network.state_dict().items()}
             else:
-                self._told_no_better()
+                self._count_no_better()
         return found, is_best
 
-    def _told_no_better(self) -> None:
-        training = self.task.training
+    def _count_no_better(self) -> None:
+        training = self.setup.training
         self.since_best += 1
         if self.since_best % training.patience == 0:
             self.halved += 1
@@ -181,8 +183,8 @@ class Trainer:
             rate=self._rate_share(),
             seconds=self.seconds,
             tokens_per_second=speed,
-            peak_share=speed * self.objective.flops_per_token / (self._peak * self.task.processes.number),
-            memory=memory_in_use(self.task.machine.device),
+            peak_share=speed * self.objective.flops_per_token / (self._peak * self.setup.processes.number),
+            memory=memory_in_use(self.setup.machine.device),
             **more,
         )
 
@@ -193,11 +195,11 @@ class Trainer:
         if self.average is not None:
             tensors |= {f"average.{i}": each for i, each in enumerate(self.average.weights)}
         carried = self.objective.carried()
-        tensors |= {f"state.{i}": self.task.processes.joined(leaf) for i, leaf in enumerate(carried)}
-        tensors["random.cpu"] = self.task.processes.joined(torch.get_rng_state()[None])
-        if self.task.machine.device.type == "cuda":
-            state = torch.cuda.get_rng_state(self.task.machine.device)
-            tensors["random.cuda"] = self.task.processes.joined(state[None].to(self.task.machine.device))
+        tensors |= {f"state.{i}": self.setup.processes.joined(leaf) for i, leaf in enumerate(carried)}
+        tensors["random.cpu"] = self.setup.processes.joined(torch.get_rng_state()[None])
+        if self.setup.machine.device.type == "cuda":
+            state = torch.cuda.get_rng_state(self.setup.machine.device)
+            tensors["random.cuda"] = self.setup.processes.joined(state[None].to(self.setup.machine.device))
         return {name: each.detach().cpu().contiguous().numpy() for name, each in tensors.items()}
 
     def progress(self, **more: Any) -> Progressed:
@@ -210,7 +212,7 @@ class Trainer:
             best_step=self.best_step,
             since_best=self.since_best,
             halved=self.halved,
-            averaged=0 if self.average is None else self.average.told,
+            averaged=0 if self.average is None else self.average.steps,
             **more,
         )
 
@@ -231,7 +233,7 @@ class Trainer:
                     self.average = Average(self.parameters, None)
                 for i, mean in enumerate(self.average.weights):
                     mean.copy_(averages[str(i)])
-                self.average.told = progress.averaged
+                self.average.steps = progress.averaged
             carried = those("state")
             self.objective.carry([carried[str(i)] for i in range(len(carried))])
             self._load_random_states(those("random"))
@@ -259,17 +261,17 @@ class Trainer:
 
     def _load_random_states(self, found: dict[str, Tensor]) -> None:
         """Of other numbers of processes, too: then dropout goes on otherwise."""
-        rank = self.task.processes.rank
+        rank = self.setup.processes.rank
         torch.set_rng_state(found["cpu"][rank % len(found["cpu"])])
-        if "cuda" in found and self.task.machine.device.type == "cuda":
-            torch.cuda.set_rng_state(found["cuda"][rank % len(found["cuda"])], self.task.machine.device)
+        if "cuda" in found and self.setup.machine.device.type == "cuda":
+            torch.cuda.set_rng_state(found["cuda"][rank % len(found["cuda"])], self.setup.machine.device)
 
 
 class Averaged:
     """Holds the average of the weights in place of them."""
 
     def __init__(self, average: Average | None) -> None:
-        self._average = average if average is not None and average.told else None
+        self._average = average if average is not None and average.steps else None
 
     def __enter__(self) -> None:
         if self._average is not None:

@@ -1,1 +1,1 @@
-"""Lists of hypotheses with their scores, as recognisers, translators and correctors write them."""
+"""N-best lists of hypotheses with scores, in the formats of recognisers, translators and correctors."""

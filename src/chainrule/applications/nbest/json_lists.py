@@ -5,8 +5,8 @@
 
 A hypothesis has either one `score` or several named `scores`: {"acoustic": -3.1, "language": -9.2}; higher is better.
 `id` (by default the number of the line) and `reference` may be left out; other fields are kept for writing.
-`priors` may name the scores that are a weaker language model's, which a model that is given stands in for.
-A score that is -inf is written as null, which no list may hold when it is read.
+`priors` may name the scores of a weaker language model, which a given model replaces.
+A score of -inf is written as null, which is an error when a list is read.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ _WRITTEN = json.JSONEncoder(ensure_ascii=False)
 
 
 def read_json_lists(name: str, progress: Progress) -> Iterator[NBestList]:
-    """Raises TextError, told with file and line."""
+    """Reads the lists of a file. Raises TextError with file and line."""
     for line in lines_of(name, progress):
         if line.text and not line.text.isspace():
             yield _parsed(line)
 
 
 def write_json_list(
-    file: BinaryIO, found: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]
+    file: BinaryIO, nbest: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]
 ) -> None:
-    """One list. scores: by name, one a hypothesis. order: in which the hypotheses are written."""
-    record: dict[str, Any] = {"id": found.id, "hypotheses": [{"text": text} for text in found.texts]}
-    if found.reference is not None:
-        record["reference"] = found.reference
-    if found.line:
-        record |= json.loads(found.line)
+    """Writes one list. scores: by name, one for each hypothesis. order: of the hypotheses."""
+    record: dict[str, Any] = {"id": nbest.id, "hypotheses": [{"text": text} for text in nbest.texts]}
+    if nbest.reference is not None:
+        record["reference"] = nbest.reference
+    if nbest.line:
+        record |= json.loads(nbest.line)
     hypotheses = record["hypotheses"]
     for i, hypothesis in enumerate(hypotheses):
         hypothesis["scores"] = {name: _finite(values[i]) for name, values in scores.items()}
-        hypothesis.pop(SCORE, None)  # it stands among the scores
+        hypothesis.pop(SCORE, None)  # it is among `scores`
     record["hypotheses"] = [hypotheses[i] for i in order]
     file.write(_WRITTEN.encode(record).encode("utf-8", "surrogatepass") + b"\n")
 

@@ -29,13 +29,13 @@ _TENSOR = re.compile(r"tensor\((.+)\)")
 
 @dataclass(frozen=True)
 class ScoreFiles:
-    """The files beside a Kaldi text, by the name of their score; those of costs are lower for better."""
+    """The score files of a Kaldi text, by the name of the score; lower costs are better."""
 
     scores: Mapping[str, str]
     costs: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        """Raises SettingError where a name is no name: files will be called so."""
+        """Raises SettingError if a name cannot be the name of a file."""
         for name in (*self.scores, *self.costs):
             if not _NAME.fullmatch(name) or name == "text":
                 raise SettingError(f"a score cannot be called {name!r}; expected letters and digits, such as acoustic")
@@ -44,9 +44,9 @@ class ScoreFiles:
 
 
 def read_kaldi_lists(name: str, files: ScoreFiles, progress: Progress) -> Iterator[NBestList]:
-    """Raises TextError, told with file and line."""
+    """Reads the lists of a text and its score files. Raises TextError with file and line."""
     if not files.scores and not files.costs:
-        raise TextError(f"{name}: has no scores in it; name the files that hold them with --scores or --costs")
+        raise TextError(f"{name}: has no scores in it; give the files that hold them as scores or costs")
     signs = [*((score, 1.0) for score in files.scores), *((cost, -1.0) for cost in files.costs)]
     others = [_keyed(path, silent) for path in (*files.scores.values(), *files.costs.values())]
     names = [name, *files.scores.values(), *files.costs.values()]
@@ -56,7 +56,7 @@ def read_kaldi_lists(name: str, files: ScoreFiles, progress: Progress) -> Iterat
         found = list(group)
         first = found[0][0]
         if utterance in seen:
-            raise first.line.error(f"{utterance} goes on here, after others; expected its hypotheses together")
+            raise first.line.error(f"{utterance} occurs again after others; expected its hypotheses together")
         seen.add(utterance)
         scores = {
             score: tuple(sign * _number(row[i], score) for row in found) for i, (score, sign) in enumerate(signs, 1)
@@ -65,18 +65,18 @@ def read_kaldi_lists(name: str, files: ScoreFiles, progress: Progress) -> Iterat
 
 
 def espnet_folders(name: str) -> list[Path]:
-    """The folders of hypotheses in a folder of ESPnet's, the best first; empty where it is none."""
+    """The folders of hypotheses in an ESPnet folder, the best first; empty if it is no ESPnet folder."""
     found = [(int(match[1]), path) for path in Path(name).iterdir() if (match := _BEST.fullmatch(path.name))]
     return [path for _, path in sorted(found)]
 
 
 def read_espnet_lists(name: str, progress: Progress) -> Iterator[NBestList]:
-    """Utterances may have fewer hypotheses than there are folders. Raises TextError, told with file and line."""
+    """Reads the lists of an ESPnet folder, which may differ in length. Raises TextError with file and line."""
     readers: list[_Ahead] = []
     for folder in espnet_folders(name):
         names = [str(folder / "text"), str(folder / "score")]
-        told = silent if readers else progress
-        rows = zip_longest(_keyed(names[0], told), _keyed(names[1], silent))
+        own_progress = silent if readers else progress
+        rows = zip_longest(_keyed(names[0], own_progress), _keyed(names[1], silent))
         readers.append(_Ahead(_checked(row, names) for row in rows))
     for best in readers[0].rest():
         text = best[0]
@@ -86,7 +86,9 @@ def read_espnet_lists(name: str, progress: Progress) -> Iterator[NBestList]:
     for reader in readers[1:]:
         if reader.row is not None:
             text = reader.row[0]
-            raise text.line.error(f"{text.key} is not in {name}/1best_recog/text, or stands elsewhere there")
+            raise text.line.error(
+                f"{text.key} is not in {name}/1best_recog/text, or not in this order; expected the same order"
+            )
 
 
 @dataclass(frozen=True)
@@ -97,14 +99,14 @@ class _Keyed:
 
 
 class _Ahead:
-    """Rows of which the next one can be looked at."""
+    """An iterator over rows that shows the next one."""
 
     def __init__(self, rows: Iterator[tuple[_Keyed, ...]]) -> None:
         self._rows = rows
         self.row = next(rows, None)
 
     def next_if(self, key: str) -> tuple[_Keyed, ...] | None:
-        """The next row, where it has this key."""
+        """Consumes the next row if it has this key."""
         row = self.row
         if row is None or row[0].key != key:
             return None
@@ -126,13 +128,14 @@ def _keyed(name: str, progress: Progress) -> Iterator[_Keyed]:
 
 def _checked(row: Sequence[_Keyed | None], names: Sequence[str]) -> tuple[_Keyed, ...]:
     """A line of each file; they must have the same key. Raises TextError."""
-    there = [one for one in row if one is not None]
-    for one, name in zip(row, names, strict=True):
-        if one is None:
-            raise TextError(f"{name}: ends before {there[0].key}, which {there[0].line.place} has")
-        if one.key != there[0].key:
-            raise one.line.error(f"found {one.key}, where {there[0].line.place} has {there[0].key}; keys must agree")
-    return tuple(there)
+    present = [entry for entry in row if entry is not None]
+    first = present[0]
+    for entry, name in zip(row, names, strict=True):
+        if entry is None:
+            raise TextError(f"{name}: ends before {first.key}, which {first.line.place} has")
+        if entry.key != first.key:
+            raise entry.line.error(f"found {entry.key}, where {first.line.place} has {first.key}; keys must agree")
+    return tuple(present)
 
 
 def _utterance(text: _Keyed) -> str:

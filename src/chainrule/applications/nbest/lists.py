@@ -1,4 +1,4 @@
-"""What an n-best list is: hypotheses for one input, each with the scores that whatever made it gave it."""
+"""N-best lists: hypotheses for one input, each with the scores that the recogniser or translator gave it."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING
 
 from chainrule.errors import TextError
 from chainrule.text.plain import line_blocks
-from chainrule.text.streams import file_size, opened
+from chainrule.text.streams import file_size, open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chainrule.base.progress import Progress
 
-SCORE = "score"  # the name of a hypothesis' only score, where its format has no name for it
+SCORE = "score"  # the name of a hypothesis' only score, if its format has no names
 
 
 @dataclass(frozen=True)
 class NBestList:
-    """The hypotheses for one input, in the order of their file, one at least."""
+    """The hypotheses for one input, in the order of their file, at least one."""
 
     id: str
     texts: tuple[str, ...]
-    scores: dict[str, tuple[float, ...]]  # by name, one a hypothesis; higher is better; all finite
-    place: str  # where it stands, for messages: "nbest.jsonl, line 7"
+    scores: dict[str, tuple[float, ...]]  # by name, one for each hypothesis; higher is better; all finite
+    place: str  # for messages: "nbest.jsonl, line 7"
     reference: str | None = None
-    priors: tuple[str, ...] = ()  # the scores that are a weaker language model's, for a better one to stand in for
+    priors: tuple[str, ...] = ()  # the scores of a weaker language model, which a better one may replace
     kept: tuple[str, ...] = field(default=(), repr=False)  # what else Moses needs to write each hypothesis again
     line: str = field(default="", repr=False)  # the JSON that it came from
 
@@ -54,15 +54,15 @@ class Line:
 def lines_of(name: str, progress: Progress, task: str = "reading") -> Iterator[Line]:
     """The lines of a file, decompressed as its name says, or of standard input, as they come. Raises TextError."""
     total = file_size(name) or None
-    with opened(name) as stream:
+    with open_stream(name) as stream:
         for block in line_blocks(stream, "strict", wait=False):
             for number, text in enumerate(block.documents(), block.first):
                 yield Line(text, name, number)
-            progress(task, stream.place, total)
+            progress(task, stream.position, total)
 
 
 def finite_score(value: object, line: Line, what: str) -> float:
-    """A number that a hypothesis can be compared by. what: names it, for the message. Raises TextError."""
+    """A finite number. what: its name, for the message. Raises TextError."""
     try:
         number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
     except (ValueError, OverflowError):

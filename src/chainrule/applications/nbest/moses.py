@@ -1,6 +1,6 @@
 """N-best lists as Moses writes them: `id ||| text ||| features ||| score`, the lines of one id together.
 
-The total is the hypothesis' own score. The features, and fields behind the score, are kept as they are for writing.
+The total is the hypothesis' own score. The features, and fields after the score, are kept as they are for writing.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _BETWEEN = "|||"
 
 
 def read_moses_lists(name: str, progress: Progress) -> Iterator[NBestList]:
-    """Raises TextError, told with file and line."""
+    """Reads the lists of a file. Raises TextError with file and line."""
     seen: set[str] = set()
     fields = (_fields(line) for line in lines_of(name, progress) if line.text.strip())
     for key, group in groupby(fields, lambda pair: pair[1][0]):
         rows = list(group)
         first = rows[0][0]
         if key in seen:
-            raise first.error(f"the list {key} goes on here, after others; expected all lines of an id together")
+            raise first.error(f"the list {key} occurs again after others; expected all lines of an id together")
         seen.add(key)
         totals = tuple(finite_score(row[3], line, "the score") for line, row in rows)
         kept = tuple(_BETWEEN.join([row[2], *row[4:]]) for _, row in rows)
@@ -34,14 +34,14 @@ def read_moses_lists(name: str, progress: Progress) -> Iterator[NBestList]:
 
 
 def write_moses_list(
-    file: BinaryIO, found: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]
+    file: BinaryIO, nbest: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]
 ) -> None:
-    """One list: its own total becomes the feature `score=`, and the last of the scores the total."""
+    """Writes one list: its old total becomes the feature `score=`, and the last of the scores the new total."""
     *features, total = scores
     for i in order:
-        before, *behind = found.kept[i].split(_BETWEEN) if found.kept else [""]
+        before, *after = nbest.kept[i].split(_BETWEEN) if nbest.kept else [""]
         added = " ".join(f"{name}= {scores[name][i]:.6g}" for name in features)
-        fields = [found.id, found.texts[i], f"{before} {added}".strip(), f"{scores[total][i]:.6g}", *behind]
+        fields = [nbest.id, nbest.texts[i], f"{before} {added}".strip(), f"{scores[total][i]:.6g}", *after]
         file.write((f" {_BETWEEN} ".join(fields) + "\n").encode())
 
 

@@ -1,4 +1,4 @@
-"""N-best lists in any of the formats, recognised by their names and first lines, one list at a time."""
+"""Reads n-best lists in any format, recognised by file names and first lines, one list at a time."""
 
 from __future__ import annotations
 
@@ -25,16 +25,20 @@ if TYPE_CHECKING:
 
 ListFormat = Literal["json", "moses", "kaldi", "espnet", "srilm"]
 LIST_FORMATS: tuple[ListFormat, ...] = ("json", "moses", "kaldi", "espnet", "srilm")
-KEYED: tuple[ListFormat, ...] = ("kaldi", "espnet", "srilm")  # whose other files are keyed by the lists' ids, too
+KEYED: tuple[ListFormat, ...] = (
+    "kaldi",
+    "espnet",
+    "srilm",
+)  # formats whose other files are keyed by the lists' ids, too
 NO_FILES = ScoreFiles({}, {})
 _EMPTY = "{}: there is no n-best list in it; at least one is needed"
 _NUMBERED = re.compile(r"\S+-[0-9]+(\s|$)")
 
 
 def format_of(name: str, files: ScoreFiles = NO_FILES) -> ListFormat:
-    """How the lists of a file or folder are written; of standard input, that is seen without taking anything away.
+    """The format of the lists in a file or folder; from standard input, nothing is consumed.
 
-    Raises TextError where it is none of the formats.
+    Raises TextError if it is none of the formats.
     """
     if Path(name).is_dir():
         return "espnet" if espnet_folders(name) else "srilm"
@@ -55,21 +59,21 @@ def format_of(name: str, files: ScoreFiles = NO_FILES) -> ListFormat:
         return "kaldi"
     raise TextError(
         f"{name}: is in no known format of n-best lists; expected JSON lines, Moses' id ||| text ||| features ||| "
-        "score, a text of Kaldi's with --scores, a folder of ESPnet's, or SRILM's; --format says which"
+        "score, a text of Kaldi's with score files, a folder of ESPnet's, or SRILM's; or set the format"
     )
 
 
 def read_lists(
     name: str, kind: ListFormat, files: ScoreFiles = NO_FILES, progress: Progress = silent
 ) -> Iterator[NBestList]:
-    """The lists of a source, one at least; all have the same scores. Raises TextError, told with file and line."""
+    """The lists of a source, at least one; all have the same scores. Raises TextError with file and line."""
     first: NBestList | None = None
-    for found in _read(name, kind, files, progress):
-        first = first or found
-        if found.scores.keys() != first.scores.keys():
-            ours, theirs = _named(found), _named(first)
-            raise TextError(f"{found.place}: the scores are {ours}, but in {first.place} {theirs}; expected the same")
-        yield found
+    for nbest in _read(name, kind, files, progress):
+        first = first or nbest
+        if nbest.scores.keys() != first.scores.keys():
+            ours, theirs = _named(nbest), _named(first)
+            raise TextError(f"{nbest.place}: the scores are {ours}, but in {first.place} {theirs}; expected the same")
+        yield nbest
     if first is None:
         raise TextError(_EMPTY.format(name))
 
@@ -91,13 +95,13 @@ def _read(name: str, kind: ListFormat, files: ScoreFiles, progress: Progress) ->
     return read_srilm_folder(name, progress) if Path(name).is_dir() else iter([read_srilm_list(name, progress)])
 
 
-def _named(found: NBestList) -> str:
-    return ", ".join(map(repr, found.scores)) or "none"
+def _named(nbest: NBestList) -> str:
+    return ", ".join(map(repr, nbest.scores)) or "none"
 
 
 def _first_line(name: str) -> str:
-    """The first line that is not empty, as far as it can be seen."""
+    """The first line that is not empty; from standard input, as far as it is buffered."""
     if name == STANDARD_INPUT:
-        seen = cast("BufferedReader", sys.stdin.buffer).peek().decode("utf-8", "replace")
-        return next((line for line in seen.splitlines() if line.strip()), "").strip()
+        buffered = cast("BufferedReader", sys.stdin.buffer).peek().decode("utf-8", "replace")
+        return next((line for line in buffered.splitlines() if line.strip()), "").strip()
     return next((line.text.strip() for line in lines_of(name, silent) if line.text.strip()), "")

@@ -60,11 +60,11 @@ def read_srilm_list(name: str, progress: Progress) -> NBestList:
 
 
 def write_srilm_list(
-    file: BinaryIO, found: NBestList, own: Sequence[float], model: Sequence[float], order: Sequence[int]
+    file: BinaryIO, nbest: NBestList, own: Sequence[float], model: Sequence[float], order: Sequence[int]
 ) -> None:
     """One list in the third format. own: of acoustics, or the score that there was; model: log P; both in nats."""
     for i in order:
-        words = found.texts[i].split()
+        words = nbest.texts[i].split()
         scores = f"{own[i] / _LOG10:.6g} {model[i] / _LOG10:.6g}"
         file.write((" ".join([scores, str(len(words)), *words]) + "\n").encode())
 

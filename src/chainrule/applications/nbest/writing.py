@@ -1,4 +1,4 @@
-"""N-best lists with their new scores, and the best hypotheses, to files that appear when all went well."""
+"""Writes n-best lists with their new scores, and best hypotheses, to files that appear only when complete."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ TOTAL = "total"  # the name of the weighted sum among the scores that are writte
 
 
 class ListWriter(Protocol):
-    def write(self, found: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]) -> None:
-        """One list. scores: own ones, those of the models, and the total; order: of the hypotheses, best first."""
+    def write(self, nbest: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]) -> None:
+        """Writes one list. scores: its own, the models', and the total. order: of the hypotheses, best first."""
 
 
 @contextmanager
 def list_writer(path: Path, kind: ListFormat, models: Sequence[str]) -> Iterator[ListWriter]:
-    """Writes lists in a format; JSON lines always where the name says so. Raises OutputError, SettingError.
+    """A writer for a format; JSON lines if the name says so. Raises OutputError, SettingError.
 
-    Formats of several files become a new folder.
+    Formats with several files become a new folder.
     """
     if FORMATS.get(text_suffix(str(path))) == "json":
         kind = "json"
@@ -44,7 +44,9 @@ def list_writer(path: Path, kind: ListFormat, models: Sequence[str]) -> Iterator
             yield _OneFile(file, kind)
     elif kind == "srilm":
         if len(models) != 1:
-            raise SettingError(f"{path}: SRILM's lists hold the score of one model; give the name .jsonl for several")
+            raise SettingError(
+                f"{path}: SRILM's lists hold the score of one model; for several, give a name that ends in .jsonl"
+            )
         with _new_folder(path) as folder:
             yield _SrilmFolder(folder, models[0])
     else:
@@ -52,12 +54,12 @@ def list_writer(path: Path, kind: ListFormat, models: Sequence[str]) -> Iterator
             yield _KaldiFolder(folder, stack)
 
 
-def write_best(file: BinaryIO, found: NBestList, text: str, *, as_json: bool, with_id: bool) -> None:
-    """A chosen hypothesis as a line: the text alone, `id text`, or an object."""
+def write_best(file: BinaryIO, nbest: NBestList, text: str, *, as_json: bool, with_id: bool) -> None:
+    """Writes a chosen hypothesis as a line: the text alone, `id text`, or a JSON object."""
     if as_json:
-        line = json.dumps({"id": found.id, "text": text}, ensure_ascii=False)
+        line = json.dumps({"id": nbest.id, "text": text}, ensure_ascii=False)
     else:
-        line = f"{found.id} {text}".rstrip() if with_id else text
+        line = f"{nbest.id} {text}".rstrip() if with_id else text
     file.write(line.encode() + b"\n")
 
 
@@ -66,18 +68,18 @@ class _OneFile:
         self._file = file
         self._write = write_json_list if kind == "json" else write_moses_list
 
-    def write(self, found: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]) -> None:
-        self._write(self._file, found, scores, order)
+    def write(self, nbest: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]) -> None:
+        self._write(self._file, nbest, scores, order)
 
 
 class _SrilmFolder:
     def __init__(self, folder: Path, model: str) -> None:
         self._folder, self._model = folder, model
 
-    def write(self, found: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]) -> None:
+    def write(self, nbest: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]) -> None:
         own = next(iter(scores))
-        with open(self._folder / found.id, "xb") as file:
-            write_srilm_list(file, found, scores[own], scores[self._model], order)
+        with open(self._folder / nbest.id, "xb") as file:
+            write_srilm_list(file, nbest, scores[own], scores[self._model], order)
 
 
 class _KaldiFolder:
@@ -87,10 +89,10 @@ class _KaldiFolder:
         self._folder, self._stack = folder, stack
         self._files: dict[str, BinaryIO] = {}
 
-    def write(self, found: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]) -> None:
+    def write(self, nbest: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]) -> None:
         for rank, i in enumerate(order, 1):
-            key = f"{found.id}-{rank}"
-            self._file("text").write(f"{key} {found.texts[i]}\n".encode())
+            key = f"{nbest.id}-{rank}"
+            self._file("text").write(f"{key} {nbest.texts[i]}\n".encode())
             for name, values in scores.items():
                 self._file(name).write(f"{key} {values[i]:.6f}\n".encode())
 
@@ -102,7 +104,7 @@ class _KaldiFolder:
 
 @contextmanager
 def _new_folder(path: Path) -> Iterator[Path]:
-    """A folder to write to that becomes `path` when all went well, and vanishes otherwise. Raises OutputError."""
+    """A folder that becomes `path` when it is complete, and is removed otherwise. Raises OutputError."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         temporary.mkdir()

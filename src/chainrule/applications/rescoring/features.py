@@ -1,6 +1,6 @@
-"""The features of hypotheses: their own scores, the log-probability under each language model, and their words.
+"""The features of hypotheses: their own scores, the log-probability under each language model, and the number of words.
 
-The features of many lists are one matrix, a row a hypothesis, so that a choice is a product with the weights.
+The features of many lists are one matrix with a row for each hypothesis, so that weighted sums are one product.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from chainrule.text.tokenizer import Tokenizer
 
 WORDS = "words"  # the name of the feature that counts them
-IMPOSSIBLE = -1e6  # nats, the floor: a hypothesis without probability is worse than all others, and sums stay finite
+IMPOSSIBLE = -1e6  # nats, for probability 0: worse than any other hypothesis, but finite
 _HYPOTHESES_AT_ONCE = 1 << 12
 _CHARACTERS_AT_ONCE = 1 << 19
 
 
 class TextScorer(Protocol):
-    """What rescoring asks of a language model."""
+    """What rescoring needs from a language model."""
 
     def log_probs(self, texts: Sequence[str]) -> Float64[ndarray, " texts"]:
         """log P of each text with its end, in nats."""
@@ -43,22 +43,22 @@ class TextScorer(Protocol):
 class SpelledScorer:
     """A scorer of token ids as one of texts: an unknown token costs P(<unk> | context), and its spelling.
 
-    Without the spelling, unknown words would come for free, and a hypothesis would win by being nonsense. Unseen
-    types are counted as in `evaluation/pricing.py`, but for what that changes at all other tokens: it is next to
-    nothing, and nearly alike for all hypotheses.
+    Without the spelling, unknown words would be free, and nonsense would win. Unseen types are counted as in
+    `evaluation/pricing.py`, except for the effect on all other tokens, which is tiny and nearly the same for all
+    hypotheses.
     """
 
     model: Scorer
     tokenizer: Tokenizer
     speller: Speller | None = None  # without one, an unknown token costs P(<unk> | context) alone
-    shares: bool = False  # whether what texts begin with alike is read once: quicker where reading is dear
+    shares: bool = False  # whether common beginnings of texts are read once: faster for slow models
 
     def log_probs(self, texts: Sequence[str]) -> Float64[ndarray, " texts"]:
         encoded = self.tokenizer.encode_texts(texts)
         sequences = documents_of(encoded.ids)
         if self.shares:
             log_probs = shared_log_probs(cast("LanguageModel[Any]", self.model), sequences)
-        else:  # not as a stream, whose memory would go from text to text
+        else:  # not as a stream, in which earlier texts are context
             log_probs = np.array([row.sum(dtype=np.float64) for row in self.model.score(sequences)])
         if self.speller is not None:
             places = np.flatnonzero(encoded.ids == UNKNOWN)
@@ -74,30 +74,30 @@ class SpelledScorer:
 
 @dataclass(frozen=True)
 class Features:
-    """Of the hypotheses of some lists, one list after the other."""
+    """The features of the hypotheses of some lists, list by list."""
 
     names: tuple[str, ...]
     values: Float64[ndarray, "hypotheses features"]
     offsets: Int64[ndarray, " lists+1"]  # where each list begins, and where the last one ends
-    replaced: tuple[str, ...] = ()  # own scores that the models stand in for: they have no weight unless one is said
+    replaced: tuple[str, ...] = ()  # own scores that the models replace: their default weight is 0
 
     def totals(self, weights: Float64[ndarray, " features"]) -> Float64[ndarray, " hypotheses"]:
-        """The weighted sums."""
+        """The weighted sum of each hypothesis."""
         return self.values @ weights
 
     def best(self, weights: Float64[ndarray, " features"]) -> Int64[ndarray, " lists"]:
-        """The row of each list's hypothesis with the greatest weighted sum; of equal ones, the first."""
+        """The row of each list's hypothesis with the largest weighted sum; of ties, the first."""
         return first_of_best(self.totals(weights), self.offsets)
 
     def spreads(self) -> Float64[ndarray, " features"]:
         """The standard deviation of each feature within the lists; 1 where it never differs."""
         sizes = np.diff(self.offsets)
         means = np.add.reduceat(self.values, self.offsets[:-1]) / sizes[:, None]
-        found = np.sqrt(((self.values - np.repeat(means, sizes, axis=0)) ** 2).mean(axis=0))
-        return np.where(found > 0, found, 1.0)
+        deviations = np.sqrt(((self.values - np.repeat(means, sizes, axis=0)) ** 2).mean(axis=0))
+        return np.where(deviations > 0, deviations, 1.0)
 
     def impossible(self, own: int) -> Bool[ndarray, "hypotheses models"]:
-        """Where a model gave no probability. own: how many columns are the lists' own scores."""
+        """Where a model gives probability 0. own: how many columns are the lists' own scores."""
         return self.values[:, own:-1] <= IMPOSSIBLE
 
     @classmethod
@@ -117,43 +117,43 @@ def first_of_best(
 
 
 def names_of(own: Iterable[str], models: Iterable[str]) -> tuple[str, ...]:
-    """Of all features, in the order of their columns. Raises SettingError where one stands there twice."""
+    """The names of all features, in the order of their columns. Raises SettingError if two are the same."""
     names = (*own, *models, WORDS)
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
         raise SettingError(
-            f"two scores are called {twice!r}: the lists' own ones, the models and {WORDS} need a name each; name a "
-            "model anew with --model NAME=PATH"
+            f"two scores are called {twice!r}: the lists' own scores, the models and {WORDS} need different names; "
+            "give the model another name"
         )
     return names
 
 
 def features_of(lists: Sequence[NBestList], models: dict[str, TextScorer]) -> Features:
-    """Equal texts are scored once. Raises SettingError where names collide, MarkerError."""
+    """The features of some lists; equal texts are scored once. Raises SettingError if names collide, MarkerError."""
     own = tuple(lists[0].scores)
     places: dict[str, int] = {}
-    where = np.array([places.setdefault(text, len(places)) for found in lists for text in found.texts])
+    where = np.array([places.setdefault(text, len(places)) for nbest in lists for text in nbest.texts])
     texts = list(places)
     values = np.empty((where.size, len(own) + len(models) + 1))
     for column, name in enumerate(own):
-        values[:, column] = [score for found in lists for score in found.scores[name]]
+        values[:, column] = [score for nbest in lists for score in nbest.scores[name]]
     for column, model in enumerate(models.values(), len(own)):
         values[:, column] = np.maximum(model.log_probs(texts), IMPOSSIBLE)[where]
     values[:, -1] = np.array([len(text.split()) for text in texts])[where]
-    offsets = np.concatenate([[0], np.cumsum([len(found) for found in lists])])
+    offsets = np.concatenate([[0], np.cumsum([len(nbest) for nbest in lists])])
     return Features(names_of(own, models), values, offsets, lists[0].priors if models else ())
 
 
 def together(lists: Iterable[NBestList]) -> Iterator[list[NBestList]]:
-    """Some neighbouring lists at a time, as many as are scored together."""
-    some: list[NBestList] = []
+    """Blocks of neighbouring lists that are scored together."""
+    block: list[NBestList] = []
     hypotheses = characters = 0
-    for found in lists:
-        some.append(found)
-        hypotheses += len(found)
-        characters += sum(map(len, found.texts))
+    for nbest in lists:
+        block.append(nbest)
+        hypotheses += len(nbest)
+        characters += sum(map(len, nbest.texts))
         if hypotheses >= _HYPOTHESES_AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
-            yield some
-            some, hypotheses, characters = [], 0, 0
-    if some:
-        yield some
+            yield block
+            block, hypotheses, characters = [], 0, 0
+    if block:
+        yield block

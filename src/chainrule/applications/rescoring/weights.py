@@ -1,4 +1,4 @@
-"""The weights of features: as they were said, as they were tuned, and in a small JSON file between two runs."""
+"""The weights of features: as given, as tuned, and as a small JSON file between two runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LARGEST = 1 << 20  # bytes of a file
 
 @dataclass(frozen=True)
 class Weights:
-    """By the name of the feature. `record`: how they were tuned, if they were."""
+    """Weights by the name of the feature. record: how they were tuned, if they were."""
 
     values: Mapping[str, float]
     record: Mapping[str, Any] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Weights:
                 raise SettingError(f"the weight of {name} is {value}; expected a finite number")
 
     def vector(self, names: Sequence[str]) -> Float64[ndarray, " features"]:
-        """In the order of some features. Raises SettingError where one has no weight, or one is not a feature."""
+        """The weights of some features, in order. Raises SettingError if one has no weight, or a weight no feature."""
         missing = [name for name in names if name not in self.values]
         if missing:
             raise SettingError(f"{missing[0]} has no weight; there are weights for {', '.join(self.values)}")
@@ -46,21 +46,21 @@ class Weights:
         return np.array([self.values[name] for name in names], np.float64)
 
     def check(self, names: Sequence[str]) -> None:
-        """Raises SettingError where a weight is of no feature."""
+        """Raises SettingError if a weight has no feature."""
         others = [name for name in self.values if name not in names]
         if others:
             raise SettingError(
                 f"there is a weight for {others[0]}, but no such score; the scores are {', '.join(names)}"
             )
 
-    def with_defaults(self, names: Sequence[str], replace_file: Sequence[str] = ()) -> Weights:
-        """All that have no weight get 1, but for the number of words and what is replaced, which get 0.
+    def with_defaults(self, names: Sequence[str], replaced: Sequence[str] = ()) -> Weights:
+        """The weights with 1 for all others, but 0 for the number of words and for scores that models replace.
 
         Raises as `check`.
         """
         self.check(names)
-        without = (WORDS, *replace_file)
-        return Weights({name: self.values.get(name, 0.0 if name in without else 1.0) for name in names}, self.record)
+        zero = (WORDS, *replaced)
+        return Weights({name: self.values.get(name, 0.0 if name in zero else 1.0) for name in names}, self.record)
 
     def save(self, path: Path) -> None:
         """Raises OutputError."""
@@ -70,7 +70,7 @@ class Weights:
 
 
 def load_weights(path: Path) -> Weights:
-    """What `save` wrote. Raises TextError."""
+    """Reads what `save` wrote. Raises TextError."""
     try:
         with open(path, "rb") as file:
             content: Any = json.loads(file.read(_LARGEST))
@@ -81,6 +81,4 @@ def load_weights(path: Path) -> Weights:
     except OSError as error:
         raise TextError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
-        raise TextError(
-            f"{path}: holds no weights; expected the file that rescore --weights-out writes after tuning"
-        ) from error
+        raise TextError(f"{path}: holds no weights; expected the file that rescoring writes after tuning") from error

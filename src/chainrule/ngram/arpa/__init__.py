@@ -1,1 +1,1 @@
-"""ARPA, the text format that n-gram tools exchange models in."""
+"""Reads and writes ARPA, the text format in which n-gram tools exchange models."""

@@ -215,11 +215,11 @@ def _fail_at(source: ArpaSource, lines: _Lines, order: int) -> NoReturn:
     words = "word" if order == 1 else "words"
     expected = {
         kernels.BAD_PROBABILITY: "a log10 probability of at most 0",
-        kernels.BAD_BACKOFF: f"a log10 back-off from {kernels.MIN_BACKOFF:g} to {kernels.MAX_BACKOFF:g}",
-        kernels.NEEDLESS_BACKOFF: "no back-off at the highest order",
+        kernels.BAD_BACKOFF: f"a log10 backoff from {kernels.MIN_BACKOFF:g} to {kernels.MAX_BACKOFF:g}",
+        kernels.NEEDLESS_BACKOFF: "no backoff at the highest order",
         kernels.UNKNOWN_WORD: "a word that is among the 1-grams",
         kernels.TOO_FEW_FIELDS: f"a log10 probability and {order} {words}",
-        kernels.TOO_MANY_FIELDS: f"a log10 probability, {order} {words} and a log10 back-off",
+        kernels.TOO_MANY_FIELDS: f"a log10 probability, {order} {words} and a log10 backoff",
     }
     source.fail(wrong, expected[lines.status], _CORRECT, line)
 

@@ -17,12 +17,12 @@ from chainrule.base.jit import run_all, thread_count
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.arpa.writing_kernels import DAMAGED, MAX_NUMBER_BYTES, write_lines
+from chainrule.ngram.trie.records import context_path
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
-    from jaxtyping import Int64
     from numpy import ndarray
 
     from chainrule.ngram.trie.table import Table
@@ -84,14 +84,17 @@ def _format_order(table: Table, vocabulary: Vocabulary, order: int) -> Iterator[
     for i in range(0, len(batches), threads):
         group = batches[i : i + threads]
         calls = [
-            (*fixed, _path(table, order, start), stop, out) for (start, stop), out in zip(group, buffers, strict=False)
+            (*fixed, context_path(table.level_sizes, table.begin, order, start), stop, out)
+            for (start, stop), out in zip(group, buffers, strict=False)
         ]
         for (start, stop), out, (node, used) in zip(group, buffers, run_all(write_lines, calls), strict=False):
             yield _checked_lines(node, out[:used]), stop - start
             while node < stop:  # long words: continue in a larger buffer
                 longest = int(np.diff(spelled["offsets"]).max()) + 1
                 larger = np.empty(max(out.size, 2 * MAX_NUMBER_BYTES + order * longest), np.uint8)
-                node, used = write_lines(*fixed, _path(table, order, node), stop, larger)
+                node, used = write_lines(
+                    *fixed, context_path(table.level_sizes, table.begin, order, node), stop, larger
+                )
                 yield _checked_lines(node, larger[:used]), 0
 
 
@@ -101,16 +104,3 @@ def _checked_lines(node: int, lines: ndarray) -> memoryview:
             "the n-gram table holds an impossible word, node or number; the model is damaged: get or train it again"
         )
     return lines.data
-
-
-def _path(table: Table, order: int, node: int) -> Int64[ndarray, " order+1"]:
-    """A node and all its contexts, by order."""
-    path = np.zeros(order + 1, np.int64)
-    path[order] = node
-    for n in range(order - 1, 0, -1):
-        level = table.level(n)
-        begin = table.begin[level.start : level.stop + 1]
-        # With a needle of another type, NumPy would copy the whole level.
-        context = np.searchsorted(begin, begin.dtype.type(path[n + 1]), side="right") - 1
-        path[n] = level.start + np.clip(context, 0, table.level_sizes[n - 1] - 1)
-    return path

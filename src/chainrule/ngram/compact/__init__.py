@@ -1,1 +1,1 @@
-"""The quantised table in few bits."""
+"""The compact layout of n-gram tables: quantised and bit-packed."""

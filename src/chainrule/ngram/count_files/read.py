@@ -31,7 +31,7 @@ from chainrule.ngram.trie.query_kernels import NO_NODE
 from chainrule.ngram.trie.records import narrowest
 from chainrule.ngram.trie.table import build_index
 from chainrule.protocol import BEGIN
-from chainrule.text.streams import STANDARD_INPUT, file_size, opened
+from chainrule.text.streams import STANDARD_INPUT, file_size, open_stream
 from chainrule.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -130,13 +130,13 @@ def _blocks(names: Sequence[str], digests: dict[str, str], progress: Progress) -
     total = sum(map(file_size, names))
     before = 0
     for name in names:
-        with opened(name) as stream:
+        with open_stream(name) as stream:
             rest, line = b"", 1
             while True:
                 buffer = np.empty(len(rest) + BLOCK_BYTES, np.uint8)
                 buffer[: len(rest)] = np.frombuffer(rest, np.uint8)
                 size = stream.fill(buffer[len(rest) :])
-                progress(TASK, before + stream.place, total or None)
+                progress(TASK, before + stream.position, total or None)
                 filled = buffer[: len(rest) + size]
                 data = filled.tobytes()
                 cut = data.rfind(b"\n") + 1 if size else len(data)
@@ -151,7 +151,7 @@ def _blocks(names: Sequence[str], digests: dict[str, str], progress: Progress) -
                 if not size:
                     break
             digests[name] = stream.hexdigest()
-            before += stream.place
+            before += stream.position
 
 
 def _parse(block: _Block, order: int) -> _Parsed:

@@ -13,12 +13,13 @@ from chainrule.base.files import compressing, replace_file
 from chainrule.base.jit import map_in_order
 from chainrule.base.progress import Progress, silent
 from chainrule.ngram.count_files.count_file_kernels import MAX_COUNT_BYTES, write_counts
+from chainrule.ngram.trie.records import context_path
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
     import os
 
-    from jaxtyping import Int, Int64
+    from jaxtyping import Int
     from numpy import ndarray
 
     from chainrule.ngram.counting.counts import Counts
@@ -74,18 +75,8 @@ def _write_batch(
     node, stop = batch
     arrays = counts.words, counts.begin, node_counts, spelled["text"], spelled["offsets"]
     while node < stop:
-        node, used = write_counts(*arrays, order, _path(counts, order, node), stop, out)
+        node, used = write_counts(
+            *arrays, order, context_path(counts.level_sizes, counts.begin, order, node), stop, out
+        )
         parts.append(out[:used].tobytes())
     return parts
-
-
-def _path(counts: Counts, order: int, node: int) -> Int64[ndarray, " order+1"]:
-    """A node and all its contexts, by order."""
-    path = np.zeros(order + 1, np.int64)
-    path[order] = node
-    for n in range(order - 1, 0, -1):
-        level = counts.level(n)
-        begin = counts.begin[level.start : level.stop + 1]
-        # With a needle of another type, NumPy would copy the whole level.
-        path[n] = level.start + np.searchsorted(begin, begin.dtype.type(path[n + 1]), side="right") - 1
-    return path

@@ -229,9 +229,9 @@ def _shards(sizes: Int[ndarray, " nodes"], first: int) -> list[Shard]:
 
 def _sort(occurrences: _Occurrences, trie: _TrieBuilder, report: Callable[[float], None]) -> list[int]:
     """Sorts the occurrences of each context by word; returns the number of distinct n-grams of each shard."""
-    given = trie.words, occurrences.sizes
+    contexts = trie.words, occurrences.sizes
     filled = occurrences.arrays[:2]
-    calls = [(*given, shard.start, shard.stop, *filled, shard.at) for shard in occurrences.shards]
+    calls = [(*contexts, shard.start, shard.stop, *filled, shard.at) for shard in occurrences.shards]
     return run_all(sort_following, calls, on_done=lambda done: report(done / len(calls)))
 
 

@@ -13,23 +13,34 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-TOKEN_BYTES = 20  # the stream and the arrays of occurrences
-_NODE_BYTES = 32  # the trie, counts, suffixes and probabilities
+# Bytes a token (the stream and the arrays of occurrences) and an n-gram (the trie, counts, suffixes and probabilities):
+# where probabilities take the place of counts, and where these are kept beside them.
+_REUSED, _KEPT = (16, 20), (20, 32)
 _SAMPLE = 1 << 20  # tokens; a longer text has a smaller share of distinct n-grams, so a sample gives an upper bound
 
 
-def check_memory(stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: int) -> None:
-    """Raises EstimationError where counting and smoothing would need more memory than there is."""
+def check_memory(
+    stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: int, *, keeps_counts: bool = True
+) -> None:
+    """Raises EstimationError where counting and smoothing would need more memory than there is.
+
+    keeps_counts: whether counts stay in memory beside probabilities.
+    """
+    token_bytes, ngram_bytes = _KEPT if keeps_counts else _REUSED
+
+    def needed(ngrams: int) -> int:
+        return token_bytes * stream.size + ngram_bytes * ngrams
+
     available = available_memory()
-    if available is None or _needed(stream.size, vocabulary_size + (order - 1) * stream.size) <= available:
+    if available is None or needed(vocabulary_size + (order - 1) * stream.size) <= available:
         return  # even if all n-grams are distinct
     ngrams = _expected_ngrams(stream, vocabulary_size, order)
-    if _needed(stream.size, sum(ngrams)) <= available:
+    if needed(sum(ngrams)) <= available:
         return
-    fitting = [n for n in range(1, order) if _needed(stream.size, sum(ngrams[:n])) <= available]
+    fitting = [n for n in range(1, order) if needed(sum(ngrams[:n])) <= available]
     advice = f"take order={fitting[-1]}, or a shorter text" if fitting else "take a shorter text"
     raise EstimationError(
-        f"counting {order}-grams of {stream.size:,} tokens needs about {_gigabytes(_needed(stream.size, sum(ngrams)))} "
+        f"counting {order}-grams of {stream.size:,} tokens needs about {_gigabytes(needed(sum(ngrams)))} "
         f"of memory, and {_gigabytes(available)} are free; {advice}, or a smaller vocabulary; "
         f"{MEMORY_HINT}"
     )
@@ -44,10 +55,6 @@ def check_text_fits(tokens: int, token_bytes: int) -> None:
             f"{_gigabytes(available)} are free; take a shorter text, such as a part of it (chainrule split); "
             f"{MEMORY_HINT}"
         )
-
-
-def _needed(tokens: int, ngrams: int) -> int:
-    return TOKEN_BYTES * tokens + _NODE_BYTES * ngrams
 
 
 def _expected_ngrams(stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: int) -> list[int]:

@@ -93,8 +93,8 @@ class _Chains:
     def expect(self, weights: Float64[ndarray, "order buckets"]) -> _Expected:
         """The expectation step with these weights."""
         stopped, reached = np.zeros(weights.shape), np.zeros(weights.shape)
-        given = self.shares, self.pruned, self.buckets, self.counts, self.bottoms
-        log_likelihood = run(expect, *given, weights.reshape(-1), stopped.reshape(-1), reached.reshape(-1))
+        events = self.shares, self.pruned, self.buckets, self.counts, self.bottoms
+        log_likelihood = run(expect, *events, weights.reshape(-1), stopped.reshape(-1), reached.reshape(-1))
         return _Expected(log_likelihood, stopped, reached)
 
 

@@ -1,1 +1,1 @@
-"""KenLM's binary files, and word-by-word queries as its module answers them."""
+"""Reads KenLM's binary files; answers word-by-word queries like its Python module."""

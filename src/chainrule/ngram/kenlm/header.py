@@ -190,7 +190,7 @@ def check_numbers(binary: Binary, log10_probs: Float32[ndarray, " n"], log10_bac
     """Raises ModelFormatError where a number is not a possible log10 probability or backoff."""
     for name, values, low, high in (
         ("probability", log10_probs, -np.inf, 0.0),
-        ("back-off", log10_backoffs, MIN_BACKOFF, MAX_BACKOFF),
+        ("backoff", log10_backoffs, MIN_BACKOFF, MAX_BACKOFF),
     ):
         if values.size and not (values.min() >= low and values.max() <= high):  # also fails for NaN
             binary.fail(f"a log10 {name} of {values.min()} or {values.max()}", f"from {low:g} to {high:g}")

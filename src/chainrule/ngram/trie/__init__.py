@@ -1,1 +1,1 @@
-"""The packed trie: its records, how it is assembled, looked up and walked."""
+"""The trie of an n-gram table: its records, construction and queries."""

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Shaped
+    from jaxtyping import Int, Int64, Shaped
     from numpy import ndarray
     from numpy.typing import DTypeLike
 
@@ -47,3 +47,18 @@ def level_slice(level_sizes: Sequence[int], order: int) -> slice:
     """The nodes of one order; order 0 is the root."""
     first = sum(level_sizes[: order - 1]) + 1
     return slice(ROOT, ROOT + 1) if order == 0 else slice(first, first + level_sizes[order - 1])
+
+
+def context_path(
+    level_sizes: Sequence[int], begin: Int[ndarray, " inner+1"], order: int, node: int
+) -> Int64[ndarray, " order+1"]:
+    """A node of some order and its contexts, by order; all inside their levels, even in a damaged trie."""
+    path = np.zeros(order + 1, np.int64)
+    path[order] = node
+    for n in range(order - 1, 0, -1):
+        level = level_slice(level_sizes, n)
+        first_children = begin[level.start : level.stop + 1]
+        # With a needle of another type, NumPy would copy the whole level.
+        context = np.searchsorted(first_children, first_children.dtype.type(path[n + 1]), side="right") - 1
+        path[n] = level.start + np.clip(context, 0, level_sizes[n - 1] - 1)
+    return path

@@ -88,7 +88,7 @@ class Table:
         Raises EstimationError where a log-probability or backoff is NaN.
         """
         check_savable("log-probabilities", self.log_probs)
-        check_savable("back-offs", self.log_backoffs)
+        check_savable("backoffs", self.log_backoffs)
         begin = self.begin.dtype
         return {
             "nodes": self.nodes.view(np.int32).reshape(-1, 2),

@@ -11,35 +11,35 @@ from chainrule.neural.config.network import LayersConfig
 
 if TYPE_CHECKING:
     from chainrule.neural.network import Network
-    from chainrule.training.job import Beginning
+    from chainrule.training.options import InitialVectors
 
 
-def begin_with(network: Network, beginning: Beginning) -> None:
+def set_vectors(network: Network, initial: InitialVectors) -> None:
     """The vectors of the tokens that were found become what they are there; the others are drawn with their spread.
 
     Raises SettingError where none was found, or they are of another width.
     """
-    vectors, weight, config = beginning.vectors, network.embedding.weight, network.config
+    vectors, weight, config = initial.vectors, network.embedding.weight, network.config
     found, width = vectors.rows.shape
     if not found:
         raise SettingError(
             f"{vectors.name}: it has no word of the vocabulary; give vectors of the text's language, and cut the text "
-            "into words as theirs was (--tokenizer word, --normalise lower)"
+            "into words as theirs was (tokenizer='word', normalise='lower')"
         )
     if width != config.input_width:
-        flag = "--embedding-width" if isinstance(config, LayersConfig) else "--width"
+        name = "embedding_width" if isinstance(config, LayersConfig) else "width"
         raise SettingError(
             f"{vectors.name}: its vectors have {width} numbers, those of the network {config.input_width}; "
-            f"say {flag} {width}"
+            f"say {name}={width}"
         )
     with torch.no_grad():
         weight.normal_(std=float(vectors.rows.std()))
         weight[torch.from_numpy(vectors.ids)] = torch.from_numpy(vectors.rows)
-    weight.requires_grad_(not beginning.fixed)
+    weight.requires_grad_(not initial.fixed)
 
 
-def found_of(beginning: Beginning, vocabulary_size: int) -> str:
+def coverage_of(initial: InitialVectors, vocabulary_size: int) -> str:
     """How much of the vocabulary was found, in words."""
-    vectors, found = beginning.vectors, len(beginning.vectors.ids)
-    kept = "; no vector is trained" if beginning.fixed else ""
+    vectors, found = initial.vectors, len(initial.vectors.ids)
+    kept = "; no vector is trained" if initial.fixed else ""
     return f"{vectors.name} has {found:,} of {vocabulary_size:,} tokens ({found / vocabulary_size:.0%}){kept}"

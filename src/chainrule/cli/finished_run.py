@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from chainrule.text.tokenizer_config import TokenizerConfig
 
 
-def report_ended_run(
+def report_finished_run(
     output: Path,
     family: str,
     network: dict[str, Any] | None,

@@ -15,8 +15,8 @@ from chainrule.neural.config import settings_of as network_settings
 from chainrule.neural.network import Network
 from chainrule.protocol import END
 from chainrule.training.batches import check_long_enough
-from chainrule.training.beginning import begin_with, found_of
-from chainrule.training.objective import Problem
+from chainrule.training.initial_vectors import coverage_of, set_vectors
+from chainrule.training.job import TrainingJob
 from chainrule.training.recipe import recipe_for, stream_settled
 
 if TYPE_CHECKING:
@@ -26,22 +26,23 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig
-    from chainrule.training.job import Run
-    from chainrule.training.objective import Objective, Task
+    from chainrule.training.job import Setup
+    from chainrule.training.objective import Objective
+    from chainrule.training.options import StreamOptions
 
 _AT_ONCE = 1 << 22  # tokens
 _SHORT = 4  # so many documents and more are read at once
 
 
-def of_stream(
+def stream_job(
     stream: Int32[ndarray, " tokens"],
     vocabulary_size: int,
     config: NetworkConfig,
-    run: Run,
-    objective: Callable[[Network, Task], Objective],
-) -> Problem[Network]:
+    options: StreamOptions,
+    objective: Callable[[Network, Setup], Objective],
+) -> TrainingJob[Network]:
     """A network that is to learn from a stream. Raises TextError where there is too little of it, SettingError."""
-    training, validation = stream_settled(config, run.training), run.validation
+    training, validation = stream_settled(config, options.training), options.validation
     if validation is not None and not validation.stream.size:
         raise TextError("the text to validate on is empty; give another, or leave it out")
     check_long_enough(stream, config.context)
@@ -49,36 +50,36 @@ def of_stream(
     if window is not None and window > stream.size:
         raise TextError(
             f"the text has {stream.size:,} tokens, fewer than a window of {window:,}; give more text, or a shorter "
-            "--window"
+            "window"
         )
     recipe = recipe_for(config, training)
 
-    notes = [] if run.beginning is None else [found_of(run.beginning, vocabulary_size)]
-    if run.start is None and not run.resume:
+    notes = [] if options.vectors is None else [coverage_of(options.vectors, vocabulary_size)]
+    if options.start is None:
         notes += _of_short_documents(stream, config)
 
-    def made() -> Network:
+    def build_network() -> Network:
         counts = torch.from_numpy(counts_of(stream, vocabulary_size)) if config.output != "full" else None
         network = build(config, vocabulary_size, counts)
-        if run.beginning is not None:
-            begin_with(network, run.beginning)
-        if run.start is not None:
-            network.load_state_dict(run.start.state_dict())
+        if options.vectors is not None:
+            set_vectors(network, options.vectors)
+        if options.start is not None:
+            network.load_state_dict(options.start.state_dict())
         return network
 
-    return Problem(
+    return TrainingJob(
         training=training,
         recipe=recipe,
         network=network_settings(config),
         text={
-            **run.origin,
+            **options.origin,
             "tokens": stream.size,
             "ids": _digest_of(stream),
             "validation_tokens": None if validation is None else validation.stream.size,
             "validation": None if validation is None else _digest_of(validation.stream),
             "vocabulary": vocabulary_size,
         },
-        build=made,
+        build=build_network,
         matrices=Network.matrices,
         objective=objective,
         step=f"{recipe.batch} rows of {config.context} tokens",
@@ -95,9 +96,9 @@ def _of_short_documents(stream: Int32[ndarray, " tokens"], config: NetworkConfig
     if length * _SHORT > config.context:
         return []
     of_running_text = (
-        "--memory stream has them read together"
+        "memory='stream' has them read together"
         if config.memory == "document"
-        else "texts that the model writes will end with a line, too: --document file makes a file one text"
+        else "texts that the model writes will end with a line, too: document='file' makes a file one text"
     )
     return [
         f"documents have {length:.0f} tokens on average, and {config.context:,} are read at once; if they are lines of "

@@ -1,0 +1,32 @@
+"""torch.compile, given up where it fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import nn
+
+
+def compiled_or_not(network: nn.Module, on_failure: Callable[[str], None]) -> Callable[..., Any]:
+    """The network, compiled when it is first called; the network as it is from the first failure on.
+
+    on_failure: gets the reason, once.
+    """
+    compiled: Callable[..., Any] | None = torch.compile(network)
+
+    def forward(*inputs: Any) -> Any:
+        nonlocal compiled
+        if compiled is not None:
+            try:
+                return compiled(*inputs)
+            except (RuntimeError, ImportError, OSError) as error:
+                compiled = None
+                on_failure(str(error).splitlines()[0][:200])
+        return network(*inputs)
+
+    return forward
