@@ -236,7 +236,7 @@ class Corrector:
     def _encoded(self, variants: set[str]) -> dict[str, tuple[tuple[int, ...], float]]:
         """The tokens of each variant, and what spelling those that are unknown costs, in nats."""
         ordered = sorted(variants)
-        encoded = self._tokenizer.encode_texts(ordered)
+        encoded = self._tokenizer.encode_texts([self._words.as_known(variant) for variant in ordered])
         rows = [tuple(row.tolist()) for row in documents_of(encoded.ids)]
         costs = np.zeros(len(ordered))
         unknown = np.flatnonzero(encoded.ids == UNKNOWN)

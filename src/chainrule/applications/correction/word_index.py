@@ -44,6 +44,7 @@ class WordIndex:
                 by_lower.setdefault(word.lower(), []).append((log_prior, word))
         if not by_lower:
             raise SettingError("there is no word to correct with: the model's tokens are no words; name a lexicon")
+        self._exact = frozenset(word for forms in by_lower.values() for _, word in forms)
         self._lower = list(by_lower)
         self._written = [max(forms)[1] if lower not in log_priors else lower for lower, forms in by_lower.items()]
         self._priors = np.array([np.logaddexp.reduce([prior for prior, _ in forms]) for forms in by_lower.values()])
@@ -60,6 +61,14 @@ class WordIndex:
     def written(self, word: str) -> str:
         """A known word as the vocabulary writes it: london -> London."""
         return self._written[self._known[word.lower()]]
+
+    def as_known(self, text: str) -> str:
+        """A text with words in capitals that the vocabulary does not have as it writes them: THE Dog -> the dog."""
+        return WORD.sub(self._as_known, text)
+
+    def _as_known(self, match: re.Match[str]) -> str:
+        word = match.group()
+        return word if word in self._exact or word not in self else self.written(word)
 
     def prior(self, word: str) -> float:
         """log P of a known word, in any case."""
