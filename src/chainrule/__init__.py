@@ -14,15 +14,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has for run time
     from chainrule.api.adapt import adapt as adapt
     from chainrule.api.attend import AttentionMaps as AttentionMaps, attend as attend
-    from chainrule.api.convert import convert as convert
+    from chainrule.api.convert import convert as convert, convert_vectors as convert_vectors
+    from chainrule.api.cooccurrences import Together as Together, count_together as count_together
     from chainrule.api.correct import correct as correct, corrector as corrector
     from chainrule.api.counts import count_text as count_text, train_counts as train_counts
+    from chainrule.api.evaluate_vectors import (
+        VectorsMeasurement as VectorsMeasurement,
+        evaluate_vectors as evaluate_vectors,
+    )
     from chainrule.api.filter import Filtered as Filtered, filter as filter
     from chainrule.api.finetune import finetune as finetune
     from chainrule.api.frequencies import Frequencies as Frequencies
     from chainrule.api.harness import harness as harness
     from chainrule.api.info import info as info
     from chainrule.api.load import load as load
+    from chainrule.api.map_vectors import map_vectors as map_vectors
     from chainrule.api.merge import merge as merge
     from chainrule.api.mix import mix as mix
     from chainrule.api.model import Model as Model
@@ -39,7 +45,9 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.train import train as train
     from chainrule.api.train_channel import train_channel as train_channel
     from chainrule.api.train_pairs import train_pairs as train_pairs
+    from chainrule.api.train_vectors import train_vectors as train_vectors
     from chainrule.api.verify import verify as verify
+    from chainrule.api.word_vectors import WordVectors as WordVectors, load_vectors as load_vectors
     from chainrule.applications.correction.corrector import CorrectionConfig as CorrectionConfig
     from chainrule.applications.embedding_config import EmbeddingConfig as EmbeddingConfig
     from chainrule.base.jit import set_threads as set_threads
@@ -93,6 +101,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.training.finetuning_config import FineTuningConfig as FineTuningConfig
     from chainrule.training.options import TrainingRun as TrainingRun
     from chainrule.uniform import UniformConfig as UniformConfig
+    from chainrule.vectors.config import VectorsConfig as VectorsConfig
+    from chainrule.vectors.cooccurrence_config import CooccurrenceConfig as CooccurrenceConfig
 
 __version__ = "0.1.0"
 
@@ -108,6 +118,7 @@ _HOMES = {
     "Comparison": "evaluation.comparison",
     "ConditionalConfig": "neural.config.conditional",
     "ConvolutionConfig": "neural.config",
+    "CooccurrenceConfig": "vectors.cooccurrence_config",
     "Corpus": "text.corpus",
     "CorrectionConfig": "applications.correction.corrector",
     "EmbeddingConfig": "applications.embedding_config",
@@ -143,21 +154,28 @@ _HOMES = {
     "Spoilt": "api.noise",
     "TextError": "errors",
     "TextPairModel": "api.pair_model",
+    "Together": "api.cooccurrences",
     "TokenizerConfig": "text.tokenizer_config",
     "TrainingConfig": "training.config",
     "TrainingRun": "training.options",
     "TransformerConfig": "neural.config",
     "TwoSidedConfig": "neural.config",
     "UniformConfig": "uniform",
+    "VectorsConfig": "vectors.config",
+    "VectorsMeasurement": "api.evaluate_vectors",
+    "WordVectors": "api.word_vectors",
     "adapt": "api.adapt",
     "attend": "api.attend",
     "compare": "comparison.compare",
     "compare_families": "comparison.compare",
     "compare_smoothings": "comparison.compare",
     "convert": "api.convert",
+    "convert_vectors": "api.convert",
     "correct": "api.correct",
     "corrector": "api.correct",
     "count_text": "api.counts",
+    "count_together": "api.cooccurrences",
+    "evaluate_vectors": "api.evaluate_vectors",
     "experiment": "experiments.named",
     "filter": "api.filter",
     "finetune": "api.finetune",
@@ -165,6 +183,8 @@ _HOMES = {
     "info": "api.info",
     "load": "api.load",
     "load_pairs": "api.pair_model",
+    "load_vectors": "api.word_vectors",
+    "map_vectors": "api.map_vectors",
     "merge": "api.merge",
     "mix": "api.mix",
     "nearest": "api.nearest",
@@ -183,6 +203,7 @@ _HOMES = {
     "train_channel": "api.train_channel",
     "train_counts": "api.counts",
     "train_pairs": "api.train_pairs",
+    "train_vectors": "api.train_vectors",
     "verify": "api.verify",
 }
 

@@ -87,7 +87,7 @@ def test_words_with_equal_consonants_are_found_far_away() -> None:
     [meant, named] = index.meant_by(["pheenomonan", "londn"], errors, 5)
     assert meant[0].word == "phenomenon"
     assert named[0].word == "london"  # which stands in lower case, too
-    assert skeleton("phenomenon") == skeleton("pheenomonan") == "pnmnn"
+    assert skeleton("phenomenon") == skeleton("pheenomonan") == "pnmn"
 
 
 def test_em_raises_the_likelihood_and_learns_the_ends_of_words() -> None:
@@ -103,7 +103,9 @@ def test_em_raises_the_likelihood_and_learns_the_ends_of_words() -> None:
     lost, kept = channel.log_probs([marked("bak"), marked("ake")], [marked("bake"), marked("aake")])
     assert lost > np.log(0.2)  # an e at the end of a word is lost in most of the pairs
     assert kept < lost
-    assert {rule.source for rule in channel.rules if len(rule.source) == 2} >= {f"e{END_MARK}", "tt"}
+    assert f"e{END_MARK}" in {rule.source for rule in channel.rules}
+    halved, doubled = channel.log_probs([marked("buter"), marked("dogg")], [marked("butter"), marked("dog")])
+    assert halved > np.log(0.2) > doubled
     assert all(BEGIN_MARK not in rule.source[1:] for rule in channel.rules)
 
 
@@ -240,7 +242,7 @@ def test_a_text_in_another_language_is_left_alone(corrector: Corrector) -> None:
 
 
 def test_a_model_without_words_needs_a_lexicon(tmp_path: Path) -> None:
-    letters = chainrule.train(TEXT, chainrule.NGramConfig(order=5), chainrule.TokenizerConfig(tokenizer="character"))
+    letters = chainrule.train(TEXT, chainrule.NGramConfig(order=5), chainrule.TokenizerConfig(kind="character"))
     with pytest.raises(SettingError, match="lexicon"):
         chainrule.corrector(letters)
     (tmp_path / "words.txt").write_text("\n".join({word for line in SENTENCES for word in line.split()}))

@@ -19,6 +19,7 @@ from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.training.config import TrainingConfig
 from chainrule.training.finetuning_config import FineTuningConfig
+from chainrule.vectors.config import VectorsConfig
 
 
 def flag(name: str) -> str:
@@ -68,8 +69,12 @@ VERBS = {
     | {flag(each.name) for each in fields(ConditionalConfig)},
     "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
     "harness": {"ARGUMENTS"},
+    "train vectors": {"TEXTS", "--output", "--resume", *TOKENIZER, "--overwrite", "--json"}
+    | {flag(each.name) for each in fields(VectorsConfig)}
+    | READING
+    | MIXING,
     "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--strict", "--tokenizer", "--markers", "--ends"}
-    | {"--json"}
+    | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", "--json"}
     | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--tokenizer", "--markers", "--json"} | READING,
     "adapt": {"MODEL", "TEXTS", "--output", "--valid", "--resume", "--markers", "--overwrite", "--json"}
@@ -84,7 +89,12 @@ VERBS = {
     "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--precision", "--words", "--tokens", "--vocabulary"}
     | {"--markers", "--overwrite"}
     | READING,
-    "nearest": {"MODEL", "SENTENCE", "TEXT", "--top", "--layer", "--pooling", "--markers", "--json"} | READING,
+    "nearest": {"MODEL", "SENTENCE", "TEXT", "--top", "--layer", "--pooling", "--markers", "--json"}
+    | {"--restrict", "--contexts"}
+    | READING,
+    "analogy": {"VECTORS", "A", "B", "C", "--rule", "--top", "--restrict", "--json"},
+    "odd": {"VECTORS", "WORDS", "--json"},
+    "map": {"VECTORS", "--output", "--words", "--method", "--seed", "--overwrite"},
     "next": {"MODEL", "PROMPT", "--top", "--tokenizer", "--markers", "--json"},
     "generate": {
         "MODEL",
@@ -159,7 +169,9 @@ VERBS = {
     "prune": {"MODEL", "--output", "--entropy", "--to-ngrams", "--vocabulary", "--for-text", "--histories"}
     | {"--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,
-    "count": {"TEXTS", "--output", "--order", *TOKENIZER, "--overwrite", "--json"} | READING,
+    "count": {"TEXTS", "--output", "--order", *TOKENIZER, "--overwrite", "--json"}
+    | {"--window", "--weighting", "--sides"}
+    | READING,
     "split": {"TEXTS", "--into", "--overwrite", "--json"} | READING,
     "info": {"MODEL", "--json"},
     "verify": {"MODEL"},
@@ -248,7 +260,7 @@ def test_the_command_alone_lists_every_verb_with_a_line(arguments: list[str], ch
 def test_the_verb_train_alone_lists_every_family(chainrule) -> None:
     result = chainrule("train")
     assert (result.status, result.err) == (0, "")
-    families = {"ngram", "translation", "uniform", *NETWORKS, *TWO_SIDED}
+    families = {"ngram", "translation", "vectors", "uniform", *NETWORKS, *TWO_SIDED}
     listed = re.findall(r"^│ ([a-z-]+) +\S", result.out, re.M)
     assert listed == list(cli_verbs.FAMILIES)  # the commonest first
     assert set(listed) == families

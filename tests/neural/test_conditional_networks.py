@@ -166,7 +166,7 @@ def test_a_window_sees_only_what_is_near_its_middle() -> None:
 def test_what_cannot_be_is_an_error() -> None:
     with pytest.raises(SettingError, match="cannot share vectors"):
         build_conditional(pair(shared="all"), 20, 30)
-    with pytest.raises(SettingError, match="take lstm or gru"):
+    with pytest.raises(SettingError, match="set decoder to lstm or gru"):
         pair(attention="hard")
     with pytest.raises(SettingError, match="heads of an even width"):
         pair(heads=3)

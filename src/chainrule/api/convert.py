@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.api.load_model import load
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.word_vectors import WordVectors, load_vectors
 from chainrule.ngram.config import COMPACT
 
 if TYPE_CHECKING:
@@ -37,6 +38,23 @@ def convert(
     model = in_layout(load(source, tokenizer=tokenizer, progress=progress), compact=compact, progress=progress)
     model.save(target, overwrite=overwrite, progress=progress)
     return model
+
+
+@shows_progress
+def convert_vectors(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    progress: ProgressOption = None,
+) -> WordVectors:
+    """Writes word vectors in another form: what `load_vectors` opens, as the name of the target says.
+
+    Raises ModelFormatError, TextError, OutputError.
+    """
+    vectors = load_vectors(source, progress=callback(progress))
+    vectors.save(target, overwrite=overwrite, progress=callback(progress))
+    return vectors
 
 
 def in_layout(model: Model, *, compact: bool, progress: ProgressOption = None) -> Model:

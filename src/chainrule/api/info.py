@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chainrule.api.load import load
-from chainrule.api.model_info import ModelInfo, info_of_model, info_of_pairs
+from chainrule.api.model_info import ModelInfo, info_of_model, info_of_pairs, info_of_vectors
 from chainrule.api.pair_model import TextPairModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.word_vectors import is_vectors_folder, load_vectors
 from chainrule.storage.model_folder import open_model
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def info(model: Model | TextPairModel | str | os.PathLike[str], *, progress: Pro
     size = None
     if isinstance(model, str | os.PathLike):
         path = Path(model)
+        if is_vectors_folder(path):
+            return info_of_vectors(load_vectors(path))
         model = load(path, progress=callback(progress))
         size = path.stat().st_size if path.is_file() else _bytes_of(path)
     if isinstance(model, TextPairModel):

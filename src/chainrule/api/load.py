@@ -9,6 +9,7 @@ from chainrule.api.load_model import load as load_model
 from chainrule.api.model import Model
 from chainrule.api.pair_model import FAMILY, TextPairModel, load_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.word_vectors import FAMILY as VECTORS
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.storage.config_json import CONFIG, read_config
 from chainrule.storage.hugging_face import is_hugging_face
@@ -71,7 +72,10 @@ def load(
         raise SettingError(f"kind is {kind!r}; expected Model or TextPairModel, or nothing")
     folder = Path(path)
     is_ours = (folder / CONFIG).is_file() and not is_hugging_face(folder)
-    is_pairs = is_ours and read_config(folder).family == FAMILY
+    family = read_config(folder).family if is_ours else None
+    if family == VECTORS:
+        raise ModelFormatError(f"{path}: holds word vectors, not a model of texts; open it with load_vectors")
+    is_pairs = family == FAMILY
     if is_pairs:
         if kind is Model:
             raise ModelFormatError(

@@ -75,6 +75,11 @@ def _load_folder(path: Path, *, copy: bool) -> Model:
     if copy:
         arrays = {name: array.copy() for name, array in arrays.items()}
         mapped.check()
+    if entry.family == "vectors":
+        raise ModelFormatError(
+            f"{path}: holds word vectors, and no model of texts; nearest, analogy, odd, map and evaluate --similarity "
+            "read them, and --vectors of a network"
+        )
     if entry.family not in FAMILIES:
         raise ModelFormatError(
             f"{path}: family {entry.family!r} is not known to this version; known are {', '.join(FAMILIES)}"

@@ -13,6 +13,7 @@ from chainrule.report.card import model_rows
 
 if TYPE_CHECKING:
     from chainrule.api.parts import ModelParts
+    from chainrule.api.word_vectors import WordVectors
     from chainrule.text.tokenizer import Tokenizer
 
 
@@ -92,6 +93,20 @@ def info_of_pairs(
         bytes=size,
         signature=None,
         record=record,
+    )
+
+
+def info_of_vectors(vectors: WordVectors) -> ModelInfo:
+    """Of word vectors, which are not a model of texts and have no signature."""
+    return ModelInfo(
+        family="vectors",
+        tokenizer=vectors.tokenizer.name,
+        vocabulary_size=len(vectors.tokenizer.vocabulary),
+        parameters=sum(array.size for name, array in vectors.arrays.items() if name not in ("counts", "buckets")),
+        ngrams=None,
+        bytes=sum(array.nbytes for array in vectors.arrays.values()),
+        signature=None,
+        record=vectors.record,
     )
 
 

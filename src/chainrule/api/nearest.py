@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chainrule.api.model import check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.word_vectors import WordVectors
 from chainrule.applications.embedding import nearest as nearest_units
 from chainrule.applications.embedding import vector_of_marked
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling
@@ -28,23 +29,33 @@ class Neighbour(NamedTuple):
 
 @shows_progress
 def nearest(
-    model: Model,
+    model: Model | WordVectors,
     sentence: str,
     source: Source | Paths | None = None,
     *,
     top: int = 10,
     layer: int | None = None,
     pooling: Pooling = "mean",
+    restrict: int | None = None,
     progress: ProgressOption = None,
 ) -> list[Neighbour]:
     """The words of a text that are most like the one in brackets, by the cosine of their vectors, best first.
 
     model: a network. sentence: with one word in brackets. source: without it, the tokens of the vocabulary are compared
     by their vectors alone, whatever stands around the given one. layer, pooling: as `EmbeddingConfig` has them.
+    Or model: word vectors, and sentence a word alone; restrict: to so many of the most frequent words.
     Raises SettingError; TextError where the text cannot be read.
 
     good:  chainrule.nearest(model, "the [bank] of the river", "corpus.txt", top=5)
+    good:  chainrule.nearest(chainrule.load_vectors("words/"), "bank", top=5)
     """
+    if isinstance(model, WordVectors):
+        if (source, layer, pooling) != (None, None, "mean"):
+            raise SettingError("word vectors know no text, layer or pooling; leave them out")
+        similar = model.nearest(sentence, top=top, restrict=restrict)
+        return [Neighbour(cosine, word, word, 0) for word, cosine in similar]
+    if restrict is not None:
+        raise SettingError("restrict is for word vectors")
     check_model(model)
     if top < 1:
         raise SettingError(f"top is {top}; expected 1 or more")

@@ -16,6 +16,7 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.record import circumstances
 from chainrule.api.run_options import RUN_OPTIONS, RunOptions, training_run
 from chainrule.api.speller import speller_of_counts, token_counts
+from chainrule.api.token_vectors import vectors_of_tokens
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.validation_text import ids_file, kept_for_validation, validated_on
 from chainrule.base.jit import start_in_thread
@@ -28,7 +29,6 @@ from chainrule.text.corpus import Source, source_of
 from chainrule.text.reading import document_in
 from chainrule.text.tokenizer import encoded_stream
 from chainrule.text.tokenizer_config import TokenizerConfig, as_config
-from chainrule.text.vectors import read_vectors
 from chainrule.text.words import begins_word
 from chainrule.training.config import TrainingConfig
 from chainrule.training.options import InitialVectors, StreamOptions, vectors_name
@@ -58,8 +58,8 @@ class TrainOptions(RunOptions, total=False):
     """What `train` takes besides, by name.
 
     tune: a held-out text that an n-gram model's weights, discounts or constant make as likely as they can, where its
-    smoothing has some. vectors: a file of word2vec or GloVe, for the vectors of tokens to begin as; fixed_vectors: and
-    to stay as.
+    smoothing has some. vectors: word vectors, a folder or a file of word2vec, GloVe or fastText, for the vectors of
+    tokens to begin as; fixed_vectors: and to stay as.
     """
 
     tune: Source | Paths | None
@@ -248,7 +248,7 @@ def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: 
     vectors = None
     if request.vectors is not None:
         vectors = InitialVectors(
-            read_vectors(request.vectors, tokenizer.vocabulary.tokens(), progress), request.fixed_vectors
+            vectors_of_tokens(request.vectors, tokenizer.vocabulary.tokens(), progress), request.fixed_vectors
         )
     options = StreamOptions(
         training=training,

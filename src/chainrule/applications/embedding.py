@@ -1,4 +1,4 @@
-"""Texts, their words and their tokens as vectors, and which of them are alike."""
+"""Vectors of texts, words and tokens, and their nearest neighbours."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def nearest(
 
 
 def cosines(vectors: Vectors, wanted: Float32[ndarray, " D"]) -> Float32[ndarray, " units"]:
-    """0 for a vector of zeros."""
+    """The cosine of each vector with the wanted one; 0 for a vector of zeros."""
     lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(wanted)
     return np.asarray((vectors @ wanted) / np.where(lengths == 0, 1, lengths))
 

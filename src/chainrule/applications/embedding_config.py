@@ -1,4 +1,4 @@
-"""Which vectors of a text are wanted; free of NumPy, so that help and completion are quick."""
+"""The settings of embeddings; free of NumPy, so that help and completion are quick."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The labels that a classifier gives to texts or their words, and how well it does."""
+"""Labels texts or their words with a classifier, and measures how well it does."""
 
 from __future__ import annotations
 

@@ -335,6 +335,7 @@ def _sources_digest() -> str:
     digest = hashlib.sha256(f"{sys.version} numba {numba.__version__}".encode())
     for path in [
         Path(__file__),
+        Path(__file__).with_name("lanes.py"),
         PACKAGE / "protocol.py",  # its token ids are constants in the kernels
         *sorted(PACKAGE.rglob("*_kernels.py")),
     ]:

@@ -100,21 +100,23 @@ class TokenizerOptions:
         ),
     ] = None
     vocabulary_min_count: Annotated[
-        int, WholeNumber, Parameter(help="Tokens seen less often become <unk>, in training too.")
-    ] = 1
+        int | None,
+        WholeNumber,
+        Parameter(help="Tokens seen less often become <unk>, in training too; by default 1, for word vectors 5."),
+    ] = None
     vocabulary: Annotated[
         str | None, Parameter(help="A file with the vocabulary, one token a line, as the tokenizer writes them.")
     ] = None
 
-    def config(self) -> TokenizerConfig:
-        """Raises SettingError."""
+    def config(self, default_min_count: int = 1) -> TokenizerConfig:
+        """default_min_count: if --vocabulary-min-count is not given. Raises SettingError."""
         from chainrule.text.tokenizer_config import TokenizerConfig
 
         return TokenizerConfig(
             kind=self.tokenizer or "word",
             normalise=normalisation_steps(self.normalise),
             vocabulary_size=self.vocabulary_size,
-            min_count=self.vocabulary_min_count,
+            min_count=default_min_count if self.vocabulary_min_count is None else self.vocabulary_min_count,
             vocabulary=self.vocabulary,
         )
 

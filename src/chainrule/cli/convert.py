@@ -1,4 +1,4 @@
-"""chainrule convert SOURCE TARGET: between model folders and ARPA files, and from KenLM binaries."""
+"""chainrule convert SOURCE TARGET: between model folders and ARPA files, and from KenLM binaries. And word vectors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from chainrule.ngram.config import COMPACT
 def convert(
     source: ModelPath,
     target: Annotated[
-        Path, Parameter(help="A new model folder, or a file that ends in .arpa, .arpa.gz, .zst, .xz or .bz2.")
+        Path,
+        Parameter(
+            help="A new model folder, or a file that ends in .arpa, .arpa.gz, .zst, .xz or .bz2; for word vectors, "
+            ".vec, .txt or .bin."
+        ),
     ],
     /,
     *,
@@ -27,7 +31,7 @@ def convert(
     ] = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Convert between model folders, compact or not, and ARPA files; and from KenLM binaries.
+    """Convert between model folders, compact or not, and ARPA files; from KenLM binaries; and word vectors.
 
         $ chainrule convert lm/ model.arpa
 
@@ -35,12 +39,20 @@ def convert(
     marks of our own tokenizers are recognised; otherwise white space is assumed.
     Without --compact, a compact model is unpacked: larger and faster, with its
     probabilities still quantised.
+
+    Word vectors are converted between folders, word2vec text (.vec), GloVe text
+    (.txt) and .bin: fastText if they have subwords, else word2vec binary.
     """
     from chainrule.api.convert import in_layout
     from chainrule.text.tokenizer_config import TokenizerConfig
 
     if normalise and tokenizer is None:
         raise CycloptsError(msg="--normalise needs --tokenizer.")
+    if _are_vectors(source):
+        if tokenizer is not None or compact:
+            raise CycloptsError(msg="--tokenizer, --normalise and --compact are not for word vectors.")
+        _convert_vectors(source, target, overwrite=overwrite)
+        return
     check_model_target(target, overwrite=overwrite, compact=compact)
     with progress_bar() as progress:
         config = tokenizer and TokenizerConfig(kind=tokenizer, normalise=normalisation_steps(normalise))
@@ -50,3 +62,28 @@ def convert(
         save_or_keep(
             in_layout(model, compact=compact, progress=progress), target, overwrite=overwrite, progress=progress
         )
+
+
+def _are_vectors(source: Path) -> bool:
+    """Whether a source holds word vectors, by its name or its first bytes."""
+    from chainrule.api.word_vectors import is_vectors_folder, suffix_of
+    from chainrule.ngram.kenlm.header import is_binary
+
+    if source.is_dir():
+        return is_vectors_folder(source)
+    return suffix_of(source) is not None and not (source.is_file() and is_binary(source))
+
+
+def _convert_vectors(source: Path, target: Path, *, overwrite: bool) -> None:
+    from chainrule.api.convert import convert_vectors
+    from chainrule.api.word_vectors import suffix_of
+    from chainrule.cli.texts import check_text_target
+    from chainrule.storage.model_folder import check_target
+
+    if suffix_of(target) is None:
+        check_target(target, overwrite=overwrite)
+    else:
+        check_text_target(target, None, overwrite=overwrite)
+    with progress_bar() as progress:
+        vectors = convert_vectors(source, target, overwrite=overwrite, progress=progress)
+    print(f"{target}: {len(vectors):,} words, {vectors.vectors.shape[1]:,} dimensions")

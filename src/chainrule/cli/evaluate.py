@@ -8,6 +8,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFiles
 from chainrule.cli.bad_records import Strict, bad_records
+from chainrule.cli.evaluate_vectors import NO_VECTORS, VectorsOptions, evaluate_vectors
 from chainrule.cli.models import open_model
 from chainrule.cli.screen import note, print_json, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
@@ -50,13 +51,14 @@ def evaluate(
         ),
     ] = None,
     strict: Strict = False,
+    words: VectorsOptions = NO_VECTORS,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     ends: Annotated[bool, Parameter(help="Predict and count the end of each line or sentence, as is usual.")] = True,
     reading: TextOptions = DEFAULT_READING,
     json: Json = False,
 ) -> None:
-    """Measure perplexity and bits per byte on a text, or accuracy on minimal pairs.
+    """Measure perplexity and bits per byte on a text, accuracy on minimal pairs, or word vectors.
 
         $ chainrule evaluate lm/ heldout.txt
 
@@ -68,7 +70,17 @@ def evaluate(
     log-probability, in all, or per token, character or byte; a tie is half a
     win. Pairs of equal sentences are ties, and pairs that cannot be read are
     left out; both are reported.
+
+    Word vectors are measured by --similarity, the correlation of cosines with
+    human ratings of word pairs, and by --analogies, the share answered right.
     """
+    if words != NO_VECTORS:
+        if texts or minimal_pairs is not None or pseudo is not None or strict or reading != DEFAULT_READING or not ends:
+            raise CycloptsError(
+                msg="--similarity and --analogies measure word vectors; leave out texts and their options."
+            )
+        evaluate_vectors(model, words, json=json)
+        return
     if minimal_pairs is not None:
         if not minimal_pairs:
             raise CycloptsError(msg="--minimal-pairs takes files; standard input is /dev/stdin there.")

@@ -1,40 +1,71 @@
-"""chainrule nearest MODEL "a [word] in its sentence" [TEXT]: finds words with similar vectors."""
+"""chainrule nearest MODEL "a [word] in its sentence" [TEXT], or nearest VECTORS WORD: finds similar words."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, TextFile, WholeNumber
-from chainrule.cli.embed import Layer, NetworkPath, Pool
+from chainrule.cli.embed import Layer, Pool
 from chainrule.cli.models import open_model
 from chainrule.cli.screen import on_one_line, print_json, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs
 
+VectorsPath = Annotated[Path, Parameter(help="Word vectors: a folder, or a file of word2vec, GloVe or fastText.")]
+Restrict = Annotated[
+    int | None, WholeNumber, Parameter(help="Compare only this many of the most frequent words; by default all.")
+]
+
 
 def nearest_words(
-    model: NetworkPath,
-    sentence: Annotated[str, Parameter(help="A sentence with one word in brackets: the [bank] of the river.")],
+    model: Annotated[Path, Parameter(help="The model folder of a network; or word vectors, a folder or a file.")],
+    sentence: Annotated[
+        str,
+        Parameter(help="A sentence with one word in brackets: the [bank] of the river; or, for word vectors, a word."),
+    ],
     text: TextFile | None = None,
     /,
     *,
     top: Annotated[int, WholeNumber, Parameter(help="How many words to show, nearest first.")] = 10,
     layer: Layer = None,
     pooling: Pool = "mean",
+    restrict: Restrict = None,
+    contexts: Annotated[
+        bool,
+        Parameter(negative=(), help="List the likeliest contexts by P(context | word), of skip-gram vectors."),
+    ] = False,
     markers: ModelMarkerRule = None,
     reading: TextOptions = DEFAULT_READING,
     json: Json = False,
 ) -> None:
-    """Find the words of a text, each in its sentence, that are most like a given one.
+    """Find the words that are most like a given one, in the sentences of a text or among word vectors.
 
         $ chainrule nearest masked/ "the [bank] of the river" heldout.txt
+        $ chainrule nearest words/ king
 
     Without a text, compares with the tokens of the vocabulary, by their
     vectors without context.
 
-    Columns: the cosine of the vectors; the text, with the word in brackets.
+    Columns: the cosine of the vectors; the text, with the word in brackets, or
+    the word.
     """
+    from chainrule.api.word_vectors import is_vectors_folder
+
+    if model.is_file() or is_vectors_folder(model):
+        if (
+            text is not None
+            or layer is not None
+            or pooling != "mean"
+            or reading != DEFAULT_READING
+            or markers is not None
+        ):
+            raise CycloptsError(msg="Word vectors take only --top, --restrict, --contexts and --json.")
+        _print_similar(model, sentence, top, restrict, contexts=contexts, json=json)
+        return
+    if restrict is not None or contexts:
+        raise CycloptsError(msg="--restrict and --contexts are for word vectors.")
     from chainrule.api.nearest import nearest
 
     if text is None and (layer is not None or reading != DEFAULT_READING):
@@ -51,3 +82,16 @@ def nearest_words(
         else:
             before, after = neighbour.text[: neighbour.start], neighbour.text[neighbour.start + len(neighbour.word) :]
             print(f"{neighbour.cosine:.4f}\t{on_one_line(f'{before}[{neighbour.word}]{after}')}")
+
+
+def _print_similar(path: Path, word: str, top: int, restrict: int | None, *, contexts: bool, json: bool) -> None:
+    from chainrule.api.word_vectors import load_vectors
+
+    with progress_bar() as progress:
+        vectors = load_vectors(path, progress=progress)
+    likeliest = vectors.likeliest_contexts(word, top=top) if contexts else None
+    for similar, score in likeliest or vectors.nearest(word, top=top, restrict=restrict):
+        if json:
+            print_json({"word": similar, "probability" if contexts else "cosine": score})
+        else:
+            print(f"{score:.4f}\t{on_one_line(similar)}")

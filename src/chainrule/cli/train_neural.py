@@ -98,7 +98,7 @@ class VectorOptions:
     vectors: Annotated[
         str | None,
         Parameter(
-            help="Initialise token vectors from this file: word2vec, text or binary, or GloVe; also compressed.",
+            help="Initialise token vectors from word vectors: a folder, or a file of word2vec, GloVe or fastText.",
             allow_leading_hyphen=True,
             validator=file_or_dash,
         ),

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 # By name: a module of this folder and a function in it, and the first paragraph of its docstring, on one line.
 VERBS = {
-    "evaluate": ("evaluate:evaluate", "Measure perplexity and bits per byte on a text, or accuracy on minimal pairs."),
+    "evaluate": (
+        "evaluate:evaluate",
+        "Measure perplexity and bits per byte on a text, accuracy on minimal pairs, or word vectors.",
+    ),
     "score": ("score:score", "Print log-probabilities of texts, or of each token, word or character."),
     "next": ("next:next_tokens", "List the likeliest next tokens after a prompt."),
     "generate": ("generate:generate", "Sample texts from a model, or search for the likeliest with --beam."),
@@ -22,8 +25,11 @@ VERBS = {
     "embed": ("embed:embed", "Embed texts, or their words or tokens in context, as vectors."),
     "nearest": (
         "nearest:nearest_words",
-        "Find the words of a text, each in its sentence, that are most like a given one.",
+        "Find the words that are most like a given one, in the sentences of a text or among word vectors.",
     ),
+    "analogy": ("analogy:analogy", "Solve a word analogy with word vectors: A is to B as C is to what?"),
+    "odd": ("odd:odd", "Find the word that does not belong with the others, by word vectors."),
+    "map": ("map:draw_map", "Draw a searchable two-dimensional map of word vectors, as a page."),
     "translate": ("translate:translate", "Generate texts from source texts: translations, summaries, corrections."),
     "attend": ("attend:attend", "Draw where a network attends, in every layer and head."),
     "compare": ("compare:compare", "Compare models in one table."),
@@ -33,10 +39,10 @@ VERBS = {
     "correct": ("correct:correct", "Correct texts: spelling, spaces, words that do not fit."),
     "noise": ("noise:noise", "Corrupt a text with typing or OCR errors, and propose corrections."),
     "split": ("split:split", "Divide a text into parts, the same on every machine."),
-    "count": ("count:count", "Count the n-grams of a text."),
+    "count": ("count:count", "Count the n-grams of a text, or with --window its co-occurring words."),
     "convert": (
         "convert:convert",
-        "Convert between model folders, compact or not, and ARPA files; and from KenLM binaries.",
+        "Convert between model folders, compact or not, and ARPA files; from KenLM binaries; and word vectors.",
     ),
     "lmplz": ("lmplz:lmplz", "Estimate an ARPA file with the options of KenLM's lmplz, for scripts that call it."),
     "prune": ("prune:prune", "Make an n-gram model smaller."),
@@ -51,19 +57,8 @@ INSTALL = ("completion_script:install", "Install completion for your shell.")
 GROUPS = {
     "Train": ("train", "adapt", "finetune", "mix", "prune"),
     "Measure": ("evaluate", "compare", "score", "experiment", "harness"),
-    "Use": (
-        "next",
-        "generate",
-        "complete",
-        "fill",
-        "rescore",
-        "correct",
-        "noise",
-        "translate",
-        "classify",
-        "embed",
-        "nearest",
-    ),
+    "Use": ("next", "generate", "complete", "fill", "rescore", "correct", "noise", "translate", "classify"),
+    "Vectors": ("embed", "nearest", "analogy", "odd", "map"),
     "Look inside": ("info", "attend"),
     "Files": ("split", "filter", "count", "convert", "verify", "lmplz"),
 }
@@ -71,7 +66,7 @@ GROUPS = {
 # The same, under `chainrule train`.
 FAMILIES = {
     "ngram": ("train:ngram", "An n-gram model, by default with modified Kneser-Ney smoothing."),
-    "bilinear": ("train_neural:bilinear", "A log-bilinear model: it foretells the next token's vector linearly."),
+    "bilinear": ("train_neural:bilinear", "A log-bilinear model: it predicts the next token's vector linearly."),
     "bag": ("train_neural:bag", "A deep averaging network: blind to the order of what it has read."),
     "feedforward": (
         "train_neural:feedforward",
@@ -91,5 +86,6 @@ FAMILIES = {
         "An encoder-decoder for pairs of texts: translations, summaries, corrections.",
     ),
     "channel": ("train_channel:channel", "How words go wrong, learnt from pairs, for chainrule correct."),
+    "vectors": ("train_vectors:vectors", "Word vectors: skip-gram, CBOW or GloVe, with subwords or without."),
     "uniform": ("train:uniform", "Every token equally likely: the floor for any comparison."),
 }

@@ -12,7 +12,7 @@ import io
 import re
 from dataclasses import dataclass
 from itertools import chain, takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from chainrule.text.streams import ByteStream
 
+FileLayout = Literal["word2vec", "binary", "glove"]
 _MAX_WIDTH = 1 << 16  # dimensions of a vector
 _BATCH = 1 << 20  # bytes read at a time; no line is longer
 _REPORT_EVERY = 1 << 12  # rows
@@ -85,26 +86,64 @@ def read_vectors(name: str, tokens: Sequence[bytes], progress: Progress = silent
                 if row.word in exact:
                     own[exact.pop(row.word)] = numbers
                 without_joiner |= dict.fromkeys(bare.pop(row.word, ()), numbers)
-    if layout.words not in (None, count):
-        raise TextError(
-            f"{name}: its first line says {layout.words:,} words, but there are {count:,}; it is cut short, or two "
-            "files in one: get it again"
-        )
+    _check_count(name, layout, count)
     vectors = without_joiner | own
     rows = np.array(list(vectors.values()), np.float32).reshape(len(vectors), layout.width)
     return Vectors(name, np.array(list(vectors), np.int64), rows)
 
 
+def read_all_vectors(name: str, progress: Progress = silent) -> tuple[list[bytes], Float32[ndarray, "words D"]]:
+    """All words of a file, in its order, and their vectors; of two rows for a word, the first.
+
+    Raises TextError as `read_vectors`.
+    """
+    words: dict[bytes, None] = {}
+    rows: list[Float32[ndarray, " D"]] = []
+    size, count = file_size(name), 0
+    with open_stream(name) as stream:
+        file: io.BufferedReader[Any] = io.BufferedReader(_Raw(stream), _BATCH)
+        layout = _layout(name, file)
+        for count, row in enumerate(_binary(name, file, layout) if layout.is_binary else _text(name, file, layout), 1):
+            if count % _REPORT_EVERY == 0:
+                progress("reading word vectors", stream.position, size or None)
+            if row.word not in words:
+                words[row.word] = None
+                rows.append(_numbers(name, layout, row))
+    _check_count(name, layout, count)
+    return list(words), np.array(rows, np.float32).reshape(len(rows), layout.width)
+
+
 def write_vectors(
-    path: Path, tokens: Sequence[bytes], rows: Float32[ndarray, "V D"], progress: Progress = silent
+    path: Path,
+    tokens: Sequence[bytes],
+    rows: Float32[ndarray, "V D"],
+    progress: Progress = silent,
+    *,
+    layout: FileLayout = "word2vec",
 ) -> None:
-    """Writes word2vec's text format, compressed according to the suffix. Raises OutputError."""
+    """Writes word2vec's text format, its binary one, or GloVe's, compressed according to the suffix.
+
+    Raises OutputError.
+    """
     with replace_file(path) as raw, compressing(raw, path) as file:
-        file.write(b"%d %d\n" % rows.shape)
+        if layout != "glove":
+            file.write(b"%d %d\n" % rows.shape)
         for i, (token, row) in enumerate(zip(tokens, rows, strict=True)):
             if i % _REPORT_EVERY == 0:
                 progress("writing word vectors", i, len(tokens))
-            file.write(b"%s %s\n" % (token, " ".join(map(str, row)).encode()))
+            if layout == "binary":
+                file.write(token + b" " + row.astype("<f4").tobytes() + b"\n")
+            else:
+                file.write(b"%s %s\n" % (token, " ".join(map(str, row)).encode()))
+
+
+def _check_count(name: str, layout: _Layout, count: int) -> None:
+    """Raises TextError if the number of words is not that of the first line."""
+    if layout.words not in (None, count):
+        raise TextError(
+            f"{name}: its first line says {layout.words:,} words, but there are {count:,}; it is cut short, or two "
+            "files in one: get it again"
+        )
 
 
 def _without_joiners(tokens: Sequence[bytes]) -> dict[bytes, list[int]]:

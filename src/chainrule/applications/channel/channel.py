@@ -82,7 +82,7 @@ class Channel:
             )
 
     def corrupted(self, text: str, rng: np.random.Generator) -> str:
-        """A text as it may come out."""
+        """A random output of the channel for a text."""
         draws = rng.random(len(text))
         pieces, done = [], 0
         for place in np.flatnonzero(draws < self._largest).tolist():

@@ -1,4 +1,4 @@
-"""Channels that everybody knows: slips on a keyboard, and what the recognition of print mistakes.
+"""Ready-made channels: typing errors on a keyboard, and errors of optical character recognition.
 
 A rate says how often something goes wrong at a character that can go wrong.
 """

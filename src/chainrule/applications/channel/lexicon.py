@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 """The words that may have been meant, with how likely each is by itself."""
+=======
+"""The words that may have been meant, as a trie, with the prior probability of each."""
+>>>>>>> main
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights under which the nearest hypotheses of lists are likeliest: a log-linear model of the choice.
+"""Weights that maximise the likelihood of the hypotheses nearest to the references: a log-linear model.
 
     P(hypothesis) = exp(w . f) / sum over the list of exp(w . f)
 
@@ -66,7 +66,7 @@ def _objective(values: ndarray, offsets: ndarray, oracles: ndarray, weights: Vec
 
 
 def _derivatives(values: ndarray, offsets: ndarray, oracles: ndarray, weights: Vector) -> tuple[Vector, ndarray]:
-    """The gradient, and the second derivative with its sign turned: the covariance of the features, and the prior's."""
+    """The gradient, and the negative second derivative: the covariance of the features, plus the prior's precision."""
     shares = np.exp(log_posteriors(values @ weights, offsets))[:, None]
     means = np.add.reduceat(shares * values, offsets[:-1])  # (lists, features)
     gradient = values[oracles].sum(axis=0) - means.sum(axis=0) - weights / VARIANCE

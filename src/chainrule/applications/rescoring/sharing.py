@@ -1,4 +1,4 @@
-"""Log-probabilities of texts that begin alike, each shared beginning read once: the texts as a tree, a depth at a time.
+"""Log-probabilities of texts with common prefixes, each read once: the texts as a tree, one depth at a time.
 
 Lists of 50 hypotheses have a third of the beginnings that they have tokens. That pays for networks (2.3 to 4 times as
 quick), and not for n-grams, whose whole distributions cost more than the few numbers that are asked for.

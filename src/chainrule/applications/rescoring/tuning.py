@@ -85,7 +85,7 @@ class _Search:
         return float(self._losses(self._statistics[rows].sum(axis=0)))
 
     def descend(self, weights: Vector, rng: np.random.Generator, spreads: Vector) -> tuple[float, Vector]:
-        """Line searches until none of a round helps."""
+        """Repeats line searches until a whole round brings no gain."""
         axes = np.eye(weights.size)[1:]
         loss = self.loss(weights)
         for _ in range(_ROUNDS):

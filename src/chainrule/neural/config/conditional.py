@@ -21,8 +21,8 @@ Shared = Literal["all", "target", "none"]
 class ConditionalConfig:
     """A model of one sequence given another: translations, summaries, corrections.
 
-    An encoder reads the source, and a decoder writes the target, looking at
-    the source by attention. Raises SettingError.
+    An encoder reads the source, and a decoder writes the target, with
+    attention to the source. Raises SettingError.
     """
 
     encoder: Part = setting("transformer", "what reads the source; lstm and gru read it in both directions")
@@ -41,33 +41,33 @@ class ConditionalConfig:
     norm_place: Literal["pre", "post"] = setting(
         "pre", "transformer: pre: norms stand before each sub-layer, and at the end; post: after each sum"
     )
-    positions: Literal["sinusoidal", "rotary", "none"] = setting("sinusoidal", "transformer: how places are told")
-    kernel: int = setting(3, "convolution: places that a layer joins", least=1, below=MAX_CONTEXT)
+    positions: Literal["sinusoidal", "rotary", "none"] = setting("sinusoidal", "transformer: position encoding")
+    kernel: int = setting(3, "convolution: positions that a layer reads", least=1, below=MAX_CONTEXT)
     attention: Looks = setting(
         "soft",
-        "soft: the weighted mean of what the source has; local: within a window (Luong 2015); hard: one place is drawn "
-        "(Xu 2015); none: the decoder knows but the encoder's summary",
+        "soft: the weighted mean over the source; local: within a window (Luong 2015); hard: one position is drawn "
+        "(Xu 2015); none: the decoder gets only the encoder's summary",
     )
     score: ScoreName = setting(
         "scaled_dot",
-        "how well a state s and a place h of the source suit: dot: s h; scaled_dot: s h / root of the width; "
+        "how well a state s matches a position h of the source: dot: s h; scaled_dot: s h / root of the width; "
         "general: s W h; additive: v tanh(W s + U h); content: their cosine, sharpened; location: W s, whatever h",
     )
     center: Literal["fixed", "predicted"] = setting(
-        "fixed", "local: the middle of the window: the target's place in the source, or what the state says"
+        "fixed", "local: the center of the window: the target's own position, or predicted from the state"
     )
-    window: int = setting(5, "local: places on each side of the middle", least=1, below=MAX_CONTEXT)
+    window: int = setting(5, "local: positions on each side of the center", least=1, below=MAX_CONTEXT)
     estimator: Estimator = setting(
-        "reinforce", "hard: how it learns to choose: from drawn places (Xu 2015), or as if they were soft"
+        "reinforce", "hard: how it learns to choose: from drawn positions (Xu 2015), or as if attention were soft"
     )
     attends: Literal["before", "after"] = setting(
-        "after", "lstm, gru: the source is looked at before the step (Bahdanau 2015), or after it (Luong 2015)"
+        "after", "lstm, gru: attend to the source before each step (Bahdanau 2015), or after it (Luong 2015)"
     )
     input_feeding: bool = setting(
-        True, "lstm, gru that attend after: what came of the last step is read, too (Luong 2015)"
+        True, "lstm, gru that attend after: the next step also reads the output of the last one (Luong 2015)"
     )
     shared: Shared = setting(
-        "target", "all: source, target and output have the same vectors of tokens; target: target and output"
+        "target", "all: source, target and output share the vectors of tokens; target: target and output do"
     )
     max_source: int = setting(512, "the longest source, in tokens with its </s>", least=2, below=MAX_CONTEXT)
     dropout: float = setting(0.1, "share of numbers dropped: of token vectors and of each layer", least=0, below=1)
@@ -82,10 +82,13 @@ class ConditionalConfig:
         if not self.is_recurrent(self.decoder):
             if self.attention != "soft":
                 raise SettingError(
-                    f"attention is {self.attention}, but a {self.decoder} as decoder looks softly; take lstm or gru"
+                    f"attention is {self.attention}, but a {self.decoder} decoder has soft attention only; "
+                    "set decoder to lstm or gru"
                 )
         elif self.attention == "local" and self.score == "location":
-            raise SettingError("a score by location knows no window; choose another score, or soft attention")
+            raise SettingError(
+                "the score location does not work with local attention; choose another score, or soft attention"
+            )
 
     @staticmethod
     def is_recurrent(part: Part) -> bool:
@@ -93,6 +96,6 @@ class ConditionalConfig:
 
     @property
     def feeds(self) -> bool:
-        """Whether what a step saw of the source goes into the next step of the decoder."""
+        """Whether the context vector of a step is an input of the next step."""
         is_recurrent = self.is_recurrent(self.decoder) and self.attention != "none"
         return is_recurrent and (self.attends == "before" or self.input_feeding)

@@ -16,14 +16,14 @@ Gate = Literal["glu", "gtu", "none"]
 class ConvolutionConfig(NetworkConfig):
     """A convolutional network: causal, dilated and gated.
 
-    Each layer joins what a few places before it give (Dauphin 2017), further
-    apart from layer to layer (van den Oord 2016, Bai 2018).
+    Each layer reads a few earlier positions (Dauphin 2017), further apart
+    from layer to layer (van den Oord 2016, Bai 2018).
     """
 
     layers: int = setting(5, "layers, each added to what goes into it", least=1, below=MAX_LAYERS)
     width: int = setting(128, "numbers in the vector of a token, and in a layer", least=1, below=MAX_WIDTH)
-    kernel: int = setting(3, "places that a layer joins", least=1, below=MAX_CONTEXT)
-    dilation: int = setting(2, "each layer's places are so many times further apart", least=1, below=MAX_CONTEXT)
+    kernel: int = setting(3, "positions that a layer reads", least=1, below=MAX_CONTEXT)
+    dilation: int = setting(2, "each layer's positions are this many times further apart", least=1, below=MAX_CONTEXT)
     gate: Gate = setting("glu", "glu: h sigmoid(g); gtu: tanh(h) sigmoid(g); none: relu(h)")
     dropout: float = setting(0.0, "share of numbers dropped of what each layer gives", least=0, below=1)
     context: int = setting(128, CONTEXT, least=1, below=MAX_CONTEXT)

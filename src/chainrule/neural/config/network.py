@@ -9,7 +9,7 @@ from chainrule.base.settings import check_settings, is_rare, setting
 from chainrule.errors import SettingError
 
 MAX_LAYERS, MAX_WIDTH, MAX_CONTEXT = 1000, 1 << 16, 1 << 20
-LAYERS = "layers, one on the other"
+LAYERS = "number of stacked layers"
 CONTEXT = "tokens that are read together in training"
 
 Memory = Literal["stream", "document"]

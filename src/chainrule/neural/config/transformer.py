@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Norm = Literal["layer", "rms"]
 SelfScore = Literal[
     "dot", "scaled_dot", "general", "additive", "content"
-]  # a place in the text is no place in a source
+]  # without location: the position of a key in a text says nothing
 NormPlace = Literal["pre", "post"]
 BiasedPart = Literal["query_key_value", "attention_out", "feed_forward"]
 RotaryScaling = Literal["none", "linear", "llama3"]
@@ -52,12 +52,12 @@ class TransformerConfig(NetworkConfig):
     norm_gain: bool = setting(False, "norms have learned gains (and LayerNorm shifts, where there are biases)")
     embedding_norm: bool = setting(True, "the vectors of tokens are normalised before the first block")
     positions: Positions = setting(
-        "rotary", "how places are told; relative: a learned number for each head and distance (T5)"
+        "rotary", "position encoding; relative: a learned bias for each head and distance (T5)"
     )
     rotary_base: float = setting(10_000.0, "rotary: the longest wave, in tokens over 2 pi", least=1)
     score: SelfScore = setting(
         "scaled_dot",
-        "how well a query q and a key k suit: dot: q k; scaled_dot: q k / root of the width; general: q W k; "
+        "how well a query q matches a key k: dot: q k; scaled_dot: q k / root of the width; general: q W k; "
         "additive: v tanh(W q + U k); content: their cosine, sharpened",
     )
     query_key_norm: bool = setting(True, "queries and keys are normalised in each head")
@@ -126,7 +126,7 @@ class TransformerConfig(NetworkConfig):
             raise SettingError(f"{self.heads} heads cannot share {self.key_heads} heads of keys and values evenly")
         if self.positions == "rotary" and self.rotated_width % 2:
             raise SettingError(
-                f"rotary positions turn pairs of numbers, but a head has {self.rotated_width}; "
+                f"rotary positions rotate pairs of numbers, but a head has {self.rotated_width}; "
                 "choose a width or heads so that it is even"
             )
         if self.rotated_width > self.width_of_heads:
@@ -169,7 +169,7 @@ class TransformerConfig(NetworkConfig):
 
     @property
     def is_translation_invariant(self) -> bool:
-        """Whether a prediction stays the same when all that it sees moves by some places.
+        """Whether a prediction stays the same when its whole context moves by some positions.
 
         Places that are added to the vectors of tokens fix where these stand. Rotations of queries and keys cancel but
         for their distance, q R_i' R_j k, where the score is their product or cosine; a matrix between the two, or tanh,

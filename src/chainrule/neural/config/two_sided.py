@@ -1,4 +1,4 @@
-"""Of networks that see both sides of a token: they score, fill in and embed, but do not continue texts."""
+"""Settings of networks that read both sides of a token: they score, fill in and embed, but do not continue texts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _MEMORY = "document: each is read by itself; stream: with its neighbours in the 
 
 @dataclass(frozen=True, kw_only=True)
 class Masking:
-    """What is hidden from a network while it learns; at each step anew."""
+    """What is masked in training; drawn anew at each step."""
 
     masks: MaskedUnit = setting(
         "words", "what is masked together: single tokens; whole words; spans of words (Joshi 2020)"
     )
-    masked_share: float = setting(0.3, "share of tokens that are masked, and to be found", least=0.001, below=1)
+    masked_share: float = setting(0.3, "share of tokens that are masked and predicted", least=0.001, below=1)
     random_share: float = setting(0.1, "of these: share that becomes any token, not the mask", least=0, below=1)
     kept_share: float = setting(0.1, "of these: share that stays as it is", least=0, below=1)
     memory: Memory = setting("document", _MEMORY)
@@ -69,7 +69,7 @@ class MaskedRecurrentConfig(Masking, RecurrentConfig):
 class TwoSidedConfig(RecurrentConfig):
     """A two-sided LSTM or GRU (ELMo, Peters 2018), the directions apart.
 
-    One reads what is before a token and one what is behind it, through all
+    One reads what precedes a token and one what follows it, through all
     layers, so that nothing needs to be masked.
     """
 

@@ -1,0 +1,76 @@
+"""What word vectors know, by people's ratings of pairs of words and by analogies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.errors import SettingError
+from chainrule.vectors.analogies import Accuracy, Rule, accuracies, read_analogies, summed
+from chainrule.vectors.similarity import Agreement, Unknown, agreement, read_sets
+
+if TYPE_CHECKING:
+    import os
+
+    from chainrule.api.word_vectors import WordVectors
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorsMeasurement:
+    """similarity: of each set. analogies: of each section, then of all whose names begin with gram, and of all.
+
+    by_ngrams: how many unknown words of the sets had vectors all the same.
+    """
+
+    similarity: list[Agreement] = field(default_factory=list)
+    analogies: list[Accuracy] = field(default_factory=list)
+    by_ngrams: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "similarity": [one.to_dict() for one in self.similarity],
+            "analogies": [one.to_dict() for one in self.analogies],
+            "by_ngrams": self.by_ngrams,
+        }
+
+
+@shows_progress
+def evaluate_vectors(
+    vectors: WordVectors,
+    *,
+    similarity: str | os.PathLike[str] | None = None,
+    analogies: str | os.PathLike[str] | None = None,
+    restrict: int | None = None,
+    rule: Rule = "add",
+    unknown: Unknown = "skip",
+    progress: ProgressOption = None,
+) -> VectorsMeasurement:
+    """How cosines of pairs go with ratings, and how many analogies are right.
+
+    similarity: a file of pairs, or a folder of such files. analogies: a file of questions. restrict: analogies are
+    asked and answered among so many of the most frequent words. Raises TextError, SettingError.
+
+    good:  chainrule.evaluate_vectors(vectors, similarity="word-sim/").similarity[0].spearman
+    """
+    if similarity is None and analogies is None:
+        raise SettingError("nothing was given to measure with; name a set of pairs, similarity, or of analogies")
+    if restrict is not None and restrict < 1:
+        raise SettingError(f"restrict is {restrict}; expected 1 or more")
+    sets = {} if similarity is None else read_sets(similarity)
+    agreements = [agreement(name, pairs, vectors.vector_of, unknown) for name, pairs in sets.items()]
+    asked = {word for pairs in sets.values() for pair in pairs for word in (pair.first, pair.second)}
+    by_ngrams = sum(1 for word in asked if word not in vectors) if vectors.ngrams else 0
+    if analogies is None:
+        return VectorsMeasurement(similarity=agreements, by_ngrams=by_ngrams)
+    directions = vectors.directions[:restrict]
+
+    def row_of(word: str) -> int | None:
+        row = vectors.row_of(word)
+        return None if row is None or row >= len(directions) else row
+
+    sections = accuracies(read_analogies(analogies), row_of, directions, rule, callback(progress))
+    grammar = [one for one in sections if one.section.startswith("gram")]
+    totals = [*([summed("all of grammar", grammar)] if grammar else []), summed("all", sections)]
+    return VectorsMeasurement(similarity=agreements, analogies=[*sections, *totals], by_ngrams=by_ngrams)

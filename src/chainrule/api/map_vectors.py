@@ -1,0 +1,50 @@
+"""A page with a map of word vectors in two dimensions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.base.files import check_writable, replace_file
+from chainrule.errors import OutputError, SettingError
+from chainrule.report.vector_map import vector_map_page
+from chainrule.vectors.projection import Projection, projected
+
+if TYPE_CHECKING:
+    import os
+
+    from chainrule.api.word_vectors import WordVectors
+
+
+@shows_progress
+def map_vectors(
+    vectors: WordVectors,
+    path: str | os.PathLike[str],
+    *,
+    words: int = 1000,
+    method: Projection = "pca",
+    seed: int = 0,
+    overwrite: bool = False,
+    progress: ProgressOption = None,
+) -> int:
+    """Writes the page, which needs no network and no other file; how many words are on it.
+
+    words: the most frequent. method: pca, or tsne, which scikit-learn computes. Raises SettingError, OutputError.
+
+    good:  chainrule.map_vectors(vectors, "map.html", words=500)
+    """
+    target, on_progress = Path(path), callback(progress)
+    if words < 3:
+        raise SettingError(f"words is {words}; expected 3 or more")
+    if target.exists() and not overwrite:
+        raise OutputError(f"{target}: exists already; say overwrite=True to replace it, or choose another name")
+    check_writable(target)
+    chosen = vectors.directions[:words]
+    on_progress("drawing the map", 0, len(chosen))
+    places, about = projected(chosen, method, seed)
+    shown = f"The {len(chosen):,} most frequent of {len(vectors):,} words, by {about}."
+    page = vector_map_page("Word vectors", shown, vectors.words[: len(chosen)], places)
+    with replace_file(target) as file:
+        file.write(page.encode())
+    return len(chosen)

@@ -1,0 +1,42 @@
+"""What a network's vectors of tokens begin as: word vectors of our own folders, or of any file that we read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.api.word_vectors import load_vectors
+from chainrule.protocol import END
+from chainrule.text.splitters import JOINER
+from chainrule.text.vectors import Vectors, read_vectors
+from chainrule.vectors.fasttext import is_fasttext
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chainrule.base.progress import Progress
+
+
+def vectors_of_tokens(source: str | os.PathLike[str], tokens: Sequence[bytes], progress: Progress) -> Vectors:
+    """By the ids of tokens. Of vectors with n-grams, unknown words have theirs, too.
+
+    Raises TextError, ModelFormatError.
+    """
+    name = os.fspath(source)
+    if not Path(source).is_dir() and not is_fasttext(source):
+        return read_vectors(name, tokens, progress)
+    vectors = load_vectors(source)
+    ids, rows = [], []
+    for token_id, token in enumerate(tokens[END + 1 :], END + 1):
+        word = token.decode(errors="replace")
+        vector = vectors.vector_of(word)
+        if vector is None and JOINER in word:
+            vector = vectors.vector_of(word.removeprefix(JOINER).removesuffix(JOINER))
+        if vector is not None:
+            ids.append(token_id)
+            rows.append(vector)
+    found = np.array(rows, np.float32).reshape(len(rows), vectors.vectors.shape[1])
+    return Vectors(name, np.array(ids, np.int64), found)

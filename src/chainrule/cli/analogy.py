@@ -1,0 +1,47 @@
+"""chainrule analogy VECTORS A B C: what C is to, as A is to B."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from chainrule.cli.arguments import Json, WholeNumber
+from chainrule.cli.nearest import Restrict, VectorsPath
+from chainrule.cli.screen import print_json, progress_bar
+
+Word = Annotated[str, Parameter(help="One word, as it stands in the vocabulary.")]
+
+
+def analogy(
+    vectors: VectorsPath,
+    a: Word,
+    b: Word,
+    c: Word,
+    /,
+    *,
+    rule: Annotated[
+        Literal["add", "multiply"],
+        Parameter(help="add: 3CosAdd, b - a + c; multiply: 3CosMul (Levy and Goldberg 2014)."),
+    ] = "add",
+    top: Annotated[int, WholeNumber, Parameter(help="How many are shown, the best first.")] = 10,
+    restrict: Restrict = None,
+    json: Json = False,
+) -> None:
+    """Solve a word analogy with word vectors: A is to B as C is to what?
+
+        $ chainrule analogy words/ man king woman
+
+    The three words themselves are never an answer.
+
+    Columns: the score of the rule; the word.
+    """
+    from chainrule.api.word_vectors import load_vectors
+
+    with progress_bar() as progress:
+        found = load_vectors(vectors, progress=progress).analogy(a, b, c, rule=rule, top=top, restrict=restrict)
+    for word, score in found:
+        if json:
+            print_json({"word": word, "score": score})
+        else:
+            print(f"{score:.4f}\t{word}")

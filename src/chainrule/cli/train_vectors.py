@@ -1,0 +1,133 @@
+"""chainrule train vectors: text in, a folder of word vectors out."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from chainrule.cli.arguments import (
+    DEFAULT_TOKENIZER,
+    Json,
+    MarkerRule,
+    Output,
+    Overwrite,
+    TextFiles,
+    TokenizerOptions,
+)
+from chainrule.cli.flags import flags_of, given_settings
+from chainrule.cli.models import is_model
+from chainrule.cli.screen import note, print_json, progress_bar
+from chainrule.cli.texts import (
+    DEFAULT_READING,
+    NO_MIX,
+    MixOptions,
+    TextOptions,
+    check_read_once,
+    note_mix,
+    note_repairs,
+)
+from chainrule.cli.training_screen import TrainingScreen
+from chainrule.errors import SettingError
+from chainrule.vectors.config import VectorsConfig
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chainrule.api.word_vectors import WordVectors
+
+    class VectorsFlags:
+        """All fields may be left out."""
+else:
+    VectorsFlags = flags_of(VectorsConfig)
+
+AS_WORD2VEC = VectorsFlags()
+
+
+def vectors(
+    *texts: Annotated[TextFiles, Parameter(required=False)],
+    output: Output,
+    settings: VectorsFlags = AS_WORD2VEC,
+    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    resume: Annotated[
+        bool,
+        Parameter(
+            negative=(), help="Go on from the checkpoint in the folder, with the same settings; begin if it has none."
+        ),
+    ] = False,
+    markers: MarkerRule = "error",
+    reading: TextOptions = DEFAULT_READING,
+    mixing: MixOptions = NO_MIX,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Word vectors: skip-gram, CBOW or GloVe, with subwords or without.
+
+        $ chainrule train vectors corpus.txt -o words/ --normalise lower
+
+    The same seed gives the same vectors on any number of threads. Ctrl-C saves
+    a checkpoint, and --resume continues.
+    """
+    from chainrule.api.train_vectors import WORDS, remove_finished, train_vectors
+    from chainrule.storage.model_folder import check_target
+    from chainrule.training.folder import is_unfinished
+
+    check_read_once(*texts)
+    source = mixing.source(texts, reading)
+    if resume and overwrite:
+        raise SettingError("--resume goes on with a run and --overwrite begins anew; say one of them")
+    goes_on = resume and is_unfinished(output)
+    if resume and not goes_on and is_model(output):
+        note(f"the run has ended; {output} is its model")
+        return
+    replaces = overwrite or goes_on
+    check_target(output, overwrite=replaces)
+    began = time.perf_counter()
+    with progress_bar() as progress:
+        screen = TrainingScreen(progress.close)
+        trained = train_vectors(
+            source,
+            VectorsConfig(**given_settings(settings)),
+            tokenizer=tokenizer.config(WORDS.min_count),
+            markers=markers,
+            folder=output,
+            resume=resume,
+            on_report=screen,  # type: ignore[arg-type]  # it reads step, steps, note and valid_loss, which reports have
+            progress=progress,
+        )
+        screen.close()
+        trained.save(output, overwrite=replaces, progress=progress)
+    remove_finished(output)
+    note_repairs(source)
+    note_mix(source)
+    _print_summary(trained, output, time.perf_counter() - began, json=json)
+
+
+def _print_summary(trained: WordVectors, output: Path, seconds: float, *, json: bool) -> None:
+    from chainrule.base.memory import peak_memory
+
+    record = trained.record
+    summary: dict[str, Any] = {
+        "model": str(output),
+        "words": len(trained),
+        "dimensions": trained.vectors.shape[1],
+        "bytes": sum(path.stat().st_size for path in output.iterdir()),
+        "total_seconds": seconds,
+        "peak_memory_bytes": peak_memory(),
+    }
+    if json:
+        print_json({**record, **summary})
+        return
+    unknown = record["unknown_tokens"] / max(1, record["tokens"])
+    unit = "pairs" if record["settings"]["method"] == "glove" else "words"
+    losses = record["losses"]
+    by_epoch = ", ".join(f"{loss:.4f}" for loss in losses[-3:])
+    memory = summary["peak_memory_bytes"]
+    at_most = f", {memory / 1e9:.2f} GB of memory at most" if memory else ""
+    print(
+        f"{output}: {summary['words']:,} words, {summary['dimensions']:,} dimensions; {record['tokens']:,} tokens in "
+        f"{record['documents']:,} documents, {unknown:.2%} unknown\n"
+        f"{record['words_per_second']:,.0f} {unit}/s; loss by epoch {'... ' if len(losses) > 3 else ''}{by_epoch}\n"
+        f"{summary['bytes'] / 1e6:,.1f} MB, {seconds:.1f} s{at_most}"
+    )

@@ -1,0 +1,85 @@
+"""GloVe: co-occurrences in cells, shuffled, which any number of threads learn from alike."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.base.jit import run_all
+from chainrule.base.scratch import room_for
+from chainrule.vectors.cells import blocks_for, cells_of_round, places_of, random_blocks, seeds
+from chainrule.vectors.cooccurrence_kernels import UNIT
+from chainrule.vectors.glove_kernels import cell_sizes, learn_counts, place_cells, shuffle
+from chainrule.vectors.learner import Learnt
+from chainrule.vectors.rows import random_rows, zero_rows
+
+if TYPE_CHECKING:
+    from chainrule.vectors.config import VectorsConfig
+    from chainrule.vectors.cooccurrences import Cooccurrences
+    from chainrule.vectors.learner import Matrices, Rate
+
+_PARTS = 16  # of the counts, which are sorted at once
+
+
+def glove_matrices(config: VectorsConfig, words: int, rng: np.random.Generator) -> Matrices:
+    """As GloVe's program begins: all numbers at random, biases too, and squares of 1."""
+    bound = 0.5 / config.dimensions
+    matrices: Matrices = {}
+    for name in ("word", "context"):
+        squares = zero_rows(words, config.dimensions)
+        squares[:] = 1
+        matrices |= {f"{name}s": random_rows(words, config.dimensions, bound, rng), f"{name}_squares": squares}
+        matrices[f"{name}_biases"] = np.stack([(2 * rng.random(words) - 1) * bound, np.ones(words)])
+    return matrices
+
+
+class GloveLearner:
+    """A step is a round of cells."""
+
+    def __init__(self, counted: Cooccurrences, config: VectorsConfig, matrices: Matrices) -> None:
+        self._config, self.matrices = config, matrices
+        rng = np.random.default_rng(config.seed)
+        words = counted.starts.size - 1
+        self.steps = blocks_for(words)
+        block_of = np.stack([random_blocks(words, self.steps, rng) for _ in range(2)])
+        edges = np.searchsorted(counted.starts, np.linspace(0, counted.columns.size, _PARTS + 1)[1:-1])
+        bounds = np.unique(np.concatenate([[0], edges, [words]])).tolist()
+        parts = list(pairwise(bounds))
+        sizes = np.zeros((len(parts), self.steps**2), np.int64)
+        run_all(
+            cell_sizes,
+            [
+                (counted.starts, counted.columns, *part, self.steps, block_of, size)
+                for part, size in zip(parts, sizes, strict=True)
+            ],
+        )
+        places, self._edges = places_of(sizes)
+        self._pairs, self._counts = (
+            room_for((counted.columns.size, 2), np.int32),
+            room_for((counted.columns.size,), np.float32),
+        )
+        run_all(
+            place_cells,
+            [
+                (*counted, float(UNIT), *part, self.steps, block_of, place, self._pairs, self._counts)
+                for part, place in zip(parts, places, strict=True)
+            ],
+        )
+        cells = zip(self._edges[:-1], self._edges[1:], seeds(rng, self.steps**2), strict=True)
+        run_all(shuffle, [(self._pairs, self._counts, start, stop, seed) for start, stop, seed in cells])
+
+    def learn(self, step: int, rate: Rate, rng: np.random.Generator) -> Learnt:
+        config = self._config
+        names = "words", "contexts", "word_squares", "context_squares", "word_biases", "context_biases"
+        calls = []
+        for i, j in cells_of_round(step, self.steps):
+            cell = i * self.steps + j
+            bounds = self._edges[cell], self._edges[cell + 1]
+            matrices = [self.matrices[name] for name in names]
+            calls.append((self._pairs, self._counts, *bounds, *matrices, config.rate, config.x_max, config.power))
+        costs = run_all(learn_counts, calls)
+        pairs = sum(int(call[3] - call[2]) for call in calls)
+        return Learnt(math.fsum(costs), pairs, pairs)

@@ -1,0 +1,60 @@
+"""How vectors are learnt, a step at a time; what a step learns from is a function of its number and the seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from chainrule.vectors.row_kernels import SIGMOID_BOUND, SIGMOID_STEPS
+from chainrule.vectors.rows import random_rows, zero_rows
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
+    from numpy import ndarray
+
+    from chainrule.vectors.config import VectorsConfig
+
+    Matrices = dict[str, ndarray]
+
+Rate = Callable[[float], float]  # the learning rate, by the share of a step that is done
+MOST_TOKENS = 1 << 16  # that one call of a kernel learns from
+
+
+class Learnt(NamedTuple):
+    """What a step was about. loss: the sum over as many examples. words: of the text, or pairs of words for GloVe."""
+
+    loss: float
+    examples: int
+    words: int
+
+
+class Learner(Protocol):
+    """matrices: all that it learns, by name, changed in place."""
+
+    @property
+    def steps(self) -> int:
+        """Of an epoch."""
+
+    @property
+    def matrices(self) -> Matrices: ...
+
+    def learn(self, step: int, rate: Rate, rng: np.random.Generator) -> Learnt:
+        """step: of the epoch."""
+
+
+def sigmoid_table() -> Float32[ndarray, " entries"]:
+    """Of Python's own exp, so that it is the same wherever this runs."""
+    half = SIGMOID_BOUND * SIGMOID_STEPS
+    return np.array([1 / (1 + math.exp(-k / SIGMOID_STEPS)) for k in range(-half, half + 2)], np.float32)
+
+
+def word_matrices(config: VectorsConfig, rows: int, outputs: int, rng: np.random.Generator) -> Matrices:
+    """As word2vec.c begins: inputs at random, outputs 0. With subwords as fastText, whose bound is twice as high."""
+    bound = (1.0 if config.subwords else 0.5) / config.dimensions
+    return {
+        "inputs": random_rows(rows, config.dimensions, bound, rng),
+        "outputs": zero_rows(outputs, config.dimensions),
+    }

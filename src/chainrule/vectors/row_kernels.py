@@ -1,0 +1,120 @@
+"""What is done with rows of numbers, in whole lanes: products, sums, and one step of a logistic regression.
+
+Rows are float32, and their width is a multiple of LANES; the numbers past a vector's own are 0 and stay so.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chainrule.base.jit import kernel
+from chainrule.base.lanes import LANES, ask_for, lanes_at, plus, put_lanes, spread, times, times_plus, total
+
+Array = NDArray[Any]
+Float32 = Any  # a scalar of this type
+UInt64 = Any
+
+_ZERO, _ONE = np.float32(0.0), np.float32(1.0)
+SIGMOID_BOUND, SIGMOID_STEPS = 16, 128  # the table: from -bound to bound, so many steps a unit
+_BOUND, _STEPS = np.float32(SIGMOID_BOUND), np.float32(SIGMOID_STEPS)
+_FACTOR, _ADDEND = np.uint64(6364136223846793005), np.uint64(1442695040888963407)  # Knuth's, of MMIX
+_32 = np.uint64(32)
+
+
+@kernel
+def product(a: Array, i: int, b: Array, j: int) -> Float32:
+    """The dot product of two rows."""
+    sums = spread(_ZERO)
+    for column in range(0, a.shape[1], LANES):
+        sums = times_plus(lanes_at(a, i, column), lanes_at(b, j, column), sums)
+    return total(sums)
+
+
+@kernel
+def add_row(factor: Float32, a: Array, i: int, b: Array, j: int) -> None:
+    """b[j] += factor * a[i]"""
+    factors = spread(factor)
+    for column in range(0, a.shape[1], LANES):
+        put_lanes(b, j, column, times_plus(factors, lanes_at(a, i, column), lanes_at(b, j, column)))
+
+
+@kernel
+def copy_row(factor: Float32, a: Array, i: int, b: Array, j: int) -> None:
+    """b[j] = factor * a[i]"""
+    factors = spread(factor)
+    for column in range(0, a.shape[1], LANES):
+        put_lanes(b, j, column, times(factors, lanes_at(a, i, column)))
+
+
+@kernel
+def clear_row(a: Array, i: int) -> None:
+    for column in range(0, a.shape[1], LANES):
+        put_lanes(a, i, column, spread(_ZERO))
+
+
+@kernel
+def ask_for_row(a: Array, i: int) -> None:
+    """Asks the memory for a row that is soon to be read."""
+    for column in range(0, a.shape[1], LANES):
+        ask_for(a, i, column)
+
+
+@kernel
+def sigmoid(x: Float32, table: Array) -> Float32:
+    """1 / (1 + exp(-x)) to 1e-6, between the entries of a table; 0 or 1 outside of it."""
+    if x >= _BOUND:
+        return _ONE
+    if x < -_BOUND:  # NaN falls through to a comparison that is false, and out of the table
+        return _ZERO
+    if x != x:
+        return x
+    place = (x + _BOUND) * _STEPS
+    k = np.int64(place)
+    return table[k] + (place - np.float32(k)) * (table[k + 1] - table[k])
+
+
+@kernel
+def step(
+    hidden: Array, h: int, outputs: Array, row: int, label: Float32, rate: Float32, errors: Array, table: Array
+) -> Float32:
+    """A step of logistic regression: raises the likelihood of the label, 1 or 0, of the row by hidden[h].
+
+    outputs[row] += rate (label - sigmoid(hidden[h] outputs[row])) hidden[h]; the same, times the old outputs[row], is
+    added to errors[0]. Returns the probability of label 1.
+    """
+    likely = sigmoid(product(hidden, h, outputs, row), table)
+    gains = spread(rate * (label - likely))
+    for column in range(0, outputs.shape[1], LANES):
+        output = lanes_at(outputs, row, column)
+        put_lanes(errors, 0, column, times_plus(gains, output, lanes_at(errors, 0, column)))
+        put_lanes(outputs, row, column, times_plus(gains, lanes_at(hidden, h, column), output))
+    return likely
+
+
+@kernel
+def add_errors(errors: Array, rows: Array, row: int) -> None:
+    """rows[row] += errors[0]"""
+    for column in range(0, rows.shape[1], LANES):
+        put_lanes(rows, row, column, plus(lanes_at(rows, row, column), lanes_at(errors, 0, column)))
+
+
+@kernel
+def next_random(state: UInt64) -> UInt64:
+    """The next state of a linear congruential generator, whose upper half is random enough."""
+    return state * _FACTOR + _ADDEND
+
+
+@kernel
+def below(state: UInt64, size: int) -> Any:
+    """A random number from 0 to size - 1, of the upper half of a state."""
+    return np.int64(((state >> _32) * np.uint64(size)) >> _32)
+
+
+@kernel
+def surprise(likely: float) -> float:
+    """-log of a probability, at most 23."""
+    return -math.log(max(likely, 1e-10))

@@ -1,0 +1,57 @@
+"""Words as sets of their characters' n-grams (Bojanowski 2017), numbered as in fastText's files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from chainrule.text.block import byte_array
+from chainrule.vectors.subword_kernels import ngram_buckets
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Int32, Int64
+    from numpy import ndarray
+
+
+class Ngrams(NamedTuple):
+    """How long n-grams of characters are, at least and at most, and how many buckets they are hashed to."""
+
+    shortest: int
+    longest: int
+    buckets: int
+
+    def of(self, word: bytes) -> Int64[ndarray, " ngrams"]:
+        """The buckets of a word's n-grams, in fastText's order."""
+        text = byte_array(b"<" + word + b">")
+        found = np.empty(text.size * (self.longest - self.shortest + 1), np.int64)
+        return found[: ngram_buckets(text, 0, text.size, self.shortest, self.longest, self.buckets, found)]
+
+
+class Units(NamedTuple):
+    """What of a model's input rows is a part of each word: its own, then its n-grams'.
+
+    starts: where those of each word begin. seen: the buckets that words of the vocabulary have, rising: the row of
+    seen[k] is the number of words + k.
+    """
+
+    starts: Int64[ndarray, " words+1"]
+    rows: Int32[ndarray, " units"]
+    seen: Int64[ndarray, " buckets"]
+
+
+def units_of(words: Sequence[bytes], ngrams: Ngrams | None) -> Units:
+    """Of the words of a vocabulary. Without n-grams, each is its own only unit."""
+    own = np.arange(len(words), dtype=np.int64)
+    if ngrams is None:
+        return Units(np.arange(len(words) + 1, dtype=np.int64), own.astype(np.int32), np.empty(0, np.int64))
+    parts = [ngrams.of(word) for word in words]
+    starts = np.concatenate([[0], np.cumsum([1 + part.size for part in parts])]).astype(np.int64)
+    rows = np.empty(starts[-1], np.int64)
+    is_own = np.zeros(rows.size, bool)
+    is_own[starts[:-1]] = True
+    seen, places = np.unique(np.concatenate(parts), return_inverse=True)
+    rows[is_own], rows[~is_own] = own, len(words) + places
+    return Units(starts, rows.astype(np.int32), seen)

@@ -1,0 +1,86 @@
+"""The verbs of word vectors: train, count --window, nearest, analogy, odd, evaluate, map, convert."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    rng = np.random.default_rng(4)
+    lines = [" ".join(f"word{(start + k) % 30}" for k in range(8)) for start in rng.integers(0, 30, 200)]
+    (tmp_path / "corpus.txt").write_text("\n".join(lines) + "\n")
+    return tmp_path / "corpus.txt"
+
+
+@pytest.fixture
+def words(corpus, chainrule):
+    folder = corpus.with_name("words")
+    result = chainrule("train", "vectors", corpus, "-o", folder, "--dimensions", 12, "--epochs", 30, "--sample", 0)
+    assert (result.status, result.lines[0]) == (
+        0,
+        f"{folder}: 30 words, 12 dimensions; 1,600 tokens in 200 documents, 0.00% unknown",
+    )
+    return folder
+
+
+def test_from_a_text_to_all_that_vectors_tell(corpus, words, chainrule) -> None:
+    assert sorted(path.suffix for path in words.iterdir()) == [".json", ".md", ".safetensors"]
+    assert len(chainrule("nearest", words, "word3", "--top", 4).lines) == 4
+    assert chainrule("nearest", words, "word3", "--contexts", "--top", 1, "--json").json["probability"] < 1
+    assert len(chainrule("analogy", words, "word1", "word2", "word11", "--top", 2).lines) == 2
+    assert len(chainrule("odd", words, "word1", "word2", "word3", "word20").lines) == 4
+    assert "vectors" in chainrule("info", words).out
+    assert chainrule("verify", words).status == 0
+    pairs, questions = corpus.with_name("pairs.txt"), corpus.with_name("questions.txt")
+    pairs.write_text("word1 word2 9\nword1 word15 1\nword5 word6 8\nword5 nothing 3\n")
+    questions.write_text(": steps\nword1 word2 word3 word4\n: gram1\nword1 word2 word3 unknown\n")
+    result = chainrule("evaluate", words, "--similarity", pairs, "--analogies", questions, "--json").json
+    assert (result["similarity"][0]["pairs"], result["similarity"][0]["of"]) == (3, 4)
+    assert [one["section"] for one in result["analogies"]] == ["steps", "gram1", "all of grammar", "all"]
+    shown = chainrule("evaluate", words, "--similarity", pairs, "--analogies", questions)
+    assert "3 of 4" in shown.out
+    assert shown.status == 0
+    page = corpus.with_name("map.html")
+    assert chainrule("map", words, "-o", page, "--words", 20).out == f"{page}: 20 words\n"
+    assert page.read_text().count("<circle") == 20
+    assert "http" not in page.read_text().replace("http-equiv", "")
+    for name in ("words.vec", "words.txt", "words.bin"):
+        assert chainrule("convert", words, corpus.with_name(name)).status == 0
+        assert chainrule("convert", corpus.with_name(name), corpus.with_name(f"{name}-again")).status == 0
+        assert chainrule("nearest", corpus.with_name(name), "word3").out == chainrule("nearest", words, "word3").out
+
+
+def test_words_that_stand_together(tmp_path, chainrule) -> None:
+    (tmp_path / "text.txt").write_text("we like deep nets\nwe like nets\n")
+    options = "--window", 1, "--weighting", "flat", "--vocabulary-min-count", 1
+    result = chainrule("count", tmp_path / "text.txt", "-o", tmp_path / "pairs.tsv", *options)
+    assert result.out == f"{tmp_path / 'pairs.tsv'}: 8 pairs of 4 words, at most 1 apart\n"
+    assert (tmp_path / "pairs.tsv").read_text().splitlines()[:2] == ["we\tlike\t2", "like\twe\t2"]
+    assert chainrule("count", tmp_path / "text.txt", "-o", tmp_path / "pairs.bin", *options).status == 0
+    records = np.fromfile(tmp_path / "pairs.bin", np.dtype([("i", "<i4"), ("j", "<i4"), ("x", "<f8")]))
+    assert records.tolist()[:2] == [(1, 2, 2.0), (2, 1, 2.0)]  # GloVe numbers words from 1
+    assert (tmp_path / "pairs.vocab.txt").read_text().splitlines()[0] == "we 2"
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("nearest", "WORDS", "unheard"), "'unheard' has no vector: it is not among the 30 words"),
+        (("nearest", "WORDS", "word1", "--layer", "1"), "only --top, --restrict, --contexts and --json"),
+        (("analogy", "WORDS", "word1", "word2", "unheard"), "'unheard' has no vector"),
+        (("odd", "WORDS", "word1", "word2"), "fewer than three words"),
+        (("evaluate", "WORDS", "--restrict", "5"), "go with --similarity or --analogies"),
+        (("evaluate", "WORDS", "--similarity", "nowhere.txt"), "nowhere.txt"),
+        (("score", "WORDS", "CORPUS"), "holds word vectors"),
+        (("train", "vectors", "CORPUS", "-o", "WORDS"), "there is a model already"),
+        (("train", "vectors", "CORPUS", "-o", "new", "--window", "0"), "--window is 0"),
+        (("map", "WORDS", "-o", "map.png"), "must end in .html"),
+        (("count", "CORPUS", "-o", "pairs.tsv", "--window", "2", "--order", "2"), "choose one"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(corpus, words, chainrule, monkeypatch, command, message) -> None:
+    monkeypatch.chdir(corpus.parent)
+    places = {"WORDS": "words", "CORPUS": "corpus.txt"}
+    assert message in chainrule(*(places.get(part, part) for part in command)).error
