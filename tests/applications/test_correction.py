@@ -1,4 +1,4 @@
-"""Correction: the index and the beam against brute force, EM against its own likelihood, texts against what was meant."""
+"""Correction: the index and the beam against brute force, EM by its likelihood, texts against what was meant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import chainrule
 from chainrule.applications.channel.channel import Channel, Rule
-from chainrule.applications.channel.channel_file import read_channel, write_channel
+from chainrule.applications.channel.channel_file import read_channel
 from chainrule.applications.channel.learning import BEGIN_MARK, END_MARK, learn_channel, marked
 from chainrule.applications.correction.corrector import CorrectionConfig, Corrector
 from chainrule.applications.correction.deletion_index import DeletionIndex
@@ -257,12 +257,12 @@ def test_measures_by_hand() -> None:
     assert (measures.fixed, measures.broken, measures.words) == (1.0, 0.5, 3)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [{"rate": 0.9}, {"channel": "radio"}, {"config": CorrectionConfig, "beam": 0}, {"channel": Path("no.json")}],
-)
+@pytest.mark.parametrize("arguments", [{"rate": 0.9}, {"channel": "radio"}, {"channel": Path("no.json")}])
 def test_wrong_settings_are_clear_errors(lm: chainrule.Model, arguments) -> None:
     with pytest.raises(chainrule.ChainruleError):
-        if "config" in arguments:
-            CorrectionConfig(beam=0)
         chainrule.corrector(lm, **arguments)
+
+
+def test_a_beam_of_nothing_is_an_error() -> None:
+    with pytest.raises(SettingError, match="beam is 0"):
+        CorrectionConfig(beam=0)

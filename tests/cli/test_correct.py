@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +12,7 @@ from chainrule import Lines, NGramConfig, correct, load, train
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from command_line import Result
 

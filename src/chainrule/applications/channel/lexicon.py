@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""The words that may have been meant, with how likely each is by itself."""
-=======
-"""The words that may have been meant, as a trie, with the prior probability of each."""
->>>>>>> main
+"""The words that may have been meant, with how likely each is without context."""
 
 from __future__ import annotations
 
