@@ -156,6 +156,9 @@ VERBS = {
         "--share",
     }
     | {"--bleu", "--tokenizer", "--markers", "--overwrite", "--json"},
+    "correct": {"MODEL", "TEXT", "--channel", "--rate", "--at-least", "--keep", "--lexicon", "--beam", "--candidates"}
+    | {"--references", "--diff", "--interactive", "--output", "--tokenizer", "--json", "--overwrite"}
+    | READING,
     "noise": {"TEXTS", "--channel", "--rate", "--seed", "--model", "--best", "--output", "--tokenizer", "--overwrite"}
     | READING,
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--overwrite"},

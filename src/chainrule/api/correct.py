@@ -139,7 +139,7 @@ def _texts(source: Source, inside: BlockProgress) -> Iterator[str]:
         for piece in block.pieces(_PIECE_BYTES):
             for number, text in enumerate(piece.documents(), 1):
                 if "\n" in text:
-                    raise TextError(f"{piece.place(number)}: the document holds newlines; cut it with document='line'")
+                    raise TextError(f"{piece.locate(number)}: the document holds newlines; cut it with document='line'")
                 yield text
             done += piece.text.size
             inside.report(done)

@@ -85,9 +85,9 @@ def _reestimated(channel: Channel, texts: tuple[Any, ...]) -> dict[tuple[str, st
         rule = channel.rules[i]
         first, last = (int(tables.symbols[ord(character)]) for character in (rule.source[0], rule.source[-1]))
         visited = visits_of_first[first] if len(rule.source) == 1 else visits[first, last]
-        is_single = len(rule.source) == 1 and len(rule.observed) <= 1
+        is_single = len(rule.source) == 1 and (len(rule.observed) <= 1 or rule.observed[0] == rule.source)
         if used >= _LEAST_USES or is_single:
-            probs[rule.source, rule.observed] = max(_FLOOR, used / (visited + _PRIOR_VISITS))
+            probs[rule.source, rule.observed] = max(_FLOOR, used / (float(visited) + _PRIOR_VISITS))
     return probs
 
 
