@@ -1,15 +1,16 @@
 """Correction: single words against Norvig's functions, and running text with JamSpell's typing errors.
 
     python bench/correction.py words --counts big_words.txt.gz --errors birkbeck.dat.gz
-    python bench/correction.py text --model lm/ --text sherlockholmes.txt.gz --train novels.txt
+    python bench/correction.py sentences --text novels.txt --output sentences.txt
+    python bench/correction.py text --model lm/ --text sherlockholmes.txt.gz --train sentences.txt
 
-`words`: misspellings of nine tenths of the right words (by word, seed 0) teach the channel; those of the others are corrected
-without context. counts: `word count` lines. errors: `$right`, then its misspellings, a line each.
+`words`: misspellings of nine tenths of the right words (by word, seed 0) teach the channel; those of the others are
+corrected without context. counts: `word count` lines. errors: `$right`, then its misspellings, a line each.
 
-`text`: JamSpell's protocol. Text is put in lower case, and only a to z and the ends of sentences are left; a word of n letters goes
-wrong with probability 1 - 0.97^n (twice with a fifth of that), by a random letter in the place of one (0.7), one put in, one lost, or two
-swapped (0.1 each). model: an n-gram model of such sentences (`sentences` writes them). train: sentences whose words teach the channel, with
-errors by the same rules and another seed.
+`text`: JamSpell's protocol. Text is put in lower case, and only a to z and the ends of sentences are left; a word of n
+letters goes wrong with probability 1 - 0.97^n (twice with a fifth of that), by a random letter in the place of one (0.7),
+one put in, one lost, or two swapped (0.1 each). model: an n-gram model of such sentences, which `sentences` writes.
+train: sentences whose words teach the channel, with errors by the same rules and another seed.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def main() -> None:
     text.add_argument("--model", type=Path, required=True)
     text.add_argument("--text", type=Path, required=True)
     text.add_argument("--train", type=Path, required=True)
-    text.add_argument("--sentences", type=int)
+    text.add_argument("--sentences", type=int, help="the first ones only")
     sentences = parts.add_parser("sentences")
     sentences.add_argument("--text", type=Path, required=True)
     sentences.add_argument("--output", type=Path, required=True)

@@ -62,6 +62,7 @@ VERBS = {
     | {"--strict-discounts", "--kenlm-compatible", "--overwrite", "--json"}
     | READING
     | MIXING,
+    "train channel": {"PAIRS", "--output", "--rounds", "--overwrite"},
     "train translation": {"--source", "--target", "--pairs", "--source-field", "--target-field", "--valid", "--output"}
     | {"--resume", "--source-tokenizer", "--overwrite", "--json"}
     | TOKENIZER

@@ -56,11 +56,12 @@ def correct(
     json: Json = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Correct texts: what was most likely meant, by a channel of errors and a language model.
+    """Correct texts: spelling, spaces, words that do not fit.
 
         $ chainrule correct lm/ heldout.txt --diff
 
-    Words that the model does not know are corrected, and known ones that do not
+    What was most likely meant, by a channel of errors and a language model:
+    words that the model does not know are corrected, and known ones that do not
     fit their context (there, their); lost and added spaces, too. Case is kept.
     Addresses, numbers, names with inner capitals and --keep are left alone.
     --json gives each change with its place and probability.

@@ -19,7 +19,7 @@ def channel(
     rounds: Annotated[int, WholeNumber, Parameter(help="Rounds of EM.")] = 8,
     overwrite: Overwrite = False,
 ) -> None:
-    """Learn a channel of errors, for chainrule correct, from pairs of words.
+    """How words go wrong, learnt from pairs, for chainrule correct.
 
         $ chainrule train channel pairs.tsv -o channel.json
 
