@@ -8,8 +8,8 @@
 corrected without context. counts: `word count` lines. errors: `$right`, then its misspellings, a line each.
 
 `text`: JamSpell's protocol. Text is put in lower case, and only a to z and the ends of sentences are left; a word of n
-letters goes wrong with probability 1 - 0.97^n (twice with a fifth of that), by a random letter in the place of one (0.7),
-one put in, one lost, or two swapped (0.1 each). model: an n-gram model of such sentences, which `sentences` writes.
+letters goes wrong with probability 1 - 0.97^n (twice with a fifth of that), by a random letter in the place of one
+(0.7), one put in, one lost, or two swapped (0.1 each). model: an n-gram model of such sentences, which `sentences` writes.
 train: sentences whose words teach the channel, with errors by the same rules and another seed.
 """
 
@@ -97,9 +97,7 @@ def measure_words(counts_file: Path, errors_file: Path) -> None:
         share = np.mean([one == right for one, (_, right) in zip(chosen, test, strict=True)])
         print(f"{name:20} {share:.1%}")
     print(f"not among the words known: {np.mean([right not in counts for _, right in test]):.1%}")
-    print(
-        f"{len(test) / seconds:,.0f} words/s; all words within distance 2: {1e6 * looking / len(test):.1f} microseconds a word"
-    )
+    print(f"{len(test) / seconds:,.0f} words/s; all words within distance 2: {1e6 * looking / len(test):.1f} us a word")
 
 
 def norvigs_choice(word: str, counts: dict[str, int], index: WordIndex, within_two: list[int]) -> str:
