@@ -9,7 +9,8 @@ corrected without context. counts: `word count` lines. errors: `$right`, then it
 
 `text`: JamSpell's protocol. Text is put in lower case, and only a to z and the ends of sentences are left; a word of n
 letters goes wrong with probability 1 - 0.97^n (twice with a fifth of that), by a random letter in the place of one
-(0.7), one put in, one lost, or two swapped (0.1 each). model: an n-gram model of such sentences, which `sentences` writes.
+(0.7), one put in, one lost, or two swapped (0.1 each). model: an n-gram model of such sentences;
+`sentences` writes them.
 train: sentences whose words teach the channel, with errors by the same rules and another seed.
 """
 
