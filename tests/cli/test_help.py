@@ -63,7 +63,7 @@ VERBS = {
     | READING
     | MIXING,
     "train translation": {"--source", "--target", "--pairs", "--source-field", "--target-field", "--valid", "--output"}
-    | {"--resume", "--source-tokenizer", "--overwrite", "--json"}
+    | {"--resume", "--source-tokenizer", "--vectors", "--source-vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
     | TRAINING
     | {flag(each.name) for each in fields(ConditionalConfig)},
