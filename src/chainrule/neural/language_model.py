@@ -169,6 +169,16 @@ class NeuralModel:
         return rows
 
     @torch.inference_mode()
+    def log_probs_of(
+        self, state: Reading, rows: Int32[ndarray, " pairs"], tokens: Int32[ndarray, " pairs"]
+    ) -> Float32[ndarray, " pairs"]:
+        """As `LanguageModel.log_probs_of`."""
+        check_tokens(tokens, self.vocabulary_size)
+        computed = rows if state.rows is None else state.rows[rows]
+        pairs = self._tensor(computed.astype(np.int64)), self._tensor(tokens.astype(np.int64))
+        return self._log_probs(state)[pairs].cpu().numpy()
+
+    @torch.inference_mode()
     def top(self, state: Reading, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
         """As `LanguageModel.top`."""
         if k < 1:
