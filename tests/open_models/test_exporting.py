@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
-from tiny_models import CAUSAL, TEXTS, byte_level, save, shaken, transformers
+from tiny_models import CAUSAL, MASKED, TEXTS, byte_level, save, shaken, transformers
 
 import chainrule
 from chainrule import SettingError
@@ -27,10 +27,10 @@ def converted(source: Path, folder: Path) -> Path:
     return folder / "back"
 
 
-@pytest.mark.parametrize("name", CAUSAL)
+@pytest.mark.parametrize("name", [*CAUSAL, *MASKED])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_round_trip_changes_no_bit(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
-    source = save(shaken(CAUSAL[name]).to(dtype), tmp_path / "hf")
+    source = save(shaken({**CAUSAL, **MASKED}[name]).to(dtype), tmp_path / "hf")
     back = converted(source, tmp_path)
     before, after = (load_file(folder / "model.safetensors") for folder in (source, back))
     assert before.keys() == after.keys()

@@ -6,12 +6,14 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import transformers
     from transformers import (
+        BertConfig,
+        BertForMaskedLM,
         GPT2Config,
         GPT2LMHeadModel,
         GPTNeoConfig,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 END, BEGIN, ROWS = 0, 1, 285  # the ids of the tokenizer's two special tokens; some rows have no token
+CLS, SEP, MASK = 2, 3, 4  # of the tokenizer of masked models, after those of padding and what is unknown
 TEXTS = ["the cat sat on the mat", "the dog bit the man", "on the mat the cat bit the dog and the man sat"]
 _LLAMA: dict[str, Any] = {
     "hidden_size": 16,
@@ -118,6 +121,17 @@ CAUSAL: dict[str, Callable[[], Any]] = {
 }
 
 
+def _bert(**changes: Any) -> Any:
+    size = {"max_position_embeddings": 32, "pad_token_id": 0, "vocab_size": 60}
+    return BertForMaskedLM(BertConfig(**{**_LLAMA, **size, **changes}))
+
+
+MASKED: dict[str, Callable[[], Any]] = {
+    "bert": _bert,
+    "bert with gelu by tanh": lambda: _bert(hidden_act="gelu_new", layer_norm_eps=0.01, type_vocab_size=3),
+}
+
+
 def shaken(build: Callable[[], Any], *, spread: float = 0.3) -> Any:
     """A model in evaluation, each of its numbers moved."""
     with torch.random.fork_rng(devices=[]):
@@ -148,6 +162,21 @@ def begun(tokenizer: Tokenizer) -> Tokenizer:
     """One whose post-processor puts a token before each text, as LLaMA's does."""
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<|begin|> $A", special_tokens=[("<|begin|>", BEGIN)]
+    )
+    return tokenizer
+
+
+def word_pieces() -> Tokenizer:
+    """As BERT's: pieces of words, lower case, with [CLS] and [SEP] around each text."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    trainer = trainers.WordPieceTrainer(vocab_size=56, special_tokens=special, show_progress=False)
+    tokenizer.train_from_iterator([*TEXTS, "[MASK]"], trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", CLS), ("[SEP]", SEP)]
     )
     return tokenizer
 

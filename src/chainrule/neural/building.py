@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from chainrule.errors import SettingError
 from chainrule.neural.config import (
     BagConfig,
     BilinearConfig,
@@ -28,7 +29,7 @@ from chainrule.neural.encoders.directions import BidirectionalRecurrent, Separat
 from chainrule.neural.encoders.feedforward import Feedforward
 from chainrule.neural.encoders.recurrent import Recurrent
 from chainrule.neural.encoders.transformer import Transformer, norm_of
-from chainrule.neural.layers import Embedding, initialise
+from chainrule.neural.layers import Embedding, OutputTransform, initialise
 from chainrule.neural.network import Network
 from chainrule.neural.output import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
 
@@ -62,13 +63,19 @@ def build(config: NetworkConfig, vocabulary_size: int, counts: Float[Tensor, " V
         ends = _ends_of_transformer(config, vocabulary_size)
     else:
         ends = _ends(config, vocabulary_size)
+    if config.closed_by is not None and config.closed_by >= vocabulary_size:
+        raise SettingError(f"closed_by names token {config.closed_by}, but the vocabulary has {vocabulary_size:,}")
     encoder = _ENCODERS[type(config)](config)
     counts = torch.zeros(vocabulary_size, device="cpu") if counts is None else counts
     if config.output == "adaptive":
         cutoffs = config.cutoffs or _cutoffs(vocabulary_size)
         return Network(config, ends.embedding, encoder, AdaptiveSoftmax(config.output_width, counts, cutoffs))
     full = FullSoftmax(
-        ends.output_weight, bias=ends.output_bias or config.output == "nce", ends=config.ends, banned=config.banned
+        ends.output_weight,
+        bias=ends.output_bias or config.output == "nce",
+        ends=config.ends,
+        banned=config.banned,
+        transform=ends.output_transform,
     )
     if config.output == "full":
         return Network(config, ends.embedding, encoder, full)
@@ -84,6 +91,7 @@ class _Ends(NamedTuple):
     embedding: Embedding
     output_weight: nn.Parameter
     output_bias: bool
+    output_transform: OutputTransform | None = None
 
 
 def _ends(config: NetworkConfig, vocabulary_size: int) -> _Ends:
@@ -112,7 +120,8 @@ def _ends_of_transformer(config: TransformerConfig, vocabulary_size: int) -> _En
         weight = nn.Parameter(torch.zeros(vocabulary_size, width))
         if not config.zero_projections:
             initialise(weight, config.initialisation)
-    return _Ends(embedding, weight, output_bias=False)
+    transform = OutputTransform(config.feed_forward, width, norm_of(config)) if config.output_transform else None
+    return _Ends(embedding, weight, config.output_bias, transform)
 
 
 def _cutoffs(vocabulary_size: int) -> tuple[int, ...]:

@@ -20,9 +20,19 @@ if TYPE_CHECKING:
 
 
 def framed(sequence: Int32[ndarray, " tokens"], network: Network) -> Int64[ndarray, " inputs"]:
-    """The text with its </s>; the final one begins the next document, so networks of single documents never read it."""
-    ends = [END] * (network.encoder.is_bidirectional and network.memory == "stream")
-    return np.concatenate([[END], sequence, ends]).astype(np.int64)
+    """The text with its </s>; the final one begins the next document, so networks of single documents never read it.
+
+    A network that has a token of its own for the end of what it reads (BERT's [SEP]) reads that.
+    """
+    return np.concatenate([[END], sequence, _after_text(network)]).astype(np.int64)
+
+
+def _after_text(network: Network) -> list[int]:
+    if not network.encoder.is_bidirectional:
+        return []
+    if network.config.closed_by is not None:
+        return [network.config.closed_by]
+    return [END] if network.memory == "stream" else []
 
 
 def padding_starts(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -83,6 +83,19 @@ class FeedForward(nn.Module):
             gate, hidden = hidden.chunk(2, -1)
             return linear(self.activation(gate) * hidden, self.down)
         return linear(self.activation(hidden), self.down)
+
+
+class OutputTransform(nn.Module):
+    """norm(a(W x + b)), before the output of BERT (Devlin 2019, as published in code)."""
+
+    def __init__(self, kind: FeedForwardKind, width: int, norm: nn.Module) -> None:
+        """kind: an activation that is not gated."""
+        super().__init__()
+        self.linear, self.norm, self.activation = nn.Linear(width, width), norm, _ACTIVATIONS[kind]
+
+    def forward(self, x: Float[Tensor, "*shape D"]) -> Float[Tensor, "*shape D"]:
+        """The transformed hidden states."""
+        return cast("Tensor", self.norm(self.activation(linear(x, self.linear))))
 
 
 def layer_stack(widths: Sequence[int], activation: Activation, dropout: float) -> nn.Sequential:

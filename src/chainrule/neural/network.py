@@ -129,5 +129,5 @@ class Network(nn.Module):
 
 
 def _is_table(name: str) -> bool:
-    """Whether a two-dimensional parameter is a table, of vectors by position or of biases by distance."""
-    return name.startswith(("places.", "bias."))
+    """Whether a two-dimensional parameter is a table, of vectors by position or segment or of biases by distance."""
+    return name.startswith(("places.", "bias.", "segments"))

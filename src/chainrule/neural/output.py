@@ -51,16 +51,23 @@ class FullSoftmax(nn.Module):
     """softmax(U h + b) over the whole vocabulary."""
 
     def __init__(
-        self, weight: nn.Parameter, *, bias: bool, ends: Sequence[int] = (), banned: Sequence[int] = ()
+        self,
+        weight: nn.Parameter,
+        *,
+        bias: bool,
+        ends: Sequence[int] = (),
+        banned: Sequence[int] = (),
+        transform: nn.Module | None = None,
     ) -> None:
         """weight: (V, D), the output's own or the embedding's. ends: tokens whose probability is added to that of </s>.
-        banned: tokens without a probability, besides <s>. Raises SettingError if the vocabulary has no such tokens.
+        banned: tokens without a probability, besides <s>. transform: of hidden states, before they are multiplied.
+        Raises SettingError if the vocabulary has no such tokens.
         """
         super().__init__()
         for token in (*ends, *banned):
             if token >= len(weight):
                 raise SettingError(f"ends and banned name token {token}, but the vocabulary has {len(weight):,}")
-        self.weight, self.ends = weight, list(ends)
+        self.weight, self.ends, self.transform = weight, list(ends), transform
         self.bias = nn.Parameter(torch.zeros(len(weight))) if bias else None
         self.register_buffer("never", _never(len(weight), BEGIN, *banned), persistent=False)
 
@@ -73,7 +80,7 @@ class FullSoftmax(nn.Module):
         weights: Float[Tensor, "*shape"] | None = None,
     ) -> Float32[Tensor, ""]:
         """As `Output.loss`."""
-        flat, ids = hidden.flatten(0, -2), targets.flatten()
+        flat, ids = self._transformed(hidden).flatten(0, -2), targets.flatten()
         counts = None if weights is None else weights.flatten()
         shift = self.shift
         if self.ends:  # training goes on with one token that ends texts
@@ -97,11 +104,14 @@ class FullSoftmax(nn.Module):
 
     def _logits(self, hidden: Tensor) -> Tensor:
         """(..., D) -> (..., V), float32."""
-        logits = product(hidden, self.weight, self.shift).float()
+        logits = product(self._transformed(hidden), self.weight, self.shift).float()
         if self.ends:
             logits[..., END] = logits[..., [END, *self.ends]].logsumexp(-1)
             logits[..., self.ends] = -torch.inf
         return logits
+
+    def _transformed(self, hidden: Tensor) -> Tensor:
+        return hidden if self.transform is None else cast("Tensor", self.transform(hidden))
 
     @property
     def shift(self) -> Float[Tensor, " V"]:

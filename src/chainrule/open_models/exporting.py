@@ -46,12 +46,12 @@ class Exported(NamedTuple):
 
 
 class _Tokens(NamedTuple):
-    """ours: our id of each of theirs. files: of the tokenizer. begin, end: their ids."""
+    """ours: our id of each of theirs. files: of the tokenizer. begin, end: their ids; None: of a masked model."""
 
     ours: Int64[ndarray, " theirs"]
     files: dict[str, bytes]
-    begin: int
-    end: int
+    begin: int | None
+    end: int | None
 
 
 def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer: Tokenizer, record: Json) -> Exported:
@@ -68,6 +68,11 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
         )
     origin = record.get("hugging_face")
     architecture = _architecture_of(config, origin)
+    if architecture.family == "masked" and origin is None:
+        raise SettingError(
+            f"a {architecture.model_type} reads tokens of its own before and after a text, which a masked model that "
+            "was trained here does not have"
+        )
     tokens = _native_tokens(tokenizer, splitter, config.context) if origin is None else _tokens_of(origin, splitter)
     tensors = _tensors(architecture, config, arrays, tokens.ours)
     dtype = _TYPES[arrays["embedding.weight"].dtype]
@@ -80,16 +85,14 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
         "dtype": dtype,
         "torch_dtype": dtype,
     }
-    generation: Json = {"bos_token_id": tokens.begin, "eos_token_id": tokens.end}
+    generation: Json = {} if tokens.end is None else {"bos_token_id": tokens.begin, "eos_token_id": tokens.end}
     if origin is not None and _is_as_it_came(architecture, config, origin):
         spelled = {name: written[name] for name in _SPELLINGS if name in written}
         written = {**spelled, **origin["config"]}
         generation = origin["generation_config"] or generation
-    files = {
-        CONFIG: _json_bytes(written),
-        hugging_face.GENERATION_CONFIG: _json_bytes(generation),
-        **tokens.files,
-    }
+    files = {CONFIG: _json_bytes(written), **tokens.files}
+    if generation:
+        files[hugging_face.GENERATION_CONFIG] = _json_bytes(generation)
     return Exported(files, tensors)
 
 
@@ -158,22 +161,23 @@ def _tokens_of(origin: Json, splitter: Subword) -> _Tokens:
     """Of a model that came from others."""
     numbering = Numbering(**{**origin["tokens"], "other_ends": tuple(origin["tokens"]["other_ends"])})
     files = {hugging_face.TOKENIZER: splitter.definition}
-    begin = numbering.end if numbering.begin is None else numbering.begin
-    said = origin["tokenizer_config"] or _tokenizer_config(splitter, begin, numbering.end)
+    begin, end = numbering.end if numbering.begin is None else numbering.begin, numbering.end
+    usual = {"bos": begin, "eos": end}
+    if numbering.closing is not None:
+        usual, begin, end = {"mask": begin, "cls": end, "sep": numbering.closing}, None, None
+    said = origin["tokenizer_config"] or _tokenizer_config(splitter, usual)
     files[hugging_face.TOKENIZER_CONFIG] = _json_bytes(said)
     if origin["chat_template"] is not None:
         files[hugging_face.CHAT_TEMPLATE] = origin["chat_template"].encode()
-    assert begin is not None
-    assert numbering.end is not None
-    return _Tokens(numbering.ours(), files, begin, numbering.end)
+    return _Tokens(numbering.ours(), files, begin, end)
 
 
-def _tokenizer_config(splitter: Subword, begin: int | None, end: int | None) -> Json:
+def _tokenizer_config(splitter: Subword, special: Mapping[str, int | None]) -> Json:
+    """special: ids of tokens by their purposes."""
     contents = {number: content for content, number in splitter.numbers.items()}
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": None if begin is None else contents.get(begin),
-        "eos_token": None if end is None else contents.get(end),
+        **{f"{name}_token": None if number is None else contents.get(number) for name, number in special.items()},
         "clean_up_tokenization_spaces": False,
     }
 

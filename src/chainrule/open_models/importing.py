@@ -50,7 +50,9 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Im
     config, ignored = read_settings(architecture, checkpoint.config, f"{place}: {CONFIG}")
     tensors = _Tensors(architecture, checkpoint)
     splitter = _splitter_of(checkpoint)
-    numbering, warnings = numbering_of(checkpoint, splitter, _rows(architecture, tensors))
+    numbering, warnings = numbering_of(
+        checkpoint, splitter, _rows(architecture, tensors), is_masked=architecture.family == "masked"
+    )
     config = replace(config, memory="document", **numbering.settings())
     layers: int = getattr(config, "layers", 0)
     if layers > len(tensors.names):
@@ -80,7 +82,8 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Im
 def import_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
     """How a model's text is cut, without the model. Raises ModelFormatError, SettingError."""
     architecture, splitter = _architecture_of(checkpoint), _splitter_of(checkpoint)
-    numbering, _ = numbering_of(checkpoint, splitter, _rows(architecture, _Tensors(architecture, checkpoint)))
+    rows, is_masked = _rows(architecture, _Tensors(architecture, checkpoint)), architecture.family == "masked"
+    numbering, _ = numbering_of(checkpoint, splitter, rows, is_masked=is_masked)
     return Tokenizer(splitter, vocabulary_of(splitter, numbering))
 
 
@@ -113,8 +116,11 @@ class _Tensors:
         self.names: dict[str, str] = {}  # as they are in the file
         prefix, own = architecture.prefix, {name for row in architecture.tensors for name in row.names(0)}
         for name in checkpoint.tensors:
-            is_short = prefix and name not in own and not name.startswith(prefix)
-            full = prefix + name if is_short else name
+            full = name
+            for old, new in architecture.old_endings.items():
+                full = full.removesuffix(old) + new if full.endswith(old) else full
+            if prefix and full not in own and not full.startswith(prefix):
+                full = prefix + full
             if any(re.fullmatch(pattern, full) for pattern in architecture.ignored_tensors):
                 continue
             if full in self.names:

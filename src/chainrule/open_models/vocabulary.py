@@ -25,10 +25,14 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
+_MASKED_MARKERS = {"mask": ("[MASK]", "<mask>"), "cls": ("[CLS]", "<s>"), "sep": ("[SEP]", "</s>")}
+
+
 class Numbering(NamedTuple):
     """rows: how many ids they have. unknown, begin, end: theirs of our markers; None: they have none of their own.
 
-    other_ends: further ids of theirs that end a text, too.
+    other_ends: further ids of theirs that end a text, too. closing: of a masked model, the one that is read after a
+    text; its begin is the mask, and its end is what is read before a text, as </s> is here.
     """
 
     rows: int
@@ -36,6 +40,7 @@ class Numbering(NamedTuple):
     begin: int | None
     end: int | None
     other_ends: tuple[int, ...] = ()
+    closing: int | None = None
 
     def theirs(self) -> Int64[ndarray, " ours"]:
         """Their id of each of ours; -1: none."""
@@ -53,6 +58,8 @@ class Numbering(NamedTuple):
     def settings(self) -> Json:
         """What a network has to know of it."""
         missing = [number for number, theirs in enumerate(self.theirs()[:3].tolist()) if theirs < 0 and number != 1]
+        if self.closing is not None:
+            return {"closed_by": int(self.ours()[self.closing]), "banned": tuple(missing)}
         return {
             "begins_with": "</s>" if self.begin is None else "<s>",
             "ends": tuple(self.ours()[list(self.other_ends)].tolist()),
@@ -85,7 +92,9 @@ def vocabulary_of(splitter: Subword, numbering: Numbering) -> Vocabulary:
     return Vocabulary(names)
 
 
-def numbering_of(checkpoint: Checkpoint, splitter: Subword, rows: int) -> tuple[Numbering, list[str]]:
+def numbering_of(
+    checkpoint: Checkpoint, splitter: Subword, rows: int, *, is_masked: bool = False
+) -> tuple[Numbering, list[str]]:
     """Which of their tokens are our markers, and what there is to warn of. rows: of the embedding.
 
     Raises ModelFormatError.
@@ -97,6 +106,8 @@ def numbering_of(checkpoint: Checkpoint, splitter: Subword, rows: int) -> tuple[
             f"{place}: its tokenizer numbers {known:,} tokens, but the model has vectors for {rows:,} (vocab_size); "
             "they do not belong together"
         )
+    if is_masked:
+        return _masked_numbering(checkpoint, splitter, rows), []
     ends, warnings = _ends(checkpoint, splitter)
     if not ends:
         raise ModelFormatError(
@@ -119,6 +130,24 @@ def numbering_of(checkpoint: Checkpoint, splitter: Subword, rows: int) -> tuple[
         ),
         warnings,
     )
+
+
+def _masked_numbering(checkpoint: Checkpoint, splitter: Subword, rows: int) -> Numbering:
+    """Of a model that reads [CLS] text [SEP], with [MASK] for a gap. Raises ModelFormatError."""
+    numbers: dict[str, int] = {}
+    for name, usual in _MASKED_MARKERS.items():
+        token = _content(checkpoint.tokenizer_config.get(f"{name}_token"))
+        number = next((splitter.numbers[each] for each in (token, *usual) if each in splitter.numbers), None)
+        if number is None:
+            raise ModelFormatError(
+                f"{checkpoint.place}: its tokenizer has no {name} token, which a masked model needs; name it in "
+                f"tokenizer_config.json as {name}_token"
+            )
+        numbers[name] = number
+    if len(set(numbers.values())) < len(numbers):
+        raise ModelFormatError(f"{checkpoint.place}: the mask, cls and sep tokens must differ, but are {numbers}")
+    unknown = None if splitter.unknown in numbers.values() else splitter.unknown
+    return Numbering(rows, unknown, numbers["mask"], numbers["cls"], closing=numbers["sep"])
 
 
 def _ends(checkpoint: Checkpoint, splitter: Subword) -> tuple[list[int], list[str]]:

@@ -53,6 +53,9 @@ class NetworkConfig:
         "what is read before a text; </s>: the end of the text before it, as in a stream; <s>: a token of its own",
         is_rare=True,
     )
+    closed_by: int | None = setting(
+        None, "networks that see both sides: the token that is read after a text; nothing: none", least=3, is_rare=True
+    )
     ends: tuple[int, ...] = setting(
         (), "tokens that end a text, too: their probability counts as that of </s>", least=3, is_rare=True
     )

@@ -95,6 +95,20 @@ class TransformerConfig(NetworkConfig):
     window_every: int = setting(
         1, "of so many blocks the last one has the window, the others attend to all", least=1, is_rare=True
     )
+    input_norm: bool = setting(
+        False, "the sums of token and position vectors are normalised before the first block (BERT)", is_rare=True
+    )
+    segments: int = setting(
+        0,
+        "rows of a table of segment vectors, the first of which is added to each token (BERT); 0: no table",
+        least=0,
+        below=MAX_WIDTH,
+        is_rare=True,
+    )
+    output_transform: bool = setting(
+        False, "a linear layer, the activation and a norm come before the output (BERT)", is_rare=True
+    )
+    output_bias: bool = setting(False, "the output has a bias for each token", is_rare=True)
     rotary_width: int | None = setting(
         None, "rotary: numbers of a head that are rotated, the first ones; nothing: all", least=2, is_rare=True
     )
@@ -139,6 +153,11 @@ class TransformerConfig(NetworkConfig):
             raise SettingError(f"score is {self.score}, which needs as many heads of keys as of queries; leave one out")
         if self.score == "additive" and self.window is not None:
             raise SettingError("an additive score has no window; take another score, or no window")
+        if self.output_transform and (self.is_gated or self.output != "full"):
+            raise SettingError(
+                f"output_transform needs an activation that is not gated and a full output; feed_forward is "
+                f"{self.feed_forward}, output is {self.output}"
+            )
         if self.window is not None and self.window > self.context:
             raise SettingError(f"a window of {self.window} is longer than the context of {self.context}; shorten it")
 

@@ -168,6 +168,8 @@ class Transformer(nn.Module):
             self.bias = ALiBi(config.heads)
         elif config.positions == "relative":
             self.bias = Relative(config.heads)
+        self.segments = nn.Parameter(torch.zeros(config.segments, config.width)) if config.segments else None
+        self.input_norm = norm_of(config) if config.input_norm else None
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = norm_of(config) if config.norm_place == "pre" else None
         self._initialise(config)
@@ -270,6 +272,10 @@ class Transformer(nn.Module):
         """The inputs of the first block; masks: by `windows`."""
         if self.places is not None:
             x = x + self.places(positions).to(x.dtype)
+        if self.segments is not None:
+            x = x + self.segments[0].to(x.dtype)
+        if self.input_norm is not None:
+            x = self.input_norm(x)
         if self.dropout:
             x = dropped(x, self.dropout, self.training)
         masks = [

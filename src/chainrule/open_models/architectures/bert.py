@@ -1,0 +1,84 @@
+"""BERT (Devlin et al. 2019), with the head that it was trained with to fill in masks."""
+
+from __future__ import annotations
+
+from chainrule.neural.config import MaskedConfig
+from chainrule.open_models.changes import QUERY_KEY_VALUE
+from chainrule.open_models.mapping import Architecture, Setting, Tensor
+from chainrule.open_models.rules import ACTIVATIONS
+
+_BLOCK, _LAYER = "encoder.blocks.{layer}.", "bert.encoder.layer.{layer}."
+
+
+def _of_attention(kind: str) -> tuple[str, ...]:
+    return tuple(f"{_LAYER}attention.self.{name}.{kind}" for name in ("query", "key", "value"))
+
+
+BERT = Architecture(
+    model_type="bert",
+    class_name="BertForMaskedLM",
+    family="masked",
+    config=MaskedConfig,
+    implied={
+        "norm": "layer",
+        "norm_place": "post",
+        "norm_gain": True,
+        "embedding_norm": False,
+        "input_norm": True,
+        "positions": "learned",
+        "query_key_norm": False,
+        "biases": True,
+        "tied": True,
+        "output_transform": True,
+        "output_bias": True,
+    },
+    settings=(
+        Setting("num_hidden_layers", "layers"),
+        Setting("hidden_size", "width"),
+        Setting("num_attention_heads", "heads"),
+        Setting("intermediate_size", "feed_forward_width"),
+        Setting("max_position_embeddings", "context", 512),
+        Setting("type_vocab_size", "segments", 2),
+        Setting("layer_norm_eps", "norm_epsilon", 1e-12),
+        Setting("hidden_act", "feed_forward", "gelu", ACTIVATIONS),
+    ),
+    tensors=(
+        Tensor("embedding.weight", "bert.embeddings.word_embeddings.weight", by_token=True),
+        Tensor("encoder.places.vectors", "bert.embeddings.position_embeddings.weight"),
+        Tensor("encoder.segments", "bert.embeddings.token_type_embeddings.weight"),
+        Tensor("encoder.input_norm.weight", "bert.embeddings.LayerNorm.weight"),
+        Tensor("encoder.input_norm.bias", "bert.embeddings.LayerNorm.bias"),
+        Tensor(_BLOCK + "attention.query_key_value.weight", _of_attention("weight"), QUERY_KEY_VALUE),
+        Tensor(_BLOCK + "attention.query_key_value.bias", _of_attention("bias"), QUERY_KEY_VALUE),
+        Tensor(_BLOCK + "attention.out.weight", _LAYER + "attention.output.dense.weight"),
+        Tensor(_BLOCK + "attention.out.bias", _LAYER + "attention.output.dense.bias"),
+        Tensor(_BLOCK + "norms.0.weight", _LAYER + "attention.output.LayerNorm.weight"),
+        Tensor(_BLOCK + "norms.0.bias", _LAYER + "attention.output.LayerNorm.bias"),
+        Tensor(_BLOCK + "feed_forward.up.weight", _LAYER + "intermediate.dense.weight"),
+        Tensor(_BLOCK + "feed_forward.up.bias", _LAYER + "intermediate.dense.bias"),
+        Tensor(_BLOCK + "feed_forward.down.weight", _LAYER + "output.dense.weight"),
+        Tensor(_BLOCK + "feed_forward.down.bias", _LAYER + "output.dense.bias"),
+        Tensor(_BLOCK + "norms.1.weight", _LAYER + "output.LayerNorm.weight"),
+        Tensor(_BLOCK + "norms.1.bias", _LAYER + "output.LayerNorm.bias"),
+        Tensor("output.transform.linear.weight", "cls.predictions.transform.dense.weight"),
+        Tensor("output.transform.linear.bias", "cls.predictions.transform.dense.bias"),
+        Tensor("output.transform.norm.weight", "cls.predictions.transform.LayerNorm.weight"),
+        Tensor("output.transform.norm.bias", "cls.predictions.transform.LayerNorm.bias"),
+        Tensor("output.weight", "cls.predictions.decoder.weight", by_token=True),
+        Tensor("output.bias", "cls.predictions.bias", by_token=True),
+    ),
+    fixed={"position_embedding_type": "absolute", "tie_word_embeddings": True},
+    ignored=(
+        *("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout", "directionality"),
+        *("pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head"),
+        "pooler_type",
+    ),
+    ignored_tensors=(  # what says whether two texts follow each other; the output's bias again; 0, 1, 2, ...
+        r"bert\.pooler\.dense\.(weight|bias)",
+        r"(bert\.)?cls\.seq_relationship\.(weight|bias)",
+        r"(bert\.)?cls\.predictions\.decoder\.bias",
+        r"bert\.embeddings\.position_ids",
+    ),
+    prefix="bert.",
+    old_endings={".gamma": ".weight", ".beta": ".bias"},
+)

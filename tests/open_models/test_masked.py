@@ -1,0 +1,156 @@
+"""Masked models of others fill in, score and embed as transformers does on the same weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+from tiny_models import CLS, MASK, MASKED, SEP, TEXTS, save, shaken, word_pieces
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+import chainrule
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.neural.config import MaskedConfig
+from chainrule.open_models.vocabulary import Numbering
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy import ndarray
+
+
+class Pair:
+    """A model of transformers, and the same one opened here."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.theirs = shaken(MASKED[name])
+        self.folder = save(self.theirs, folder, word_pieces())
+        self.ours = chainrule.load(self.folder)
+        self.numbering = Numbering(**self.ours.record["hugging_face"]["tokens"])
+
+    @torch.inference_mode()
+    def logits(self, ids: list[int]) -> ndarray:
+        """Theirs at each token of a text, without those before and after it: (T, their V)."""
+        array: ndarray = self.theirs(torch.tensor([[CLS, *ids, SEP]])).logits[0, 1:-1].double().numpy()
+        return array
+
+    def tolerance(self) -> float:
+        """1e-5 of the largest logit."""
+        return 1e-5 * float(np.abs(self.logits(ids_of(TEXTS[2]))).max())
+
+
+@pytest.fixture(scope="module", params=list(MASKED))
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return Pair(request.param, tmp_path_factory.mktemp("model"))
+
+
+def ids_of(text: str) -> list[int]:
+    ids: list[int] = word_pieces().encode(text, add_special_tokens=False).ids
+    return ids
+
+
+def log_softmax(logits: ndarray, *never: int) -> ndarray:
+    logits = logits.copy()
+    logits[..., list(never)] = -np.inf
+    return np.asarray(logits - np.logaddexp.reduce(logits, -1, keepdims=True))
+
+
+def test_a_ragged_batch_has_their_pseudo_log_likelihoods(pair: Pair) -> None:
+    ours, rows = pair.numbering.ours(), [ids_of(text) for text in TEXTS]
+    scores = pair.ours.scorer.score([ours[row].astype(np.int32) for row in rows])
+    for row, score in zip(rows, scores, strict=True):
+        for position, (token, own) in enumerate(zip(row, score, strict=False)):
+            masked = [*row[:position], MASK, *row[position + 1 :]]
+            expected = log_softmax(pair.logits(masked)[position], MASK)[token]
+            assert own == pytest.approx(expected, abs=pair.tolerance())
+
+
+def test_masks_in_a_text_are_filled_in_as_they_do(pair: Pair) -> None:
+    filled = pair.ours.fill("the [MASK] bit the [MASK]", top=5)
+    the, bit = ids_of("the"), ids_of("bit")
+    ids = [*the, MASK, *bit, *the, MASK]
+    expected = log_softmax(pair.logits(ids)[[position for position, i in enumerate(ids) if i == MASK]], MASK, CLS)
+    names, ours = pair.ours.tokenizer.vocabulary.tokens(), pair.numbering.ours()
+    assert len(filled) == 2
+    for gap, row in zip(filled, expected, strict=True):
+        best = row.argsort()[::-1][:5]
+        np.testing.assert_allclose(
+            np.log([probability for _, probability in gap]), row[best], atol=pair.tolerance(), rtol=0
+        )
+        assert [token.strip() for token, _ in gap] == [names[token].decode().strip() for token in ours[best]]
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("layer", [1, 2])
+def test_a_ragged_batch_has_their_hidden_states(pair: Pair, layer: int) -> None:
+    ours, rows = pair.numbering.ours(), [ids_of(text) for text in TEXTS]
+    vectors = pair.ours.embedder.vectors([ours[row].astype(np.int32) for row in rows], layer)
+    for row, own in zip(rows, vectors, strict=True):
+        states = pair.theirs(torch.tensor([[CLS, *row, SEP]]), output_hidden_states=True).hidden_states
+        expected = states[layer][0, 1:-1].numpy()
+        np.testing.assert_allclose(own, expected, atol=1e-5 * np.abs(expected).max(), rtol=0)
+
+
+def test_what_comes_in_goes_out_as_it_was(pair: Pair, tmp_path: Path) -> None:
+    chainrule.convert(pair.folder, tmp_path / "lm")
+    chainrule.convert(tmp_path / "lm", tmp_path / "out", to="hugging-face")
+    came, went = (load_file(folder / "model.safetensors") for folder in (pair.folder, tmp_path / "out"))
+    assert came.keys() == went.keys()
+    for name, array in came.items():
+        np.testing.assert_array_equal(array, went[name], err_msg=name)
+    assert (pair.folder / "tokenizer.json").read_bytes() == (tmp_path / "out" / "tokenizer.json").read_bytes()
+    again = AutoModelForMaskedLM.from_pretrained(tmp_path / "out")
+    ids = torch.tensor([[CLS, *ids_of(TEXTS[0]), SEP]])
+    torch.testing.assert_close(again(ids).logits, pair.theirs(ids).logits, atol=0, rtol=0)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert tokenizer(TEXTS[0]).input_ids == ids[0].tolist()
+    assert (tokenizer.mask_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id) == (MASK, CLS, SEP)
+
+
+def test_old_files_call_gains_gamma_and_have_heads_that_are_not_read(tmp_path: Path) -> None:
+    pair = Pair("bert", tmp_path)
+    file = tmp_path / "model.safetensors"
+    tensors: dict[str, Any] = {}
+    for name, array in load_file(file).items():
+        renamed = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+        tensors[renamed] = array
+    tensors["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"]
+    tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"]
+    tensors["cls.seq_relationship.weight"] = tensors["bert.pooler.dense.weight"] = np.ones((2, 16), np.float32)
+    save_file(tensors, file)
+    tokens = [pair.numbering.ours()[ids_of(TEXTS[0])].astype(np.int32)]
+    np.testing.assert_array_equal(chainrule.load(tmp_path).scorer.score(tokens), pair.ours.scorer.score(tokens))
+
+
+def test_what_a_masked_model_needs_is_asked_for(tmp_path: Path) -> None:
+    folder = Pair("bert", tmp_path / "in").folder
+    config = folder / "config.json"
+    text = config.read_text()
+    for field, value in (("is_decoder", "true"), ("tie_word_embeddings", "false")):
+        start = text.index(f'"{field}": ')
+        config.write_text(text[:start] + f'"{field}": {value},' + text[text.index("\n", start) :])
+        with pytest.raises(ModelFormatError, match=field):
+            chainrule.load(folder)
+    config.write_text(text)
+    tokenizer = (folder / "tokenizer.json").read_text()
+    (folder / "tokenizer.json").write_text(tokenizer.replace('"[MASK]"', '"[GAP]"'))
+    with pytest.raises(ModelFormatError, match="has no mask token"):
+        chainrule.load(folder)
+    (folder / "tokenizer_config.json").write_text('{"mask_token": "[GAP]"}')
+    assert chainrule.load(folder).family == "masked"
+
+
+def test_a_masked_model_of_ours_is_no_bert(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("\n".join(TEXTS * 5) + "\n")
+    model = chainrule.train(
+        tmp_path / "text.txt",
+        MaskedConfig(layers=1, width=16, heads=2, context=16),
+        tokenizer=chainrule.TokenizerConfig(kind="bpe", vocabulary_size=280),
+        training=chainrule.TrainingConfig(steps=1, batch=2),
+    )
+    model.save(tmp_path / "lm")
+    with pytest.raises(SettingError, match="nearest is bert"):
+        chainrule.convert(tmp_path / "lm", tmp_path / "out", to="hugging-face")
