@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.language_model import NeuralModel
     from chainrule.neural.two_sided_model import TwoSidedModel
+    from chainrule.ngram.model_class import AnyNGram
     from chainrule.ngram.models.compact_model import CompactNGramModel
-    from chainrule.ngram.variants import AnyNGram
     from chainrule.protocol import LanguageModel
     from chainrule.training.options import StreamOptions, TrainingRun
 
@@ -85,8 +85,8 @@ def _train_ngram(
 
 
 def _take_apart_ngram(model: AnyNGram | CompactNGramModel) -> tuple[Json, Arrays]:
+    from chainrule.ngram.model_class import settings_of_model
     from chainrule.ngram.models.compact_model import CompactNGramModel
-    from chainrule.ngram.variants import settings_of_model
 
     if isinstance(model, CompactNGramModel):
         table = model.compact
@@ -97,9 +97,9 @@ def _take_apart_ngram(model: AnyNGram | CompactNGramModel) -> tuple[Json, Arrays
 
 def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) -> AnyNGram | CompactNGramModel:
     from chainrule.ngram.compact.table import CompactTable
+    from chainrule.ngram.model_class import model_from_settings
     from chainrule.ngram.models.compact_model import CompactNGramModel
     from chainrule.ngram.trie.table import Table
-    from chainrule.ngram.variants import model_from_settings
 
     sizes = settings.get("ngrams")
     if (
@@ -196,19 +196,19 @@ def _put_together_mixture(settings: Json, arrays: Arrays, vocabulary_size: int) 
 
 
 def _ngram_measure_options(model: Any) -> Json:
-    from chainrule.ngram.variants import measure_options
+    from chainrule.ngram.model_class import measure_options
 
     return measure_options(model)
 
 
 def _ngram_layout(model: Any) -> str:
-    from chainrule.ngram.layouts import layout_of
+    from chainrule.ngram.table_layouts import layout_of
 
     return layout_of(model)
 
 
 def _ngram_why_no_table(model: Any) -> str | None:
-    from chainrule.ngram.variants import why_no_table
+    from chainrule.ngram.model_class import why_no_table
 
     return why_no_table(model)
 

@@ -450,7 +450,7 @@ class Model:
         good:  chainrule.load("lm/").compact().save("small/")
         """
         progress = callback(progress)
-        from chainrule.ngram.layouts import compact
+        from chainrule.ngram.table_layouts import compact
 
         return self._with_engine(compact(self._ngrams(), progress), {**self.record, "quantised": True})
 
@@ -458,7 +458,7 @@ class Model:
     def unpack(self, progress: ProgressOption = None) -> Model:
         """The fast layout of a compact model, quantised as it was. Raises as `compact` does."""
         progress = callback(progress)
-        from chainrule.ngram.layouts import fast
+        from chainrule.ngram.table_layouts import fast
 
         return self._with_engine(fast(self._ngrams(), progress), self.record)
 

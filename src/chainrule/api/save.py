@@ -50,7 +50,7 @@ def save_folder(parts: ModelParts, path: Path, *, overwrite: bool, progress: Pro
 def save_arpa(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
     """Raises OutputError; SettingError where the model has no ARPA form."""
     from chainrule.ngram.arpa.write import write_arpa
-    from chainrule.ngram.layouts import plain_table_model
+    from chainrule.ngram.table_layouts import plain_table_model
 
     if FAMILIES[parts.family].layout(parts.engine) is None:
         raise SettingError(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chainrule.ngram.editing.entropy import select_ngrams
 from chainrule.ngram.editing.history_weights import occurrences
+from chainrule.ngram.editing.prune_by_entropy import select_ngrams
 from chainrule.ngram.trie.suffixes import check_trie
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from chainrule.ngram.trie.table import Table
 
 
-def to_text(table: Table, stream: Int32[ndarray, " tokens"]) -> Table:
+def prune_to_text(table: Table, stream: Int32[ndarray, " tokens"]) -> Table:
     """The table of all unigrams and of the n-grams that occur in a stream of documents.
 
     Raises SettingError where an id is outside the vocabulary, ModelFormatError where the table is damaged.
