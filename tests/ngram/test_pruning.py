@@ -30,8 +30,8 @@ from chainrule.errors import ModelFormatError, SettingError
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.editing.history_weights import by_chain_rule, by_discounts, by_frequency, occurrences
 from chainrule.ngram.editing.prune_by_entropy import score_ngrams
-from chainrule.ngram.editing.prune_to_text import prune_to_text
-from chainrule.ngram.editing.prune_to_vocabulary import prune_to_vocabulary
+from chainrule.ngram.editing.prune_to_text import to_text
+from chainrule.ngram.editing.prune_to_vocabulary import to_words
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.training import train_ngram
 from chainrule.ngram.trie.suffixes import with_suffixes
@@ -252,7 +252,7 @@ def test_counts_are_recovered_from_what_the_discounts_left(encoded) -> None:
 def test_a_text_gets_the_same_scores_from_what_it_can_need() -> None:
     table = trained(4)
     other = random_documents(11, V, 5, 6)
-    small = prune_to_text(table, stream_of(other))
+    small = to_text(table, stream_of(other))
     assert sum(small.level_sizes) < sum(table.level_sizes)
     actual, lengths = NGramModel(small).score_stream_with_lengths(stream_of(other))
     expected, expected_lengths = NGramModel(table).score_stream_with_lengths(stream_of(other))
@@ -267,7 +267,7 @@ def test_a_text_gets_the_same_scores_from_what_it_can_need() -> None:
 @pytest.mark.parametrize("gone", [{7}, {3}, {3, 5, 6}, {3, 4, 5, 6, 7}])
 def test_the_unknown_word_gets_what_the_words_had_that_go(table: Table, gone: set[int]) -> None:
     staying = np.array([word not in gone for word in range(V)])
-    small = prune_to_vocabulary(table, staying, silent)
+    small = to_words(table, staying, silent)
     words = np.flatnonzero(staying)
     assert small.vocabulary_size == words.size
     assert_sums_to_one_over(small)
@@ -292,7 +292,7 @@ def assert_sums_to_one_over(table: Table) -> None:
 
 def test_all_words_staying_is_the_same_table() -> None:
     table = trained(4)
-    same = prune_to_vocabulary(table, np.ones(V, np.bool_), silent)
+    same = to_words(table, np.ones(V, np.bool_), silent)
     before, after = grams_of(table), grams_of(same)
     assert before.keys() == after.keys()
     for gram, values in before.items():
@@ -303,4 +303,4 @@ def test_a_marker_cannot_go() -> None:
     staying = np.ones(V, np.bool_)
     staying[END] = False
     with pytest.raises(SettingError, match="belong to every vocabulary"):
-        prune_to_vocabulary(trained(2), staying, silent)
+        to_words(trained(2), staying, silent)

@@ -15,8 +15,8 @@ from chainrule.ngram.config import COMPACT
 from chainrule.ngram.counting.padding import padded
 from chainrule.ngram.editing.history_weights import by_chain_rule, by_discounts, by_frequency
 from chainrule.ngram.editing.prune_by_entropy import check_ngrams, check_threshold, score_ngrams
-from chainrule.ngram.editing.prune_to_text import prune_to_text
-from chainrule.ngram.editing.prune_to_vocabulary import prune_to_vocabulary
+from chainrule.ngram.editing.prune_to_text import to_text
+from chainrule.ngram.editing.prune_to_vocabulary import to_words
 from chainrule.ngram.kenlm.hashed_model import HashedModel
 from chainrule.ngram.model_class import model_from_settings, settings_of_model
 from chainrule.ngram.models.ngram_model import NGramModel
@@ -95,7 +95,7 @@ def prune_to_vocabulary(model: Model, path: str | os.PathLike[str], progress: Pr
             f"{os.fspath(path)}: none of its {len(listed):,} tokens is in the vocabulary of the model; expected one a "
             f"line as the {tokenizer.name} tokenizer writes them"
         )
-    small, how = prune_to_vocabulary(table, staying, progress), {"to_vocabulary": os.fspath(path)}
+    small, how = to_words(table, staying, progress), {"to_vocabulary": os.fspath(path)}
     if staying.all():
         return _smaller(model, small, how)
     vocabulary = Vocabulary(left[len(MARKER_TOKENS) :])
@@ -115,7 +115,7 @@ def prune_to_text(model: Model, source: Source | Paths, progress: ProgressOption
     progress = callback(progress)
     model = _unpacked(model, progress)
     table, source = _table(model), source_of(source, model.document)
-    small = prune_to_text(table, _padded(model, encoded_stream(model.tokenizer, source, progress)))
+    small = to_text(table, _padded(model, encoded_stream(model.tokenizer, source, progress)))
     if small.order == 1 and table.order > 1:
         raise TextError(
             f"{', '.join(source.sources)}: no n-gram of two tokens or more that the model knows stands in it; is it "

@@ -195,7 +195,8 @@ def _widened_ends(ends: ReleasableArray) -> ReleasableArray:
 def _first_occurrences(stream: Int32[ndarray, " tokens"], vocabulary_size: int, trie: _TrieBuilder) -> _Occurrences:
     """The occurrences after each unigram; writes the unigrams' counts."""
     unigrams = slice(1, 1 + vocabulary_size)
-    positions, following = ReleasableArray(stream.size, narrowest(stream.size)), ReleasableArray(stream.size, np.int32)
+    positions = ReleasableArray(stream.size, narrowest(stream.size))
+    following = ReleasableArray(stream.size, np.int32)
     occurrences = _Occurrences(
         positions, following, ReleasableArray(2 * stream.size, trie.begin.dtype), trie.counts, []
     )

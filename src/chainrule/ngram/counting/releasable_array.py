@@ -27,7 +27,7 @@ class ReleasableArray:
         self.array: Int[ndarray, " size"] = np.frombuffer(self._memory, dtype, size)
 
     def release(self, start: int, stop: int) -> None:
-        """Releases the memory of the elements start .. stop, which must not be read again; a no-op where unsupported."""
+        """Releases the memory of elements start .. stop, which must not be read again; a no-op where unsupported."""
         first = -(-start * self._item_size // mmap.PAGESIZE) * mmap.PAGESIZE
         last = stop * self._item_size // mmap.PAGESIZE * mmap.PAGESIZE
         if stop == self.array.size:

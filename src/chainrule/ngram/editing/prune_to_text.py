@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from chainrule.ngram.trie.table import Table
 
 
-def prune_to_text(table: Table, stream: Int32[ndarray, " tokens"]) -> Table:
+def to_text(table: Table, stream: Int32[ndarray, " tokens"]) -> Table:
     """The table of all unigrams and of the n-grams that occur in a stream of documents.
 
     Raises SettingError where an id is outside the vocabulary, ModelFormatError where the table is damaged.

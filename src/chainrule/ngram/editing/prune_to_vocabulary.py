@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 TASK = "pruning to a vocabulary"
 
 
-def prune_to_vocabulary(table: Table, remaining: Bool[ndarray, " vocab"], progress: Progress) -> Table:
+def to_words(table: Table, remaining: Bool[ndarray, " vocab"], progress: Progress) -> Table:
     """The table over the remaining words, whose ids are renumbered in order.
 
     remaining: by word. Raises SettingError where a marker is removed, ModelFormatError where the table is damaged.
