@@ -15,7 +15,7 @@ import chainrule
 from chainrule import CacheConfig, Lines, MixtureConfig, NGramConfig, UniformConfig
 from chainrule.api.speller import learnt_speller
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
-from chainrule.evaluation.pricing import price
+from chainrule.evaluation.token_costs import price
 from chainrule.families import FAMILIES
 from chainrule.mixture.cache import UnigramCache
 from chainrule.mixture.tuning import classes_of_tokens, linear_weights

@@ -29,7 +29,7 @@ from chainrule.applications.rescoring.tuning import TuningConfig, _Search, least
 from chainrule.applications.rescoring.weights import Weights
 from chainrule.errors import SettingError
 from chainrule.evaluation.error_rates import CharacterErrors, WordErrors
-from chainrule.evaluation.sentences import score_sentences
+from chainrule.evaluation.sentence_scores import score_sentences
 from chainrule.ngram.config import NGramConfig
 from chainrule.text.corpus import Lines
 from chainrule.uniform import UniformModel

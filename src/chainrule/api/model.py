@@ -31,7 +31,7 @@ from chainrule.base.jit import map_in_order
 from chainrule.decoding.texts import Text, TextDecoder
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import measure
-from chainrule.evaluation.sentences import SentenceScores, score_sentences
+from chainrule.evaluation.sentence_scores import SentenceScores, score_sentences
 from chainrule.families import FAMILIES, Job
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 from chainrule.protocol import UNKNOWN
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from chainrule.evaluation.acceptability import GroupAccuracy
     from chainrule.evaluation.classification import Classification
     from chainrule.evaluation.measurement import Measurement
-    from chainrule.evaluation.pseudo_pricing import Pseudo
+    from chainrule.evaluation.pseudo_likelihood import Pseudo
     from chainrule.neural.classifier import Classifier
     from chainrule.neural.two_sided_model import TwoSidedModel
     from chainrule.ngram.spelling.mixed_speller import MixedSpeller
