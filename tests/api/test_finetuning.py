@@ -24,9 +24,9 @@ from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.framing import framed
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.two_sided_model import TwoSidedModel
+from chainrule.text.document_units import UnitTokens
 from chainrule.text.labelled import Labelled
 from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.units import UnitTokens
 from chainrule.training.finetuning_config import FineTuningConfig
 from chainrule.training.labels import Example, split
 

@@ -17,8 +17,8 @@ from chainrule.errors import SettingError, TextError
 from chainrule.ngram.config import NGramConfig, check_tunable
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus import source_of
-from chainrule.text.learning import splitter_of
 from chainrule.text.normalising import Normaliser
+from chainrule.text.prepare_tokenizer import splitter_of
 from chainrule.text.splitters import never_written, splitter_marked_in
 from chainrule.text.tokenizer import Tokenizer, encoded_stream
 from chainrule.text.tokenizer_config import as_config

@@ -16,10 +16,10 @@ from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 from chainrule.open_models.importing import import_checkpoint
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, open_model
-from chainrule.text.learning import splitter_of
 from chainrule.text.normalising import Normaliser
-from chainrule.text.pieces import looks_like_pieces
+from chainrule.text.prepare_tokenizer import splitter_of
 from chainrule.text.splitters import splitter_marked_in
+from chainrule.text.subword_pieces import looks_like_pieces
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.tokenizer_config import TokenizerConfig, as_config
 

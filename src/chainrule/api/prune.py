@@ -23,7 +23,7 @@ from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.models.padded_model import PaddedModel
 from chainrule.ngram.spelling.speller import ENOUGH, Speller
 from chainrule.text.corpus import source_of
-from chainrule.text.learning import listed_tokens
+from chainrule.text.prepare_tokenizer import listed_tokens
 from chainrule.text.splitters import SEPARATORS
 from chainrule.text.tokenizer import encoded_stream
 from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary

@@ -9,8 +9,8 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.protocol import END
 from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, open_model
-from chainrule.text.learning import Tokenized, keep_tokens, limit_vocabulary, prepare_tokenizer
 from chainrule.text.normalising import Normaliser
+from chainrule.text.prepare_tokenizer import Tokenized, keep_tokens, limit_vocabulary, prepare_tokenizer
 from chainrule.text.splitters import splitter_named
 from chainrule.text.tokenizer import Tokenizer, encoded_stream
 from chainrule.text.tokenizer_config import BUILT_IN, LEARNT, TokenizerConfig, as_config

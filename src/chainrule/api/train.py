@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from chainrule.ngram.spelling.speller import Speller
     from chainrule.protocol import LanguageModel
     from chainrule.text.corpus import Paths
-    from chainrule.text.learning import Tokenized
+    from chainrule.text.prepare_tokenizer import Tokenized
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Markers
     from chainrule.training.options import TrainingRun

@@ -21,7 +21,7 @@ from chainrule.base.memory import check_fits
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus import source_of
-from chainrule.text.learning import keep_tokens
+from chainrule.text.prepare_tokenizer import keep_tokens
 from chainrule.text.tokenizer_config import LEARNT, TokenizerConfig, as_config
 from chainrule.training.folder import remove_checkpoints
 from chainrule.training.interruptions import interruptions

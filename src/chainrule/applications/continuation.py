@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from chainrule.evaluation.pseudo_likelihood import PseudoScorer
     from chainrule.evaluation.token_costs import Speller
     from chainrule.protocol import LanguageModel
-    from chainrule.text.restoring import Alignment
+    from chainrule.text.detokenize import Alignment
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Encoded
 

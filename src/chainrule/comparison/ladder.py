@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from chainrule.neural.config.network import OutputKind
     from chainrule.ngram.spelling.speller import Speller
     from chainrule.text.corpus import Source
-    from chainrule.text.learning import Tokenized
+    from chainrule.text.prepare_tokenizer import Tokenized
     from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.text.vocabulary import Markers
     from chainrule.training.reports import Report

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from chainrule.protocol import LanguageModel, StreamScores
     from chainrule.text.block import Block
     from chainrule.text.corpus import Source
-    from chainrule.text.restoring import Alignment
+    from chainrule.text.detokenize import Alignment
     from chainrule.text.tokenizer import Tokenizer
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.evaluation.token_costs import Prices
-    from chainrule.text.restoring import Alignment
+    from chainrule.text.detokenize import Alignment
 
 By = Literal["tokens", "words", "characters"]
 

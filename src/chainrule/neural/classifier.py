@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.network import Network
+    from chainrule.text.document_units import UnitTokens
     from chainrule.text.labelled import LabelledUnit
-    from chainrule.text.units import UnitTokens
 
 _TOGETHER = 1 << 12  # tokens in a batch
 _SORTED = 1 << 10  # texts that are sorted by length before they are batched

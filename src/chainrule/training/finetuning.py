@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chainrule.neural.network import Network
+    from chainrule.text.document_units import UnitTokens
     from chainrule.text.labelled import LabelledUnit
-    from chainrule.text.units import UnitTokens
     from chainrule.training.finetuning_config import FineTuningConfig
     from chainrule.training.labels import Example, LabelData
     from chainrule.training.options import TrainingRun
