@@ -223,7 +223,7 @@ def test_a_planted_circle_is_found() -> None:
             "imports chainrule.ngram.trie.table",
         ),
         ("chainrule.api.model", "def f():\n    print(1)", "prints"),
-        ("chainrule.report.card", "show = print", "prints"),
+        ("chainrule.report.model_card", "show = print", "prints"),
     ],
 )
 def test_a_planted_violation_is_found(module: str, source: str, expected: str) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-    from chainrule.base.owned import MaybeOwned
+    from chainrule.base.ownership import MaybeOwned
     from chainrule.base.progress import Progress
     from chainrule.evaluation.likelihood import StreamScoring
     from chainrule.neural.classifier import Classifier
@@ -148,7 +148,7 @@ def _train_mixture(
 
 def _take_apart_mixture(model: Any) -> tuple[Json, Arrays]:
     """The arrays of component i get the prefix `i.`; the settings of all components are a list in the mixture's."""
-    from chainrule.mixture.unseen import FewerUnseen
+    from chainrule.mixture.unseen_words import FewerUnseen
 
     settings: Json = {"kind": model.kind, "weights": model.weights.tolist(), "components": []}
     arrays: Arrays = {}
@@ -168,7 +168,7 @@ def _put_together_mixture(settings: Json, arrays: Arrays, vocabulary_size: int) 
     from chainrule.mixture.components import Components
     from chainrule.mixture.linear import LinearMixture
     from chainrule.mixture.log_linear import LogLinearMixture
-    from chainrule.mixture.unseen import FewerUnseen
+    from chainrule.mixture.unseen_words import FewerUnseen
 
     listed, kind, weights = settings.get("components"), settings.get("kind"), settings.get("weights")
     known = isinstance(listed, list) and all(
@@ -216,7 +216,7 @@ def _ngram_why_no_table(model: Any) -> str | None:
 def _mixture_stream_scoring(model: Any) -> StreamScoring | None:
     """Scores a text in one stream if any component does."""
     from chainrule.evaluation.likelihood import StreamScoring
-    from chainrule.mixture.unseen import FewerUnseen
+    from chainrule.mixture.unseen_words import FewerUnseen
 
     parts = [
         FAMILIES[name].stream_scoring(component.model if isinstance(component, FewerUnseen) else component)

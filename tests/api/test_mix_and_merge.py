@@ -19,7 +19,7 @@ from chainrule.evaluation.token_costs import price
 from chainrule.families import FAMILIES
 from chainrule.mixture.cache import UnigramCache
 from chainrule.mixture.tuning import classes_of_tokens, linear_weights
-from chainrule.mixture.unseen import FewerUnseen
+from chainrule.mixture.unseen_words import FewerUnseen
 from chainrule.ngram.editing.merge import scale_unknown
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.spelling.mixed_speller import speller_from_arrays

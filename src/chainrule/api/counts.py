@@ -12,7 +12,7 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.record import circumstances
 from chainrule.api.speller import speller_of_counts
 from chainrule.api.tokenizers import tokenized
-from chainrule.base.owned import Owned
+from chainrule.base.ownership import Owned
 from chainrule.errors import SettingError, TextError
 from chainrule.ngram.config import NGramConfig, check_tunable
 from chainrule.protocol import END, UNKNOWN

@@ -28,7 +28,7 @@ from chainrule.applications.completion import Completer, Completion
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, VectorPrecision
 from chainrule.base.distributions import top_of
 from chainrule.base.jit import map_in_order
-from chainrule.decoding.texts import Text, TextDecoder
+from chainrule.decoding.text_decoder import Text, TextDecoder
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import measure
 from chainrule.evaluation.sentence_scores import SentenceScores, score_sentences

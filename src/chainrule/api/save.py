@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from chainrule.api.model_info import info_of_model
 from chainrule.errors import OutputError, SettingError
 from chainrule.families import FAMILIES
-from chainrule.report.card import model_card
+from chainrule.report.model_card import model_card
 from chainrule.storage.config_json import TokenizerEntry
 from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, save_model
 

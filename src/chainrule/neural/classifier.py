@@ -15,7 +15,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.base.progress import Progress, silent
-from chainrule.base.tokens import check_tokens
+from chainrule.base.token_checks import check_tokens
 from chainrule.neural.dropout import dropped
 from chainrule.neural.framing import framed, padding_starts
 from chainrule.neural.scoring import batched, padded, rounded_up

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from chainrule.base.distributions import check_log_probs
-from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
+from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import SettingError
 from chainrule.neural.language_model import NeuralModel, Reading
 from chainrule.neural.scoring import padded

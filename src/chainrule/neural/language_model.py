@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs, top_of
-from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
+from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural import states
 from chainrule.neural.scoring import WARM_UP, batches_of, padded, pieces_of, stride, window_start

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from chainrule.base.distributions import check_log_probs
-from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
+from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import SettingError
 from chainrule.neural.encoders.directions import SeparateDirections
 from chainrule.neural.framing import framed, padding_starts

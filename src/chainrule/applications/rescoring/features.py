@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
-from chainrule.applications.rescoring.sharing import shared_log_probs
+from chainrule.applications.rescoring.shared_prefixes import shared_log_probs
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.tokenizer import documents_of

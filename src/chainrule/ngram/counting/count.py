@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.base.jit import run, run_all, thread_count
-from chainrule.base.owned import unwrap
+from chainrule.base.ownership import unwrap
 from chainrule.base.progress import Progress, silent
 from chainrule.ngram.counting.counting_kernels import (
     count_contexts,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int, Int32
     from numpy import ndarray
 
-    from chainrule.base.owned import MaybeOwned
+    from chainrule.base.ownership import MaybeOwned
 
 SHARDS = 64  # parts of the work, for threads and progress; the counts do not depend on their number
 TASK = "counting n-grams"

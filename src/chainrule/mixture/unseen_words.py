@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.base.distributions import ByDistributions
-from chainrule.base.tokens import as_tokens
+from chainrule.base.token_checks import as_tokens
 from chainrule.errors import ModelFormatError
 from chainrule.mixture.components import stream_with_unknown
 from chainrule.protocol import END, UNKNOWN
