@@ -205,3 +205,30 @@ def test_a_network_begins_with_vectors_of_a_folder(tmp_path) -> None:
     static = model.embedder.static_vectors()
     assert np.allclose(static[model.tokenizer.vocabulary.id_of("w7é")], vectors["w7é"], atol=1e-6)
     assert np.allclose(static[model.tokenizer.vocabulary.id_of("w1éé")], vectors["w1éé"], atol=1e-6)
+
+
+def test_translation_begins_with_vectors_of_each_side(tmp_path) -> None:
+    vectors = trained(dimensions=16)
+    vectors.save(tmp_path / "words")
+    lines = text().lines[:30]
+    model = chainrule.train_pairs(
+        chainrule.Pairs(lines, lines),
+        chainrule.ConditionalConfig(width=16, shared="none"),
+        tokenizer="whitespace",
+        source_vectors=tmp_path / "words",
+        fixed_vectors=True,
+        training=chainrule.TrainingConfig(steps=1, compile="no"),
+        progress=False,
+    )
+    network, row = model.model.network, model.source.vocabulary.id_of("w7é")
+    assert np.allclose(network.source_embedding.weight[row].detach().numpy(), vectors["w7é"], atol=1e-6)
+    assert not np.allclose(network.embedding.weight[row].detach().numpy(), vectors["w7é"], atol=1e-6)
+    with pytest.raises(SettingError, match="width=16"):
+        chainrule.train_pairs(
+            chainrule.Pairs(lines, lines),
+            chainrule.ConditionalConfig(width=32),
+            tokenizer="whitespace",
+            vectors=tmp_path / "words",
+            training=chainrule.TrainingConfig(steps=1, compile="no"),
+            progress=False,
+        )

@@ -63,7 +63,7 @@ VERBS = {
     | READING
     | MIXING,
     "train translation": {"--source", "--target", "--pairs", "--source-field", "--target-field", "--valid", "--output"}
-    | {"--resume", "--source-tokenizer", "--overwrite", "--json"}
+    | {"--resume", "--source-tokenizer", "--vectors", "--source-vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
     | TRAINING
     | {flag(each.name) for each in fields(ConditionalConfig)},
@@ -158,7 +158,7 @@ VERBS = {
     | {"--bleu", "--tokenizer", "--markers", "--overwrite", "--json"},
     "noise": {"TEXTS", "--channel", "--rate", "--seed", "--model", "--best", "--output", "--tokenizer", "--overwrite"}
     | READING,
-    "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--overwrite"},
+    "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--to", "--overwrite"},
     "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache", "--static"}
     | {"--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,

@@ -14,12 +14,18 @@ with warnings.catch_warnings():
     from transformers import (
         GPT2Config,
         GPT2LMHeadModel,
+        GPTNeoConfig,
+        GPTNeoForCausalLM,
+        GPTNeoXConfig,
+        GPTNeoXForCausalLM,
         LlamaConfig,
         LlamaForCausalLM,
         MistralConfig,
         MistralForCausalLM,
         NanoChatConfig,
         NanoChatForCausalLM,
+        OPTConfig,
+        OPTForCausalLM,
         Qwen2Config,
         Qwen2ForCausalLM,
     )
@@ -77,6 +83,22 @@ def _nanochat() -> Any:
     return NanoChatForCausalLM(config)
 
 
+def _gpt_neox(**changes: Any) -> Any:
+    rope = {"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.5}
+    return GPTNeoXForCausalLM(GPTNeoXConfig(**{**_LLAMA, **_MARKERS, "rope_parameters": rope, **changes}))
+
+
+def _opt(**changes: Any) -> Any:
+    size = {"hidden_size": 16, "word_embed_proj_dim": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
+    size |= {"ffn_dim": 24, "max_position_embeddings": 64}
+    return OPTForCausalLM(OPTConfig(**{**size, **_MARKERS, "pad_token_id": 1, **changes}))
+
+
+def _gpt_neo() -> Any:
+    size = {"hidden_size": 16, "num_layers": 4, "num_heads": 4, "max_position_embeddings": 64, "window_size": 5}
+    return GPTNeoForCausalLM(GPTNeoConfig(**{**size, **_MARKERS, "attention_types": [[["global", "local"], 2]]}))
+
+
 CAUSAL: dict[str, Callable[[], Any]] = {
     "gpt2": _gpt2,
     "gpt2 with exact gelu, not tied": lambda: _gpt2(
@@ -88,6 +110,11 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     "mistral": _mistral,
     "qwen2": _qwen2,
     "nanochat": _nanochat,
+    "gpt_neox": _gpt_neox,
+    "gpt_neox, one after the other": lambda: _gpt_neox(use_parallel_residual=False, attention_bias=False),
+    "opt": _opt,
+    "opt, norms after": lambda: _opt(do_layer_norm_before=False),
+    "gpt_neo": _gpt_neo,
 }
 
 

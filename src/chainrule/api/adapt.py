@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from chainrule.api.load_model import load
 from chainrule.api.pair_model import FAMILY
 from chainrule.api.train import train
 from chainrule.base.settings import config_from_json
@@ -12,6 +13,7 @@ from chainrule.errors import SettingError
 from chainrule.families import FAMILIES
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.storage.config_json import read_config
+from chainrule.storage.hugging_face import is_hugging_face
 
 if TYPE_CHECKING:
     import os
@@ -59,10 +61,13 @@ def adapt(
 
 def network_config_of(folder: Path) -> NetworkConfig:
     """Of a network that can be trained on. Raises SettingError where the folder holds none; ModelFormatError."""
+    if is_hugging_face(folder):
+        config: NetworkConfig = load(folder).engine.network.config
+        return config
     entry = read_config(folder)
     if entry.family == FAMILY:
         raise SettingError(f"{folder}: a model of pairs cannot be trained on with plain text; expected one of one text")
     if entry.family not in (*NETWORKS, *TWO_SIDED):
         raise SettingError(f"{folder}: a model of family {entry.family!r} cannot be trained on; expected a network")
-    config: NetworkConfig = config_from_json(FAMILIES[entry.family].config, entry.settings.get("network"))
+    config = config_from_json(FAMILIES[entry.family].config, entry.settings.get("network"))
     return config

@@ -1,19 +1,25 @@
-"""Models between folders, fast and compact, ARPA files, and out of KenLM's binaries."""
+"""Models between folders of ours, fast and compact, ARPA files and the files of others."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
 
 from chainrule.api.load_model import load
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.save import save_hugging_face
 from chainrule.api.word_vectors import WordVectors, load_vectors
+from chainrule.errors import SettingError
 from chainrule.ngram.config import COMPACT
+from chainrule.storage.hugging_face import check_target
 
 if TYPE_CHECKING:
     import os
 
     from chainrule.api.model import Model
     from chainrule.text.tokenizer_config import TokenizerConfig
+
+Form = Literal["hugging-face"]
 
 
 @shows_progress
@@ -23,18 +29,28 @@ def convert(
     *,
     tokenizer: TokenizerConfig | str | None = None,
     compact: bool = False,
+    to: Form | None = None,
     overwrite: bool = False,
     progress: ProgressOption = None,
 ) -> Model:
     """Writes a model in another form; the model that was written.
 
-    source: a model folder, an ARPA file, or a binary of KenLM's. target: a new folder, or a file whose name ends in
-    .arpa, .arpa.gz, .zst, .xz or .bz2. tokenizer: as `load` has it. compact: quantised, a fifth of the size; without
-    it, a compact model becomes a fast one, and stays quantised. Raises ModelFormatError, OutputError, SettingError.
+    source: whatever `load` opens. target: a new folder, or a file whose name ends in .arpa, .arpa.gz, .zst, .xz or
+    .bz2. tokenizer: as `load` has it. compact: quantised, a fifth of the size; without it, a compact model becomes a
+    fast one, and stays quantised. to: hugging-face: a folder that transformers opens, of a network.
+    Raises ModelFormatError, OutputError, SettingError.
 
     good:  chainrule.convert("lm/", "lm.arpa.gz")
+    good:  chainrule.convert("lm/", "hf/", to="hugging-face")
     """
     progress = callback(progress)
+    if to not in (None, *get_args(Form)):
+        raise SettingError(f"to is {to!r}; expected {' or '.join(get_args(Form))}, or nothing")
+    if to == "hugging-face":
+        check_target(Path(target), overwrite=overwrite)
+        model = load(source, tokenizer=tokenizer, progress=progress)
+        save_hugging_face(model.parts, Path(target), overwrite=overwrite, progress=progress)
+        return model
     model = in_layout(load(source, tokenizer=tokenizer, progress=progress), compact=compact, progress=progress)
     model.save(target, overwrite=overwrite, progress=progress)
     return model

@@ -11,6 +11,7 @@ from chainrule.api.model_info import ModelInfo, info_of_model, info_of_pairs, in
 from chainrule.api.pair_model import TextPairModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.word_vectors import is_vectors_folder, load_vectors
+from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import open_model
 
 if TYPE_CHECKING:
@@ -39,5 +40,8 @@ def info(model: Model | TextPairModel | str | os.PathLike[str], *, progress: Pro
 
 def _bytes_of(folder: Path) -> int:
     """As the card has it: of all numbers, and of the tokenizer's definition."""
+    if is_hugging_face(folder):
+        checkpoint = open_folder(folder)
+        return sum(tensor.nbytes for tensor in checkpoint.tensors.values()) + len(checkpoint.tokenizer or b"")
     opened = open_model(folder)
     return sum(array.nbytes for array in opened.arrays.values()) + sum(map(len, opened.texts.values()))

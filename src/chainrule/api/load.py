@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, overload
 
 from chainrule.api.load_model import load as load_model
 from chainrule.api.model import Model
-from chainrule.api.pair_model import FAMILY, TextPairModel, load_pairs
+from chainrule.api.pair_model import TextPairModel, holds_pairs, load_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.word_vectors import FAMILY as VECTORS
+from chainrule.api.word_vectors import is_vectors_folder
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.storage.config_json import CONFIG, read_config
-from chainrule.storage.hugging_face import is_hugging_face
 
 if TYPE_CHECKING:
     import os
@@ -71,11 +69,9 @@ def load(
     if kind not in (None, Model, TextPairModel):
         raise SettingError(f"kind is {kind!r}; expected Model or TextPairModel, or nothing")
     folder = Path(path)
-    is_ours = (folder / CONFIG).is_file() and not is_hugging_face(folder)
-    family = read_config(folder).family if is_ours else None
-    if family == VECTORS:
+    if is_vectors_folder(folder):
         raise ModelFormatError(f"{path}: holds word vectors, not a model of texts; open it with load_vectors")
-    is_pairs = family == FAMILY
+    is_pairs = holds_pairs(folder)
     if is_pairs:
         if kind is Model:
             raise ModelFormatError(

@@ -13,7 +13,10 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.families import FAMILIES
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
+from chainrule.open_models.gguf import open_gguf_checkpoint
 from chainrule.open_models.importing import import_checkpoint
+from chainrule.open_models.llama2c import is_llama2c, open_llama2c
+from chainrule.storage.gguf import is_gguf
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, open_model
 from chainrule.text.normalising import Normaliser
@@ -25,7 +28,7 @@ from chainrule.text.tokenizer_config import TokenizerConfig, as_config
 
 if TYPE_CHECKING:
     from chainrule.ngram.kenlm.hashed_model import HashedModel
-    from chainrule.open_models.importing import Imported
+    from chainrule.storage.hugging_face import Checkpoint
     from chainrule.text.vocabulary import Markers
 
 
@@ -48,8 +51,14 @@ def load(
     """
     path = Path(path)
     wanted = None if tokenizer is None else as_config(tokenizer)
-    if path.is_dir() and is_hugging_face(path):
-        model = _model_of(import_checkpoint(open_folder(path), progress))
+    if path.is_dir():
+        is_foreign = is_hugging_face(path)
+        model = _open(open_folder(path), progress) if is_foreign else _load_folder(path, copy=copy)
+    elif is_gguf(path):
+        model = _open(open_gguf_checkpoint(path), progress)
+    elif is_llama2c(path):
+        model = _open(open_llama2c(path, None if wanted is None else Path(wanted.kind)), progress)
+        wanted = None
     else:
         model = _load_file(path, wanted, progress) if path.is_file() else _load_folder(path, copy=copy)
     if path.is_dir() and wanted not in (None, TokenizerConfig(kind=model.tokenizer.name)):
@@ -61,8 +70,9 @@ def load(
     return model
 
 
-def _model_of(imported: Imported) -> Model:
+def _open(checkpoint: Checkpoint, progress: Progress) -> Model:
     """A model that others trained. Raises ModelFormatError."""
+    imported = import_checkpoint(checkpoint, progress)
     tokenizer = imported.tokenizer
     engine = FAMILIES[imported.family].put_together(imported.settings, imported.arrays, tokenizer.vocabulary_size)
     return Model(imported.family, engine, tokenizer, {**imported.record, "chainrule": __version__})
@@ -121,7 +131,8 @@ def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -
         language_model, level_sizes = NGramModel(table), table.level_sizes
     else:
         raise ModelFormatError(
-            f"{path}: a model is a folder, a file whose name ends in {', '.join(ARPA_SUFFIXES)}, or a binary of KenLM's"
+            f"{path}: a model is a folder, a file whose name ends in {', '.join(ARPA_SUFFIXES)}, a binary of KenLM's, "
+            "a GGUF file, or one of llama2.c"
         )
     if config is None:
         tokenizer = Tokenizer(splitter_marked_in(vocabulary.tokens()), vocabulary)

@@ -25,7 +25,14 @@ from chainrule.errors import ModelFormatError, SettingError
 from chainrule.protocol import UNKNOWN
 from chainrule.report.model_card import model_card
 from chainrule.storage.config_json import TokenizerEntry
-from chainrule.storage.model_folder import SOURCE_TOKENIZER, TOKENIZER, VOCABULARY_ARRAYS, open_model, save_model
+from chainrule.storage.model_folder import (
+    SOURCE_TOKENIZER,
+    TOKENIZER,
+    VOCABULARY_ARRAYS,
+    open_model,
+    save_model,
+    saved_family,
+)
 from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
@@ -191,6 +198,11 @@ class TextPairModel:
             overwrite=overwrite,
             progress=progress,
         )
+
+
+def holds_pairs(path: Path) -> bool:
+    """Whether a path is a folder of a model of pairs. Raises ModelFormatError where it is a broken folder."""
+    return saved_family(path) == FAMILY
 
 
 def load_pairs(path: str | os.PathLike[str]) -> TextPairModel:

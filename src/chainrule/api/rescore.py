@@ -257,7 +257,7 @@ def _tuned(
 def _with_references(block: Scored, name: str) -> Scored:
     """Raises TextError where the lists that are to be tuned on have no references."""
     if block.errors is None:
-        raise TextError(f"{name}: the lists have no references, and tuning needs them; name a file of them with --tune")
+        raise TextError(f"{name}: the lists have no references, and tuning needs them; name a file with tune=...")
     return block
 
 

@@ -10,7 +10,8 @@ from chainrule.errors import OutputError, SettingError
 from chainrule.families import FAMILIES
 from chainrule.report.model_card import model_card
 from chainrule.storage.config_json import TokenizerEntry
-from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, save_model
+from chainrule.storage.hugging_face import write_folder
+from chainrule.storage.model_folder import CARD, SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, save_model
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,6 +46,22 @@ def save_folder(parts: ModelParts, path: Path, *, overwrite: bool, progress: Pro
         overwrite=overwrite,
         progress=progress,
     )
+
+
+def save_hugging_face(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
+    """A folder that transformers opens. Raises OutputError; SettingError where it has no such model."""
+    family = FAMILIES[parts.family]
+    if family.job not in ("continue", "fill") or not family.embeds:
+        raise SettingError(
+            f"a model of family {parts.family!r} cannot be written for transformers, which has networks; save it as a "
+            "folder of ours"
+        )
+    from chainrule.open_models.exporting import export_model
+
+    _, arrays = family.take_apart(parts.engine)
+    exported = export_model(parts.engine.network.config, arrays, parts.tokenizer, parts.record)
+    files = {**exported.files, CARD: model_card(info_of_model(parts).rows()).encode("utf-8", "replace")}
+    write_folder(path, files, exported.tensors, overwrite=overwrite, progress=progress)
 
 
 def save_arpa(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError
+from chainrule.open_models.importing import import_tokenizer
 from chainrule.protocol import END
+from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, open_model
 from chainrule.text.normalising import Normaliser
 from chainrule.text.prepare_tokenizer import Tokenized, keep_tokens, limit_vocabulary, prepare_tokenizer
@@ -55,6 +57,8 @@ def saved_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
         return None
     if config.normalise:
         raise SettingError(f"{folder}: this model's tokenizer normalises in its own way; say nothing about it")
+    if is_hugging_face(folder):
+        return import_tokenizer(open_folder(folder))
     entry, arrays, texts, mapped = open_model(folder)
     own = {name: array.copy() for name, array in arrays.items() if name.startswith(VOCABULARY_ARRAYS)}
     mapped.check()

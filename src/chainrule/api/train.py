@@ -128,7 +128,10 @@ def train(
 
 @dataclass(frozen=True)
 class _Request:
-    """What is to be trained on what; a network where `network` is one goes on learning."""
+    """What is to be trained on what; a network where `network` is one goes on learning.
+
+    came_as: what is recorded of a network that others trained.
+    """
 
     source: Source
     config: DataclassInstance
@@ -140,6 +143,7 @@ class _Request:
     fixed_vectors: bool
     start: str | None
     network: Network | None
+    came_as: dict[str, Any] | None
 
     @property
     def family_name(self) -> str:
@@ -160,10 +164,11 @@ def _request(
     options: TrainOptions,
 ) -> _Request:
     """Texts as sources; configuration and tokenizer are those of the model to start from, where there is one."""
-    vectors, tune, network = options.get("vectors"), options.get("tune"), None
+    vectors, tune, network, came_as = options.get("vectors"), options.get("tune"), None, None
     if start is not None:
         model = _model_to_start_from(Path(start), config, tokenizer, vectors)
-        network, source = model.engine.network, source_of(source, model.document)
+        network, source = model.engine.network.float(), source_of(source, model.document)
+        came_as = model.record.get("hugging_face")
         config, tokenizer = network.config, os.fspath(start)
     source = source_of(source)
     document = document_in(source.record)
@@ -178,6 +183,7 @@ def _request(
         options.get("fixed_vectors", False),
         None if start is None else os.fspath(start),
         network,
+        came_as,
     )
 
 
@@ -290,7 +296,12 @@ def _request_record(request: _Request, counts: Int64[ndarray, " vocab"]) -> dict
     tokenizer = {name: value for name, value in asdict(request.tokenizer).items() if value != getattr(_DEFAULT, name)}
     vectors = None if request.vectors is None else vectors_name(request.vectors, fixed=request.fixed_vectors)
     validated_on = None if request.validation is None else request.validation.record["data"]
-    others = {"vectors": vectors, "start": request.start, "validated_on": validated_on}
+    others = {
+        "vectors": vectors,
+        "start": request.start,
+        "validated_on": validated_on,
+        "hugging_face": request.came_as,
+    }
     return {
         "tokenizer": tokenizer,
         **request.source.record,

@@ -11,6 +11,7 @@ from chainrule.api.pair_model import FAMILY, TextPairModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.record import circumstances
 from chainrule.api.run_options import RunOptions, training_run
+from chainrule.api.token_vectors import vectors_of_tokens
 from chainrule.api.tokenizers import tokenized
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.conditional import ConditionalConfig
@@ -21,6 +22,7 @@ from chainrule.text.tokenizer_config import as_config
 from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
 
     from jaxtyping import Int32
@@ -46,6 +48,9 @@ def train_pairs(
     markers: Markers = "error",
     training: TrainingConfig | None = None,
     validation: Pairs | None = None,
+    vectors: str | os.PathLike[str] | None = None,
+    source_vectors: str | os.PathLike[str] | None = None,
+    fixed_vectors: bool = False,
     run: TrainingRun | None = None,
     progress: ProgressOption = None,
     **options: Unpack[RunOptions],
@@ -53,19 +58,23 @@ def train_pairs(
     """Trains a model of targets given sources.
 
     tokenizer: of both sides, learnt from both; or of targets alone, where source_tokenizer is given, too. validation:
-    pairs to choose the best weights by; without them, the last are taken. Pairs with a longer source than the model
-    reads are left out. The rest as `train`, and it raises what that does.
+    pairs to choose the best weights by; without them, the last are taken. vectors, source_vectors: word vectors that
+    those of the tokens of targets, and of sources, begin as; fixed_vectors: and stay as. Pairs with a longer source
+    than the model reads are left out. The rest as `train`, and it raises what that does.
 
     good:  model = train_pairs(parallel("train.de", "train.en"), tokenizer="bpe", folder="mt/")
            model.save("mt/")
     """
     from chainrule.neural.conditional_model import ConditionalModel
-    from chainrule.training.pairs import pairs_job
+    from chainrule.training.options import InitialVectors
+    from chainrule.training.pairs import SideVectors, pairs_job
     from chainrule.training.run import run_job
 
     progress = callback(progress)
     run = training_run(run, options, progress)
     config, training = config or ConditionalConfig(), training or TrainingConfig()
+    if fixed_vectors and vectors is None and source_vectors is None:
+        raise SettingError("there are no vectors to be fixed; name word vectors, or leave fixed_vectors out")
     if not isinstance(pairs, Pairs):
         raise TypeError(f"train_pairs takes Pairs, not {type(pairs).__name__}; see Pairs(sources, targets), parallel")
     began = time.perf_counter()
@@ -86,11 +95,23 @@ def train_pairs(
         learnt, held = _parted(learnt, training)
     origin = {"family": FAMILY, "tokenizer": target.name, "source_tokenizer": source.name}
     sizes = (source.vocabulary_size, target.vocabulary_size)
-    network, how = run_job(pairs_job(learnt, held, sizes, config, training, origin), run)
+    initial = SideVectors(
+        *(
+            None
+            if name is None
+            else InitialVectors(vectors_of_tokens(name, side.vocabulary.tokens(), progress), fixed_vectors)
+            for side, name in ((source, source_vectors), (target, vectors))
+        )
+    )
+    begun = {
+        name: one.name for name, one in zip(("source_vectors", "vectors"), initial, strict=True) if one is not None
+    }
+    network, how = run_job(pairs_job(learnt, held, sizes, config, training, {**origin, **begun}, initial), run)
     record = {
         **circumstances(FAMILY, config),
         "seconds": time.perf_counter() - began,
         **pairs.record,
+        **begun,
         "too_long": too_long,
         "documents": len(learnt.targets),
         "tokens": learnt.predicted(),

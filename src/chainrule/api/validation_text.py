@@ -50,7 +50,7 @@ def kept_for_validation(
     left_out: Sequence[bytes],
     speller: Callable[[], Speller],
 ) -> tuple[Int32[ndarray, " tokens"], Validation | None]:
-    """A stream without its last share, which is cut off behind a document if it can be, and that share.
+    """A stream without its last share, which is cut off after a document if it can be, and that share.
 
     Raises TextError where nothing would be left of it.
     """

@@ -15,8 +15,8 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_from
 from chainrule.errors import ModelFormatError, OutputError, SettingError, TextError
 from chainrule.report.model_card import model_card, model_rows
-from chainrule.storage.config_json import CONFIG, TokenizerEntry, read_config
-from chainrule.storage.model_folder import VOCABULARY_ARRAYS, open_model, save_model
+from chainrule.storage.config_json import TokenizerEntry
+from chainrule.storage.model_folder import VOCABULARY_ARRAYS, open_model, save_model, saved_family
 from chainrule.text.splitters import splitter_named
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.vectors import FileLayout, read_all_vectors, write_vectors
@@ -281,7 +281,7 @@ def suffix_of(path: Path) -> str | None:
 
 def is_vectors_folder(path: str | os.PathLike[str]) -> bool:
     """Whether there is a model folder whose model is word vectors. Raises ModelFormatError."""
-    return (Path(path) / CONFIG).is_file() and read_config(Path(path)).family == FAMILY
+    return saved_family(Path(path)) == FAMILY
 
 
 @shows_progress

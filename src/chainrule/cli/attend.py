@@ -60,10 +60,9 @@ def attend(
 def _maps(path: Path, text: str, target: str | None, progress: Progress) -> AttentionMaps:
     """Raises ModelFormatError, SettingError."""
     from chainrule.api.attend import attend as compute_maps
-    from chainrule.api.pair_model import FAMILY, load_pairs
-    from chainrule.storage.config_json import read_config
+    from chainrule.api.pair_model import holds_pairs, load_pairs
 
-    if path.is_dir() and read_config(path).family == FAMILY:
+    if holds_pairs(path):
         return compute_maps(load_pairs(path), text, target)
     if target is not None:
         raise SettingError(

@@ -1,9 +1,9 @@
-"""chainrule convert SOURCE TARGET: between model folders and ARPA files, and from KenLM binaries. And word vectors."""
+"""chainrule convert SOURCE TARGET: between model folders, ARPA files, and the formats of other programs."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
@@ -11,6 +11,8 @@ from chainrule.cli.arguments import ModelPath, ModelTokenizerName, Normalise, Ov
 from chainrule.cli.models import check_model_target, open_model, save_or_keep
 from chainrule.cli.screen import note, progress_bar
 from chainrule.ngram.config import COMPACT
+
+Form = Literal["hugging-face"]
 
 
 def convert(
@@ -29,16 +31,24 @@ def convert(
     compact: Annotated[
         bool, Parameter(negative=(), help="Write a compact n-gram model: quantised, a fifth of the size.")
     ] = False,
+    to: Annotated[
+        Form | None, Parameter(help="hugging-face: write a network as a folder that transformers opens.")
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Convert between model folders, compact or not, and ARPA files; from KenLM binaries; and word vectors.
+    """Convert between model folders, ARPA files, and the formats of other programs.
 
         $ chainrule convert lm/ model.arpa
+        $ chainrule convert smollm2/ lm/
+        $ chainrule convert lm/ for-transformers/ --to hugging-face
 
     An ARPA file or KenLM binary does not say how its text was tokenized. The
     marks of our own tokenizers are recognised; otherwise white space is assumed.
     Without --compact, a compact model is unpacked: larger and faster, with its
     probabilities still quantised.
+
+    KenLM binaries, Hugging Face folders, GGUF files and those of llama2.c become
+    model folders; --to hugging-face writes a network for transformers.
 
     Word vectors are converted between folders, word2vec text (.vec), GloVe text
     (.txt) and .bin: fastText if they have subwords, else word2vec binary.
@@ -48,6 +58,12 @@ def convert(
 
     if normalise and tokenizer is None:
         raise CycloptsError(msg="--normalise needs --tokenizer.")
+    if to is not None:
+        from chainrule.api.convert import convert as convert_to
+
+        with progress_bar() as progress:
+            convert_to(source, target, to=to, overwrite=overwrite, progress=progress)
+        return
     if _are_vectors(source):
         if tokenizer is not None or compact:
             raise CycloptsError(msg="--tokenizer, --normalise and --compact are not for word vectors.")
@@ -68,10 +84,11 @@ def _are_vectors(source: Path) -> bool:
     """Whether a source holds word vectors, by its name or its first bytes."""
     from chainrule.api.word_vectors import is_vectors_folder, suffix_of
     from chainrule.ngram.kenlm.header import is_binary
+    from chainrule.open_models.llama2c import is_llama2c
 
     if source.is_dir():
         return is_vectors_folder(source)
-    return suffix_of(source) is not None and not (source.is_file() and is_binary(source))
+    return suffix_of(source) is not None and not (source.is_file() and (is_binary(source) or is_llama2c(source)))
 
 
 def _convert_vectors(source: Path, target: Path, *, overwrite: bool) -> None:

@@ -114,10 +114,11 @@ def text_for(models: Sequence[Path], reading: TextOptions, *texts: str) -> Corpu
 
 
 def _record(model: Path) -> dict[str, Any]:
-    """The record of a model's training; empty for a file."""
+    """The record of a model's training; empty for a file, and for a model of others."""
     from chainrule.storage.config_json import read_config
+    from chainrule.storage.hugging_face import is_hugging_face
 
-    return read_config(model).record if model.is_dir() else {}
+    return read_config(model).record if model.is_dir() and not is_hugging_face(model) else {}
 
 
 def _named(corpus: Corpus) -> str:

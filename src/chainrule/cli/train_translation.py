@@ -72,6 +72,17 @@ def translation(
             "sides."
         ),
     ] = None,
+    vectors: Annotated[
+        str | None,
+        Parameter(help="Initialise the token vectors of targets from word vectors: a folder or a file."),
+    ] = None,
+    source_vectors: Annotated[
+        str | None,
+        Parameter(help="Initialise the token vectors of sources from word vectors: a folder or a file."),
+    ] = None,
+    fixed_vectors: Annotated[
+        bool, Parameter(negative=(), help="Keep these token vectors as initialised; do not train them.")
+    ] = False,
     markers: MarkerRule = "error",
     overwrite: Overwrite = False,
     json: Json = False,
@@ -127,6 +138,9 @@ def translation(
             markers=markers,
             training=TrainingConfig(**settings),
             validation=validation,
+            vectors=vectors,
+            source_vectors=source_vectors,
+            fixed_vectors=fixed_vectors,
             folder=output,
             resume=resume,
             overwrite=overwrite,

@@ -41,7 +41,7 @@ VERBS = {
     "count": ("count:count", "Count the n-grams of a text, or with --window its co-occurring words."),
     "convert": (
         "convert:convert",
-        "Convert between model folders, compact or not, and ARPA files; from KenLM binaries; and word vectors.",
+        "Convert between model folders, ARPA files, and the formats of other programs.",
     ),
     "lmplz": ("lmplz:lmplz", "Estimate an ARPA file with the options of KenLM's lmplz, for scripts that call it."),
     "prune": ("prune:prune", "Make an n-gram model smaller."),

@@ -48,18 +48,16 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Im
     place = checkpoint.place
     architecture = _architecture_of(checkpoint)
     config, ignored = read_settings(architecture, checkpoint.config, f"{place}: {CONFIG}")
-    if checkpoint.tokenizer is None:
-        raise ModelFormatError(f"{place}: has no {TOKENIZER}, which says how text is cut; transformers writes one")
-    splitter = Subword(checkpoint.tokenizer, f"{place}: {TOKENIZER}")
-    tensors = _with_prefix(architecture, checkpoint)
-    numbering, warnings = numbering_of(checkpoint, splitter, _rows(architecture, tensors, checkpoint))
+    tensors = _Tensors(architecture, checkpoint)
+    splitter = _splitter_of(checkpoint)
+    numbering, warnings = numbering_of(checkpoint, splitter, _rows(architecture, tensors))
     config = replace(config, memory="document", **numbering.settings())
     layers: int = getattr(config, "layers", 0)
-    if layers > len(tensors):
-        raise ModelFormatError(f"{place}: {CONFIG}: asks for {layers:,} layers, but there are {len(tensors)} tensors")
+    if layers > len(tensors.names):
+        raise ModelFormatError(f"{place}: {CONFIG}: asks for {layers:,} layers, but has {len(tensors.names)} tensors")
     shapes = shapes_of(config, numbering.rows + numbering.theirs().tolist().count(-1))
     arrays: dict[str, ndarray] = {}
-    for done, (name, array) in enumerate(_arrays(architecture, config, numbering, shapes, tensors, checkpoint)):
+    for done, (name, array) in enumerate(_arrays(architecture, config, numbering, shapes, tensors)):
         arrays[name] = array
         progress("opening", done + 1, len(shapes))
     record: Json = {
@@ -79,6 +77,22 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Im
     return Imported(architecture.family, {"network": settings_of(config)}, arrays, tokenizer, record)
 
 
+def import_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
+    """How a model's text is cut, without the model. Raises ModelFormatError, SettingError."""
+    architecture, splitter = _architecture_of(checkpoint), _splitter_of(checkpoint)
+    numbering, _ = numbering_of(checkpoint, splitter, _rows(architecture, _Tensors(architecture, checkpoint)))
+    return Tokenizer(splitter, vocabulary_of(splitter, numbering))
+
+
+def _splitter_of(checkpoint: Checkpoint) -> Subword:
+    """Raises ModelFormatError, SettingError."""
+    if checkpoint.tokenizer is None:
+        raise ModelFormatError(
+            f"{checkpoint.place}: has no {TOKENIZER}, which says how text is cut; transformers writes one"
+        )
+    return Subword(checkpoint.tokenizer, f"{checkpoint.place}: {TOKENIZER}")
+
+
 def _architecture_of(checkpoint: Checkpoint) -> Architecture:
     """Raises ModelFormatError."""
     name = checkpoint.config.get("model_type")
@@ -90,32 +104,45 @@ def _architecture_of(checkpoint: Checkpoint) -> Architecture:
     return ARCHITECTURES[name]
 
 
-def _with_prefix(architecture: Architecture, checkpoint: Checkpoint) -> dict[str, ndarray]:
-    """The tensors that are weights, by their full names."""
-    full: dict[str, ndarray] = {}
-    table = {name for row in architecture.tensors for name in row.names(0)}
-    own = {name for name in table if not name.startswith(architecture.prefix)}
-    for name, tensor in checkpoint.tensors.items():
-        is_short = architecture.prefix and name not in own and not name.startswith(architecture.prefix)
-        full_name = architecture.prefix + name if is_short else name
-        if any(re.fullmatch(pattern, full_name) for pattern in architecture.ignored_tensors):
-            continue
-        if full_name in full:
-            raise ModelFormatError(f"{checkpoint.files[name]}: has the tensor {full_name!r} with and without a prefix")
-        full[full_name] = tensor
-    return full
+class _Tensors:
+    """The tensors of a checkpoint that are weights, by their full names."""
+
+    def __init__(self, architecture: Architecture, checkpoint: Checkpoint) -> None:
+        """Raises ModelFormatError where a name stands twice, with a prefix and without."""
+        self.place, self.config, self._checkpoint = checkpoint.place, checkpoint.config, checkpoint
+        self.names: dict[str, str] = {}  # as they are in the file
+        prefix, own = architecture.prefix, {name for row in architecture.tensors for name in row.names(0)}
+        for name in checkpoint.tensors:
+            is_short = prefix and name not in own and not name.startswith(prefix)
+            full = prefix + name if is_short else name
+            if any(re.fullmatch(pattern, full) for pattern in architecture.ignored_tensors):
+                continue
+            if full in self.names:
+                raise ModelFormatError(f"{checkpoint.files[name]}: has the tensor {full!r} with and without {prefix!r}")
+            self.names[full] = name
+
+    def sound(self, name: str) -> ndarray:
+        """A tensor that is there and holds numbers. Raises ModelFormatError."""
+        if name not in self.names:
+            raise ModelFormatError(f"{self.place}: lacks the tensor {name!r}")
+        tensor = self._checkpoint.tensors[self.names[name]]
+        place = self._checkpoint.files.get(self.names[name], self.place)
+        if tensor.dtype.kind not in "fV" or tensor.dtype.itemsize > 4:
+            raise ModelFormatError(
+                f"{place}: the tensor {name!r} is {tensor.dtype}; expected float32, float16 or bfloat16"
+            )
+        if has_nan(tensor):
+            raise ModelFormatError(f"{place}: the tensor {name!r} holds NaN, which is no number; the file is damaged")
+        return tensor
 
 
-def _rows(architecture: Architecture, tensors: Mapping[str, ndarray], checkpoint: Checkpoint) -> int:
+def _rows(architecture: Architecture, tensors: _Tensors) -> int:
     """How many tokens have a vector. Raises ModelFormatError."""
     [name] = next(row for row in architecture.tensors if row.by_token).names(0)
-    if name not in tensors:
-        raise ModelFormatError(f"{checkpoint.place}: lacks the tensor {name!r}, the vectors of tokens")
-    said = checkpoint.config.get("vocab_size")
-    shape = tensors[name].shape
+    said, shape = tensors.config.get("vocab_size"), tensors.sound(name).shape
     if len(shape) != 2 or said not in (None, shape[0]):
         raise ModelFormatError(
-            f"{checkpoint.place}: the tensor {name!r} is {list(shape)}, but vocab_size in {CONFIG} is {said!r}"
+            f"{tensors.place}: the tensor {name!r} is {list(shape)}, but vocab_size in {CONFIG} is {said!r}"
         )
     return shape[0]
 
@@ -125,8 +152,7 @@ def _arrays(
     config: NetworkConfig,
     numbering: Numbering,
     shapes: Mapping[str, tuple[int, ...]],
-    tensors: dict[str, ndarray],
-    checkpoint: Checkpoint,
+    tensors: _Tensors,
 ) -> Iterator[tuple[str, ndarray]]:
     """Each array of ours with its name. Raises ModelFormatError where a tensor is missing, is none, or is left over."""
     used: set[str] = set()
@@ -138,7 +164,7 @@ def _arrays(
                 continue
             sources = row.names(layer)
             used |= set(sources)
-            parts = [_sound(source, tensors, checkpoint) for source in sources]
+            parts = [tensors.sound(source) for source in sources]
             try:
                 array = row.change.to_ours(parts, config)
                 array = rows_by_ours(array, numbering) if row.by_token else array
@@ -148,26 +174,13 @@ def _arrays(
             if not fits:
                 found = [f"{source!r} {list(part.shape)}" for source, part in zip(sources, parts, strict=True)]
                 raise ModelFormatError(
-                    f"{checkpoint.place}: {' and '.join(found)} do not have the shapes that {CONFIG} asks for: "
+                    f"{tensors.place}: {' and '.join(found)} do not have the shapes that {CONFIG} asks for: "
                     f"they should make {list(shapes[name])}"
                 )
             yield name, array
     tied = {name for row in architecture.tensors if row.by_token and row.ours not in shapes for name in row.names(0)}
-    if left := sorted(tensors.keys() - used - tied):
+    if left := sorted(tensors.names.keys() - used - tied):
         raise ModelFormatError(
-            f"{checkpoint.place}: has the tensor {left[0]!r}, which a {architecture.model_type} with the settings "
+            f"{tensors.place}: has the tensor {left[0]!r}, which a {architecture.model_type} with the settings "
             f"of its {CONFIG} does not have"
         )
-
-
-def _sound(name: str, tensors: Mapping[str, ndarray], checkpoint: Checkpoint) -> ndarray:
-    """A tensor that is there and holds numbers. Raises ModelFormatError."""
-    if name not in tensors:
-        raise ModelFormatError(f"{checkpoint.place}: lacks the tensor {name!r}")
-    tensor = tensors[name]
-    place = checkpoint.files.get(name, checkpoint.place)
-    if tensor.dtype.kind not in "fV" or tensor.dtype.itemsize > 4:
-        raise ModelFormatError(f"{place}: the tensor {name!r} is {tensor.dtype}; expected float32, float16 or bfloat16")
-    if has_nan(tensor):
-        raise ModelFormatError(f"{place}: the tensor {name!r} holds NaN, which is no number; the file is damaged")
-    return tensor

@@ -88,6 +88,7 @@ def read_settings(architecture: Architecture, config: Json, place: str) -> tuple
 
 def write_settings(architecture: Architecture, config: NetworkConfig) -> Json:
     """The fields of config.json that say what the network is."""
+    config = _filled_in(config)
     written: Json = {"architectures": [architecture.class_name], "model_type": architecture.model_type}
     for row in architecture.settings:
         if isinstance(row, Rule):
@@ -106,7 +107,7 @@ def differences(architecture: Architecture, config: NetworkConfig) -> list[str]:
         return [f"{architecture.family} as the family"]
     filled = _filled_in(config)
     try:
-        back = _filled_in(read_settings(architecture, write_settings(architecture, filled), "")[0])
+        back = _filled_in(read_settings(architecture, write_settings(architecture, config), "")[0])
     except ModelFormatError as error:
         return [str(error).removeprefix(": ")]
     pairs = [(each.name, getattr(filled, each.name), getattr(back, each.name)) for each in fields(config)]

@@ -71,7 +71,8 @@ def read_config(folder: Path) -> ModelEntry:
         )
     if not os.path.isdir(folder):
         raise ModelFormatError(
-            f"{folder}: there is no such folder or file; a model is a folder with a {CONFIG} in it, or an ARPA file"
+            f"{folder}: there is no such folder or file; a model is a folder with a {CONFIG} in it, or a file. "
+            "Nothing is fetched from the network"
         )
     try:
         text = path.read_text(encoding="utf-8")

@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.errors import ModelFormatError
+from chainrule.base.files import check_writable, sync_folder
+from chainrule.base.progress import Progress, silent
+from chainrule.errors import ModelFormatError, OutputError
 from chainrule.storage.config_json import CONFIG
-from chainrule.storage.safetensors import open_tensors
+from chainrule.storage.safetensors import open_tensors, write_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -152,3 +156,52 @@ def _sharded(folder: Path) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
             f"{folder / places[missing[0]]}: lacks the tensor {missing[0]!r}, which {path.name} names"
         )
     return tensors, files
+
+
+def write_folder(
+    folder: Path,
+    files: Mapping[str, bytes],
+    tensors: dict[str, ndarray],
+    *,
+    overwrite: bool,
+    progress: Progress = silent,
+) -> None:
+    """Writes a folder that takes the place of `folder` when it is whole. Raises OutputError."""
+    check_target(folder, overwrite=overwrite)
+    temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        try:
+            temporary.mkdir(parents=True)
+            for name, data in files.items():
+                (temporary / name).write_bytes(data)
+            write_tensors(temporary / TENSORS, tensors, progress, metadata={"format": "pt"})
+            sync_folder(temporary)
+            check_target(folder, overwrite=overwrite)  # again: another process may have been first
+            if folder.exists():
+                old = temporary.with_suffix(".old")
+                os.replace(folder, old)
+                os.replace(temporary, folder)
+                shutil.rmtree(old)
+            else:
+                os.replace(temporary, folder)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        sync_folder(folder.parent)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
+
+
+def check_target(folder: Path, *, overwrite: bool) -> None:
+    """Raises OutputError where a folder could not or should not be written."""
+    check_writable(folder)
+    if folder.is_file():
+        raise OutputError(f"{folder}: a file is in the way; a Hugging Face model is a folder, so choose another name")
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    if not is_hugging_face(folder):
+        raise OutputError(f"{folder}: this folder has other things in it; choose a new one")
+    if not overwrite:
+        raise OutputError(
+            f"{folder}: there is a model already; say overwrite=True to replace it, or choose another folder"
+        )

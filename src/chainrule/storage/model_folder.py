@@ -34,6 +34,7 @@ from chainrule.storage.config_json import (
     config_bytes,
     read_config,
 )
+from chainrule.storage.hugging_face import is_hugging_face
 from chainrule.storage.safetensors import MappedFile, file_digest, open_tensors, write_tensors
 
 if TYPE_CHECKING:
@@ -138,6 +139,12 @@ class FolderContents(NamedTuple):
     arrays: dict[str, ndarray]  # mapped into memory
     texts: dict[str, bytes]  # the other data files
     mapped: MappedFile
+
+
+def saved_family(folder: Path) -> str | None:
+    """The family of the model in a folder; None where there is no model folder of ours. Raises ModelFormatError."""
+    is_ours = (folder / CONFIG).is_file() and not is_hugging_face(folder)
+    return read_config(folder).family if is_ours else None
 
 
 def open_model(folder: Path) -> FolderContents:

@@ -74,7 +74,7 @@ def _job(
     batch, steps = _batch_of(settled), steps_in_epoch(len(data.learnt), _batch_of(settled))
 
     def build_classifier() -> Classifier:
-        body = build(network.config, network.vocabulary_size) if config.fresh else copy.deepcopy(network)
+        body = build(network.config, network.vocabulary_size) if config.fresh else copy.deepcopy(network).float()
         body.requires_grad_(not config.frozen)
         mixed = len(widths) if config.mixed else 0
         return Classifier(body, labels, unit, width=widths[-1], mixed_layers=mixed, dropout=config.dropout)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def is_first_process() -> bool:
-    """Whether this process writes and tells: the only one, or the first that torchrun started."""
+    """Whether this process writes files and reports: the only one, or the first that torchrun started."""
     return int(os.environ.get("RANK", "0")) == 0
 
 

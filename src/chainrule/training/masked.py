@@ -122,8 +122,8 @@ class BothSides:
         if isinstance(config, TwoSidedConfig) and config.loss == "apart":
             starts = inputs == END if self.network.memory == "document" else None
             sides = cast("SeparateDirections", self.network.encoder).sides(self.network.embedding(inputs), starts)
-            before, behind = (output.loss(side[asked], targets[asked], label_smoothing=smoothing) for side in sides)
-            return (before + behind) / 2
+            before, after = (output.loss(side[asked], targets[asked], label_smoothing=smoothing) for side in sides)
+            return (before + after) / 2
         hidden, _ = forward(inputs)
         return output.loss(hidden[asked], targets[asked], label_smoothing=smoothing)
 

@@ -18,6 +18,7 @@ from chainrule.neural.conditional_model import Bound
 from chainrule.neural.scoring import padded, rounded_up
 from chainrule.protocol import END
 from chainrule.training.forcing import own_guesses, own_guesses_at_once
+from chainrule.training.initial_vectors import set_rows
 from chainrule.training.job import TrainingJob
 from chainrule.training.objective import Validated
 from chainrule.training.recipe import conditional_recipe, conditional_settled
@@ -33,11 +34,22 @@ if TYPE_CHECKING:
     from chainrule.neural.config.conditional import ConditionalConfig
     from chainrule.training.config import TrainingConfig
     from chainrule.training.job import Setup
+    from chainrule.training.options import InitialVectors
 
     Tokens = Int32[ndarray, " tokens"]
 
 _VALIDATED_AT_ONCE = 1 << 13  # tokens
 _ROWS = 8
+
+
+class SideVectors(NamedTuple):
+    """Vectors that those of tokens begin as, of sources and of targets."""
+
+    sources: InitialVectors | None = None
+    targets: InitialVectors | None = None
+
+
+NO_VECTORS = SideVectors()
 
 
 class TokenPairs(NamedTuple):
@@ -145,10 +157,12 @@ def pairs_job(
     config: ConditionalConfig,
     training: TrainingConfig,
     origin: dict[str, Any],
+    vectors: SideVectors = NO_VECTORS,
 ) -> TrainingJob[ConditionalNetwork]:
     """A conditional model that is to be trained on pairs.
 
-    sizes: of the vocabularies of sources and targets. Raises TextError, SettingError.
+    sizes: of the vocabularies of sources and targets. vectors: what those of tokens begin as, side by side; where both
+    sides share theirs, those of targets come last. Raises TextError, SettingError.
     """
     if not pairs.targets:
         raise TextError("there are no pairs to learn from; at least one is needed")
@@ -168,12 +182,19 @@ def pairs_job(
             "validation": None if validation is None else validation.digest(),
             "vocabulary": list(sizes),
         },
-        build=lambda: build_conditional(config, *sizes),
+        build=lambda: _with_vectors(build_conditional(config, *sizes), vectors),
         matrices=ConditionalNetwork.matrices,
         objective=lambda network, setup: GivenSource(network, setup, pairs, validation),
         step=f"about {recipe.batch} pairs",
         smaller="batch or width",
     )
+
+
+def _with_vectors(network: ConditionalNetwork, vectors: SideVectors) -> ConditionalNetwork:
+    for embedding, initial in zip((network.source_embedding, network.embedding), vectors, strict=True):
+        if initial is not None:
+            set_rows(embedding.weight, initial, "width")
+    return network
 
 
 class GivenSource:

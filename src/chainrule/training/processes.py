@@ -27,7 +27,7 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Of all, only the first writes and tells."""
+        """Only the first process writes files and reports."""
         return self.rank == 0
 
     def rows(self, batch: int) -> tuple[int, int]:

@@ -27,8 +27,8 @@ def blocks_for(rows: int) -> int:
 def random_blocks(rows: int, blocks: int, rng: np.random.Generator) -> Int32[ndarray, " rows"]:
     """A block for each row; of as many rows as there are blocks, side by side in frequency, each has another."""
     groups = -(-rows // blocks)
-    order = np.argsort(rng.random((groups, blocks)), axis=1)
-    return order.reshape(-1)[:rows].astype(np.int32)
+    order = rng.permuted(np.tile(np.arange(blocks, dtype=np.int32), (groups, 1)), axis=1)
+    return order.reshape(-1)[:rows]
 
 
 def cells_of_round(number: int, blocks: int) -> list[tuple[int, int]]:

@@ -25,7 +25,7 @@ class Noise(NamedTuple):
 def noise_of(weights: Float64[ndarray, " rows"], block_of: Int32[ndarray, " rows"], blocks: int) -> Noise:
     """weights: how likely each row is, but for a factor."""
     starts = np.concatenate([[0], np.cumsum(np.bincount(block_of, minlength=blocks))]).astype(np.int64)
-    members = np.argsort(block_of, kind="stable").astype(np.int32)
+    members = np.argsort(block_of.astype(np.int16), kind="stable").astype(np.int32)  # by radix
     shares, aliases = np.empty(members.size, np.uint64), np.empty(members.size, np.int32)
     make_aliases(weights, starts, members, shares, aliases, np.empty(members.size), np.empty(members.size, np.int32))
     return Noise(starts, members, shares, aliases)

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.base.jit import run_all
 from chainrule.vectors.cells import blocks_for, cells_of_round, places_of, random_blocks, seeds
-from chainrule.vectors.learner import MOST_TOKENS, Learnt, sigmoid_table
+from chainrule.vectors.learner import Learnt, sigmoid_table
 from chainrule.vectors.noise import noise_of
 from chainrule.vectors.pair_kernels import draw_pairs, learn_pairs, sort_pairs
 from chainrule.vectors.rows import zero_rows
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from chainrule.vectors.learner import Matrices, Rate
     from chainrule.vectors.text import TrainingText
 
-_PARTS = 16  # of a step
-_PAIRS = 1 << 20  # of a part, at most
+# Blocks are drawn anew for each step, since a word is told from no other block's words until then: so steps are short,
+# though not so short that the drawing, which takes as long as there are words, would count.
+_PARTS = 8  # of a step
+_LEAST_TOKENS = 1 << 14  # of a part
+_PAIRS = 1 << 22  # of a part, at most
 
 
 class PairLearner:
@@ -35,7 +38,8 @@ class PairLearner:
         assert config.noise_power is not None
         self._keep, self._table = text.kept(config.sample), sigmoid_table()
         self._weights = text.counts**config.noise_power
-        self._part = max(1, min(MOST_TOKENS, _PAIRS // (2 * config.window)))
+        wanted = max(_LEAST_TOKENS, len(text.words) // 2)
+        self._part = max(1, min(wanted, _PAIRS // (2 * config.window)))
 
     @property
     def steps(self) -> int:

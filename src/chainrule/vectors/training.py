@@ -10,6 +10,7 @@ import numpy as np
 
 from chainrule.base.progress import format_duration
 from chainrule.errors import EstimationError
+from chainrule.protocol import END
 from chainrule.vectors.config import ngram_lengths
 from chainrule.vectors.cooccurrence_config import CooccurrenceConfig
 from chainrule.vectors.cooccurrences import count_cooccurrences
@@ -75,6 +76,9 @@ class VectorsTraining:
         self.loss, self._epoch_loss, self._epoch_examples = float("nan"), 0.0, 0
         self.epoch_losses: list[float] = []
         self._words = 0
+        # A stream ends its documents with tokens that are no words.
+        is_of_words = config.method != "glove"
+        self._word_share = np.count_nonzero(text.stream != END) / max(1, len(text)) if is_of_words else 1.0
 
     @property
     def steps(self) -> int:
@@ -113,7 +117,7 @@ class VectorsTraining:
             epoch=self.step / self._learner.steps,
             epochs=self.config.epochs or 0,
             loss=self.loss,
-            words_per_second=self._words / max(self.seconds, 1e-9),
+            words_per_second=self._word_share * self._words / max(self.seconds, 1e-9),
             seconds=self.seconds * self.step / (self.step - self._first),
             unit="pairs" if self.config.method == "glove" else "words",
         )

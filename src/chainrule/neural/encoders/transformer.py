@@ -6,6 +6,7 @@ Legend: B batch, T time, D width, H heads, K heads of keys and values, d width o
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -149,7 +150,10 @@ class Transformer(nn.Module):
         super().__init__()
         self.is_bidirectional = is_bidirectional
         self.width, self.window, self.layers = config.width, config.window, config.layers
-        self.context = None if config.window is not None and config.is_translation_invariant else config.context
+        others = config.window_every - 1 if config.window is not None else 0
+        self.windows = [*[None] * others, config.window]  # of the first blocks, and then of the next as many
+        forgets = config.window is not None and not others
+        self.context = None if forgets and config.is_translation_invariant else config.context
         self.dropout = config.dropout
         self.places: Learned | Sinusoidal | None = None  # added to the vectors of tokens; saved under this name
         self.rotary: Rotary | None = None
@@ -171,7 +175,7 @@ class Transformer(nn.Module):
     @property
     def reach(self) -> int | None:
         """As `Encoder.reach`."""
-        return None if self.window is None else self.layers * (self.window - 1) + 1
+        return None if self.window is None or len(self.windows) > 1 else self.layers * (self.window - 1) + 1
 
     @property
     def kept(self) -> int:
@@ -196,38 +200,35 @@ class Transformer(nn.Module):
         self, x: Float[Tensor, "B T D"], starts: Bool[Tensor, "B T"] | None = None
     ) -> Iterator[Float[Tensor, "B T D"]]:
         """As `Encoder.hidden_layers`; the last layer is normalised, as in `forward`."""
-        x, mask, rotation = self._prepared(x, *self._positions_and_mask(x, starts))
+        x, masks, rotation = self._prepared(x, *self._positions_and_masks(x, starts))
         for layer, block in enumerate(self.blocks):
-            x = block(x, mask, rotation, None, layer)
+            x = block(x, masks[layer % len(masks)], rotation, None, layer)
             yield x if self.norm is None or layer + 1 < self.layers else self.norm(x)
 
     def attention_maps(self, x: Float[Tensor, "B T D"]) -> list[Float[Tensor, "B H T T"]]:
         """The attention weights of each layer, for rows that are read from their beginning."""
         maps: list[Tensor] = []
-        positions, mask = self._positions_and_mask(x, None, in_blocks=False)
-        self._through(x, positions, mask._replace(weights_out=maps), None)
+        positions, masks = self._positions_and_masks(x, None, in_blocks=False)
+        self._through(x, positions, [mask._replace(weights_out=maps) for mask in masks], None)
         return maps
 
     def _read(self, x: Tensor, starts: Tensor | None) -> Tensor:
-        return self._through(x, *self._positions_and_mask(x, starts), None)
+        return self._through(x, *self._positions_and_masks(x, starts), None)
 
-    def _positions_and_mask(
+    def _positions_and_masks(
         self, x: Tensor, starts: Tensor | None, *, in_blocks: bool = True
-    ) -> tuple[Tensor, AttentionMask]:
-        """For rows that are read from their beginning. in_blocks: as for `causal_mask`."""
+    ) -> tuple[Tensor, list[AttentionMask]]:
+        """For rows that are read from their beginning; masks by `windows`. in_blocks: as for `causal_mask`."""
         length, device = x.shape[1], x.device
         columns = torch.arange(length, device=device)
         positions, documents = columns[None], None
         if starts is not None:
             documents = starts.cumsum(1)
             positions = columns - torch.where(starts, columns, 0).cummax(1).values
-        if self.is_bidirectional:
-            mask = bidirectional_mask(length, device, window=self.window, bias=self.bias, documents=documents)
-        else:
-            mask = causal_mask(
-                length, device, window=self.window, bias=self.bias, documents=documents, in_blocks=in_blocks
-            )
-        return positions, mask
+        make = bidirectional_mask if self.is_bidirectional else partial(causal_mask, in_blocks=in_blocks)
+        return positions, [
+            make(length, device, window=window, bias=self.bias, documents=documents) for window in self.windows
+        ]
 
     def _read_on(self, x: Tensor, cache: Cache, starts: Tensor | None) -> tuple[Tensor, Cache]:
         length = x.shape[1]
@@ -241,35 +242,43 @@ class Transformer(nn.Module):
             return torch.cat(parts, 1), cache
         if self.context is not None and cache.longest + length > self.context:
             cache = self._halved(cache)
-        cache, columns, first = cache.grown(x, starts, self.window, keep_inputs=self.context is not None)
+        shortest = self.window if len(self.windows) == 1 else None
+        cache, columns, first = cache.grown(x, starts, shortest, keep_inputs=self.context is not None)
         positions = columns[None] - (cache.first[:1, None] if first is None else first)
-        even = first is None
-        if even and cache.begin == cache.columns - length and self.window is None and self.bias is None:
-            mask = AttentionMask(causal=length > 1)  # the cache was empty
-        elif even and length == 1 and self.bias is None:
-            mask = AttentionMask()  # the cache gives only keys that the query attends to
-        else:
-            keys = torch.arange(cache.begin, cache.columns, device=x.device)
-            mask = cached_mask(columns, keys, first, self.window, self.bias)
-        return self._through(x, positions, mask, cache), cache
+        masks = [self._mask_read_on(cache, columns, first, window) for window in self.windows]
+        return self._through(x, positions, masks, cache), cache
 
-    def _through(self, x: Tensor, positions: Tensor, mask: AttentionMask, cache: Cache | None) -> Tensor:
-        x, mask, rotation = self._prepared(x, positions, mask)
+    def _mask_read_on(self, cache: Cache, columns: Tensor, first: Tensor | None, window: int | None) -> AttentionMask:
+        """Of queries in the last columns, which the cache has grown by. first: as for `cached_mask`."""
+        length, even = len(columns), first is None and self.bias is None
+        if even and cache.begin == cache.columns - length and window is None:
+            return AttentionMask(causal=length > 1)  # the cache was empty
+        if even and length == 1 and (window is None or cache.columns - cache.begin <= window):
+            return AttentionMask()  # the cache gives only keys that the query attends to
+        keys = torch.arange(cache.begin, cache.columns, device=columns.device)
+        return cached_mask(columns, keys, first, window, self.bias)
+
+    def _through(self, x: Tensor, positions: Tensor, masks: list[AttentionMask], cache: Cache | None) -> Tensor:
+        x, masks, rotation = self._prepared(x, positions, masks)
         for layer, block in enumerate(self.blocks):
-            x = block(x, mask, rotation, cache, layer)
+            x = block(x, masks[layer % len(masks)], rotation, cache, layer)
         return x if self.norm is None else self.norm(x)
 
     def _prepared(
-        self, x: Tensor, positions: Tensor, mask: AttentionMask
-    ) -> tuple[Tensor, AttentionMask, Rotation | None]:
-        """The inputs of the first block."""
+        self, x: Tensor, positions: Tensor, masks: list[AttentionMask]
+    ) -> tuple[Tensor, list[AttentionMask], Rotation | None]:
+        """The inputs of the first block; masks: by `windows`."""
         if self.places is not None:
             x = x + self.places(positions).to(x.dtype)
         if self.dropout:
             x = dropped(x, self.dropout, self.training)
-        if mask.tensor is not None and mask.tensor.is_floating_point():
-            mask = mask._replace(tensor=mask.tensor.to(x.dtype))
-        return x, mask, None if self.rotary is None else self.rotary(positions, x)
+        masks = [
+            mask._replace(tensor=mask.tensor.to(x.dtype))
+            if mask.tensor is not None and mask.tensor.is_floating_point()
+            else mask
+            for mask in masks
+        ]
+        return x, masks, None if self.rotary is None else self.rotary(positions, x)
 
     def _halved(self, cache: Cache) -> Cache:
         """Full rows keep only the newer half of their tokens, read again by itself."""

@@ -1,0 +1,160 @@
+"""GGUF files: every type of block as the package gguf reads it, and a tiny llama as transformers has it."""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+from typing import TYPE_CHECKING, Any
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from tiny_models import CAUSAL, TEXTS, byte_level, shaken
+
+import chainrule
+from chainrule import ModelFormatError
+from chainrule.base.bfloat16 import widened
+from chainrule.open_models.vocabulary import Numbering
+from chainrule.storage.gguf import open_gguf
+from chainrule.storage.gguf_blocks import BLOCK_TYPES, dequantise
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tokenizers import Tokenizer
+
+THEIRS = {
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+
+
+@pytest.mark.parametrize("number", BLOCK_TYPES)
+def test_every_type_of_block_is_what_the_package_gguf_has(number: int) -> None:
+    kind = BLOCK_TYPES[number]
+    random = np.random.default_rng(number)
+    blocks = random.integers(0, 256, (40, kind.bytes), dtype=np.uint8)
+    if kind.decode is None:
+        blocks = random.normal(size=40).astype("<f4").view(np.uint8).reshape(40, 4)[:, 4 - kind.bytes :].copy()
+        if kind.name == "F16":
+            blocks = random.normal(size=40).astype("<f2").view(np.uint8).reshape(40, 2)
+    else:  # scales that are numbers
+        halves = {"Q6_K": [208]}.get(kind.name, [0, 2] if kind.name in ("Q4_1", "Q5_1", "Q4_K", "Q5_K") else [0])
+        for begin in halves:
+            blocks[:, begin : begin + 2] = random.normal(size=40).astype("<f2").view(np.uint8).reshape(40, 2)
+    expected = gguf.quants.dequantize(blocks, gguf.GGMLQuantizationType(number))
+    np.testing.assert_allclose(
+        widened(dequantise(kind, blocks.reshape(-1))), expected.reshape(-1), rtol=1e-6, atol=1e-6
+    )
+
+
+def written(path: Path, model: Any, tokenizer: Tokenizer, **changes: Any) -> Path:
+    """A tiny llama as ggml has it: q and k with neighbours that rotate together."""
+    config = model.config
+    writer = gguf.GGUFWriter(path, changes.get("architecture", "llama"))
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    names = tokenizer.get_vocab()
+    pieces = sorted(names, key=names.__getitem__)
+    pieces += [f"<unused{number}>" for number in range(len(pieces), config.vocab_size)]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(changes.get("pre", "gpt-2"))
+    writer.add_token_list(pieces)
+    writer.add_token_types([3 if piece.startswith("<") and len(piece) > 1 else 1 for piece in pieces])
+
+    merges = json.loads(tokenizer.to_str())["model"]["merges"]
+    writer.add_token_merges([" ".join(merge) for merge in merges])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(0)
+    for name, tensor in model.state_dict().items():
+        array = tensor.numpy()
+        base, kind = name.rsplit(".", 1)
+        heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}.get(base.split(".")[-1])
+        if heads is not None:
+            array = array.reshape(heads, 2, -1, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
+        layer = f"blk.{base.split('.')[2]}." if base.startswith("model.layers.") else ""
+        own = THEIRS[base.split(".", 3)[3] if layer else base]
+        half = layer and array.ndim == 2 and changes.get("half")
+        writer.add_tensor(
+            f"{layer}{own}.{kind}", np.ascontiguousarray(array).astype(np.float16 if half else np.float32)
+        )
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def test_a_llama_in_gguf_gives_what_transformers_gives(tmp_path: Path) -> None:
+    theirs = shaken(CAUSAL["llama"])
+    ours = chainrule.load(written(tmp_path / "tiny.gguf", theirs, byte_level()))
+    numbering = Numbering(**ours.record["hugging_face"]["tokens"])
+    ids = byte_level().encode(TEXTS[2]).ids
+    encoded = ours.tokenizer.encode_texts([TEXTS[2]]).ids[:-1]
+    assert numbering.theirs()[encoded].tolist() == ids
+    with torch.no_grad():
+        logits = theirs(torch.tensor([[1, *ids]])).logits[0, :-1].double()
+    tolerance = 1e-5 * float(logits.abs().max())
+    logits[:, 1] = -torch.inf
+    expected = logits.log_softmax(-1)[torch.arange(len(ids)), ids].numpy()
+    np.testing.assert_allclose(ours.language_model.score([encoded], end=False)[0], expected, atol=tolerance, rtol=0)
+
+
+def test_half_precision_stays_so_in_a_folder_of_ours(tmp_path: Path) -> None:
+    source = written(tmp_path / "tiny.gguf", shaken(CAUSAL["llama"]), byte_level(), half=True)
+    chainrule.convert(source, tmp_path / "lm")
+    network = chainrule.load(tmp_path / "lm").engine.network
+    assert network.encoder.blocks[0].feed_forward.up.weight.dtype == torch.float16
+    before, after = (chainrule.load(path).score(TEXTS) for path in (source, tmp_path / "lm"))
+    assert before.tolist() == after.tolist()
+
+
+def test_other_architectures_and_cutters_are_refused_by_name(tmp_path: Path) -> None:
+    model = shaken(CAUSAL["llama"])
+    with pytest.raises(ModelFormatError, match=r"general.architecture is 'mamba'"):
+        chainrule.load(written(tmp_path / "a.gguf", model, byte_level(), architecture="mamba"))
+    with pytest.raises(ModelFormatError, match=r"tokenizer.ggml.pre is 'odd'; known are gpt-2"):
+        chainrule.load(written(tmp_path / "b.gguf", model, byte_level(), pre="odd"))
+
+
+def test_a_header_that_claims_a_petabyte_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "huge.gguf"
+    claims = {
+        "tensors": struct.pack("<4sIQQ", b"GGUF", 3, 1 << 50, 0),
+        "metadata": struct.pack("<4sIQQ", b"GGUF", 3, 0, 1 << 50),
+        "a name": struct.pack("<4sIQQQ", b"GGUF", 3, 0, 1, 1 << 50),
+        "an array": struct.pack("<4sIQQQ1sIIQ", b"GGUF", 3, 0, 1, 1, b"a", 9, 4, 1 << 50),
+    }
+    for header in claims.values():
+        path.write_bytes(header + bytes(1000))
+        began = time.process_time()
+        with pytest.raises(ModelFormatError, match=r"huge.gguf: its header claims 1,125,899,906,842,624 values"):
+            chainrule.load(path)
+        assert time.process_time() - began < 10  # seconds: it would take hours
+
+
+def test_every_cut_of_a_file_is_an_error_that_names_it(tmp_path: Path) -> None:
+    data = written(tmp_path / "tiny.gguf", shaken(CAUSAL["llama"]), byte_level()).read_bytes()
+    cut = tmp_path / "cut.gguf"
+    for size in [*range(4, 2000, 97), *range(2000, len(data), 5003), len(data) - 1]:
+        cut.write_bytes(data[:size])
+        with pytest.raises(ModelFormatError, match=r"cut\.gguf: "):
+            open_gguf(cut)

@@ -1,0 +1,103 @@
+"""A file of llama2.c gives what transformers gives on the same weights, and cuts text as its own program does."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import CAUSAL, shaken
+
+import chainrule
+from chainrule import ModelFormatError
+from chainrule.open_models.vocabulary import Numbering
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# What llama2.c's own encoder gives with the tokenizer of aidreams260K (tests/fixtures/tok512.bin), 1 being <s>.
+ENCODINGS = {
+    "The dream began.": [1, 368, 430, 281, 269, 435, 447, 294, 430, 442, 287, 448],
+    "naïve €": [1, 324, 435, 198, 178, 339, 429, 229, 133, 175],
+}
+
+
+def written(path: Path, model: Any) -> Path:
+    """A model of transformers in version 0 of llama2.c's format, neighbours rotating together."""
+    config, weights = model.config, {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    heads, key_heads = config.num_attention_heads, config.num_key_value_heads
+    sizes = (config.hidden_size, config.intermediate_size, config.num_hidden_layers, heads, key_heads)
+
+    def of_layers(name: str, groups: int | None = None) -> bytes:
+        rows = [weights[f"model.layers.{layer}.{name}.weight"] for layer in range(config.num_hidden_layers)]
+        if groups is not None:
+            rows = [row.reshape(groups, 2, -1, row.shape[1]).swapaxes(1, 2).reshape(row.shape) for row in rows]
+        return np.stack(rows).astype("<f4").tobytes()
+
+    head = config.hidden_size // heads
+    parts = [
+        struct.pack("<7i", *sizes, -config.vocab_size, config.max_position_embeddings),
+        weights["model.embed_tokens.weight"].tobytes(),
+        of_layers("input_layernorm"),
+        of_layers("self_attn.q_proj", heads),
+        of_layers("self_attn.k_proj", key_heads),
+        of_layers("self_attn.v_proj"),
+        of_layers("self_attn.o_proj"),
+        of_layers("post_attention_layernorm"),
+        of_layers("mlp.gate_proj"),
+        of_layers("mlp.down_proj"),
+        of_layers("mlp.up_proj"),
+        weights["model.norm.weight"].tobytes(),
+        bytes(4 * config.max_position_embeddings * head),
+        weights["lm_head.weight"].tobytes(),
+    ]
+    path.write_bytes(b"".join(parts))
+    return path
+
+
+@pytest.fixture(scope="module")
+def theirs() -> Any:
+    def build() -> Any:
+        small = type(shaken(CAUSAL["llama"]))
+        config = shaken(CAUSAL["llama"]).config
+        config.vocab_size, config.rms_norm_eps = 512, 1e-5
+        return small(config)
+
+    return shaken(build)
+
+
+def test_a_file_gives_what_transformers_gives(theirs: Any, tmp_path: Path, fixtures: Path) -> None:
+    (tmp_path / "tok512.bin").write_bytes((fixtures / "tok512.bin").read_bytes())
+    ours = chainrule.load(written(tmp_path / "tiny.bin", theirs))
+    numbering = Numbering(**ours.record["hugging_face"]["tokens"])
+    for text, ids in ENCODINGS.items():
+        encoded = ours.tokenizer.encode_texts([text]).ids[:-1]
+        assert numbering.theirs()[encoded].tolist() == ids[1:]
+        assert ours.tokenizer.decode(encoded) == text
+        with torch.no_grad():
+            logits = theirs(torch.tensor([ids])).logits[0, :-1].double()
+        tolerance = 1e-5 * float(logits.abs().max())
+        logits[:, 1] = -torch.inf
+        expected = logits.log_softmax(-1)[torch.arange(len(ids) - 1), ids[1:]].numpy()
+        np.testing.assert_allclose(ours.language_model.score([encoded], end=False)[0], expected, atol=tolerance, rtol=0)
+
+
+def test_its_tokenizer_may_be_named_and_is_asked_for(theirs: Any, tmp_path: Path, fixtures: Path) -> None:
+    path = written(tmp_path / "tiny.bin", theirs)
+    with pytest.raises(
+        ModelFormatError, match=r"its tokenizer is missing: put tokenizer\.bin or tok512\.bin beside it"
+    ):
+        chainrule.load(path)
+    assert chainrule.load(path, tokenizer=str(fixtures / "tok512.bin")).vocabulary_size == 512
+    (tmp_path / "tokenizer.bin").write_bytes((fixtures / "tok512.bin").read_bytes()[:-1])
+    with pytest.raises(ModelFormatError, match=r"tokenizer\.bin: "):
+        chainrule.load(path)
+
+
+def test_a_file_of_another_size_is_no_such_file(theirs: Any, tmp_path: Path) -> None:
+    path = written(tmp_path / "tiny.bin", theirs)
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(ModelFormatError, match=r"tiny\.bin: a model is a folder, .* or one of llama2\.c"):
+        chainrule.load(path)
