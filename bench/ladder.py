@@ -197,7 +197,7 @@ def train_network(
         validation=texts.tune,
         folder=folder,
         resume=True,
-        told=print_report,
+        on_report=print_report,
     )
     model.save(folder, overwrite=True)
     remove_checkpoints(folder)

@@ -87,8 +87,8 @@ def _load_folder(path: Path, *, copy: bool) -> Model:
         mapped.check()
     if entry.family == "vectors":
         raise ModelFormatError(
-            f"{path}: holds word vectors, and no model of texts; nearest, analogy, odd, map and evaluate --similarity "
-            "read them, and --vectors of a network"
+            f"{path}: holds word vectors, not a language model; load_vectors opens them, and so do the verbs nearest, "
+            "analogy, odd and map"
         )
     if entry.family not in FAMILIES:
         raise ModelFormatError(
@@ -141,7 +141,7 @@ def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -
                 f"{path}: its tokens carry the marks of the {tokenizer.name} tokenizer: text is cut by that"
             )
         elif looks_like_pieces(vocabulary.tokens()):
-            warnings.append(f"{path}: its tokens look like subword pieces; name their tokenizer.json with --tokenizer")
+            warnings.append(f"{path}: its tokens look like subword pieces; name their tokenizer.json as the tokenizer")
     else:
         saved = saved_tokenizer(config)
         splitter = splitter_of(os.fspath(config.kind)) if saved is None else saved.splitter

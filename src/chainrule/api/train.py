@@ -92,7 +92,7 @@ def train(
     The rest is for networks. training: for how long, and how. validation: a text to choose the best weights by; by
     default the end of the first one. start: the model folder of a network that learning goes on from, on this text,
     with its configuration and its tokenizer. run: where checkpoints and log.jsonl go, and whether it goes on from
-    them; or, as options, its folder, resume, overwrite, and told, which gets a Report now and then, whose str is a
+    them; or, as options, its folder, resume, overwrite, and on_report, which gets a Report now and then, whose str is a
     line. More options: vectors, a file of word2vec or GloVe, for the vectors of tokens to begin as; fixed_vectors, and
     to stay as.
     Raises TextError, EstimationError, SettingError, OutputError, ModelFormatError; KeyboardInterrupt, with what to do

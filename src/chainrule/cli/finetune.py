@@ -114,7 +114,7 @@ def finetune(
             folder=output,
             resume=resume,
             overwrite=overwrite,
-            told=screen,
+            on_report=screen,
             progress=progress,
         )
         screen.close()

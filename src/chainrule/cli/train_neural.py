@@ -256,7 +256,7 @@ def _train(
             folder=output,
             resume=run.resume,
             overwrite=run.overwrite,
-            told=screen,
+            on_report=screen,
             progress=progress,
             vectors=beginning.vectors,
             fixed_vectors=beginning.fixed_vectors,

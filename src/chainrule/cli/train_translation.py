@@ -144,7 +144,7 @@ def translation(
             folder=output,
             resume=resume,
             overwrite=overwrite,
-            told=screen,
+            on_report=screen,
             progress=progress,
         )
         screen.close()
