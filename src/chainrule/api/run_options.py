@@ -43,7 +43,5 @@ def training_run(run: TrainingRun | None, options: RunOptions, progress: Progres
             on_report=options.get("on_report") or ignore,
         )
     if run.resume and run.overwrite:
-        raise SettingError(
-            "resume and overwrite are both given; resume continues a run, overwrite starts it again: choose one"
-        )
+        raise SettingError("resume and overwrite are both given; resume to continue the run, overwrite to start again")
     return run if run.on_report is not ignore else replace(run, on_report=on_report_of(progress))

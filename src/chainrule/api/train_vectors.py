@@ -177,7 +177,7 @@ def _run(
                 if folder is None:
                     raise KeyboardInterrupt(f"interrupted after {where}; nothing was kept, since no folder was given")
                 raise KeyboardInterrupt(
-                    f"interrupted after {where}; all is kept in {folder}; continue with the same settings and resume=True"
+                    f"interrupted after {where}; continue from {folder} with the same settings and resume=True"
                 )
             if time.perf_counter() - kept > _KEPT_EVERY:
                 save()

@@ -76,7 +76,9 @@ def vectors(
     check_read_once(*texts)
     source = mixing.source(texts, reading)
     if resume and overwrite:
-        raise SettingError("--resume goes on with a run and --overwrite begins anew; say one of them")
+        raise SettingError(
+            "--resume and --overwrite are both given; --resume to continue the run, --overwrite to start again"
+        )
     goes_on = resume and is_unfinished(output)
     if resume and not goes_on and is_model(output):
         note(f"the run has ended; {output} is its model")
