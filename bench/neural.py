@@ -34,7 +34,7 @@ import chainrule
 from chainrule import RecurrentConfig, TrainingConfig, TransformerConfig
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling import SamplingConfig, sample
-from chainrule.neural.building import build
+from chainrule.neural.build_network import build
 from chainrule.neural.config import gpt2
 from chainrule.neural.language_model import NeuralModel
 from chainrule.training.machine import machine_for

@@ -21,7 +21,7 @@ from chainrule.errors import EstimationError, ModelFormatError, SettingError, Te
 from chainrule.families import FAMILIES
 from chainrule.neural.classifier import Classifier, layer_widths
 from chainrule.neural.config import NETWORKS, TWO_SIDED
-from chainrule.neural.framing import framed
+from chainrule.neural.document_boundaries import framed
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.two_sided_model import TwoSidedModel
 from chainrule.text.document_units import UnitTokens

@@ -77,7 +77,7 @@ def vectors(
     source = mixing.source(texts, reading)
     if resume and overwrite:
         raise SettingError(
-            "--resume and --overwrite are both given; --resume to continue the run, --overwrite to start again"
+            "--resume and --overwrite are both given; resume to continue the run, overwrite to start again"
         )
     goes_on = resume and is_unfinished(output)
     if resume and not goes_on and is_model(output):

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from chainrule.base.progress import Progress, silent
 from chainrule.base.token_checks import check_tokens
+from chainrule.neural.document_boundaries import framed, padding_starts
 from chainrule.neural.dropout import dropped
-from chainrule.neural.framing import framed, padding_starts
-from chainrule.neural.scoring import batched, padded, rounded_up
+from chainrule.neural.scoring_batches import batched, padded, rounded_up
 from chainrule.protocol import END
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import torch
 
 from chainrule.base.token_checks import check_tokens
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.neural.framing import framed, padding_starts
-from chainrule.neural.scoring import batches_of, padded, pieces_of
+from chainrule.neural.document_boundaries import framed, padding_starts
+from chainrule.neural.scoring_batches import batches_of, padded, pieces_of
 from chainrule.protocol import END
 
 if TYPE_CHECKING:

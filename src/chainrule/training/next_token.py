@@ -9,7 +9,7 @@ import torch
 
 from chainrule.errors import SettingError
 from chainrule.neural.config import RecurrentConfig
-from chainrule.neural.states import detach
+from chainrule.neural.encoder_states import detach
 from chainrule.training.batches import Lanes, Windows
 from chainrule.training.forcing import own_guesses
 from chainrule.training.states import in_float32, joined, leaves, parted, with_rows_of

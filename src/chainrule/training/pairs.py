@@ -15,7 +15,7 @@ import torch
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.conditional import ConditionalNetwork, build_conditional
 from chainrule.neural.conditional_model import Bound
-from chainrule.neural.scoring import padded, rounded_up
+from chainrule.neural.scoring_batches import padded, rounded_up
 from chainrule.protocol import END
 from chainrule.training.forcing import own_guesses, own_guesses_at_once
 from chainrule.training.initial_vectors import set_rows

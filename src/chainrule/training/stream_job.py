@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from chainrule.errors import TextError
-from chainrule.neural.building import build
+from chainrule.neural.build_network import build
 from chainrule.neural.config import TWO_SIDED, TransformerConfig
 from chainrule.neural.config import settings_of as network_settings
 from chainrule.neural.network import Network
