@@ -48,7 +48,7 @@ from chainrule.storage.config_json import CONFIG
 from chainrule.text.labelled import Labelled
 from chainrule.text.sample import sample_docstrings, sample_lines
 from chainrule.training.finetuning_config import FineTuningConfig
-from chainrule.training.folder import remove_checkpoints
+from chainrule.training.run_folder import remove_checkpoints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

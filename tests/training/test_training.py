@@ -25,7 +25,7 @@ from chainrule.neural.language_model import NeuralModel
 from chainrule.protocol import END
 from chainrule.training import machine, next_token
 from chainrule.training.config import TrainingConfig
-from chainrule.training.recipe import stream_settled
+from chainrule.training.defaults import stream_settled
 from chainrule.training.trainer import Trainer
 from chainrule.training.validation import Validation
 

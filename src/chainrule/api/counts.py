@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.record import circumstances
 from chainrule.api.speller import speller_of_counts
 from chainrule.api.tokenizers import tokenized
+from chainrule.api.training_record import circumstances
 from chainrule.base.ownership import Owned
 from chainrule.errors import SettingError, TextError
 from chainrule.ngram.config import NGramConfig, check_tunable

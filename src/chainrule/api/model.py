@@ -21,7 +21,7 @@ import numpy as np
 from chainrule.api.embed import embed_blocks, embed_texts, embed_vocabulary
 from chainrule.api.judge import judge_pairs
 from chainrule.api.model_info import info_of_model, size_of
-from chainrule.api.parts import ModelParts
+from chainrule.api.model_parts import ModelParts
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.save import save_arpa, save_folder
 from chainrule.applications.completion import Completer, Completion

@@ -1,4 +1,4 @@
-"""How a model is written: a folder, which `loading.py` reads, or an ARPA file."""
+"""How a model is written: a folder, which `load_model.py` reads, or an ARPA file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chainrule.storage.model_folder import CARD, SPELLER_ARRAYS, TOKENIZER, VOCA
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.api.parts import ModelParts
+    from chainrule.api.model_parts import ModelParts
     from chainrule.base.progress import Progress
 
 

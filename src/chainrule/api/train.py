@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 from chainrule.api.load_model import load
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.record import circumstances
 from chainrule.api.run_options import RUN_OPTIONS, RunOptions, training_run
 from chainrule.api.speller import speller_of_counts, token_counts
 from chainrule.api.token_vectors import vectors_of_tokens
 from chainrule.api.tokenizers import tokenized
+from chainrule.api.training_record import circumstances
 from chainrule.api.validation_text import ids_file, kept_for_validation, validated_on
 from chainrule.base.jit import start_in_thread
 from chainrule.base.ownership import Owned

@@ -226,7 +226,7 @@ def _train(
     from chainrule.api.train import train
     from chainrule.base.memory import peak_memory
     from chainrule.families import family_of
-    from chainrule.training.folder import is_first_process, is_unfinished, remove_checkpoints
+    from chainrule.training.run_folder import is_first_process, is_unfinished, remove_checkpoints
 
     check_read_once(*texts, run.valid)
     source, training = run.mixing.source(texts, run.reading), given_settings(run.training)

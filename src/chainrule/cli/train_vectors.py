@@ -71,7 +71,7 @@ def vectors(
     """
     from chainrule.api.train_vectors import WORDS, remove_finished, train_vectors
     from chainrule.storage.model_folder import check_target
-    from chainrule.training.folder import is_unfinished
+    from chainrule.training.run_folder import is_unfinished
 
     check_read_once(*texts)
     source = mixing.source(texts, reading)

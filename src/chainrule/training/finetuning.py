@@ -11,9 +11,9 @@ from chainrule.errors import SettingError
 from chainrule.neural.build_network import build
 from chainrule.neural.classifier import Classifier, layer_widths
 from chainrule.neural.config import settings_of as network_settings
+from chainrule.training.defaults import Recipe
 from chainrule.training.job import TrainingJob
 from chainrule.training.labels import LabelObjective, split, steps_in_epoch
-from chainrule.training.recipe import Recipe
 from chainrule.training.run import run_job
 
 if TYPE_CHECKING:
