@@ -16,8 +16,8 @@ import pytest
 from training_runs import QUICK, RECURRENT, TRANSFORMER, VOCABULARY, numbers, text, trained
 
 from chainrule.neural.config import MaskedConfig
+from chainrule.training import batch_size, timetable
 from chainrule.training import run as run_module
-from chainrule.training import timetable
 from chainrule.training import trainer as trainer_module
 from chainrule.training.batches import blocks, lanes
 from chainrule.training.checkpoint import Checkpoints
