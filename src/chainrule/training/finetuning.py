@@ -7,6 +7,8 @@ import hashlib
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from chainrule.errors import SettingError
 from chainrule.neural.build_network import build
 from chainrule.neural.classifier import Classifier, layer_widths
@@ -116,5 +118,5 @@ def _digest_of(network: Network) -> str:
     """What tells these weights from others."""
     digest = hashlib.sha256()
     for weight in network.state_dict().values():
-        digest.update(weight.detach().cpu().contiguous().numpy().data)
+        digest.update(weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()[:16]
