@@ -67,7 +67,7 @@ class Together(NamedTuple):
                 part = self._records(start)
                 part["word"] += 1
                 part["context"] += 1
-                file.write(part.tobytes())
+                file.write(part.data)
                 on_progress("writing co-occurrences", start, self.pairs)
         with replace_file(target.with_name(target.stem + ".vocab.txt")) as file:
             for word, count in zip(self.words, self.occurrences, strict=True):
@@ -84,10 +84,13 @@ class Together(NamedTuple):
 
     def _records(self, start: int) -> ndarray:
         """Some of the pairs, from one on."""
-        columns = self.counted.columns[start : start + _AT_ONCE]
-        part = np.empty(columns.size, _RECORD)
-        part["word"] = np.searchsorted(self.counted.starts, np.arange(start, start + columns.size), "right") - 1
-        part["context"], part["count"] = columns, self.counted.sums[start : start + _AT_ONCE] / UNIT
+        starts, stop = self.counted.starts, min(start + _AT_ONCE, self.pairs)
+        first, last = np.searchsorted(starts, start, "right") - 1, np.searchsorted(starts, stop, "left")
+        in_each = np.diff(np.clip(starts[first : last + 1], start, stop))
+        part = np.empty(stop - start, _RECORD)
+        part["word"] = np.repeat(np.arange(first, last, dtype=np.int32), in_each)
+        part["context"] = self.counted.columns[start:stop]
+        part["count"] = self.counted.sums[start:stop] * (1 / UNIT)
         return part
 
 
