@@ -55,9 +55,9 @@ NGRAM_MAY_IMPORT: dict[str, set[str]] = {
     "models": {"trie", "counting", "compact"},
     "kenlm": {"trie", "arpa", "models"},
     "spelling": {"trie", "counting", "estimation", "models"},
-    "variants": {"trie", "models", "kenlm"},
-    "layouts": {"compact", "models", "kenlm"},
-    "training": {"counting", "estimation", "variants"},
+    "model_class": {"trie", "models", "kenlm"},
+    "table_layouts": {"compact", "models", "kenlm"},
+    "training": {"counting", "estimation", "model_class"},
     "lmplz": {"trie", "counting", "estimation", "training"},
 }
 MAY_PRINT = {"cli"}
