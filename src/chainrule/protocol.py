@@ -87,6 +87,11 @@ class LanguageModel(Scorer, Protocol[State]):
     def next_log_probs(self, state: State) -> Float32[ndarray, "B V"]:
         """log P(w | row) for every token w. Probabilities of a row sum to one; <s> is -inf: it is never predicted."""
 
+    def log_probs_of(
+        self, state: State, rows: Int32[ndarray, " pairs"], tokens: Int32[ndarray, " pairs"]
+    ) -> Float32[ndarray, " pairs"]:
+        """log P(tokens[i] | row rows[i]): what `next_log_probs` holds there, without the rest of the row."""
+
     def unknown_log_probs(
         self,
         sequences: Sequence[Int32[ndarray, " T"]],

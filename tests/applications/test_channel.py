@@ -102,7 +102,7 @@ def test_the_rate_is_how_much_goes_wrong() -> None:
         (Rule("a", "a", 0.1), "is no rule"),
         (Rule("abc", "a", 0.1), "is no rule"),
         (Rule("a", "abc", 0.1), "is no rule"),
-        (Rule("😀", "a", 0.1), "begins with a character above"),
+        (Rule("😀", "a", 0.1), "holds a character above"),
         (Rule("a", "b", 0.0), "has no probability"),
         (Rule("a", "b", float("nan")), "has no probability"),
         (Rule("a", "b", 0.99), "have 0.990 together"),

@@ -43,6 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in {"corpus.txt": corpus, "letters.txt": corpus, "heldout.txt": lines, "test.de": lines}.items():
         (tmp_path / name).write_text("".join(text))
     (tmp_path / "train.tsv").write_text("".join(f"{sentence}\t{sentence}\n" for sentence in 10 * SENTENCES))
+    (tmp_path / "pairs.tsv").write_text("teh\tthe\n")
     (tmp_path / "labelled.tsv").write_text("the dog\tanimal\nthe river\twater\n" * 10)
     monkeypatch.chdir(tmp_path)
     return tmp_path

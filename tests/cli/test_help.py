@@ -62,6 +62,7 @@ VERBS = {
     | {"--strict-discounts", "--kenlm-compatible", "--overwrite", "--json"}
     | READING
     | MIXING,
+    "train channel": {"PAIRS", "--output", "--rounds", "--overwrite"},
     "train translation": {"--source", "--target", "--pairs", "--source-field", "--target-field", "--valid", "--output"}
     | {"--resume", "--source-tokenizer", "--vectors", "--source-vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
@@ -156,6 +157,9 @@ VERBS = {
         "--share",
     }
     | {"--bleu", "--tokenizer", "--markers", "--overwrite", "--json"},
+    "correct": {"MODEL", "TEXT", "--channel", "--rate", "--at-least", "--keep", "--lexicon", "--beam", "--candidates"}
+    | {"--references", "--diff", "--interactive", "--output", "--tokenizer", "--json", "--overwrite"}
+    | READING,
     "noise": {"TEXTS", "--channel", "--rate", "--seed", "--model", "--best", "--output", "--tokenizer", "--overwrite"}
     | READING,
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--to", "--overwrite"},
@@ -260,7 +264,7 @@ def test_the_command_alone_lists_every_verb_with_a_line(arguments: list[str], ch
 def test_the_verb_train_alone_lists_every_family(chainrule) -> None:
     result = chainrule("train")
     assert (result.status, result.err) == (0, "")
-    families = {"ngram", "translation", "vectors", "uniform", *NETWORKS, *TWO_SIDED}
+    families = {"ngram", "translation", "vectors", "channel", "uniform", *NETWORKS, *TWO_SIDED}
     listed = re.findall(r"^│ ([a-z-]+) +\S", result.out, re.M)
     assert listed == list(cli_verbs.FAMILIES)  # the commonest first
     assert set(listed) == families

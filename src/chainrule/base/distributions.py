@@ -29,11 +29,19 @@ NOTHING_TO_DRAW_MESSAGE = "there is no token to draw: every one is banned or has
 
 
 class ByDistributions(ABC, Generic[State]):
-    """The default `top` and `draw` of a language model, which compute every row's whole distribution."""
+    """The defaults of a language model that computes every row's whole distribution."""
 
     @abstractmethod
     def next_log_probs(self, state: State) -> Float32[ndarray, "B V"]:
         """As `LanguageModel.next_log_probs`."""
+
+    def log_probs_of(
+        self, state: State, rows: Int32[ndarray, " pairs"], tokens: Int32[ndarray, " pairs"]
+    ) -> Float32[ndarray, " pairs"]:
+        """As `LanguageModel.log_probs_of`."""
+        log_probs = self.next_log_probs(state)
+        check_tokens(tokens, log_probs.shape[1])
+        return log_probs[rows, tokens]
 
     def top(self, state: State, k: int) -> tuple[Float32[ndarray, "B k"], Int32[ndarray, "B k"]]:
         """As `LanguageModel.top`."""

@@ -15,7 +15,7 @@ import queue
 import sys
 import tempfile
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -39,7 +39,7 @@ PACKAGE = Path(__file__).parents[1]
 _threads: int | None = None  # see set_threads
 _on_threads_set: list[Callable[[], None]] = []
 _configuring = threading.Lock()  # all threads share Numba's settings, and several threads may import kernels
-_thread = threading.local()  # is_worker: set on the threads of `map_in_order`
+_thread = threading.local()  # is_worker: set on the threads of `map_in_order`; parallel: see `use_parallel_threads`
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -75,22 +75,18 @@ def summing_kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def parallel_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """As `summing_kernel`, for functions that use `prange`: on the threads that `using_threads` says.
+    """As `summing_kernel`, for functions that use `prange`: on the threads that `use_parallel_threads` says.
 
     Two must not run at once, unless one is known to have threads that may (Numba's workqueue has not).
     """
     return _compiled(function, nogil=True, counted=True, fastmath=_SUMS, parallel=True)
 
 
-@contextmanager
-def using_threads(number: int) -> Iterator[None]:
-    """The number of threads of parallel kernels, on the calling thread; at most one for each processor."""
-    before = numba.get_num_threads()
-    numba.set_num_threads(max(1, min(number, numba.config.NUMBA_NUM_THREADS)))  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        numba.set_num_threads(before)
+def use_parallel_threads(number: int) -> None:
+    """Sets how many threads the parallel kernels of the calling thread run on; at most one for each processor."""
+    if getattr(_thread, "parallel", 0) != number:
+        numba.set_num_threads(max(1, min(number, numba.config.NUMBA_NUM_THREADS)))  # type: ignore[attr-defined]
+        _thread.parallel = number
 
 
 def _compiled(function: Callable[P, R], *, nogil: bool, counted: bool, **options: Any) -> Callable[P, R]:

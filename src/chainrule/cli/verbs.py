@@ -36,6 +36,7 @@ VERBS = {
     "experiment": ("experiment:experiment", "Measure memory, cost, gradients or length extrapolation of networks."),
     "filter": ("filter:filter_texts", "Keep the documents of a corpus that a model finds likeliest."),
     "rescore": ("rescore:rescore", "Choose the best hypotheses, by their own scores plus a language model's."),
+    "correct": ("correct:correct", "Correct texts: spelling, spaces, words that do not fit."),
     "noise": ("noise:noise", "Corrupt a text with typing or OCR errors, and propose corrections."),
     "split": ("split:split", "Divide a text into parts, the same on every machine."),
     "count": ("count:count", "Count the n-grams of a text, or with --window its co-occurring words."),
@@ -56,7 +57,7 @@ INSTALL = ("completion_script:install", "Install completion for your shell.")
 GROUPS = {
     "Train": ("train", "adapt", "finetune", "mix", "prune"),
     "Measure": ("evaluate", "compare", "score", "experiment", "harness"),
-    "Use": ("next", "generate", "complete", "fill", "rescore", "noise", "translate", "classify"),
+    "Use": ("next", "generate", "complete", "fill", "rescore", "correct", "noise", "translate", "classify"),
     "Vectors": ("embed", "nearest", "analogy", "odd", "map"),
     "Look inside": ("info", "attend"),
     "Files": ("split", "filter", "count", "convert", "verify", "lmplz"),
@@ -84,6 +85,7 @@ FAMILIES = {
         "train_translation:translation",
         "An encoder-decoder for pairs of texts: translations, summaries, corrections.",
     ),
+    "channel": ("train_channel:channel", "How words go wrong, learnt from pairs, for chainrule correct."),
     "vectors": ("train_vectors:vectors", "Word vectors: skip-gram, CBOW or GloVe, with subwords or without."),
     "uniform": ("train:uniform", "Every token equally likely: the floor for any comparison."),
 }

@@ -147,6 +147,12 @@ class Given:
         """As `LanguageModel.next_log_probs`."""
         return self.stepping.next_log_probs(state)
 
+    def log_probs_of(
+        self, state: Reading, rows: Int32[ndarray, " pairs"], tokens: Int32[ndarray, " pairs"]
+    ) -> Float32[ndarray, " pairs"]:
+        """As `LanguageModel.log_probs_of`."""
+        return self.stepping.log_probs_of(state, rows, tokens)
+
     def top(self, state: Reading, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
         """As `LanguageModel.top`."""
         return self.stepping.top(state, k)

@@ -17,7 +17,16 @@ from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, c
 from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural import encoder_states
-from chainrule.neural.scoring_batches import WARM_UP, batches_of, padded, pieces_of, stride, window_start
+from chainrule.neural.scoring_batches import (
+    TOGETHER,
+    TOGETHER_ON_PROCESSORS,
+    WARM_UP,
+    batches_of,
+    padded,
+    pieces_of,
+    stride,
+    window_start,
+)
 from chainrule.neural.vectors import static_vectors, token_vectors
 from chainrule.protocol import END, UNKNOWN
 
@@ -160,6 +169,16 @@ class NeuralModel:
         return rows
 
     @torch.inference_mode()
+    def log_probs_of(
+        self, state: Reading, rows: Int32[ndarray, " pairs"], tokens: Int32[ndarray, " pairs"]
+    ) -> Float32[ndarray, " pairs"]:
+        """As `LanguageModel.log_probs_of`."""
+        check_tokens(tokens, self.vocabulary_size)
+        computed = rows if state.rows is None else state.rows[rows]
+        pairs = self._tensor(computed.astype(np.int64)), self._tensor(tokens.astype(np.int64))
+        return self._log_probs(state)[pairs].cpu().numpy()
+
+    @torch.inference_mode()
     def top(self, state: Reading, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
         """As `LanguageModel.top`."""
         if k < 1:
@@ -251,7 +270,8 @@ class NeuralModel:
         scores, others = ([np.zeros(len(row), np.float32) for row in rows] for _ in range(2))
         lengths = [len(row) for row in rows]
         done = 0
-        for batch in batches_of(pieces_of(lengths, self.network.encoder, warm_up=warm_up)):
+        together = TOGETHER_ON_PROCESSORS if self.network.device.type == "cpu" else TOGETHER
+        for batch in batches_of(pieces_of(lengths, self.network.encoder, warm_up=warm_up), together):
             tokens = self._tensor(padded([inputs[row][begin:end] for row, begin, _, end in batch], END))
             targets = self._tensor(padded([rows[row][begin:end] for row, begin, _, end in batch], END))
             log_probs = self._log_probs_of(tokens, targets, unknown=unknown)

@@ -17,7 +17,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from torch import nn
 
-FEW = 64  # vectors
+FEW = 512  # vectors
 _LEAST = 1 << 17  # weights
 _WIDENED = 1 << 18  # weights that are widened together: a megabyte
 _NARROW = {torch.bfloat16: torch.uint16, torch.float16: torch.int16}  # and what their bits are to a kernel
@@ -65,13 +65,14 @@ def _suits_kernel(x: Tensor, weight: Tensor) -> bool:
 
 
 def _by_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    from chainrule.base.jit import using_threads
+    from chainrule.base.jit import use_parallel_threads
     from chainrule.neural.product_kernels import multiply
 
     vectors = x.detach().reshape(-1, x.shape[-1]).contiguous()
     out = torch.empty(len(vectors), len(weight))
     as_read = weight.detach().view(_NARROW.get(weight.dtype, weight.dtype))
-    with _kernel, using_threads(torch.get_num_threads()):
+    with _kernel:
+        use_parallel_threads(torch.get_num_threads())
         multiply(as_read.numpy(), vectors.numpy(), out.numpy())
     if bias is not None:
         out += bias

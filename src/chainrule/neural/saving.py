@@ -6,6 +6,7 @@ are those of attributes of modules: renaming an attribute that holds weights wou
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -154,9 +155,12 @@ def _filled(build: Callable[[], M], arrays: Arrays) -> M:
     network = _empty(build)
     expected = _named(network)
     _check_arrays(expected, arrays)
+    places = _places_of_tensors(network)
     for name, tensor in expected.items():
         loaded = _tensor_of(arrays[name])
-        _replace(network, tensor, nn.Parameter(loaded) if isinstance(tensor, nn.Parameter) else loaded)
+        loaded = nn.Parameter(loaded) if isinstance(tensor, nn.Parameter) else loaded
+        for tensors, own_name in places[id(tensor)]:
+            tensors[own_name] = loaded
     _check_ranks(network)
     return network
 
@@ -205,13 +209,14 @@ def _check_arrays(expected: dict[str, torch.Tensor], arrays: Arrays) -> None:
             )
 
 
-def _replace(network: nn.Module, old: torch.Tensor, new: torch.Tensor) -> None:
-    """Replaces a tensor in every layer that has it, so that layers continue to share it."""
+def _places_of_tensors(network: nn.Module) -> dict[int, list[tuple[dict[str, Any], str]]]:
+    """Where each tensor stands, by its id: in every layer that has it, so that layers continue to share it."""
+    places: dict[int, list[tuple[dict[str, Any], str]]] = defaultdict(list)
     for module in network.modules():
         for own in (module._parameters, module._buffers):
             for name, tensor in own.items():
-                if tensor is old:
-                    own[name] = new  # type: ignore[assignment]
+                places[id(tensor)].append((own, name))
+    return places
 
 
 def _check_ranks(network: nn.Module) -> None:

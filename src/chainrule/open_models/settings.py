@@ -29,6 +29,7 @@ _IGNORED = {
     *("output_attentions", "output_hidden_states", "return_dict", "use_return_dict", "torchscript", "use_bfloat16"),
     *("tf_legacy_loss", "tokenizer_class", "prefix", "gradient_checkpointing", "attn_implementation"),
     *("_attn_implementation", "_attn_implementation_autoset", "_attn_implementation_internal", "unsloth_fixed"),
+    *("_model_name_or_path", "unk_token_id"),  # written by transformers' reader of GGUF
     *("chunk_size_feed_forward", "unsloth_version", "is_llama_config", "transformers.js_config", "mlx"),
     # What older files say of how texts are generated:
     *("max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty"),

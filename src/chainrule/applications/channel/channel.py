@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int32, Int64
     from numpy import ndarray
 
-_CODES = 1 << 10  # first characters of rules are below
-_MOST = 0.95  # of what happens at a place may be errors
+_CODES = 1 << 16  # characters of rules are below
+MOST_ERRORS = 0.95  # of what happens at a place may be errors
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,29 @@ class Rule:
     prob: float
 
 
-@dataclass(frozen=True)
-class RuleArrays:
-    """The rules in the order of the characters that they begin with: those of code c lie at begin[c] .. begin[c+1]."""
+class RulesBySource(NamedTuple):
+    """The rules by the first characters of both sides, and what they leave to copying.
+
+    symbols[c]: the symbol of code point c, 1 to S - 1, or 0 if no rule names it. copied[x, y]: the probability that
+    symbol x is copied where y follows. begin: rules from symbol x to symbol y lie at begin[x S + y] .. begin[x S + y
+    + 1], those that leave nothing under y = 0. sides, probs: of the rules, source and observed as code points with 0
+    after them.
+    order: their positions in `Channel.rules`.
+    """
+
+    symbols: Int32[ndarray, " codes"]
+    copied: Float64[ndarray, "S S"]
+    begin: Int64[ndarray, " buckets+1"]
+    sides: Int32[ndarray, "rules 2 side"]
+    probs: Float64[ndarray, " rules"]
+    order: Int64[ndarray, " rules"]
+
+
+class RulesByObserved(NamedTuple):
+    """Rules by the character that is seen first: those of code c at begin[c] .. begin[c + 1], of nothing under 0."""
 
     begin: Int64[ndarray, " codes+1"]
-    sides: Int32[ndarray, "rules 2 side"]  # source and observed as code points, 0 where there is none
-    probs: Float64[ndarray, " rules"]
+    sides: Int32[ndarray, "rules 2 side"]
 
 
 class Channel:
@@ -60,8 +76,10 @@ class Channel:
         for rule in self.rules:
             self._by_first.setdefault(rule.source[0], []).append(rule)
         self._largest = max((_largest_sum(rules) for rules in self._by_first.values()), default=0.0)
-        if self._largest > _MOST:
-            raise SettingError(f"the rules of a character have {self._largest:.3f} together; expected at most {_MOST}")
+        if self._largest > MOST_ERRORS:
+            raise SettingError(
+                f"the rules of a character have {self._largest:.3f} together; expected at most {MOST_ERRORS}"
+            )
 
     def corrupted(self, text: str, rng: np.random.Generator) -> str:
         """A random output of the channel for a text."""
@@ -83,30 +101,37 @@ class Channel:
     def log_probs(self, observed: Sequence[str], sources: Sequence[str]) -> Float64[ndarray, " pairs"]:
         """log P(observed | source) of pairs, in nats; -inf where no way leads from one to the other."""
         found = np.empty(len(observed))
-        log_probs(*joined(observed), *joined(sources), *self.arrays_by_source, found)
+        log_probs(*joined(observed), *joined(sources), *self.by_source[:-1], found)
         return found
 
     def log_prob(self, observed: str, source: str) -> float:
         return float(self.log_probs([observed], [source])[0])
 
-    @property
-    def arrays_by_source(self) -> tuple[ndarray, ndarray, ndarray]:
-        arrays = self._by_source
-        return arrays.begin, arrays.sides, arrays.probs
-
-    @property
-    def arrays_by_observed(self) -> tuple[ndarray, ndarray, ndarray]:
-        """Rules by the character that is seen first; those by which nothing is seen have the code 0."""
-        arrays = self._by_observed
-        return arrays.begin, arrays.sides, arrays.probs
+    @cached_property
+    def by_source(self) -> RulesBySource:
+        """For the forward algorithm."""
+        named = sorted({ord(character) for rule in self.rules for character in rule.source + rule.observed[:1]})
+        symbols = np.zeros(_CODES, np.int32)
+        symbols[named] = np.arange(1, len(named) + 1)
+        size = len(named) + 1
+        copied = np.ones((size, size))
+        for rule in self.rules:
+            first, following = symbols[ord(rule.source[0])], symbols[ord(rule.source[-1])]
+            copied[first, following if len(rule.source) == 2 else slice(None)] -= rule.prob
+        buckets = [
+            symbols[ord(rule.source[0])] * size + (symbols[ord(rule.observed[0])] if rule.observed else 0)
+            for rule in self.rules
+        ]
+        order = np.argsort(buckets, kind="stable")
+        begin = np.searchsorted(np.array(buckets, np.int64)[order], np.arange(size * size + 1))
+        return RulesBySource(symbols, copied, begin, *_arrays([self.rules[i] for i in order.tolist()]), order)
 
     @cached_property
-    def _by_source(self) -> RuleArrays:
-        return _arrays(self.rules, [rule.source for rule in self.rules])
-
-    @cached_property
-    def _by_observed(self) -> RuleArrays:
-        return _arrays(self.rules, [rule.observed for rule in self.rules])
+    def by_observed(self) -> RulesByObserved:
+        codes = np.array([ord(rule.observed[0]) if rule.observed else 0 for rule in self.rules], np.int64)
+        order = np.argsort(codes, kind="stable")
+        sides, _ = _arrays([self.rules[i] for i in order.tolist()])
+        return RulesByObserved(np.searchsorted(codes[order], np.arange(_CODES + 1)), sides)
 
 
 def joined(texts: Sequence[str]) -> tuple[Int32[ndarray, " characters"], Int64[ndarray, " texts+1"]]:
@@ -117,23 +142,20 @@ def joined(texts: Sequence[str]) -> tuple[Int32[ndarray, " characters"], Int64[n
     return np.frombuffer(data, np.int32), offsets
 
 
-def _arrays(rules: Sequence[Rule], keys: Sequence[str]) -> RuleArrays:
-    codes = np.array([ord(key[0]) if key else 0 for key in keys], np.int64)
-    order = np.argsort(codes, kind="stable")
+def _arrays(rules: Sequence[Rule]) -> tuple[Int32[ndarray, "rules 2 side"], Float64[ndarray, " rules"]]:
     sides = np.zeros((len(rules), 2, SIDE), np.int32)
-    for row, place in zip(sides, order.tolist(), strict=True):
-        for side, text in zip(row, (rules[place].source, rules[place].observed), strict=True):
+    for row, rule in zip(sides, rules, strict=True):
+        for side, text in zip(row, (rule.source, rule.observed), strict=True):
             side[: len(text)] = list(map(ord, text))
-    probs = np.array([rules[place].prob for place in order.tolist()], np.float64)
-    return RuleArrays(np.searchsorted(codes[order], np.arange(_CODES + 1)), sides, probs)
+    return sides, np.array([rule.prob for rule in rules], np.float64)
 
 
 def _check(rule: Rule) -> None:
     """Raises SettingError."""
     if not 1 <= len(rule.source) <= SIDE or len(rule.observed) > SIDE or rule.source == rule.observed:
         raise SettingError(f"{rule} is no rule; expected 1 or 2 characters that become others, at most 2 or none")
-    if not all(0 < ord(character) < _CODES for character in rule.source[0] + rule.observed[:1]):
-        raise SettingError(f"{rule} begins with a character above U+{_CODES - 1:04X}, which rules do not")
+    if not all(0 < ord(character) < _CODES for character in rule.source + rule.observed):
+        raise SettingError(f"{rule} holds a character above U+{_CODES - 1:04X}, which rules cannot")
     if not (math.isfinite(rule.prob) and 0 < rule.prob < 1):
         raise SettingError(f"{rule} has no probability; expected more than 0 and less than 1")
 

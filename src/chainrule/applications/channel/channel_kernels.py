@@ -1,7 +1,7 @@
 """The compiled channel: the probability of what is seen, and the search for the words that may have been meant.
 
-Rules lie by their first character, code c at begin[c] .. begin[c+1]; sides[r, 0] is what rule r replaces, sides[r, 1]
-what it puts there, as code points with 0 behind. Every code is compared with the table's size before it is an index.
+sides[r, 0] is what rule r replaces, sides[r, 1] what it puts there, as code points with 0 after them. Every code is
+compared with a table's size before it is an index.
 """
 
 from __future__ import annotations
@@ -19,43 +19,91 @@ SIDE = 2  # characters that a side of a rule has at most
 NO_WORD = -1
 
 
+@kernel
+def symbol_of(symbols: Array, code: int) -> int:
+    """The symbol of a code point: those that rules name have one each, all others share 0."""
+    return symbols[code] if code < symbols.size else 0
+
+
+@kernel
+def rewrite_forward(
+    source: Array,
+    seen: Array,
+    symbols: Array,
+    copied: Array,
+    begin: Array,
+    sides: Array,
+    probs: Array,
+    forward: Array,
+) -> None:
+    """forward[s, o]: the probability that the source's first s characters became the first o that are seen.
+
+    symbols, copied, begin, sides, probs: see `RulesBySource`. forward: zeros, (longest source + 1, longest text + 1).
+    """
+    forward[0, 0] = 1.0
+    symbol_count = copied.shape[0]
+    for s in range(source.size):
+        symbol = symbol_of(symbols, source[s])
+        following = symbol_of(symbols, source[s + 1]) if s + 1 < source.size else 0
+        for o in range(seen.size + 1):
+            so_far = forward[s, o]
+            if so_far == 0:
+                continue
+            if o < seen.size and seen[o] == source[s]:
+                forward[s + 1, o + 1] += so_far * copied[symbol, following]
+            for kind in range(2):  # rules that leave nothing; rules that leave the character that is seen
+                first = 0 if kind == 0 or o == seen.size else symbol_of(symbols, seen[o])
+                if symbol == 0 or (kind == 1 and first == 0):
+                    continue
+                bucket = symbol * symbol_count + first
+                for rule in range(begin[bucket], begin[bucket + 1]):
+                    step, put = lengths_of(sides, rule)
+                    if s + step > source.size or o + put > seen.size:
+                        continue
+                    if (step < 2 or source[s + 1] == sides[rule, 0, 1]) and (
+                        put < 2 or seen[o + 1] == sides[rule, 1, 1]
+                    ):
+                        forward[s + step, o + put] += so_far * probs[rule]
+
+
+@kernel
+def lengths_of(sides: Array, rule: int) -> tuple[int, int]:
+    """Characters that a rule rewrites, and characters that it puts there."""
+    return 1 + (sides[rule, 0, 1] != 0), (sides[rule, 1, 0] != 0) + (sides[rule, 1, 1] != 0)
+
+
 @allocating_kernel
 def log_probs(
     observed: Array,
     observed_offsets: Array,
     sources: Array,
     source_offsets: Array,
+    symbols: Array,
+    copied: Array,
     begin: Array,
     sides: Array,
     probs: Array,
     found: Array,
 ) -> None:
-    """found[i] = log P(observed text i | source text i), by the forward algorithm over both texts' places."""
+    """found[i] = log P(observed text i | source text i), by the forward algorithm over both texts' characters."""
+    height, width = longest(source_offsets) + 1, longest(observed_offsets) + 1
+    room = np.empty((height, width))
     for i in range(found.size):
         source = sources[source_offsets[i] : source_offsets[i + 1]]
         seen = observed[observed_offsets[i] : observed_offsets[i + 1]]
-        forward = np.zeros((source.size + 1, seen.size + 1))
-        forward[0, 0] = 1.0
-        for s in range(source.size):
-            code = source[s]
-            is_known = code < begin.size - 1
-            first, last = (begin[code], begin[code + 1]) if is_known else (0, 0)
-            copied = 1.0
-            for rule in range(first, last):
-                if sides[rule, 0, 1] == 0 or (s + 1 < source.size and source[s + 1] == sides[rule, 0, 1]):
-                    copied -= probs[rule]
-                    step = 1 + (sides[rule, 0, 1] != 0)
-                    put = (sides[rule, 1, 0] != 0) + (sides[rule, 1, 1] != 0)
-                    for o in range(seen.size + 1 - put):
-                        fits = (put < 1 or seen[o] == sides[rule, 1, 0]) and (
-                            put < 2 or seen[o + 1] == sides[rule, 1, 1]
-                        )
-                        if fits and forward[s, o] > 0:
-                            forward[s + step, o + put] += forward[s, o] * probs[rule]
-            for o in range(seen.size):
-                if seen[o] == code:
-                    forward[s + 1, o + 1] += forward[s, o] * copied
+        forward = room[: source.size + 1, : seen.size + 1]
+        forward[:] = 0.0
+        rewrite_forward(source, seen, symbols, copied, begin, sides, probs, forward)
         found[i] = np.log(forward[source.size, seen.size])
+
+
+@kernel
+def longest(offsets: Array) -> int:
+    """The length of the longest text."""
+    most = 0
+    for i in range(offsets.size - 1):
+        most = max(most, offsets[i + 1] - offsets[i])
+    return most
 
 
 @kernel
@@ -88,7 +136,8 @@ def meant_words(
     """found[i, :counts[i]]: the words from which at most most_errors[i] rules lead to the observed text i.
 
     A trie is walked along the text, rules being undone: those of the character that is seen, and those by which one
-    was lost (begin, sides: by what is seen). Words may come several times, and no more than there is room for.
+    was lost (rules by what is seen: those of code c at begin[c] .. begin[c + 1]). Words may come several times, and
+    no more than there is room for.
     """
     nodes, places, errors = np.empty(1 << 14, np.int64), np.empty(1 << 14, np.int64), np.empty(1 << 14, np.int64)
     for i in range(counts.size):

@@ -1,4 +1,4 @@
-"""The words that may have been meant, as a trie, with the prior probability of each."""
+"""The words that may have been meant, with how likely each is without context."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.applications.channel.channel import joined
-from chainrule.applications.channel.channel_kernels import NO_WORD, meant_words
+from chainrule.applications.channel.channel_kernels import meant_words
+from chainrule.applications.channel.trie import Trie
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.tokenizer import documents_of
@@ -54,25 +55,7 @@ class Lexicon:
         self.words = np.array(kept, dtype=object)
         self._priors = prior(kept)
         self._known = {word: i for i, word in enumerate(kept)}
-        codes = np.array(kept).view(np.uint32).reshape(len(kept), -1).astype(np.int32)  # (words, longest), 0 behind
-        differs = np.ones(codes.shape, np.bool_)
-        differs[1:] = np.logical_or.accumulate(codes[1:] != codes[:-1], axis=1)
-        lengths = np.array([len(word) for word in kept])
-        characters, parents, ends = [np.zeros(1, np.int32)], [], [np.full(1, NO_WORD, np.int64)]
-        above, size = np.zeros(len(kept), np.int64), 1
-        for depth in range(codes.shape[1]):
-            is_node = differs[:, depth] & (lengths > depth)
-            ids = size + np.cumsum(is_node) - 1
-            end = np.full(int(is_node.sum()), NO_WORD, np.int64)
-            is_end = lengths == depth + 1
-            end[ids[is_end] - size] = np.flatnonzero(is_end)
-            characters.append(codes[is_node, depth])
-            parents.append(above[is_node])
-            ends.append(end)
-            above, size = ids, size + end.size
-        self._characters, self._ends = np.concatenate(characters), np.concatenate(ends)
-        counts = np.bincount(np.concatenate(parents), minlength=size)
-        self._children = np.concatenate([[1], 1 + np.cumsum(counts)])
+        self._trie = Trie.of(kept)
 
     def __contains__(self, word: str) -> bool:
         return word in self._known
@@ -88,9 +71,7 @@ class Lexicon:
         characters, offsets = joined(observed)
         found = np.empty((len(observed), _ROOM), np.int32)
         counts = np.empty(len(observed), np.int64)
-        begin, sides, _ = channel.arrays_by_observed
-        tree = self._characters, self._children, self._ends
-        meant_words(characters, offsets, np.array(errors, np.int64), begin, sides, *tree, found, counts)
+        meant_words(characters, offsets, np.array(errors, np.int64), *channel.by_observed, *self._trie, found, counts)
         kinds = [np.unique(row[:count]) for row, count in zip(found, counts.tolist(), strict=True)]
         owners = np.repeat(np.arange(len(observed)), [kind.size for kind in kinds])
         places = np.concatenate([np.empty(0, np.int32), *kinds])

@@ -77,6 +77,12 @@ class PaddedModel:
         """As `LanguageModel.start`."""
         return self._model.start([np.concatenate([self._padding, as_tokens(prefix)]) for prefix in prefixes])
 
+    def log_probs_of(
+        self, state: Contexts, rows: Int32[ndarray, " pairs"], tokens: Int32[ndarray, " pairs"]
+    ) -> Float32[ndarray, " pairs"]:
+        """As `LanguageModel.log_probs_of`."""
+        return self._model.log_probs_of(state, rows, tokens)
+
     def next_log_probs(self, state: Contexts) -> Float32[ndarray, "rows vocab"]:
         """As `LanguageModel.next_log_probs`."""
         return self._model.next_log_probs(state)

@@ -128,6 +128,10 @@ class StupidBackoff:
         """Raises SettingError."""
         self.start([])
 
+    def log_probs_of(self, state: Any, rows: Any, tokens: Any) -> NoReturn:
+        """Raises SettingError."""
+        self.start([])
+
     def top(self, state: Any, k: int) -> NoReturn:
         """Raises SettingError."""
         self.start([])

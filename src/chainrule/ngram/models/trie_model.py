@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs
+from chainrule.base.token_checks import check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.ngram.models.stream_scorer import StreamScorer
 from chainrule.ngram.trie.choosing_kernels import best_words, draw_words
-from chainrule.ngram.trie.query_kernels import NO_NODE, distributions
+from chainrule.ngram.trie.query_kernels import NO_NODE, distributions, score_pairs
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
@@ -51,6 +52,20 @@ class TrieModel(StreamScorer):
             distributions(*trie, self.vocabulary_size, contexts, rows[part])
         check_log_probs(rows)
         return rows
+
+    def log_probs_of(
+        self, state: Contexts, rows: Int32[ndarray, " pairs"], tokens: Int32[ndarray, " pairs"]
+    ) -> Float32[ndarray, " pairs"]:
+        """As `LanguageModel.log_probs_of`, but without building the rows."""
+        check_tokens(tokens, self.vocabulary_size)
+        log_probs = np.empty(len(tokens), np.float32)
+        for part, trie, contexts in self._tries(state):
+            first = part.start or 0
+            inside = np.flatnonzero((rows >= first) & (rows < first + len(contexts)))
+            pairs = (rows[inside] - first).astype(np.int64), tokens[inside].astype(np.int32)
+            log_probs[inside] = score_pairs(*trie, contexts, *pairs)
+        check_log_probs(log_probs)
+        return log_probs
 
     def top(self, state: Contexts, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
         """As `LanguageModel.top`, without computing whole distributions."""

@@ -219,3 +219,28 @@ def distributions(
             for node in range(low, high):
                 if 0 <= words[node] < vocabulary_size:
                     out[row, words[node]] = log_probs[node] + backoff
+
+
+@allocating_kernel
+def score_pairs(
+    words: Array, log_probs: Array, begin: Array, log_backoffs: Array, contexts: Array, rows: Array, tokens: Array
+) -> Array:
+    """scores[i] = log P(tokens[i] | the context of row rows[i]). Every token is below the vocabulary's size."""
+    scores = np.empty(tokens.size, np.float32)
+    inner = log_backoffs.size
+    for i in range(tokens.size):
+        context, token = contexts[rows[i]], tokens[i]
+        node, longest = np.int64(1 + token), context.size - 1
+        while longest >= 0:
+            if 0 <= context[longest] < inner:
+                below = child(words, begin, context[longest], token)
+                if below != NO_NODE:
+                    node = below
+                    break
+            longest -= 1
+        backoff = np.float32(0)
+        for longer in context[longest + 1 :]:  # in the order of `distributions`, whose bits come out
+            if 0 <= longer < inner:
+                backoff += log_backoffs[longer]
+        scores[i] = log_probs[node] + backoff
+    return scores

@@ -1,0 +1,191 @@
+"""Correction: single words against Norvig's functions, and running text with JamSpell's typing errors.
+
+    python bench/correction.py words --counts big_words.txt.gz --errors birkbeck.dat.gz
+    python bench/correction.py sentences --text novels.txt --output sentences.txt
+    python bench/correction.py text --model lm/ --text sherlockholmes.txt.gz --train sentences.txt
+
+`words`: misspellings of nine tenths of the right words (by word, seed 0) teach the channel; those of the others are
+corrected without context. counts: `word count` lines. errors: `$right`, then its misspellings, a line each.
+
+`text`: JamSpell's protocol. Text is put in lower case, and only a to z and the ends of sentences are left; a word of n
+letters goes wrong with probability 1 - 0.97^n (twice with a fifth of that), by a random letter in the place of one
+(0.7), one put in, one lost, or two swapped (0.1 each). model: an n-gram model of such sentences;
+`sentences` writes them.
+train: sentences whose words teach the channel, with errors by the same rules and another seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bisect
+import gzip
+import random
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+from machine import circumstances
+
+import chainrule
+from chainrule.applications.channel.learning import learn_channel
+from chainrule.applications.correction.errors import RateOfWords
+from chainrule.applications.correction.word_index import WordIndex
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_PAIRS = 60_000
+_RATE = 0.12
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = parser.add_subparsers(dest="part", required=True)
+    words = parts.add_parser("words")
+    words.add_argument("--counts", type=Path, required=True)
+    words.add_argument("--errors", type=Path, required=True)
+    text = parts.add_parser("text")
+    text.add_argument("--model", type=Path, required=True)
+    text.add_argument("--text", type=Path, required=True)
+    text.add_argument("--train", type=Path, required=True)
+    text.add_argument("--sentences", type=int, help="the first ones only")
+    sentences = parts.add_parser("sentences")
+    sentences.add_argument("--text", type=Path, required=True)
+    sentences.add_argument("--output", type=Path, required=True)
+    args = parser.parse_args()
+    if args.part == "sentences":
+        args.output.write_text("".join(" ".join(line) + "\n" for line in normalised_sentences(read(args.text))))
+        return
+    print(circumstances())
+    if args.part == "words":
+        measure_words(args.counts, args.errors)
+    else:
+        measure_text(args.model, args.text, args.train, args.sentences)
+
+
+def read(path: Path) -> str:
+    return (gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")).read().decode("utf-8", "replace")
+
+
+def measure_words(counts_file: Path, errors_file: Path) -> None:
+    counts = {word: int(count) for word, count in (line.split() for line in read(counts_file).splitlines())}
+    pairs, right = [], ""
+    for line in read(errors_file).lower().splitlines():
+        if line.startswith("$"):
+            right = line[1:].strip()
+        elif line.strip() and not set("_ ") & set(line.strip() + right):
+            pairs.append((line.strip(), right))
+    pairs = [(wrong, right) for wrong, right in pairs if wrong != right]
+    rights = sorted({right for _, right in pairs})
+    random.Random(0).shuffle(rights)
+    held_out = set(rights[: len(rights) // 10])
+    test = [pair for pair in pairs if pair[1] in held_out]
+    channel = learn_channel([pair for pair in pairs if pair[1] not in held_out])
+    total = sum(counts.values())
+    index = WordIndex({word: float(np.log(count / total)) for word, count in counts.items()})
+    errors = RateOfWords(channel, 0.9)  # what is given is known to be wrong, mostly
+    wrong = [pair[0] for pair in test]
+    index.meant_by(wrong[:9], errors, 1)
+    began = time.perf_counter()
+    best = [row[0].word if row else word for row, word in zip(index.meant_by(wrong, errors, 1), wrong, strict=True)]
+    seconds = time.perf_counter() - began
+    near = index._near.within(wrong, [2] * len(wrong))
+    began = time.perf_counter()
+    index._near.within(wrong, [2] * len(wrong))
+    looking = time.perf_counter() - began
+    norvig = [norvigs_choice(word, counts, index, near.words[near.of(i)].tolist()) for i, word in enumerate(wrong)]
+    print(f"{len(test):,} misspellings of {len(held_out):,} words; {len(counts):,} words known")
+    for name, chosen in (("chainrule", best), ("Norvig's functions", norvig)):
+        share = np.mean([one == right for one, (_, right) in zip(chosen, test, strict=True)])
+        print(f"{name:20} {share:.1%}")
+    print(f"not among the words known: {np.mean([right not in counts for _, right in test]):.1%}")
+    print(f"{len(test) / seconds:,.0f} words/s; all words within distance 2: {1e6 * looking / len(test):.1f} us a word")
+
+
+def norvigs_choice(word: str, counts: dict[str, int], index: WordIndex, within_two: list[int]) -> str:
+    """The known word itself, or the most frequent one at distance 1, or at distance 2: Norvig's spell.py."""
+    if word in counts:
+        return word
+    cuts = [(word[:i], word[i:]) for i in range(len(word) + 1)]
+    near = {left + right[1:] for left, right in cuts if right}
+    near |= {left + right[1] + right[0] + right[2:] for left, right in cuts if len(right) > 1}
+    near |= {left + letter + rest for left, right in cuts for letter in LETTERS for rest in (right, right[1:])}
+    candidates = [one for one in near if one in counts] or [index._lower[i] for i in within_two] or [word]
+    return max(candidates, key=lambda one: counts.get(one, 0))
+
+
+def normalised_sentences(text: str) -> list[list[str]]:
+    """Lower case; letters and the ends of sentences alone."""
+    cleaned = re.sub("[.?!]", " . ", re.sub("[^a-z.?!]", " ", text.lower()))
+    return [words for words in (sentence.split() for sentence in cleaned.split(".")) if words]
+
+
+def misspell(word: str, rng: random.Random) -> str:
+    """JamSpell's errors."""
+    chance, needed = rng.random(), 1 - 0.97 ** len(word)
+    for _ in range((chance < needed) + (chance < 0.2 * needed)):
+        kind = bisect.bisect([0.7, 0.8, 0.9, 1.0], rng.random())
+        if kind == 1:
+            at = rng.randint(0, len(word))
+            word = word[:at] + rng.choice(LETTERS) + word[at:]
+            continue
+        if not word:
+            continue
+        at = rng.randint(0, len(word) - 1)
+        if kind == 0:
+            word = word[:at] + rng.choice(LETTERS) + word[at + 1 :]
+        elif kind == 2:
+            word = word[:at] + word[at + 1 :]
+        else:
+            distance = bisect.bisect([0.8, 0.95, 0.99, 1.0], rng.random()) + 1
+            first = max(0, at - distance // 2)
+            last = min(len(word) - 1, first + distance)
+            letters = list(word)
+            letters[first], letters[last] = letters[last], letters[first]
+            word = "".join(letters)
+    return word
+
+
+def measure_text(model: Path, text: Path, train: Path, most: int | None) -> None:
+    rng = random.Random(1)
+    pairs: list[tuple[str, str]] = []
+    for line in read(train).splitlines():
+        pairs += [(wrong, word) for word in line.split() if (wrong := misspell(word, rng)) not in (word, "")]
+        if len(pairs) >= _PAIRS:
+            break
+    channel = learn_channel(pairs[:_PAIRS], rounds=4)
+    rng = random.Random(42)
+    right = normalised_sentences(read(text))[:most]
+    wrong = [[misspell(word, rng) for word in sentence] for sentence in right]
+    lm = chainrule.load(model)
+    chainrule.corrector(lm, channel, rate=_RATE).correct(["teh"])  # compiles
+    corrector = chainrule.corrector(lm, channel, rate=_RATE)
+    began = time.perf_counter()
+    lines = [" ".join(sentence) for sentence in wrong]
+    corrected = [one for i in range(0, len(lines), 256) for one in corrector.correct(lines[i : i + 256])]
+    seconds = time.perf_counter() - began
+    words = errors = left = fixed = broken = 0
+    for meant, given, one in zip(right, wrong, corrected, strict=True):
+        result = _by_word(given, one.changes)
+        for word, seen, now in zip(meant, given, result, strict=True):
+            words += 1
+            errors += seen != word
+            left += now != word
+            fixed += seen != word and now == word
+            broken += seen == word and now != word
+    print(f"{words:,} words, {errors / words:.2%} of them wrong; order {lm.language_model.order} from {model.name}")
+    print(f"errors left {left / words:.2%}, fixed {fixed / errors:.2%}, broken {broken / (words - errors):.2%}")
+    print(f"{words / seconds:,.0f} words/s")
+
+
+def _by_word(given: list[str], changes: tuple) -> list[str]:
+    """The words afterwards, one for each word given; a change of two words stands for both."""
+    starts = np.cumsum([0, *(len(word) + 1 for word in given)])
+    result = list(given)
+    for change in changes:
+        for i in np.flatnonzero((starts[:-1] >= change.start) & (starts[1:] - 1 <= change.stop)).tolist():
+            result[i] = change.after
+    return result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""Texts corrected by a language model and a channel of errors."""
+
+from __future__ import annotations
+
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.api.model import check_model
+from chainrule.api.progress_line import ProgressOption, showing
+from chainrule.applications.channel.channel import Channel
+from chainrule.applications.channel.channel_file import read_channel
+from chainrule.applications.channel.confusions import CONFUSIONS, channel_named
+from chainrule.applications.channel.lexicon import prior_of
+from chainrule.applications.correction.corrector import CorrectionConfig, Corrector
+from chainrule.applications.correction.errors import RateOfCharacters, RateOfWords
+from chainrule.applications.correction.word_index import WordIndex
+from chainrule.base.progress import BlockProgress
+from chainrule.errors import SettingError, TextError
+from chainrule.text.corpus import Corpus, source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from chainrule.api.model import Model
+    from chainrule.applications.channel.confusions import Confusions
+    from chainrule.applications.correction.corrector import Corrected
+    from chainrule.applications.correction.errors import ErrorModel
+    from chainrule.text.corpus import Paths, Source
+
+_OF_WORDS = ("word", "whitespace")
+_AT_ONCE = 256  # texts
+_PIECE_BYTES = 1 << 14
+_RATE_OF_CHARACTERS, _RATE_OF_WORDS = 0.02, 0.05
+
+
+def correct(
+    source: Source | Paths,
+    model: Model,
+    *,
+    channel: Confusions | Channel | PathLike[str] = "keyboard",
+    rate: float | None = None,
+    lexicon: Mapping[str, float] | str | PathLike[str] | None = None,
+    config: CorrectionConfig | None = None,
+    progress: ProgressOption = None,
+) -> Iterator[Corrected]:
+    """Corrects each line of a text, one after the other, as they are asked for.
+
+    channel: keyboard or ocr, or one learnt by `train_channel`, or its file. rate: for keyboard and ocr the
+    probability of an error at a character (0.02); for a learnt one the share of words that are wrong (0.05). lexicon:
+    the right words with their counts, or a file of them, one a line; by default the words of the model's vocabulary.
+    Raises SettingError, TextError.
+
+    good:  [one] = chainrule.correct(chainrule.Lines(["teh dog"]), lm); one.corrected, one.changes[0].prob
+    """
+    return _corrected(source_of(source), corrector(model, channel, rate=rate, lexicon=lexicon, config=config), progress)
+
+
+def corrector(
+    model: Model,
+    channel: Confusions | Channel | PathLike[str] = "keyboard",
+    *,
+    rate: float | None = None,
+    lexicon: Mapping[str, float] | str | PathLike[str] | None = None,
+    config: CorrectionConfig | None = None,
+) -> Corrector:
+    """What `correct` does, for texts at hand: `corrector(lm).correct(["teh dog"])`. Arguments and errors as there."""
+    check_model(model)
+    errors = _error_model(channel, rate)
+    return Corrector(
+        model.language_model, model.tokenizer, model.speller, WordIndex(_log_priors(model, lexicon)), errors, config
+    )
+
+
+def read_lexicon(path: str | PathLike[str]) -> dict[str, float]:
+    """Words and their counts from a file: `word`, or `word<white space>count`, one a line. Raises TextError."""
+    counts: dict[str, float] = {}
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TextError(f"{path}: cannot be read as a list of words: {error}") from None
+    for number, line in enumerate(lines, 1):
+        fields = line.split()
+        if not fields:
+            continue
+        if len(fields) > 2:
+            raise TextError(f"{path}, line {number}: {len(fields)} fields; expected a word, and maybe its count")
+        try:
+            count = float(fields[1]) if len(fields) == 2 else 1.0
+        except ValueError:
+            raise TextError(f"{path}, line {number}: {fields[1]!r} is no count; expected a number") from None
+        counts[fields[0]] = counts.get(fields[0], 0.0) + count
+    if not counts:
+        raise TextError(f"{path}: it holds no word; expected one a line, maybe with its count")
+    return counts
+
+
+def _error_model(channel: Confusions | Channel | PathLike[str], rate: float | None) -> ErrorModel:
+    if isinstance(channel, str) and channel in CONFUSIONS:
+        return RateOfCharacters(channel_named(channel, _RATE_OF_CHARACTERS if rate is None else rate))
+    if isinstance(channel, str) and not Path(channel).exists():
+        raise SettingError(
+            f"there is no channel called {channel!r}, nor a file; expected {', '.join(CONFUSIONS)} or a file"
+        )
+    learnt = channel if isinstance(channel, Channel) else read_channel(Path(channel))
+    return RateOfWords(learnt, _RATE_OF_WORDS if rate is None else rate)
+
+
+def _log_priors(model: Model, lexicon: Mapping[str, float] | str | PathLike[str] | None) -> dict[str, float]:
+    if lexicon is None:
+        if model.tokenizer.name not in _OF_WORDS:
+            raise SettingError(
+                f"the model's tokens are those of the {model.tokenizer.name} tokenizer, and no words; "
+                "name a lexicon: a file of words, one a line, maybe with counts"
+            )
+        words = [token.decode("utf-8", "replace") for token in model.tokenizer.vocabulary.tokens()[3:]]
+        priors = prior_of(model.language_model, model.tokenizer, model.speller)(words)
+        return dict(zip(words, priors.tolist(), strict=True))
+    counts = read_lexicon(lexicon) if isinstance(lexicon, (str, PathLike)) else lexicon
+    total = sum(counts.values())
+    return {word: float(np.log(count / total)) for word, count in counts.items() if count > 0}
+
+
+def _corrected(source: Source, corrector: Corrector, progress: ProgressOption) -> Iterator[Corrected]:
+    """Raises TextError where a document is no line."""
+    with showing(progress) as shown:
+        texts = _texts(source, BlockProgress(shown, "correcting"))
+        while some := list(islice(texts, _AT_ONCE)):
+            yield from corrector.correct(some)
+
+
+def _texts(source: Source, inside: BlockProgress) -> Iterator[str]:
+    blocks = source.blocks_as_they_come if isinstance(source, Corpus) else source.blocks
+    for block in blocks(inside, "correcting"):
+        done = 0
+        for piece in block.pieces(_PIECE_BYTES):
+            for number, text in enumerate(piece.documents(), 1):
+                if "\n" in text:
+                    raise TextError(f"{piece.locate(number)}: the document holds newlines; cut it with document='line'")
+                yield text
+            done += piece.text.size
+            inside.report(done)

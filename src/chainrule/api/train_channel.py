@@ -1,0 +1,87 @@
+"""A channel of errors, learnt from pairs of wrong and right words."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from chainrule.api.progress_line import ProgressOption, shows_progress
+from chainrule.applications.channel.channel_file import write_channel
+from chainrule.applications.channel.learning import learn_channel
+from chainrule.base.progress import silent
+from chainrule.errors import TextError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from chainrule.applications.channel.channel import Channel
+    from chainrule.base.progress import Progress
+
+
+class ErrorPairs(NamedTuple):
+    """Pairs (wrong, right) with their counts. left_out: pairs of several words, empty, or without an error."""
+
+    pairs: list[tuple[str, str]]
+    counts: list[float]
+    left_out: int
+
+
+def read_error_pairs(path: str | PathLike[str]) -> ErrorPairs:
+    """Pairs from lines `wrong<TAB>right`, or `wrong<TAB>right<TAB>count`. Raises TextError with file and line."""
+    pairs, counts, left_out = [], [], 0
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise TextError(f"{path}: not UTF-8 at byte {error.start:,}; expected lines of wrong<TAB>right") from None
+    except OSError as error:
+        raise TextError(f"{path}: {error.strerror}; expected a file of lines wrong<TAB>right") from error
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        fields = line.split("\t")
+        if len(fields) not in (2, 3):
+            raise TextError(f"{path}, line {number}: {len(fields)} columns; expected wrong<TAB>right, maybe <TAB>count")
+        try:
+            count = float(fields[2]) if len(fields) == 3 else 1.0
+        except ValueError:
+            raise TextError(f"{path}, line {number}: {fields[2]!r} is no count; expected a number") from None
+        if not 0 < count < float("inf"):
+            raise TextError(f"{path}, line {number}: the count is {fields[2]}; expected a number above 0")
+        wrong, right = fields[0].strip().lower(), fields[1].strip().lower()
+        if not wrong or not right or wrong == right or " " in wrong + right:
+            left_out += 1
+            continue
+        pairs.append((wrong, right))
+        counts.append(count)
+    if not pairs:
+        raise TextError(f"{path}: no pair of a wrong and a right word that differ; expected lines of wrong<TAB>right")
+    return ErrorPairs(pairs, counts, left_out)
+
+
+@shows_progress
+def train_channel(
+    pairs: Iterable[tuple[str, str]] | str | PathLike[str],
+    output: str | PathLike[str] | None = None,
+    *,
+    rounds: int = 8,
+    progress: ProgressOption = None,
+) -> Channel:
+    """Learns by EM how words go wrong, in lower case, for `correct`.
+
+    pairs: (wrong, right), or a file of them, see `read_error_pairs`. output: where to write the channel, JSON; the
+    file is replaced. rounds: of EM. Raises TextError, SettingError, OutputError.
+
+    good:  channel = chainrule.train_channel([("teh", "the"), ("recieve", "receive")])
+    """
+    if isinstance(pairs, (str, PathLike)):
+        read = read_error_pairs(pairs)
+    else:
+        lowered = [(wrong.lower(), right.lower()) for wrong, right in pairs]
+        read = ErrorPairs(lowered, [1.0] * len(lowered), 0)
+    reported: Progress = progress if callable(progress) else silent
+    channel = learn_channel(read.pairs, weights=read.counts, rounds=rounds, progress=reported)
+    if output is not None:
+        record = {"pairs": len(read.pairs), "left_out": read.left_out, "rounds": rounds}
+        write_channel(channel, Path(output), record)
+    return channel

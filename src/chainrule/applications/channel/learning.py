@@ -1,0 +1,159 @@
+"""A channel learnt from pairs of what was meant and what was read, by EM over its rules.
+
+Words stand between marks (`marked`), so that rules tell the beginning and the end of a word from its middle: `e` lost
+at the end, `k` before `n` at the beginning. Candidates for rules are cut around the differences of a shortest edit
+script; EM then weighs all ways to rewrite one as the other (Brill and Moore, An improved error model for noisy
+channel spelling correction, 2000, take the counts of one alignment). Single edits that no pair shows keep a small
+probability, so that no word is impossible.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.applications.channel.channel import MOST_ERRORS, Channel, Rule, joined
+from chainrule.applications.channel.learning_kernels import expect
+from chainrule.base.progress import Progress, silent
+from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+BEGIN_MARK, END_MARK = "\x02", "\x03"
+_FLOOR = 2e-5  # probability of a single edit that no pair shows
+_LEAST_USES = 0.3  # expected uses below which a rule of two characters is dropped
+_PRIOR_VISITS = 5.0  # visits without an error that every left side is given: rules seen once stay unlikely
+
+
+def marked(text: str) -> str:
+    """A word between its marks."""
+    return f"{BEGIN_MARK}{text}{END_MARK}"
+
+
+def learn_channel(
+    pairs: Sequence[tuple[str, str]],
+    *,
+    weights: Sequence[float] | None = None,
+    rounds: int = 8,
+    name: str = "learnt",
+    progress: Progress = silent,
+) -> Channel:
+    """A channel for marked words, from pairs (wrong, right). weights: of the pairs, such as their counts.
+
+    Raises SettingError if there is no pair, or none with an error, or rounds < 1.
+    """
+    if rounds < 1:
+        raise SettingError(f"rounds is {rounds}; expected 1 or more")
+    kept = [i for i, (wrong, right) in enumerate(pairs) if wrong and right]
+    observed = [marked(pairs[i][0]) for i in kept]
+    sources = [marked(pairs[i][1]) for i in kept]
+    of_pairs = np.array([1.0 if weights is None else weights[i] for i in kept], np.float64)
+    counts: defaultdict[tuple[str, str], float] = defaultdict(float)
+    for wrong, right, weight in zip(observed, sources, of_pairs.tolist(), strict=True):
+        for rule in dict.fromkeys(_rules_around_edits(right, wrong)):
+            counts[rule] += weight
+    if not counts:
+        raise SettingError("no pair has an error; expected pairs of a wrong and a right spelling that differ")
+    letters = sorted({letter for text in (*observed, *sources) for letter in text} - {BEGIN_MARK, END_MARK})
+    rules = dict.fromkeys(counts, 0.0)
+    rules.update(dict.fromkeys(_single_edits(letters), 0.0))
+    visits = Counter(
+        side for source in sources for i in range(len(source)) for side in (source[i], source[i : i + 2]) if side
+    )
+    probs = {rule: max(_FLOOR, 0.5 * counts[rule] / (visits[rule[0]] + _PRIOR_VISITS)) for rule in rules}
+    texts = *joined(observed), *joined(sources), of_pairs
+    for done in range(rounds):
+        progress("learning a channel", done, rounds)
+        channel = Channel(name, _within_bounds(probs))
+        probs = _reestimated(channel, texts)
+    return Channel(name, _within_bounds(probs))
+
+
+def _reestimated(channel: Channel, texts: tuple[Any, ...]) -> dict[tuple[str, str], float]:
+    """One round of EM: each rule's expected uses, divided by the expected visits to places where it could be used."""
+    tables = channel.by_source
+    uses, visits = np.zeros(tables.probs.size), np.zeros(tables.copied.shape)
+    arguments: tuple[Any, ...] = (*texts, *tables[:-1], uses, visits)
+    expect(*arguments)
+    visits_of_first = visits.sum(axis=1)
+    probs = {}
+    for i, used in zip(tables.order.tolist(), uses.tolist(), strict=True):
+        rule = channel.rules[i]
+        first, last = (int(tables.symbols[ord(character)]) for character in (rule.source[0], rule.source[-1]))
+        visited = visits_of_first[first] if len(rule.source) == 1 else visits[first, last]
+        is_single = len(rule.source) == 1 and (len(rule.observed) <= 1 or rule.observed[0] == rule.source)
+        if used >= _LEAST_USES or is_single:
+            probs[rule.source, rule.observed] = max(_FLOOR, used / (float(visited) + _PRIOR_VISITS))
+    return probs
+
+
+def _within_bounds(probs: dict[tuple[str, str], float]) -> list[Rule]:
+    """The rules, with those of a first character scaled down where together they would leave too little to copying."""
+    alone: defaultdict[str, float] = defaultdict(float)
+    by_two: defaultdict[str, float] = defaultdict(float)
+    for (source, _), prob in probs.items():
+        (alone if len(source) == 1 else by_two)[source] += prob
+    sums = dict(alone)
+    for source, prob in by_two.items():
+        sums[source[0]] = max(sums.get(source[0], 0.0), alone[source[0]] + prob)
+    bound = MOST_ERRORS - 1e-6
+    return [
+        Rule(source, seen, prob * min(1.0, bound / sums[source[0]])) for (source, seen), prob in sorted(probs.items())
+    ]
+
+
+def _single_edits(letters: list[str]) -> Iterator[tuple[str, str]]:
+    """Every loss, replacement and doubling; every letter put after a letter or the beginning."""
+    for letter in letters:
+        yield letter, ""
+        for other in letters:
+            if other != letter:
+                yield letter, other
+            yield letter, letter + other
+        yield BEGIN_MARK, BEGIN_MARK + letter
+
+
+def _rules_around_edits(source: str, observed: str) -> Iterator[tuple[str, str]]:
+    """Rules of one or two characters that explain an edit, with and without a neighbour on either side."""
+    script = [(a, b, c, d) for tag, a, b, c, d in _edits(source, observed) if tag]
+    for a, b, c, d in script:
+        for before in range(3):
+            for after in range(3):
+                left, right = max(0, a - before), min(len(source), b + after)
+                seen_left, seen_right = c - (a - left), d + (right - b)
+                if seen_left < 0 or seen_right > len(observed):
+                    continue
+                one, other = source[left:right], observed[seen_left:seen_right]
+                if 1 <= len(one) <= 2 and len(other) <= 2 and one != other:
+                    yield one, other
+
+
+def _edits(source: str, observed: str) -> list[tuple[bool, int, int, int, int]]:
+    """A shortest edit script as runs: whether they differ, and what of the source became what of the observed text."""
+    height, width = len(source), len(observed)
+    cost = np.zeros((height + 1, width + 1), np.int64)
+    cost[:, 0], cost[0] = np.arange(height + 1), np.arange(width + 1)
+    for i in range(1, height + 1):
+        for j in range(1, width + 1):
+            cost[i, j] = min(
+                cost[i - 1, j - 1] + (source[i - 1] != observed[j - 1]), cost[i - 1, j] + 1, cost[i, j - 1] + 1
+            )
+    runs: list[tuple[bool, int, int, int, int]] = []
+    i, j = height, width
+    while i or j:
+        if i and j and cost[i, j] == cost[i - 1, j - 1] + (source[i - 1] != observed[j - 1]):
+            step = (source[i - 1] != observed[j - 1], i - 1, i, j - 1, j)
+        elif i and cost[i, j] == cost[i - 1, j] + 1:
+            step = (True, i - 1, i, j, j)
+        else:
+            step = (True, i, i, j - 1, j)
+        i, j = step[1], step[3]
+        if runs and runs[-1][0] == step[0]:
+            runs[-1] = (step[0], step[1], runs[-1][2], step[3], runs[-1][4])
+        else:
+            runs.append(step)
+    return runs[::-1]

@@ -1,0 +1,63 @@
+"""A text as the chunks between its white space, each with its words, and those that a corrector leaves alone."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from chainrule.applications.channel.lexicon import WORD
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+_CHUNK = re.compile(r"\S+")
+_ADDRESS = re.compile(r"://|@|^www\.|\.(?:com|org|net|html?|txt|py)\b|[\\/_#<>={}]")
+_ENDS_SENTENCE = re.compile(r"[.!?:][\"'”’)\]]*$")
+
+
+class Chunk(NamedTuple):
+    """What stands between white space. start, stop: in characters of the text. words: the spans of its words, in
+    `text`.
+
+    begins_sentence: a capital letter says nothing of a name here. kept: nothing in it may be changed.
+    """
+
+    text: str
+    start: int
+    words: tuple[tuple[int, int], ...]
+    begins_sentence: bool
+    kept: bool
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.text)
+
+
+def chunks_of(text: str, keep: Collection[str] = ()) -> list[Chunk]:
+    """The chunks of a text. keep: words, in lower case, that are right whatever the model says."""
+    shouts = text.upper() == text
+    chunks, begins = [], True
+    for match in _CHUNK.finditer(text):
+        chunk = match.group()
+        words = tuple(word.span() for word in WORD.finditer(chunk))
+        kept = bool(_ADDRESS.search(chunk)) or all(_is_kept(chunk[a:b], keep, shouts=shouts) for a, b in words)
+        chunks.append(Chunk(chunk, match.start(), words, begins, kept))
+        begins = bool(_ENDS_SENTENCE.search(chunk))
+    return chunks
+
+
+def _is_kept(word: str, keep: Collection[str], *, shouts: bool) -> bool:
+    """Numbers, abbreviations in capitals, names of programs (inner capitals), and the user's own words."""
+    if any(character.isdigit() for character in word) or word.lower() in keep:
+        return True
+    inner = word[1:]
+    return len(word) > 1 and inner != inner.lower() and not shouts
+
+
+def in_case_of(word: str, pattern: str, *, begins_sentence: bool) -> str:
+    """A word in the case of another one: THE for TEH, The for Teh; a name keeps its capital letter."""
+    if len(pattern) > 1 and pattern.isupper():
+        return word.upper()
+    if pattern[:1].isupper() and (begins_sentence or word[:1].islower()):
+        return word[:1].upper() + word[1:]
+    return word

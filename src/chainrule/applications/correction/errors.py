@@ -1,0 +1,68 @@
+"""What an error costs: log P(observed word | meant word), whatever the channel knows of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from chainrule.applications.channel.learning import marked
+from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float64
+    from numpy import ndarray
+
+    from chainrule.applications.channel.channel import Channel
+
+SPACE_SHARE = 0.02  # of errors lose a space, or put one in, where the pairs say nothing of it
+
+
+class ErrorModel(Protocol):
+    """The channel of a corrector."""
+
+    name: str
+
+    def log_probs(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
+        """log P(observed | meant) of pairs of words, in nats. A space in one of them is one that was lost or put in."""
+
+
+class RateOfCharacters:
+    """A channel in which every character can go wrong, such as a keyboard's."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.name, self._channel = channel.name, channel
+
+    def log_probs(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
+        """As `ErrorModel.log_probs`."""
+        return self._channel.log_probs(observed, meant)
+
+
+class RateOfWords:
+    """A channel learnt from wrong words alone, and the share of words that are wrong.
+
+    P(observed | meant) = 1 - rate if they are the same, else rate Q(observed | meant) / (1 - Q(meant | meant)).
+    """
+
+    def __init__(self, channel: Channel, rate: float) -> None:
+        """rate: above 0, below 1. Raises SettingError."""
+        if not 0 < rate < 1:
+            raise SettingError(f"rate is {rate}, the share of words that are wrong; expected above 0 and below 1")
+        self.name, self._channel, self._rate = channel.name, channel, rate
+        self._copied: dict[str, float] = {}  # log of the probability of anything but a copy, by word
+
+    def log_probs(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
+        """As `ErrorModel.log_probs`."""
+        without = [marked(text.replace(" ", "")) for text in meant]
+        seen = [marked(text.replace(" ", "")) for text in observed]
+        log_probs = self._channel.log_probs(seen, without)
+        new = [text for text in dict.fromkeys(without) if text not in self._copied]
+        copied = np.exp(self._channel.log_probs(new, new))
+        self._copied.update(zip(new, np.log1p(-np.minimum(copied, 1 - 1e-9)).tolist(), strict=True))
+        changed = np.log(self._rate) - np.array([self._copied[text] for text in without])
+        spaces = np.array([a.count(" ") != b.count(" ") for a, b in zip(observed, meant, strict=True)], np.bool_)
+        same = np.array([a == b for a, b in zip(observed, meant, strict=True)], np.bool_)
+        log_probs = log_probs + np.where(spaces, np.log(self._rate * SPACE_SHARE), changed)
+        return np.where(same, np.log1p(-self._rate), log_probs)

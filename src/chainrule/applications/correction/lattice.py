@@ -1,0 +1,186 @@
+"""The best ways through lattices of variants, by a channel and a language model: a beam that goes over many texts at
+once.
+
+Position i of a text lies before its chunk i. An arc takes one or two chunks and has a variant: what may have been
+meant, as tokens, and what the channel says. Tokens are scored only where a text has a choice, together with those
+since the last choice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from chainrule.protocol import END
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float64, Int32
+    from numpy import ndarray
+
+    from chainrule.protocol import Scorer
+
+
+class Variant(NamedTuple):
+    """What may have been meant by one chunk, or two. surcharge: what unknown tokens cost besides P(<unk>). Nats."""
+
+    text: str
+    log_prob: float
+    tokens: tuple[int, ...]
+    surcharge: float = 0.0
+
+
+class Arc(NamedTuple):
+    """A variant of `chunks` chunks of a text."""
+
+    chunks: int
+    variant: Variant
+
+
+class Path(NamedTuple):
+    """A way through the first chunks of a text: its last arc, and the path before it.
+
+    log_prob: of the channel, and of the language model for all tokens but `pending`. context: the tokens before
+    these, as far back as the model sees.
+    """
+
+    log_prob: float = 0.0
+    context: tuple[int, ...] = ()
+    pending: tuple[int, ...] = ()
+    before: Path | None = None
+    arc: Arc | None = None
+
+    def arcs(self) -> list[Arc]:
+        """The arcs from the text's first chunk on."""
+        arcs: list[Arc] = []
+        path: Path | None = self
+        while path is not None:
+            if path.arc is not None:
+                arcs.append(path.arc)
+            path = path.before
+        return arcs[::-1]
+
+
+def best_paths(
+    model: Scorer, lattices: Sequence[Sequence[Sequence[Arc]]], *, beam: int, weight: float = 1.0
+) -> list[list[Path]]:
+    """For each text, up to `beam` ways through all of its chunks, </s> included, the best first.
+
+    lattices: of each text, the arcs from each of its positions. weight: of the language model's log-probabilities.
+    """
+    scoring = _Scoring(model, weight)
+    waiting: list[list[list[Path]]] = [[[] for _ in range(len(lattice) + 1)] for lattice in lattices]
+    for positions in waiting:
+        positions[0].append(Path())
+    for position in range(max(map(len, lattices), default=0)):
+        active = [i for i, lattice in enumerate(lattices) if position < len(lattice)]
+        for i, paths in zip(active, scoring.narrowed([waiting[i][position] for i in active], beam), strict=True):
+            waiting[i][position] = paths
+        choosing = [i for i in active if len(lattices[i][position]) > 1]
+        pairs = [(path, arc) for i in choosing for path in waiting[i][position] for arc in lattices[i][position]]
+        log_probs = iter(scoring.log_probs_of(pairs).tolist())
+        for i in active:
+            arcs, paths = lattices[i][position], waiting[i][position]
+            waiting[i][position] = []
+            if len(arcs) > 1:
+                totals = [
+                    (path.log_prob + arc.variant.log_prob + next(log_probs), path, arc)
+                    for path in paths
+                    for arc in arcs
+                ]
+                best = sorted(totals, key=_by_total)[:beam] if len(totals) > beam else totals
+                for total, path, arc in best:
+                    context = scoring.context(path.context + path.pending + arc.variant.tokens)
+                    waiting[i][position + arc.chunks].append(Path(total, context, (), path, arc))
+            else:
+                [arc] = arcs
+                cost = arc.variant.log_prob + weight * arc.variant.surcharge
+                waiting[i][position + 1] += [
+                    Path(path.log_prob + cost, path.context, path.pending + arc.variant.tokens, path, arc)
+                    for path in paths
+                ]
+    ended = scoring.scored([path for positions in waiting for path in positions[-1]], end=True)
+    results, first = [], 0
+    for positions in waiting:
+        stop = first + len(positions[-1])
+        results.append(sorted(ended[first:stop], key=_by_log_prob)[:beam])
+        first = stop
+    return results
+
+
+def _by_total(extension: tuple[float, Path, Arc]) -> float:
+    return -extension[0]
+
+
+def _by_log_prob(path: Path) -> float:
+    return -path.log_prob
+
+
+class _Scoring:
+    """What a language model says of tokens after those of a path."""
+
+    def __init__(self, model: Scorer, weight: float) -> None:
+        self._model, self._weight = model, weight
+        order = getattr(model, "order", None)  # an n-gram model sees no further back
+        self._reach = None if order is None else max(1, order - 1)
+
+    def log_probs_of(self, pairs: Sequence[tuple[Path, Arc]]) -> Float64[ndarray, " pairs"]:
+        """What each arc adds to its path: the weighted log-probability of its tokens, and of those not scored yet."""
+        contexts = [path.context for path, _ in pairs]
+        added = [path.pending + arc.variant.tokens for path, arc in pairs]
+        surcharges = np.array([arc.variant.surcharge for _, arc in pairs], np.float64)
+        return self._weight * (self._sums(contexts, added, end=False) + surcharges)
+
+    def scored(self, paths: Sequence[Path], *, end: bool = False) -> list[Path]:
+        """The paths with all of their tokens scored. end: and </s> after them."""
+        sums = self._sums([path.context for path in paths], [path.pending for path in paths], end=end)
+        return [
+            path._replace(
+                log_prob=path.log_prob + self._weight * added,
+                context=self.context(path.context + path.pending),
+                pending=(),
+            )
+            for path, added in zip(paths, sums.tolist(), strict=True)
+        ]
+
+    def narrowed(self, groups: Sequence[list[Path]], beam: int) -> list[list[Path]]:
+        """Each group's best paths, if there are more than the beam holds, which some arcs may have made."""
+        wide = [i for i, paths in enumerate(groups) if len(paths) > beam]
+        scored = iter(self.scored([path for i in wide for path in groups[i]]) if wide else [])
+        narrowed = list(groups)
+        for i in wide:
+            narrowed[i] = sorted((next(scored) for _ in groups[i]), key=_by_log_prob)[:beam]
+        return narrowed
+
+    def context(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        """Of tokens, those that the model sees from their end."""
+        return tokens if self._reach is None else tokens[-self._reach :]
+
+    def _sums(
+        self, contexts: Sequence[tuple[int, ...]], added: Sequence[tuple[int, ...]], *, end: bool
+    ) -> Float64[ndarray, " rows"]:
+        """log P of the added tokens of each row, after its context."""
+        if not added:
+            return np.empty(0)
+        if self._reach is None:
+            rows = self._model.score(_as_arrays(added), prefixes=_as_arrays(contexts), end=end)
+            return np.array([row.sum(dtype=np.float64) for row in rows])
+        # As documents of one stream: an n-gram model then needs no array for each row.
+        flat = [token for context, tokens in zip(contexts, added, strict=True) for token in (*context, *tokens, END)]
+        scores = self._model.score_stream(np.array(flat, np.int32)).astype(np.float64)
+        before, sizes = (np.fromiter(map(len, rows), np.int64, len(rows)) for rows in (contexts, added))
+        first = np.cumsum(before + sizes + 1) - sizes - 1
+        counted = np.zeros(scores.size + 1, np.int64)
+        np.add.at(counted, first, 1)
+        np.add.at(counted, first + sizes + end, -1)
+        scores[np.cumsum(counted[:-1]) == 0] = 0.0
+        return np.add.reduceat(scores, np.cumsum(before + sizes + 1) - (before + sizes + 1))
+
+
+def _as_arrays(rows: Sequence[Sequence[int]]) -> list[Int32[ndarray, " T"]]:
+    """Rows as views of one array."""
+    flat = np.fromiter((token for row in rows for token in row), np.int32, sum(map(len, rows)))
+    ends = np.cumsum([len(row) for row in rows]).tolist()
+    return [flat[end - len(row) : end] for row, end in zip(rows, ends, strict=True)]

@@ -1,0 +1,124 @@
+"""The words that may have been meant by a word, the likeliest first: near it by letters, or by consonants."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from chainrule.applications.channel.lexicon import WORD
+from chainrule.applications.correction.deletion_index import LONGEST, DeletionIndex
+from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jaxtyping import Float64, Int64
+    from numpy import ndarray
+
+    from chainrule.applications.correction.errors import ErrorModel
+
+_SILENT = re.compile(r"[aeiouyh'’-]|\W")
+_DOUBLED = re.compile(r"(.)\1+")
+_WITHIN = 10.0  # nats: a context rarely speaks more for a word than that
+_SHORTEST_SKELETON = 3  # consonants; shorter skeletons must be equal
+
+
+class Meant(NamedTuple):
+    """A word that may have been meant. log_prob: of the observed word given this one. prior: of the word. Nats."""
+
+    word: str
+    log_prob: float
+    prior: float
+
+
+class WordIndex:
+    """Words in lower case, each with the spelling that the vocabulary has of it and the probability of all of them."""
+
+    def __init__(self, log_priors: Mapping[str, float]) -> None:
+        """log_priors: of words as they are written, in nats. Raises SettingError if there is no word."""
+        by_lower: dict[str, list[tuple[float, str]]] = {}
+        for word, log_prior in log_priors.items():
+            if len(word) <= LONGEST and WORD.fullmatch(word) and np.isfinite(log_prior):
+                by_lower.setdefault(word.lower(), []).append((log_prior, word))
+        if not by_lower:
+            raise SettingError("there is no word to correct with: the model's tokens are no words; name a lexicon")
+        self._exact = frozenset(word for forms in by_lower.values() for _, word in forms)
+        self._lower = list(by_lower)
+        self._written = [max(forms)[1] if lower not in log_priors else lower for lower, forms in by_lower.items()]
+        self._priors = np.array([np.logaddexp.reduce([prior for prior, _ in forms]) for forms in by_lower.values()])
+        self._known = {word: i for i, word in enumerate(self._lower)}
+        self._near = DeletionIndex(self._lower, 2)
+        self._alike = DeletionIndex([skeleton(word) for word in self._lower], 1)
+
+    def __contains__(self, word: str) -> bool:
+        return word.lower() in self._known
+
+    def __len__(self) -> int:
+        return len(self._lower)
+
+    def written(self, word: str) -> str:
+        """A known word as the vocabulary writes it: london -> London."""
+        return self._written[self._known[word.lower()]]
+
+    def as_known(self, text: str) -> str:
+        """A text with words in capitals that the vocabulary does not have as it writes them: THE Dog -> the dog."""
+        return WORD.sub(self._as_known, text)
+
+    def _as_known(self, match: re.Match[str]) -> str:
+        word = match.group()
+        return word if word in self._exact or word not in self else self.written(word)
+
+    def prior(self, word: str) -> float:
+        """log P of a known word, in any case."""
+        return float(self._priors[self._known[word.lower()]])
+
+    def meant_by(self, observed: Sequence[str], errors: ErrorModel, most: int) -> list[list[Meant]]:
+        """For each word in lower case, up to `most` others that may have been meant, by channel and prior together.
+
+        Words that are known are compared with those at distance 1, or of equal consonants; others go further.
+        """
+        known = np.array([word in self._known for word in observed], np.bool_)
+        long = np.array([len(word) > 3 for word in observed], np.bool_)
+        skeletons = [skeleton(word) for word in observed]
+        loose = ~known & np.array([len(text) >= _SHORTEST_SKELETON for text in skeletons], np.bool_)
+        near = self._near.within(observed, np.where(known | ~long, 1, 2))
+        alike = self._alike.within(skeletons, loose.astype(np.int64))
+        owners = np.repeat(np.arange(len(observed)), np.diff(near.ends, prepend=0))
+        others = np.repeat(np.arange(len(observed)), np.diff(alike.ends, prepend=0))
+        size = len(self._lower)
+        pairs = np.unique(np.concatenate([owners * size + near.words, others * size + alike.words]))
+        owners, words = np.divmod(pairs, size)
+        is_other = np.array(
+            [self._lower[w] != observed[o] for o, w in zip(owners.tolist(), words.tolist(), strict=True)]
+        )
+        owners, words = (part[is_other.astype(np.bool_)] for part in (owners, words))
+        log_probs = errors.log_probs([observed[o] for o in owners.tolist()], [self._lower[w] for w in words.tolist()])
+        own = [self._priors[self._known[word]] if word in self._known else -np.inf for word in observed]
+        return self._best(np.array(own), owners, words, log_probs, most)
+
+    def _best(
+        self,
+        own: Float64[ndarray, " observed"],
+        owners: Int64[ndarray, " pairs"],
+        words: Int64[ndarray, " pairs"],
+        log_probs: Float64[ndarray, " pairs"],
+        most: int,
+    ) -> list[list[Meant]]:
+        """own: log P of the observed words. What is far less likely than they, or the best, is left out."""
+        totals = log_probs + self._priors[words]
+        best = own.copy()
+        np.maximum.at(best, owners, totals)
+        results: list[list[Meant]] = [[] for _ in own]
+        for i in np.lexsort((-totals, owners)).tolist():
+            row = results[owners[i]]
+            if len(row) < most and totals[i] > best[owners[i]] - _WITHIN:
+                word = int(words[i])
+                row.append(Meant(self._written[word], float(log_probs[i]), float(self._priors[word])))
+        return results
+
+
+def skeleton(word: str) -> str:
+    """What is left of a word without vowels, h, marks and doubling: fonetik -> fntk."""
+    return _DOUBLED.sub(r"\1", _SILENT.sub("", word))

@@ -1,0 +1,174 @@
+"""chainrule correct MODEL [TEXTS]: corrects texts, word by word in their context."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import CycloptsError, Parameter
+
+from chainrule.cli.arguments import Json, ModelPath, ModelTokenizerName, Overwrite, TextFile, WholeNumber
+from chainrule.cli.models import open_model
+from chainrule.cli.screen import note, print_json, progress_bar
+from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from chainrule.applications.correction.corrector import Change, Corrected
+
+
+def correct(
+    model: ModelPath,
+    text: TextFile = "-",
+    /,
+    *,
+    channel: Annotated[
+        str, Parameter(help="How words go wrong: keyboard, ocr, or a file from chainrule train channel.")
+    ] = "keyboard",
+    rate: Annotated[
+        float | None,
+        Parameter(help="Errors a character (by default 0.02) or, with a learnt channel, wrong words a word (0.05)."),
+    ] = None,
+    at_least: Annotated[float, Parameter(help="Make only changes of at least this probability.")] = 0.5,
+    keep: Annotated[
+        Path | None, Parameter(help="A file of words, one a line, that are right: names, terms of your own.")
+    ] = None,
+    lexicon: Annotated[
+        Path | None, Parameter(help="The right words, one a line, maybe with counts; by default the model's.")
+    ] = None,
+    beam: Annotated[int, WholeNumber, Parameter(help="Ways through a text that are kept.")] = 8,
+    candidates: Annotated[int, WholeNumber, Parameter(help="Words that may replace a word.")] = 6,
+    references: Annotated[
+        Path | None, Parameter(help="What the texts should be, line by line: measures the corrections instead.")
+    ] = None,
+    diff: Annotated[
+        bool, Parameter(negative=(), help="Print only lines that change, with their changes marked.")
+    ] = False,
+    interactive: Annotated[bool, Parameter(negative=(), help="Ask about each change.")] = False,
+    output: Annotated[
+        Path | None, Parameter(name=("--output", "-o"), help="The file to write; by default standard output.")
+    ] = None,
+    tokenizer: ModelTokenizerName = None,
+    reading: TextOptions = DEFAULT_READING,
+    json: Json = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Correct texts: spelling, spaces, words that do not fit.
+
+        $ chainrule correct lm/ heldout.txt --diff
+
+    What was most likely meant, by a channel of errors and a language model:
+    words that the model does not know are corrected, and known ones that do not
+    fit their context (there, their); lost and added spaces, too. Case is kept.
+    Addresses, numbers, names with inner capitals and --keep are left alone.
+    --json gives each change with its place and probability.
+    """
+    from chainrule.api.correct import correct as corrected_lines
+    from chainrule.api.correct import corrector
+    from chainrule.applications.correction.corrector import CorrectionConfig
+
+    if sum((diff, interactive, json, references is not None)) > 1:
+        raise CycloptsError(msg="Choose one of --diff, --interactive, --json and --references.")
+    if interactive and (output is None or text == "-"):
+        raise CycloptsError(msg="--interactive reads a file and writes another one: name TEXT and --output.")
+    source = reading.corpus(text)
+    if output is not None:
+        check_text_target(output, source, overwrite=overwrite)
+    kept = tuple(keep.read_text(encoding="utf-8").split()) if keep is not None else ()
+    config = CorrectionConfig(beam=beam, candidates=candidates, at_least=at_least, keep=kept)
+    how = Path(channel) if channel not in ("keyboard", "ocr") else channel
+    with progress_bar() as progress:
+        loaded = open_model(model, tokenizer, None, progress)
+        options: Any = {"channel": how, "rate": rate, "lexicon": lexicon, "config": config}
+        if references is not None:
+            _print_measures(corrector(loaded, **options), source, references)
+            return
+        lines = corrected_lines(source, loaded, progress=False if sys.stdout.isatty() else progress, **options)
+        with ExitStack() as stack:
+            file: Any = sys.stdout
+            if output is not None:
+                from chainrule.base.files import replace_file
+
+                binary = stack.enter_context(replace_file(output))
+                _write(lines, lambda line: binary.write(line.encode() + b"\n"), interactive=interactive)
+            elif json:
+                for line in lines:
+                    print_json(_as_json(line))
+            elif diff:
+                _print_differences(lines)
+            else:
+                _write(lines, lambda line: print(line, file=file), interactive=False)
+    note_repairs(source)
+
+
+def _write(lines: Iterable[Corrected], write: Any, *, interactive: bool) -> None:
+    asking = interactive
+    for number, line in enumerate(lines, 1):
+        if line.note is not None:
+            note(f"line {number}: {line.note}")
+        if not asking or not line.changes:
+            write(line.text if interactive and not asking else line.corrected)
+            continue
+        accepted = []
+        for change in line.changes:
+            answer = _asked(line, change, number) if asking else "n"
+            asking = asking and answer != "q"
+            if answer == "y":
+                accepted.append(change)
+        write(line.with_changes(accepted))
+
+
+def _asked(line: Corrected, change: Change, number: int) -> str:
+    """y, n, or q: no further change."""
+    before, after = line.text[max(0, change.start - 40) : change.start], line.text[change.stop : change.stop + 40]
+    print(f"\nline {number}: {before}[{change.before} -> {change.after}]{after}   ({change.prob:.0%})", file=sys.stderr)
+    while True:
+        print("change? [y]es, [n]o, [q]uit asking: ", end="", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline()
+        if not answer or answer.strip().lower()[:1] in ("y", "n", "q"):
+            return answer.strip().lower()[:1] or "q"
+
+
+def _as_json(line: Corrected) -> dict[str, Any]:
+    changes = [{**change._asdict(), "prob": round(change.prob, 4)} for change in line.changes]
+    return {"text": line.text, "corrected": line.corrected, "changes": changes} | (
+        {"note": line.note} if line.note else {}
+    )
+
+
+def _print_differences(lines: Iterable[Corrected]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(soft_wrap=True, highlight=False)
+    for number, line in enumerate(lines, 1):
+        if line.note is not None:
+            note(f"line {number}: {line.note}")
+        if not line.changes:
+            continue
+        shown, end = Text(f"{number}: "), 0
+        for change in line.changes:
+            shown.append(line.text[end : change.start])
+            if console.is_terminal:
+                shown.append(change.before, "red strike").append(change.after, "green")
+            else:
+                shown.append(f"[-{change.before}-]{{+{change.after}+}}")
+            end = change.stop
+        console.print(shown.append(line.text[end:]))
+
+
+def _print_measures(corrector: Any, source: Any, references: Path) -> None:
+    from chainrule.evaluation.corrections import measure_corrections
+    from chainrule.text.corpus import Corpus
+
+    texts, meant = (
+        [text for block in one.blocks() for text in block.documents()] for one in (source, Corpus.of([str(references)]))
+    )
+    if len(texts) != len(meant):
+        raise CycloptsError(msg=f"There are {len(texts):,} texts and {len(meant):,} references; give a line for each.")
+    corrected = [one.corrected for i in range(0, len(texts), 256) for one in corrector.correct(texts[i : i + 256])]
+    for name, before, after in measure_corrections(texts, corrected, meant).rows():
+        print(f"{name:24} {before:>10} {after:>10}")

@@ -1,0 +1,40 @@
+"""chainrule train channel PAIRS: learns how words go wrong from pairs of wrong and right ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from chainrule.cli.arguments import Overwrite, WholeNumber
+from chainrule.cli.screen import count_of, note, progress_bar
+
+
+def channel(
+    pairs: Annotated[Path, Parameter(help="Lines wrong<TAB>right, or wrong<TAB>right<TAB>count.")],
+    /,
+    *,
+    output: Annotated[Path, Parameter(name=("--output", "-o"), help="The JSON file to write.")],
+    rounds: Annotated[int, WholeNumber, Parameter(help="Rounds of EM.")] = 8,
+    overwrite: Overwrite = False,
+) -> None:
+    """How words go wrong, learnt from pairs, for chainrule correct.
+
+        $ chainrule train channel pairs.tsv -o channel.json
+
+    A channel says how likely each word is to be written in each wrong way. Its
+    rules rewrite one or two letters, and know the beginning and the end of a
+    word; EM learns their probabilities from all ways to explain the pairs.
+    Words are taken in lower case; pairs of several words are left out.
+    """
+    from chainrule.api.train_channel import read_error_pairs, train_channel
+    from chainrule.base.files import check_new_file
+
+    check_new_file(output, overwrite=overwrite, inputs=[str(pairs)])
+    read = read_error_pairs(pairs)
+    if read.left_out:
+        note(f"{count_of(read.left_out, 'pair')} left out: of several words, or the same twice")
+    with progress_bar() as progress:
+        learnt = train_channel(pairs, output, rounds=rounds, progress=progress)
+    print(f"{output}: a channel of {len(learnt.rules):,} rules, learnt from {count_of(len(read.pairs), 'pair')}")

@@ -1,0 +1,270 @@
+"""Correction: the index and the beam against brute force, EM by its likelihood, texts against what was meant."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import chainrule
+from chainrule.applications.channel.channel import Channel, Rule
+from chainrule.applications.channel.channel_file import read_channel
+from chainrule.applications.channel.learning import BEGIN_MARK, END_MARK, learn_channel, marked
+from chainrule.applications.correction.corrector import CorrectionConfig, Corrector
+from chainrule.applications.correction.deletion_index import DeletionIndex
+from chainrule.applications.correction.errors import RateOfWords
+from chainrule.applications.correction.lattice import Arc, Variant, best_paths
+from chainrule.applications.correction.word_index import WordIndex, skeleton
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.evaluation.corrections import measure_corrections
+
+SENTENCES = [
+    "the dog bit the man and ran away from him",
+    "a letter came from the man in London",
+    "I received the letter from my friend",
+    "my friend has a lot of money",
+    "sometimes the dog likes to be alone",
+    "there is something wrong with the letter",
+    "he was walking from the house to the river",
+]
+TEXT = chainrule.Lines(SENTENCES * 5)
+
+
+@pytest.fixture(scope="module")
+def lm() -> chainrule.Model:
+    return chainrule.train(TEXT, chainrule.NGramConfig(order=3))
+
+
+@pytest.fixture(scope="module")
+def corrector(lm: chainrule.Model) -> Corrector:
+    return chainrule.corrector(lm)
+
+
+def osa(a: str, b: str) -> int:
+    """The restricted Damerau-Levenshtein distance, by its recurrence."""
+    d = {(i, -1): i + 1 for i in range(-1, len(a))} | {(-1, j): j + 1 for j in range(-1, len(b))}
+    for i, j in itertools.product(range(len(a)), range(len(b))):
+        d[i, j] = min(d[i - 1, j] + 1, d[i, j - 1] + 1, d[i - 1, j - 1] + (a[i] != b[j]))
+        if i and j and a[i] == b[j - 1] and a[i - 1] == b[j]:
+            d[i, j] = min(d[i, j], d[i - 2, j - 2] + 1)
+    return d[len(a) - 1, len(b) - 1]
+
+
+@pytest.mark.parametrize("distance", [0, 1, 2])
+def test_the_index_finds_what_a_scan_of_the_words_finds(distance: int) -> None:
+    rng = random.Random(distance)
+    words = sorted({"".join(rng.choices("abcé", k=rng.randint(1, 11))) for _ in range(300)})
+    texts = ["".join(rng.choices("abcé", k=rng.randint(1, 12))) for _ in range(60)] + words[:20]
+    matches = DeletionIndex(words, 2).within(texts, [distance] * len(texts))
+    for i, text in enumerate(texts):
+        found = zip(matches.words[matches.of(i)].tolist(), matches.distances[matches.of(i)].tolist(), strict=True)
+        expected = {(word, osa(text, word)) for word in words if osa(text, word) <= distance}
+        assert {(words[word], near) for word, near in found} == expected
+
+
+def test_the_index_makes_room_for_many_matches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chainrule.applications.correction.deletion_index._ROOM", 3)
+    words = [a + b for a in "abcdef" for b in "abcdef"]
+    matches = DeletionIndex(words, 2).within(["aa", "bb", "zzzzz"], [2, 2, 2])
+    assert matches.ends.tolist() == [36, 72, 72]
+
+
+def test_a_distance_beyond_the_index_is_an_error() -> None:
+    with pytest.raises(SettingError, match="distance"):
+        DeletionIndex(["a"], 1).within(["a"], [2])
+    with pytest.raises(SettingError, match="0, 1 or 2"):
+        DeletionIndex(["a"], 3)
+
+
+def test_words_with_equal_consonants_are_found_far_away() -> None:
+    index = WordIndex({"phenomenon": -9.0, "london": -8.0, "London": -5.0})
+    errors = RateOfWords(learn_channel([("pheenomonan", "phenomenon"), ("londn", "london")]), 0.1)
+    assert osa("pheenomonan", "phenomenon") > 2
+    [meant, named] = index.meant_by(["pheenomonan", "londn"], errors, 5)
+    assert meant[0].word == "phenomenon"
+    assert named[0].word == "london"  # which stands in lower case, too
+    assert skeleton("phenomenon") == skeleton("pheenomonan") == "pnmn"
+
+
+def test_em_raises_the_likelihood_and_learns_the_ends_of_words() -> None:
+    rights = ["make", "take", "note", "home", "came", "dog", "cat", "man", "letter", "better"]
+    pairs = [(word[:-1], word) for word in rights if word.endswith("e")] * 3
+    pairs += [(word.replace("tt", "t"), word) for word in rights if "tt" in word]
+    pairs += [("dgo", "dog"), ("cta", "cat")]
+    sums = []
+    for rounds in (1, 2, 4, 8):
+        channel = learn_channel(pairs, rounds=rounds)
+        sums.append(channel.log_probs([marked(a) for a, _ in pairs], [marked(b) for _, b in pairs]).sum())
+    assert sums == sorted(sums)
+    lost, kept = channel.log_probs([marked("bak"), marked("ake")], [marked("bake"), marked("aake")])
+    assert lost > np.log(0.2)  # an e at the end of a word is lost in most of the pairs
+    assert kept < lost
+    assert f"e{END_MARK}" in {rule.source for rule in channel.rules}
+    halved, doubled = channel.log_probs([marked("leter"), marked("dogg")], [marked("letter"), marked("dog")])
+    assert halved > np.log(0.2) > doubled > -np.inf  # what no pair shows stays possible
+    assert all(BEGIN_MARK not in rule.source[1:] for rule in channel.rules)
+
+
+def test_learning_takes_counts_and_refuses_pairs_without_an_error() -> None:
+    often = learn_channel([("teh", "the"), ("thw", "the")], weights=[9, 1])
+    swapped, replaced = often.log_probs([marked("teh"), marked("thw")], [marked("the")] * 2)
+    assert swapped > replaced
+    for pairs in ([], [("the", "the")], [("", "a")]):
+        with pytest.raises(SettingError, match="no pair has an error"):
+            learn_channel(pairs)
+
+
+def test_a_channel_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+    channel = chainrule.train_channel([("teh", "The"), ("frend", "friend")], tmp_path / "c.json")
+    assert read_channel(tmp_path / "c.json").rules == channel.rules
+    whole = (tmp_path / "c.json").read_bytes()
+    rng = random.Random(0)
+    for _ in range(200):
+        broken = bytearray(whole[: rng.randrange(len(whole))])
+        for _ in range(rng.randrange(3)):
+            if broken:
+                broken[rng.randrange(len(broken))] = rng.randrange(256)
+        (tmp_path / "broken.json").write_bytes(broken)
+        with pytest.raises(ModelFormatError, match=r"broken\.json"):
+            read_channel(tmp_path / "broken.json")
+    for rules in ([["a", "b", 2.0]], [["", "b", 0.1]], [["a", "b", "c"]], [["a", "b", 0.9], ["a", "c", 0.9]], [], 5):
+        (tmp_path / "broken.json").write_text(json.dumps({"chainrule_channel": 1, "name": "x", "rules": rules}))
+        with pytest.raises(ModelFormatError, match=r"broken\.json"):
+            read_channel(tmp_path / "broken.json")
+
+
+def test_a_rate_of_words_is_a_distribution_over_spellings() -> None:
+    channel = Channel("x", [Rule("a", "b", 0.2), Rule("b", "a", 0.3)])
+    errors = RateOfWords(channel, 0.1)
+    texts = ["".join(letters) for letters in itertools.product("ab", repeat=3)]
+    total = np.exp(errors.log_probs(texts, ["aba"] * len(texts))).sum()
+    np.testing.assert_allclose(total, 1.0, rtol=1e-9)
+    np.testing.assert_allclose(np.exp(errors.log_probs(["aba"], ["aba"])), 0.9)
+
+
+class Unbounded:
+    """A model that does not say how far back it looks."""
+
+    def __init__(self, model) -> None:
+        self._model = model
+
+    def score(self, sequences, *, prefixes=None, end=True):
+        return self._model.score(sequences, prefixes=prefixes, end=end)
+
+
+def test_a_wide_beam_finds_the_best_of_all_ways(lm: chainrule.Model) -> None:
+    rng = np.random.default_rng(5)
+    model, size = lm.language_model, lm.language_model.vocabulary_size
+
+    def arc(chunks: int) -> Arc:
+        tokens = tuple(rng.integers(3, size, rng.integers(1, 3)).tolist())
+        return Arc(chunks, Variant(str(rng.integers(10**9)), float(rng.normal()), tokens, float(-rng.random())))
+
+    lattices = [
+        [
+            [arc(1) for _ in range(rng.integers(1, 4))] + ([arc(2)] if i < n - 1 and rng.random() < 0.5 else [])
+            for i in range(n)
+        ]
+        for n in (1, 3, 4, 5)
+    ]
+
+    def ways(lattice, position=0):
+        if position == len(lattice):
+            yield []
+            return
+        for one in lattice[position]:
+            if position + one.chunks <= len(lattice):
+                yield from ([one, *rest] for rest in ways(lattice, position + one.chunks))
+
+    def total(arcs) -> float:
+        ids = np.array([token for one in arcs for token in one.variant.tokens], np.int32)
+        own = sum(one.variant.log_prob + 0.7 * one.variant.surcharge for one in arcs)
+        return own + 0.7 * float(model.score([ids])[0].sum(dtype=np.float64))
+
+    for scorer in (model, Unbounded(model)):
+        for lattice, paths in zip(lattices, best_paths(scorer, lattices, beam=1000, weight=0.7), strict=True):
+            expected = sorted(map(total, ways(lattice)), reverse=True)
+            np.testing.assert_allclose([path.log_prob for path in paths], expected, atol=1e-3)
+            np.testing.assert_allclose(total(paths[0].arcs()), paths[0].log_prob, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("I recieved teh letter", "I received the letter"),
+        ("Teh dog bit the man .", "The dog bit the man ."),
+        ("THE DGO BIT THE MAN", "THE DOG BIT THE MAN"),
+        ("a letter came form the man in Londn", "a letter came from the man in London"),
+        ("my friend has alot of money", "my friend has a lot of money"),
+        ("some times the dog likes to be alone", "sometimes the dog likes to be alone"),
+        ("the dog bit\t the man", "the dog bit\t the man"),
+        ("teh http://a.b/teh teh1 tehX 3.5", "the http://a.b/teh teh1 tehX 3.5"),
+        ("", ""),
+        ("   ", "   "),
+    ],
+)
+def test_texts_are_corrected(corrector: Corrector, given: str, meant: str) -> None:
+    [one] = corrector.correct([given])
+    assert one.corrected == meant
+    assert one.with_changes(one.changes) == meant
+    assert all(given[change.start : change.stop] == change.before for change in one.changes)
+    assert all(0.5 <= change.prob <= 1 for change in one.changes)
+
+
+def test_neighbours_and_other_models_of_the_same_numbers_change_nothing(lm: chainrule.Model) -> None:
+    texts = ["I recieved teh letter form my freind", "teh dgo bit the mann", "sometimes teh dog likes too be alone"] * 2
+    corrector = chainrule.corrector(lm)
+    together = corrector.correct(texts)
+    assert together == [one for text in texts for one in corrector.correct([text])]
+    corrector._model = Unbounded(lm.language_model)
+    for one, other in zip(corrector.correct(texts), together, strict=True):
+        assert one.corrected == other.corrected
+        np.testing.assert_allclose([c.prob for c in one.changes], [c.prob for c in other.changes], atol=1e-3)
+
+
+def test_words_to_keep_and_the_least_probability_hold(lm: chainrule.Model) -> None:
+    keeping = chainrule.corrector(lm, config=CorrectionConfig(keep=("Teh",)))
+    assert keeping.correct(["teh dgo"])[0].corrected == "teh dog"
+    never = chainrule.corrector(lm, config=CorrectionConfig(at_least=1.0, beam=64))
+    assert never.correct(["the dgo bitt him"])[0].corrected == "the dgo bitt him"
+
+
+def test_a_text_in_another_language_is_left_alone(corrector: Corrector) -> None:
+    text = "das ist ein deutscher Satz mit vielen Wörtern darin"
+    [one] = corrector.correct([text])
+    assert (one.corrected, one.changes) == (text, ())
+    assert one.note is not None
+    assert "of 9 words" in one.note
+
+
+def test_a_model_without_words_needs_a_lexicon(tmp_path: Path) -> None:
+    letters = chainrule.train(
+        TEXT, chainrule.NGramConfig(order=5), tokenizer=chainrule.TokenizerConfig(kind="character")
+    )
+    with pytest.raises(SettingError, match="lexicon"):
+        chainrule.corrector(letters)
+    (tmp_path / "words.txt").write_text("\n".join({word for line in SENTENCES for word in line.split()}))
+    [one] = chainrule.corrector(letters, lexicon=tmp_path / "words.txt").correct(["I recieved teh letter"])
+    assert one.corrected == "I received the letter"
+
+
+def test_measures_by_hand() -> None:
+    measures = measure_corrections(["teh dog bit"], ["the dgo bit"], ["the dog bit"])
+    assert measures.word_errors == (1 / 3, 1 / 3)
+    assert measures.character_errors == (2 / 11, 2 / 11)
+    assert (measures.fixed, measures.broken, measures.words) == (1.0, 0.5, 3)
+
+
+@pytest.mark.parametrize("arguments", [{"rate": 0.9}, {"channel": "radio"}, {"channel": Path("no.json")}])
+def test_wrong_settings_are_clear_errors(lm: chainrule.Model, arguments) -> None:
+    with pytest.raises(chainrule.ChainruleError):
+        chainrule.corrector(lm, **arguments)
+
+
+def test_a_beam_of_nothing_is_an_error() -> None:
+    with pytest.raises(SettingError, match="beam is 0"):
+        CorrectionConfig(beam=0)

@@ -1,0 +1,96 @@
+"""chainrule correct and chainrule train channel: the same as from Python, and what they refuse."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chainrule import Lines, NGramConfig, correct, load, train
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from command_line import Result
+
+LINES = ["the dog bit the man", "I received the letter from my friend", "there is something wrong"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("correct")
+    train(Lines(LINES * 9), NGramConfig(order=3)).save(folder / "lm")
+    (folder / "bad.txt").write_text(
+        "teh dog bit the man\nI recieved the letter form my freind\nthere is something wrong\n"
+    )
+    (folder / "right.txt").write_text("".join(f"{line}\n" for line in LINES))
+    (folder / "pairs.tsv").write_text("teh\tthe\t3\nrecieve\treceive\nfrom\tfrom\na lot\talot\nform\tfrom\n")
+    return folder
+
+
+def test_what_is_printed_is_what_python_gives(folder: Path, chainrule: Callable[..., Result]) -> None:
+    done = chainrule("train", "channel", folder / "pairs.tsv", "-o", folder / "c.json", "--overwrite")
+    assert done.status == 0, done.err
+    assert "2 pairs left out" in done.err
+    assert "3 pairs" in done.out
+    channel = folder / "c.json"
+    expected = list(correct(folder / "bad.txt", load(folder / "lm"), channel=channel))
+    assert [one.corrected for one in expected] == LINES
+    plain = chainrule("correct", folder / "lm", folder / "bad.txt", "--channel", channel)
+    assert plain.out.splitlines() == LINES
+    records = chainrule("correct", folder / "lm", folder / "bad.txt", "--channel", channel, "--json").out.splitlines()
+    assert [len(json.loads(record)["changes"]) for record in records] == [1, 3, 0]
+    shown = chainrule("correct", folder / "lm", folder / "bad.txt", "--diff").out
+    assert shown.splitlines()[0] == "1: [-teh-]{+the+} dog bit the man"
+
+
+def test_measures_against_references(folder: Path, chainrule: Callable[..., Result]) -> None:
+    out = chainrule("correct", folder / "lm", folder / "bad.txt", "--references", folder / "right.txt").out
+    assert "100.00%" in out  # of the wrong words are fixed
+    wrong = chainrule("correct", folder / "lm", folder / "bad.txt", "--references", folder / "pairs.tsv")
+    assert wrong.status == 2
+    assert "3 texts and 5 references" in wrong.err
+
+
+def test_each_change_can_be_refused(
+    folder: Path, chainrule: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\nwhat\ny\nq\n"))
+    done = chainrule("correct", folder / "lm", folder / "bad.txt", "--interactive", "-o", tmp_path / "out.txt")
+    assert done.status == 0, done.err
+    lines = (tmp_path / "out.txt").read_text().splitlines()
+    assert lines == ["teh dog bit the man", "I received the letter form my freind", LINES[2]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--channel", "radio"], "radio"),
+        (["--rate", "0"], "rate"),
+        (["--json", "--diff"], "Choose one"),
+        (["--interactive"], "--output"),
+        (["--keep", "nothing.txt"], "nothing.txt"),
+        (["--lexicon", "nothing.txt"], "nothing.txt"),
+    ],
+)
+def test_wrong_options_are_clear_errors(
+    folder: Path, chainrule: Callable[..., Result], arguments, message: str
+) -> None:
+    done = chainrule("correct", folder / "lm", folder / "bad.txt", *arguments)
+    assert done.status in (1, 2)
+    assert message in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    "content", ["", "teh the\n", "a\tb\tc\td\n", "a\tb\t-1\n", "a\tb\tx\n", "the\tthe\n", b"\xff\tthe\n"]
+)
+def test_wrong_pairs_are_named(folder: Path, chainrule: Callable[..., Result], tmp_path: Path, content) -> None:
+    (tmp_path / "p.tsv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    done = chainrule("train", "channel", tmp_path / "p.tsv", "-o", tmp_path / "c.json")
+    assert done.status == 1
+    assert "p.tsv" in done.err
+    assert not (tmp_path / "c.json").exists()
