@@ -176,7 +176,7 @@ _HOMES = {
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
     "evaluate_vectors": "api.evaluate_vectors",
-    "experiment": "experiments.named",
+    "experiment": "experiments.run_by_name",
     "filter": "api.filter",
     "finetune": "api.finetune",
     "harness": "api.harness",
