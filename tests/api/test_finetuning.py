@@ -356,7 +356,7 @@ def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
         base.classify(["a"])
     with pytest.raises(SettingError, match="has no encoder"):
         finetune(chainrule.train(chainrule.Lines(["a b"])), TEXTS)
-    with pytest.raises(SettingError, match="choose one of them"):
+    with pytest.raises(SettingError, match="frozen and fresh are both given"):
         FineTuningConfig(frozen=True, fresh=True)
     with pytest.raises(SettingError, match="device is 0; expected a string"):
         FineTuningConfig(device=0)
