@@ -51,7 +51,7 @@ class FineTuningConfig:
         if self.epochs is not None and self.minutes is not None:
             raise SettingError("epochs and minutes are both given; choose one of them")
         if self.frozen and self.fresh:
-            raise SettingError("frozen and fresh are both given: the network would keep its random weights; choose one of them")
+            raise SettingError("frozen and fresh are both given, so the weights would stay random; choose one of them")
 
     def fitted_to(self, texts: int) -> FineTuningConfig:
         """With nothing left open: few texts are gone through in more steps, each of fewer texts."""
