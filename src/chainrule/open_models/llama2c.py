@@ -69,7 +69,7 @@ class _Header(NamedTuple):
 def is_llama2c(path: Path) -> bool:
     """Whether a file is as large as its first seven numbers say."""
     try:
-        return path.suffix == ".bin" and _header(path) is not None
+        return path.suffix == ".bin" and path.is_file() and _header(path) is not None
     except OSError:
         return False
 

@@ -65,7 +65,9 @@ class Gguf(NamedTuple):
 
 
 def is_gguf(path: Path) -> bool:
-    """Whether a file begins as one."""
+    """Whether a regular file begins as one; a pipe is not opened, which would wait for somebody to write."""
+    if not path.is_file():
+        return False
     try:
         with open(path, "rb") as file:
             return file.read(4) == MAGIC
