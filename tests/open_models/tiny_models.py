@@ -14,6 +14,8 @@ with warnings.catch_warnings():
     from transformers import (
         BertConfig,
         BertForMaskedLM,
+        DistilBertConfig,
+        DistilBertForMaskedLM,
         GPT2Config,
         GPT2LMHeadModel,
         GPTNeoConfig,
@@ -126,9 +128,15 @@ def _bert(**changes: Any) -> Any:
     return BertForMaskedLM(BertConfig(**{**_LLAMA, **size, **changes}))
 
 
+def _distilbert() -> Any:
+    size = {"dim": 16, "n_layers": 2, "n_heads": 4, "hidden_dim": 24, "max_position_embeddings": 32}
+    return DistilBertForMaskedLM(DistilBertConfig(**size, vocab_size=60))
+
+
 MASKED: dict[str, Callable[[], Any]] = {
     "bert": _bert,
     "bert with gelu by tanh": lambda: _bert(hidden_act="gelu_new", layer_norm_eps=0.01, type_vocab_size=3),
+    "distilbert": _distilbert,
 }
 
 

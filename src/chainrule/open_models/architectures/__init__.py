@@ -1,6 +1,7 @@
 """The architectures of others that are known here: a file each, with its table of settings and its table of tensors."""
 
 from chainrule.open_models.architectures.bert import BERT
+from chainrule.open_models.architectures.distilbert import DISTILBERT
 from chainrule.open_models.architectures.gpt2 import GPT2
 from chainrule.open_models.architectures.gpt_neo import GPT_NEO
 from chainrule.open_models.architectures.gpt_neox import GPT_NEOX
@@ -10,5 +11,5 @@ from chainrule.open_models.architectures.opt import OPT
 from chainrule.open_models.mapping import Architecture
 
 ARCHITECTURES: dict[str, Architecture] = {
-    each.model_type: each for each in (GPT2, LLAMA, MISTRAL, QWEN2, NANOCHAT, GPT_NEOX, OPT, GPT_NEO, BERT)
+    each.model_type: each for each in (GPT2, LLAMA, MISTRAL, QWEN2, NANOCHAT, GPT_NEOX, OPT, GPT_NEO, BERT, DISTILBERT)
 }
