@@ -120,7 +120,7 @@ def model_named(
             validation=pairs_named(options, "val"),
             folder=folder,
             resume=True,
-            told=print_report,
+            on_report=print_report,
         )
         model.save(folder)
     return chainrule.load_pairs(folder)

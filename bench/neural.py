@@ -34,7 +34,7 @@ import chainrule
 from chainrule import RecurrentConfig, TrainingConfig, TransformerConfig
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling import SamplingConfig, sample
-from chainrule.neural.building import build
+from chainrule.neural.build_network import build
 from chainrule.neural.config import gpt2
 from chainrule.neural.language_model import NeuralModel
 from chainrule.training.machine import machine_for
@@ -112,7 +112,7 @@ def trained(texts: Texts, config: NetworkConfig, training: TrainingConfig, optio
     training = replace(training, seed=options.seed)
     processor = time.process_time()
     model = chainrule.train(
-        texts.train, config, tokenizer="character", training=training, validation=texts.test, told=print_report
+        texts.train, config, tokenizer="character", training=training, validation=texts.test, on_report=print_report
     )
     record = model.record
     steps, seconds = record["steps"], record["training_seconds"]
@@ -239,7 +239,7 @@ def on_a_gpu(texts: Texts, options: argparse.Namespace) -> None:
         large,
         tokenizer="byte",
         training=TrainingConfig(steps=100, batch=32, compile="yes", validate_every=1000, valid_tokens=1 << 15),
-        told=lambda report: shares.append(report.peak_share),
+        on_report=lambda report: shares.append(report.peak_share),
     )
     print(f"{shares[-1]:.0%} of the measured peak with 124 M parameters' layers, T 1024, bfloat16")
 

@@ -39,7 +39,7 @@ from neural import print_report
 import chainrule
 from chainrule import NGramConfig, TokenizerConfig, TrainingConfig
 from chainrule.api.finetune import finetune
-from chainrule.neural.building import build
+from chainrule.neural.build_network import build
 from chainrule.neural.config import NETWORKS, TWO_SIDED, MaskedConfig, RecurrentConfig, TransformerConfig
 from chainrule.neural.vectors import token_vectors
 from chainrule.protocol import END
@@ -48,7 +48,7 @@ from chainrule.storage.config_json import CONFIG
 from chainrule.text.labelled import Labelled
 from chainrule.text.sample import sample_docstrings, sample_lines
 from chainrule.training.finetuning_config import FineTuningConfig
-from chainrule.training.folder import remove_checkpoints
+from chainrule.training.run_folder import remove_checkpoints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -142,7 +142,7 @@ def _model(folder: Path, text: Path, config: Any, tokenizer: TokenizerConfig | s
     is_recurrent = isinstance(config, RecurrentConfig)  # fewer and larger steps
     training = TrainingConfig(minutes=minutes, ema=0.99 if is_recurrent else 0.995)
     model = chainrule.train(
-        text, config, tokenizer=tokenizer, training=training, folder=folder, resume=True, told=print_report
+        text, config, tokenizer=tokenizer, training=training, folder=folder, resume=True, on_report=print_report
     )
     model.save(folder)
     remove_checkpoints(folder)
@@ -205,7 +205,7 @@ def _finetuned(
     for rate in rates:
         print(f"fine-tuning {model.name}{', from scratch' * fresh}, rate {rate:g}", flush=True)
         config = FineTuningConfig(fresh=fresh, epochs=20, learning_rate=rate)
-        found.append(finetune(chainrule.load(model), learnt, "text", config, told=print))
+        found.append(finetune(chainrule.load(model), learnt, "text", config, on_report=print))
     best = min(found, key=lambda classifier: classifier.record["validation_nats"])
     return {**best.assess(tested).as_json(), "rate": best.record["settings"]["learning_rate"]}
 

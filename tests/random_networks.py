@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from chainrule.neural.building import build
+from chainrule.neural.build_network import build
 from chainrule.neural.capabilities import runs_lstm_in_bfloat16
 from chainrule.neural.conditional import build_conditional
 from chainrule.neural.conditional_model import ConditionalModel, Given

@@ -55,9 +55,9 @@ NGRAM_MAY_IMPORT: dict[str, set[str]] = {
     "models": {"trie", "counting", "compact"},
     "kenlm": {"trie", "arpa", "models"},
     "spelling": {"trie", "counting", "estimation", "models"},
-    "variants": {"trie", "models", "kenlm"},
-    "layouts": {"compact", "models", "kenlm"},
-    "training": {"counting", "estimation", "variants"},
+    "model_class": {"trie", "models", "kenlm"},
+    "table_layouts": {"compact", "models", "kenlm"},
+    "training": {"counting", "estimation", "model_class"},
     "lmplz": {"trie", "counting", "estimation", "training"},
 }
 MAY_PRINT = {"cli"}
@@ -223,7 +223,7 @@ def test_a_planted_circle_is_found() -> None:
             "imports chainrule.ngram.trie.table",
         ),
         ("chainrule.api.model", "def f():\n    print(1)", "prints"),
-        ("chainrule.report.card", "show = print", "prints"),
+        ("chainrule.report.model_card", "show = print", "prints"),
     ],
 )
 def test_a_planted_violation_is_found(module: str, source: str, expected: str) -> None:

@@ -72,7 +72,7 @@ def with_a_stream(kind: str) -> LanguageModel[Any]:
 
 
 def fewer_unseen(make: Callable[[Path], LanguageModel[Any]]) -> Callable[[Path], LanguageModel[Any]]:
-    from chainrule.mixture.unseen import FewerUnseen
+    from chainrule.mixture.unseen_words import FewerUnseen
 
     return lambda text: FewerUnseen(make(text), 7.5)
 

@@ -13,7 +13,7 @@ from chainrule.experiments.cost import KINDS, cost, growth_of
 from chainrule.experiments.gradients import build_network, gradients, norms_by_distance
 from chainrule.experiments.memory import A, B, accuracy, draw, memory
 from chainrule.experiments.positions import in_groups, losses_by_position, positions
-from chainrule.neural.building import build
+from chainrule.neural.build_network import build
 from chainrule.neural.config import FeedforwardConfig, RecurrentConfig, TransformerConfig
 from chainrule.ngram.config import NGramConfig
 

@@ -72,7 +72,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.evaluation.comparison import Comparison as Comparison
     from chainrule.evaluation.measurement import Measurement as Measurement
     from chainrule.experiments.findings import Findings as Findings
-    from chainrule.experiments.named import experiment as experiment
+    from chainrule.experiments.run_by_name import experiment as experiment
     from chainrule.mixture.config import CacheConfig as CacheConfig, MixtureConfig as MixtureConfig
     from chainrule.neural.config import (
         BagConfig as BagConfig,
@@ -176,7 +176,7 @@ _HOMES = {
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
     "evaluate_vectors": "api.evaluate_vectors",
-    "experiment": "experiments.named",
+    "experiment": "experiments.run_by_name",
     "filter": "api.filter",
     "finetune": "api.finetune",
     "harness": "api.harness",

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-    from chainrule.base.owned import MaybeOwned
+    from chainrule.base.ownership import MaybeOwned
     from chainrule.base.progress import Progress
     from chainrule.evaluation.likelihood import StreamScoring
     from chainrule.neural.classifier import Classifier
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.language_model import NeuralModel
     from chainrule.neural.two_sided_model import TwoSidedModel
+    from chainrule.ngram.model_class import AnyNGram
     from chainrule.ngram.models.compact_model import CompactNGramModel
-    from chainrule.ngram.variants import AnyNGram
     from chainrule.protocol import LanguageModel
     from chainrule.training.options import StreamOptions, TrainingRun
 
@@ -85,8 +85,8 @@ def _train_ngram(
 
 
 def _take_apart_ngram(model: AnyNGram | CompactNGramModel) -> tuple[Json, Arrays]:
+    from chainrule.ngram.model_class import settings_of_model
     from chainrule.ngram.models.compact_model import CompactNGramModel
-    from chainrule.ngram.variants import settings_of_model
 
     if isinstance(model, CompactNGramModel):
         table = model.compact
@@ -97,9 +97,9 @@ def _take_apart_ngram(model: AnyNGram | CompactNGramModel) -> tuple[Json, Arrays
 
 def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) -> AnyNGram | CompactNGramModel:
     from chainrule.ngram.compact.table import CompactTable
+    from chainrule.ngram.model_class import model_from_settings
     from chainrule.ngram.models.compact_model import CompactNGramModel
     from chainrule.ngram.trie.table import Table
-    from chainrule.ngram.variants import model_from_settings
 
     sizes = settings.get("ngrams")
     if (
@@ -148,7 +148,7 @@ def _train_mixture(
 
 def _take_apart_mixture(model: Any) -> tuple[Json, Arrays]:
     """The arrays of component i get the prefix `i.`; the settings of all components are a list in the mixture's."""
-    from chainrule.mixture.unseen import FewerUnseen
+    from chainrule.mixture.unseen_words import FewerUnseen
 
     settings: Json = {"kind": model.kind, "weights": model.weights.tolist(), "components": []}
     arrays: Arrays = {}
@@ -168,7 +168,7 @@ def _put_together_mixture(settings: Json, arrays: Arrays, vocabulary_size: int) 
     from chainrule.mixture.components import Components
     from chainrule.mixture.linear import LinearMixture
     from chainrule.mixture.log_linear import LogLinearMixture
-    from chainrule.mixture.unseen import FewerUnseen
+    from chainrule.mixture.unseen_words import FewerUnseen
 
     listed, kind, weights = settings.get("components"), settings.get("kind"), settings.get("weights")
     known = isinstance(listed, list) and all(
@@ -196,19 +196,19 @@ def _put_together_mixture(settings: Json, arrays: Arrays, vocabulary_size: int) 
 
 
 def _ngram_measure_options(model: Any) -> Json:
-    from chainrule.ngram.variants import measure_options
+    from chainrule.ngram.model_class import measure_options
 
     return measure_options(model)
 
 
 def _ngram_layout(model: Any) -> str:
-    from chainrule.ngram.layouts import layout_of
+    from chainrule.ngram.table_layouts import layout_of
 
     return layout_of(model)
 
 
 def _ngram_why_no_table(model: Any) -> str | None:
-    from chainrule.ngram.variants import why_no_table
+    from chainrule.ngram.model_class import why_no_table
 
     return why_no_table(model)
 
@@ -216,7 +216,7 @@ def _ngram_why_no_table(model: Any) -> str | None:
 def _mixture_stream_scoring(model: Any) -> StreamScoring | None:
     """Scores a text in one stream if any component does."""
     from chainrule.evaluation.likelihood import StreamScoring
-    from chainrule.mixture.unseen import FewerUnseen
+    from chainrule.mixture.unseen_words import FewerUnseen
 
     parts = [
         FAMILIES[name].stream_scoring(component.model if isinstance(component, FewerUnseen) else component)

@@ -10,7 +10,7 @@ import pytest
 import chainrule
 from chainrule.api.document_scores import chosen, document_scores, scored
 from chainrule.errors import TextError
-from chainrule.evaluation.selection import ScoreFile
+from chainrule.evaluation.lowest_scores import ScoreFile
 
 LINES = ["a b a", "b", "", "zz a", "b b b a"]
 

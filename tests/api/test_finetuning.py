@@ -21,12 +21,12 @@ from chainrule.errors import EstimationError, ModelFormatError, SettingError, Te
 from chainrule.families import FAMILIES
 from chainrule.neural.classifier import Classifier, layer_widths
 from chainrule.neural.config import NETWORKS, TWO_SIDED
-from chainrule.neural.framing import framed
+from chainrule.neural.document_boundaries import framed
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.two_sided_model import TwoSidedModel
+from chainrule.text.document_units import UnitTokens
 from chainrule.text.labelled import Labelled
 from chainrule.text.tokenizer import Tokenizer
-from chainrule.text.units import UnitTokens
 from chainrule.training.finetuning_config import FineTuningConfig
 from chainrule.training.labels import Example, split
 
@@ -247,7 +247,7 @@ def test_training_ends_early_and_the_best_epoch_is_kept() -> None:
         TEXTS,
         "text",
         replace(QUICK, epochs=60, patience=1, learning_rate=0.5, valid_share=0.3),
-        told=reports.append,
+        on_report=reports.append,
     )
     record = learnt.record
     assert record["epochs"] == sum(report.valid_loss is not None for report in reports) < 60
@@ -286,7 +286,7 @@ class Interrupt:
 def test_ctrl_c_takes_the_best_epoch_so_far(tmp_path: Path) -> None:
     settings = replace(QUICK, epochs=9, patience=9, valid_share=0.2)
     interrupt = Interrupt(4)
-    record = finetune(model("bag"), TEXTS, "text", settings, told=interrupt).record
+    record = finetune(model("bag"), TEXTS, "text", settings, on_report=interrupt).record
     best = 1 + int(np.argmin(interrupt.losses))
     assert record["epochs"] == 4
     assert record["best_epoch"] == best
@@ -296,7 +296,7 @@ def test_ctrl_c_takes_the_best_epoch_so_far(tmp_path: Path) -> None:
     )
     for interrupting in (
         {"progress": _interrupted},
-        {"told": Interrupt(4, signal.SIGTERM), "folder": tmp_path / "sent"},
+        {"on_report": Interrupt(4, signal.SIGTERM), "folder": tmp_path / "sent"},
     ):
         with pytest.raises(KeyboardInterrupt):
             finetune(model("bag"), TEXTS, "text", settings, **interrupting)
@@ -306,7 +306,7 @@ def test_a_run_that_was_ended_goes_on_in_its_folder(tmp_path: Path) -> None:
     settings = replace(QUICK, epochs=6, patience=6, valid_share=0.2, dropout=0.2)
     whole = finetune(model("bag"), TEXTS, "text", settings)
     with pytest.raises(KeyboardInterrupt, match="all is kept"):
-        finetune(model("bag"), TEXTS, "text", settings, told=Interrupt(2, signal.SIGTERM), folder=tmp_path)
+        finetune(model("bag"), TEXTS, "text", settings, on_report=Interrupt(2, signal.SIGTERM), folder=tmp_path)
     with pytest.raises(SettingError, match="the text is another one"):
         finetune(model("bag"), [*TEXTS[1:], TEXTS[0]], "text", settings, folder=tmp_path, resume=True)
     other = model("bag")
@@ -356,7 +356,7 @@ def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
         base.classify(["a"])
     with pytest.raises(SettingError, match="has no encoder"):
         finetune(chainrule.train(chainrule.Lines(["a b"])), TEXTS)
-    with pytest.raises(SettingError, match="choose one of them"):
+    with pytest.raises(SettingError, match="frozen and fresh are both given"):
         FineTuningConfig(frozen=True, fresh=True)
     with pytest.raises(SettingError, match="device is 0; expected a string"):
         FineTuningConfig(device=0)

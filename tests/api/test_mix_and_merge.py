@@ -15,11 +15,11 @@ import chainrule
 from chainrule import CacheConfig, Lines, MixtureConfig, NGramConfig, UniformConfig
 from chainrule.api.speller import learnt_speller
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
-from chainrule.evaluation.pricing import price
+from chainrule.evaluation.token_costs import price
 from chainrule.families import FAMILIES
 from chainrule.mixture.cache import UnigramCache
 from chainrule.mixture.tuning import classes_of_tokens, linear_weights
-from chainrule.mixture.unseen import FewerUnseen
+from chainrule.mixture.unseen_words import FewerUnseen
 from chainrule.ngram.editing.merge import scale_unknown
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.spelling.mixed_speller import speller_from_arrays

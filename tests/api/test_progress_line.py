@@ -176,7 +176,7 @@ def test_training_tells_its_progress_and_prints_readable_reports(fixtures, capsy
     )
     assert "training" in tasks
     assert capsys.readouterr() == ("", "")
-    chainrule.train(fixtures / "heldout.txt", config, training=training, told=print)
+    chainrule.train(fixtures / "heldout.txt", config, training=training, on_report=print)
     printed = capsys.readouterr().out.splitlines()
     assert all(line.startswith("step ") and len(line) < 160 for line in printed)
     assert printed[-1].startswith("step 2 of 2  loss ")

@@ -138,7 +138,7 @@ def test_a_run_goes_on_bit_for_bit(method, tmp_path, monkeypatch) -> None:
         if report.step == report.steps // 2:
             signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt, match="--resume"):
+    with pytest.raises(KeyboardInterrupt, match="resume=True"):
         chainrule.train_vectors(
             source, VectorsConfig(**settings), tokenizer="whitespace", folder=tmp_path, on_report=interrupt
         )

@@ -16,7 +16,7 @@ from chainrule.api.train import train
 from chainrule.applications.channel.channel import Channel, Rule
 from chainrule.applications.channel.confusions import CONFUSIONS, channel_named, neighbours
 from chainrule.applications.channel.lexicon import Lexicon, prior_of
-from chainrule.applications.channel.proposing import ProposalConfig, Proposer
+from chainrule.applications.channel.proposals import ProposalConfig, Proposer
 from chainrule.errors import SettingError
 from chainrule.ngram.config import NGramConfig
 from chainrule.text.corpus import Lines

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from chainrule.base.distributions import draw_of, top_of
-from chainrule.base.tokens import as_tokens
+from chainrule.base.token_checks import as_tokens
 from chainrule.decoding.beam import BeamConfig, search
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.sampling import GREEDY, sample

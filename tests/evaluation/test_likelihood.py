@@ -17,7 +17,7 @@ from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.models import stream_scorer as streams
 from chainrule.ngram.training import train_ngram
 from chainrule.protocol import END, UNKNOWN
-from chainrule.text import plain
+from chainrule.text import plain_text
 from chainrule.text.corpus import Corpus, Lines
 from chainrule.text.reading import Reading
 from chainrule.text.tokenizer import Tokenizer
@@ -220,7 +220,7 @@ def test_every_figure_is_the_same_whatever_the_size_of_the_blocks_and_the_thread
     assert whole["oov"] == np.count_nonzero(encoded.heldout == UNKNOWN) > 0
     assert whole["documents"] == np.count_nonzero(encoded.heldout == END)
     for size in (1, 100, 999):
-        monkeypatch.setattr(plain, "BLOCK_BYTES", size)
+        monkeypatch.setattr(plain_text, "BLOCK_BYTES", size)
         assert figures() == whole
     monkeypatch.undo()
     monkeypatch.setattr(streams, "PARALLEL_TOKENS", 50)  # on several threads

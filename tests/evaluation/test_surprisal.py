@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chainrule
-from chainrule.evaluation.pricing import Prices, price
 from chainrule.evaluation.surprisal import By, Units, units
+from chainrule.evaluation.token_costs import Prices, price
 from chainrule.protocol import END
-from chainrule.text.restoring import Alignment
+from chainrule.text.detokenize import Alignment
 from chainrule.text.vocabulary import byte_array
 
 UNKNOWN_AT = 2

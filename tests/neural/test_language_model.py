@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, random_model, small
 
-from chainrule.neural import scoring
+from chainrule.neural import scoring_batches
 from chainrule.neural.config import RecurrentConfig
-from chainrule.neural.scoring import pieces_of, stride, window_start
+from chainrule.neural.scoring_batches import pieces_of, stride, window_start
 
 NETWORKS = {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}
 
@@ -91,10 +91,10 @@ def test_pieces_score_each_input_once_with_enough_before_it(name: str, lengths: 
 
 
 def test_a_long_stream_of_a_recurrent_network_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scoring, "_SCORED", 100)
+    monkeypatch.setattr(scoring_batches, "_SCORED", 100)
     model = random_model(RecurrentConfig(width=10, layers=1))
     stream = text(1003)
-    pieces = pieces_of([1003], model.network.encoder, warm_up=scoring.WARM_UP)
+    pieces = pieces_of([1003], model.network.encoder, warm_up=scoring_batches.WARM_UP)
     assert len(pieces) == 10
     [whole] = model.score([stream], end=False)
     np.testing.assert_allclose(model.score_stream(stream), whole, rtol=0, atol=1e-4)
@@ -127,7 +127,7 @@ def test_a_state_without_rows_lies_where_the_network_does() -> None:
 @pytest.mark.parametrize("name", [next(iter(DOCUMENT_NETWORKS)), "Transformer, modern, in a window"])
 def test_how_much_of_a_stream_is_scored_is_told_on_the_way(name: str) -> None:
     model = random_model(NETWORKS[name])
-    stream = text(3 * scoring.TOGETHER)
+    stream = text(3 * scoring_batches.TOGETHER)
     told: list[float] = []
     scores, unknown = model.score_stream_with_unknown(stream, told.append)
     assert told == sorted(told)

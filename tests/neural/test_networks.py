@@ -12,8 +12,8 @@ from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, random_n
 
 from chainrule.base.settings import help_of
 from chainrule.errors import SettingError
-from chainrule.neural import states
-from chainrule.neural.building import build
+from chainrule.neural import encoder_states
+from chainrule.neural.build_network import build
 from chainrule.neural.config import NETWORKS as FAMILIES
 from chainrule.neural.config import PRESETS, RecurrentConfig, TransformerConfig, llama
 from chainrule.protocol import END
@@ -127,7 +127,7 @@ def test_rows_that_begin_anew_read_as_if_they_were_alone(name: str) -> None:
             found, after = network(text, state, starts)
         torch.testing.assert_close(found, alone, rtol=0, atol=1e-4)
         if after is not None:  # and what is read next sees the last part alone
-            following, _ = network(torch.full((3, 1), 5), states.select(after, torch.tensor([0, 1, 2])))
+            following, _ = network(torch.full((3, 1), 5), encoder_states.select(after, torch.tensor([0, 1, 2])))
             parts = (text[0, 3:], text[1, 7:], text[2])
             for row, part in enumerate(parts):
                 expected, _ = network(torch.cat((part, torch.tensor([5])))[None])
@@ -186,7 +186,7 @@ def test_a_stream_goes_on_over_batches_and_gradients_do_not() -> None:
     text = tokens(2, 8)
     whole, _ = network(text)
     first, state = network(text[:, :4])
-    second, _ = network(text[:, 4:], states.detach(state))
+    second, _ = network(text[:, 4:], encoder_states.detach(state))
     torch.testing.assert_close(torch.cat((first, second), 1), whole)
     second.sum().backward()
     used = set(text[:, 4:].flatten().tolist())

@@ -14,7 +14,7 @@ from chainrule.neural.config import MaskedRecurrentConfig, RecurrentConfig
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.neural.encoders.directions import BidirectionalRecurrent
 from chainrule.neural.encoders.recurrent import Recurrent
-from chainrule.neural.readers import RecurrentReader
+from chainrule.neural.source_encoders import RecurrentReader
 
 WIDTH = 6
 

@@ -17,7 +17,7 @@ from chainrule.errors import EstimationError, SettingError
 from chainrule.ngram.counting import memory_estimate as memory
 from chainrule.ngram.counting.count import count_ngrams
 from chainrule.ngram.counting.memory_estimate import check_memory
-from chainrule.text import plain
+from chainrule.text import plain_text
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_the_system_or_a_container_tells(monkeypatch, tmp_path) -> None:
 
 
 def test_a_text_that_cannot_fit_is_reported_before_it_is_read(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(plain, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(plain_text, "BLOCK_BYTES", 1000)
     (tmp_path / "text").write_text("a b c d e f g h i j\n" * 2000)  # 22,000 tokens, 20 bytes each
     read: list[float] = []
     monkeypatch.setenv("CHAINRULE_MEMORY", "400K")

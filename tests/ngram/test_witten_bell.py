@@ -7,7 +7,7 @@ import pytest
 from oracles import BEGIN, END
 
 from chainrule.ngram.counting.count import count_ngrams
-from chainrule.ngram.estimation.to_table import table_of
+from chainrule.ngram.estimation.build_table import table_of
 from chainrule.ngram.estimation.witten_bell import witten_bell
 from chainrule.ngram.models.ngram_model import NGramModel
 

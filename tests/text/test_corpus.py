@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import chainrule
 from chainrule.base.files import zstd
 from chainrule.errors import TextError
-from chainrule.text import plain, streams
+from chainrule.text import plain_text, streams
 from chainrule.text.block import Block, byte_array
 from chainrule.text.corpus import Corpus, Lines, Source
 from chainrule.text.reading import Reading
@@ -55,7 +55,7 @@ def cleaned(data: bytes) -> bytes:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain, "BLOCK_BYTES", 16)
+    monkeypatch.setattr(plain_text, "BLOCK_BYTES", 16)
 
 
 pieces = st.sampled_from(
@@ -73,7 +73,7 @@ file_texts = st.lists(pieces).map("".join) | st.text(st.characters(exclude_categ
 def test_blocks_are_whole_lines_that_join_to_the_file_whatever_their_size(tmp_path: Path, text: str, size: int) -> None:
     source = Corpus.of(file_of(tmp_path, text.encode()))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plain, "BLOCK_BYTES", size)
+        patch.setattr(plain_text, "BLOCK_BYTES", size)
         blocks = list(source.blocks())
     assert b"".join(block.text.tobytes() for block in blocks) == cleaned(text.encode())
     assert all(block.text[-1] == ord("\n") for block in blocks)
@@ -395,7 +395,7 @@ def test_a_folder_gives_its_files_and_those_of_its_folders_in_the_order_of_their
 def test_a_whole_file_can_be_a_document(tmp_path: Path, text: str, size: int) -> None:
     name = file_of(tmp_path, text.encode())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plain, "BLOCK_BYTES", size)
+        patch.setattr(plain_text, "BLOCK_BYTES", size)
         (block,) = Corpus.of(name, Reading(document="file")).blocks()
     assert block.documents() == [cleaned(text.encode()).decode().removesuffix("\n")]
     assert block.locate(1) == name
@@ -411,7 +411,7 @@ def test_what_is_not_utf8_is_repaired_as_python_does_whatever_the_blocks(
     name = file_of(tmp_path, data + b"\n")
     source = Corpus.of(name, Reading(encoding_errors=rule))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plain, "BLOCK_BYTES", size)
+        patch.setattr(plain_text, "BLOCK_BYTES", size)
         found = text_of(source)
     python = (data + b"\n").decode(errors={"replace": "replace", "skip": "ignore"}[rule]).encode()
     assert found == cleaned(python)
@@ -437,7 +437,7 @@ def test_a_compressed_file_with_another_name_is_told_what_it_is(tmp_path: Path, 
 
 @pytest.mark.parametrize("suffix", COMPRESSORS)
 def test_a_decompression_bomb_stops_at_the_bound(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain, "BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(plain_text, "BLOCK_BYTES", 1 << 16)
     monkeypatch.setattr(streams, "EXPANSION_BYTES", 1 << 20)
     bomb = COMPRESSORS[suffix](b"\0" * (1 << 24))
     with pytest.raises(TextError, match=r"more than 250 times as many, like a decompression bomb, so reading stopped"):
@@ -447,8 +447,8 @@ def test_a_decompression_bomb_stops_at_the_bound(tmp_path: Path, suffix: str, mo
 
 
 def test_a_line_longer_than_the_bound_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain, "BLOCK_BYTES", 16)
-    monkeypatch.setattr(plain, "DOCUMENT_BYTES", 100)
+    monkeypatch.setattr(plain_text, "BLOCK_BYTES", 16)
+    monkeypatch.setattr(plain_text, "DOCUMENT_BYTES", 100)
     assert len(text_of(Corpus.of(file_of(tmp_path, b"a\n" + b"x" * 90 + b"\n")))) == 93
     with pytest.raises(TextError, match="the document at offset 2 is longer than 100 bytes"):
         text_of(Corpus.of(file_of(tmp_path, b"a\n" + b"x" * 200)))
@@ -472,7 +472,7 @@ def test_a_long_line_that_comes_in_small_pieces_is_kept_in_few_bytes(monkeypatch
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert block.text.tobytes() == b"x" * 10_000 + b"\n"
-    assert peak < 3 * plain.BLOCK_BYTES
+    assert peak < 3 * plain_text.BLOCK_BYTES
 
 
 def test_a_pipe_that_does_not_wait_is_no_end_of_text(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN
 from chainrule.text.block import byte_array
 from chainrule.text.corpus import Lines
-from chainrule.text.learning import prepare_tokenizer
 from chainrule.text.masks import masked_tokens
+from chainrule.text.prepare_tokenizer import prepare_tokenizer
 from chainrule.text.tokenizer_config import TokenizerConfig
 from chainrule.text.words import begins_word
 

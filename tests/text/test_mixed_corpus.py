@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.text import mix, plain
+from chainrule.text import mix, plain_text
 from chainrule.text.corpus import Lines
 from chainrule.text.mix import Ingredient, Mix
 from chainrule.text.mix_kernels import choose
@@ -89,7 +89,7 @@ def test_the_shares_come_true_and_no_document_comes_twice(
 def test_the_same_documents_are_drawn_whatever_the_blocks(tmp_path: Path, size: int, turn: int) -> None:
     shares = {file_of(tmp_path, "a.txt", 100): "0.7", file_of(tmp_path, "b.txt", 400): "0.3"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plain, "BLOCK_BYTES", size)
+        patch.setattr(plain_text, "BLOCK_BYTES", size)
         patch.setattr(mix, "TURN_BYTES", turn)
         found = numbers(Mix.of(shares, seed=5))
     assert found == numbers(Mix.of(shares, seed=5))

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chainrule.errors import TextError
-from chainrule.text import plain
+from chainrule.text import plain_text
 from chainrule.text.block import Block
 from chainrule.text.corpus import Corpus
 from chainrule.text.reading import Reading
@@ -42,7 +42,7 @@ def lines_of(records: list[Any]) -> bytes:
 def test_each_record_is_a_document_whatever_is_in_it(tmp_path: Path, values: list[str], ascii: bool, size: int) -> None:
     data = "".join(json.dumps({"id": 1, "text": text}, ensure_ascii=ascii) + "\n" for text in values).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plain, "BLOCK_BYTES", size)
+        patch.setattr(plain_text, "BLOCK_BYTES", size)
         found = documents(tmp_path / "a.jsonl", data)
     assert found == [text.replace("\r\n", "\n") for text in values]
     assert documents(tmp_path / "a.jsonl.gz", gzip.compress(data)) == found

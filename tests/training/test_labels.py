@@ -12,11 +12,11 @@ from torch import nn
 
 from chainrule.errors import SettingError
 from chainrule.training.config import TrainingConfig
+from chainrule.training.defaults import Recipe
 from chainrule.training.job import Setup
 from chainrule.training.labels import AlikeBatches, Example, LabelData, LabelObjective, split
 from chainrule.training.machine import machine_on
 from chainrule.training.processes import Processes
-from chainrule.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

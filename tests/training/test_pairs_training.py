@@ -18,7 +18,7 @@ from training_runs import numbers
 from chainrule.api.train_pairs import train_pairs
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.conditional import ConditionalConfig
-from chainrule.neural.scoring import rounded_up
+from chainrule.neural.scoring_batches import rounded_up
 from chainrule.protocol import END
 from chainrule.text.pairs import Pairs
 from chainrule.training.config import TrainingConfig

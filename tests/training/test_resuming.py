@@ -14,7 +14,7 @@ from training_runs import FINE_TUNING, QUICK, RECURRENT, TRANSFORMER, killed_at,
 
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.neural.config import BilinearConfig, ConvolutionConfig, MaskedConfig
-from chainrule.training.folder import remove_checkpoints
+from chainrule.training.run_folder import remove_checkpoints
 
 if TYPE_CHECKING:
     from collections.abc import Callable

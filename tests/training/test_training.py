@@ -19,13 +19,13 @@ import torch
 from training_runs import QUICK, RECURRENT, TRANSFORMER, VOCABULARY, numbers, text, trained, validation
 
 from chainrule.errors import EstimationError, SettingError, TextError
-from chainrule.neural.building import build
+from chainrule.neural.build_network import build
 from chainrule.neural.config import FeedforwardConfig
 from chainrule.neural.language_model import NeuralModel
 from chainrule.protocol import END
 from chainrule.training import machine, next_token
 from chainrule.training.config import TrainingConfig
-from chainrule.training.recipe import stream_settled
+from chainrule.training.defaults import stream_settled
 from chainrule.training.trainer import Trainer
 from chainrule.training.validation import Validation
 

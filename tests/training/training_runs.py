@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 import chainrule
-from chainrule.neural.building import build
+from chainrule.neural.build_network import build
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
-from chainrule.text.units import UnitTokens
+from chainrule.text.document_units import UnitTokens
 from chainrule.training.config import TrainingConfig
 from chainrule.training.finetuning import finetune_network
 from chainrule.training.finetuning_config import FineTuningConfig

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.record import circumstances
 from chainrule.api.speller import speller_of_counts
 from chainrule.api.tokenizers import tokenized
-from chainrule.base.owned import Owned
+from chainrule.api.training_record import circumstances
+from chainrule.base.ownership import Owned
 from chainrule.errors import SettingError, TextError
 from chainrule.ngram.config import NGramConfig, check_tunable
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus import source_of
-from chainrule.text.learning import splitter_of
 from chainrule.text.normalising import Normaliser
+from chainrule.text.prepare_tokenizer import splitter_of
 from chainrule.text.splitters import never_written, splitter_marked_in
 from chainrule.text.tokenizer import Tokenizer, encoded_stream
 from chainrule.text.tokenizer_config import as_config

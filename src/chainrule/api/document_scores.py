@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.pricing import price_documents
+from chainrule.evaluation.token_costs import price_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.api.model import Model
-    from chainrule.evaluation.selection import ScoreFile, Threshold
+    from chainrule.evaluation.lowest_scores import ScoreFile, Threshold
     from chainrule.text.block import Block
     from chainrule.text.corpus import Source
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from chainrule.api.document_scores import passing
 from chainrule.api.model import check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.evaluation.selection import ScoreFile
+from chainrule.evaluation.lowest_scores import ScoreFile
 from chainrule.text.corpus import source_of
 from chainrule.text.writing import document_file
 

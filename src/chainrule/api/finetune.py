@@ -9,8 +9,8 @@ import numpy as np
 
 from chainrule.api.model import Model, check_model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.record import circumstances
 from chainrule.api.run_options import RunOptions, training_run
+from chainrule.api.training_record import circumstances
 from chainrule.applications.labelling import labelled_units
 from chainrule.errors import SettingError
 from chainrule.families import FAMILIES

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, get_args
 
 from chainrule.errors import SettingError
 from chainrule.evaluation.acceptability import judge, read_pairs
-from chainrule.evaluation.pricing import price_documents
-from chainrule.evaluation.pseudo_pricing import Pseudo, pseudo_price
+from chainrule.evaluation.pseudo_likelihood import Pseudo, pseudo_price
+from chainrule.evaluation.token_costs import price_documents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
     from numpy import ndarray
 
-    from chainrule.api.parts import ModelParts
+    from chainrule.api.model_parts import ModelParts
     from chainrule.base.progress import Progress
     from chainrule.evaluation.acceptability import GroupAccuracy
     from chainrule.text.corpus import Paths

@@ -37,7 +37,7 @@ class ChainruleLM(LM):  # type: ignore[misc]  # lm_eval has no types
     def create_from_arg_obj(
         cls, arg_dict: dict[str, Any], additional_config: dict[str, Any] | None = None
     ) -> ChainruleLM:
-        """Opens what --model_args names. Raises SettingError, ModelFormatError."""
+        """Opens the model that model_args names. Raises SettingError, ModelFormatError."""
         settings = {name: value for name, value in arg_dict.items() if name not in _IGNORED}
         unknown = next((name for name in settings if name not in _TAKEN), None)
         if unknown is not None or "pretrained" not in settings:

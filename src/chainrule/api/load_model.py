@@ -19,10 +19,10 @@ from chainrule.open_models.llama2c import is_llama2c, open_llama2c
 from chainrule.storage.gguf import is_gguf
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, open_model
-from chainrule.text.learning import splitter_of
 from chainrule.text.normalising import Normaliser
-from chainrule.text.pieces import looks_like_pieces
+from chainrule.text.prepare_tokenizer import splitter_of
 from chainrule.text.splitters import splitter_marked_in
+from chainrule.text.subword_pieces import looks_like_pieces
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.tokenizer_config import TokenizerConfig, as_config
 
@@ -87,8 +87,8 @@ def _load_folder(path: Path, *, copy: bool) -> Model:
         mapped.check()
     if entry.family == "vectors":
         raise ModelFormatError(
-            f"{path}: holds word vectors, and no model of texts; nearest, analogy, odd, map and evaluate --similarity "
-            "read them, and --vectors of a network"
+            f"{path}: holds word vectors, not a language model; load_vectors opens them, and so do the verbs nearest, "
+            "analogy, odd and map"
         )
     if entry.family not in FAMILIES:
         raise ModelFormatError(
@@ -141,7 +141,7 @@ def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -
                 f"{path}: its tokens carry the marks of the {tokenizer.name} tokenizer: text is cut by that"
             )
         elif looks_like_pieces(vocabulary.tokens()):
-            warnings.append(f"{path}: its tokens look like subword pieces; name their tokenizer.json with --tokenizer")
+            warnings.append(f"{path}: its tokens look like subword pieces; name their tokenizer.json as the tokenizer")
     else:
         saved = saved_tokenizer(config)
         splitter = splitter_of(os.fspath(config.kind)) if saved is None else saved.splitter

@@ -18,7 +18,7 @@ from chainrule.mixture.config import MixtureConfig
 from chainrule.mixture.linear import LinearMixture
 from chainrule.mixture.log_linear import LogLinearMixture
 from chainrule.mixture.tuning import MAX_PROBS, classes_of_tokens, linear_weights, log_linear_weights
-from chainrule.mixture.unseen import FewerUnseen
+from chainrule.mixture.unseen_words import FewerUnseen
 from chainrule.ngram.spelling.mixed_speller import mixed_speller
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.corpus import source_of

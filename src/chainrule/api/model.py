@@ -21,17 +21,17 @@ import numpy as np
 from chainrule.api.embed import embed_blocks, embed_texts, embed_vocabulary
 from chainrule.api.judge import judge_pairs
 from chainrule.api.model_info import info_of_model, size_of
-from chainrule.api.parts import ModelParts
+from chainrule.api.model_parts import ModelParts
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.save import save_arpa, save_folder
 from chainrule.applications.completion import Completer, Completion
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, VectorPrecision
 from chainrule.base.distributions import top_of
 from chainrule.base.jit import map_in_order
-from chainrule.decoding.texts import Text, TextDecoder
+from chainrule.decoding.text_decoder import Text, TextDecoder
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import measure
-from chainrule.evaluation.sentences import SentenceScores, score_sentences
+from chainrule.evaluation.sentence_scores import SentenceScores, score_sentences
 from chainrule.families import FAMILIES, Job
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 from chainrule.protocol import UNKNOWN
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from chainrule.evaluation.acceptability import GroupAccuracy
     from chainrule.evaluation.classification import Classification
     from chainrule.evaluation.measurement import Measurement
-    from chainrule.evaluation.pseudo_pricing import Pseudo
+    from chainrule.evaluation.pseudo_likelihood import Pseudo
     from chainrule.neural.classifier import Classifier
     from chainrule.neural.two_sided_model import TwoSidedModel
     from chainrule.ngram.spelling.mixed_speller import MixedSpeller
@@ -450,7 +450,7 @@ class Model:
         good:  chainrule.load("lm/").compact().save("small/")
         """
         progress = callback(progress)
-        from chainrule.ngram.layouts import compact
+        from chainrule.ngram.table_layouts import compact
 
         return self._with_engine(compact(self._ngrams(), progress), {**self.record, "quantised": True})
 
@@ -458,7 +458,7 @@ class Model:
     def unpack(self, progress: ProgressOption = None) -> Model:
         """The fast layout of a compact model, quantised as it was. Raises as `compact` does."""
         progress = callback(progress)
-        from chainrule.ngram.layouts import fast
+        from chainrule.ngram.table_layouts import fast
 
         return self._with_engine(fast(self._ngrams(), progress), self.record)
 

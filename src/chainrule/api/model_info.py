@@ -9,10 +9,10 @@ from chainrule.base.plain_tables import printable
 from chainrule.drawing.rendering import html_table
 from chainrule.evaluation.likelihood import model_signature, token_signature
 from chainrule.families import FAMILIES
-from chainrule.report.card import model_rows
+from chainrule.report.model_card import model_rows
 
 if TYPE_CHECKING:
-    from chainrule.api.parts import ModelParts
+    from chainrule.api.model_parts import ModelParts
     from chainrule.api.word_vectors import WordVectors
     from chainrule.text.tokenizer import Tokenizer
 

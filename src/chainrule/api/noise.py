@@ -11,7 +11,7 @@ from chainrule.api.model import check_model
 from chainrule.api.progress_line import ProgressOption, showing
 from chainrule.applications.channel.confusions import channel_named
 from chainrule.applications.channel.lexicon import Lexicon, prior_of
-from chainrule.applications.channel.proposing import ProposalConfig, Proposer
+from chainrule.applications.channel.proposals import ProposalConfig, Proposer
 from chainrule.base.jit import map_in_order
 from chainrule.base.progress import BlockProgress
 from chainrule.errors import SettingError, TextError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from chainrule.api.model import Model
     from chainrule.applications.channel.channel import Channel
     from chainrule.applications.channel.confusions import Confusions
-    from chainrule.applications.channel.proposing import Proposal
+    from chainrule.applications.channel.proposals import Proposal
     from chainrule.base.progress import Progress
     from chainrule.text.corpus import Paths, Source
 

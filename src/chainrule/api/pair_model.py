@@ -23,7 +23,7 @@ from chainrule.decoding.beam import BeamConfig, search
 from chainrule.decoding.constraints import Constraints
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.protocol import UNKNOWN
-from chainrule.report.card import model_card
+from chainrule.report.model_card import model_card
 from chainrule.storage.config_json import TokenizerEntry
 from chainrule.storage.model_folder import (
     SOURCE_TOKENIZER,

@@ -13,17 +13,17 @@ from chainrule.errors import SettingError, TextError
 from chainrule.families import why_no_table
 from chainrule.ngram.config import COMPACT
 from chainrule.ngram.counting.padding import padded
-from chainrule.ngram.editing.entropy import check_ngrams, check_threshold, score_ngrams
 from chainrule.ngram.editing.history_weights import by_chain_rule, by_discounts, by_frequency
-from chainrule.ngram.editing.to_text import to_text
-from chainrule.ngram.editing.to_vocabulary import to_words
+from chainrule.ngram.editing.prune_by_entropy import check_ngrams, check_threshold, score_ngrams
+from chainrule.ngram.editing.prune_to_text import to_text
+from chainrule.ngram.editing.prune_to_vocabulary import to_words
 from chainrule.ngram.kenlm.hashed_model import HashedModel
+from chainrule.ngram.model_class import model_from_settings, settings_of_model
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.models.padded_model import PaddedModel
 from chainrule.ngram.spelling.speller import ENOUGH, Speller
-from chainrule.ngram.variants import model_from_settings, settings_of_model
 from chainrule.text.corpus import source_of
-from chainrule.text.learning import listed_tokens
+from chainrule.text.prepare_tokenizer import listed_tokens
 from chainrule.text.splitters import SEPARATORS
 from chainrule.text.tokenizer import encoded_stream
 from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.ngram.editing.entropy import Histories
+    from chainrule.ngram.editing.prune_by_entropy import Histories
+    from chainrule.ngram.model_class import AnyNGram
     from chainrule.ngram.trie.table import Table
-    from chainrule.ngram.variants import AnyNGram
     from chainrule.text.corpus import Paths, Source
 
 

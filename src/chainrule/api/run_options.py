@@ -1,4 +1,4 @@
-"""How a training from Python goes: a TrainingRun, or its fields given by themselves."""
+"""The run of a training from Python: a TrainingRun, or its fields as separate arguments."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 
 
 class RunOptions(TypedDict, total=False):
-    """Fields of a TrainingRun. told: its on_report."""
+    """The fields of a TrainingRun; see there."""
 
     folder: str | os.PathLike[str] | None
     resume: bool
     overwrite: bool
-    told: OnReport | None
+    on_report: OnReport | None
 
 
 RUN_OPTIONS = frozenset(RunOptions.__annotations__)
 
 
 def training_run(run: TrainingRun | None, options: RunOptions, progress: Progress) -> TrainingRun:
-    """One run of both. Where it has no callback for reports, the progress shows them. Raises SettingError."""
+    """The run given, or one made from the options. Without on_report, `progress` shows reports. Raises SettingError."""
     if run is not None and options:
-        raise SettingError(f"{' and '.join(options)} are fields of the run that is given; set them there")
+        raise SettingError(f"run is given, so {' and '.join(options)} cannot be; set its fields instead")
     if run is None:
-        folder, told = options.get("folder"), options.get("told")
+        folder = options.get("folder")
         run = TrainingRun(
             folder=None if folder is None else Path(folder),
             resume=options.get("resume", False),
             overwrite=options.get("overwrite", False),
-            on_report=told or ignore,
+            on_report=options.get("on_report") or ignore,
         )
     if run.resume and run.overwrite:
-        raise SettingError("resume goes on with a run and overwrite begins anew; say one of them")
+        raise SettingError("resume and overwrite are both given; resume to continue the run, overwrite to start again")
     return run if run.on_report is not ignore else replace(run, on_report=on_report_of(progress))

@@ -1,4 +1,4 @@
-"""How a model is written: a folder, which `loading.py` reads, or an ARPA file."""
+"""How a model is written: a folder, which `load_model.py` reads, or an ARPA file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from chainrule.api.model_info import info_of_model
 from chainrule.errors import OutputError, SettingError
 from chainrule.families import FAMILIES
-from chainrule.report.card import model_card
+from chainrule.report.model_card import model_card
 from chainrule.storage.config_json import TokenizerEntry
 from chainrule.storage.hugging_face import write_folder
 from chainrule.storage.model_folder import CARD, SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, save_model
@@ -16,7 +16,7 @@ from chainrule.storage.model_folder import CARD, SPELLER_ARRAYS, TOKENIZER, VOCA
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.api.parts import ModelParts
+    from chainrule.api.model_parts import ModelParts
     from chainrule.base.progress import Progress
 
 
@@ -67,7 +67,7 @@ def save_hugging_face(parts: ModelParts, path: Path, *, overwrite: bool, progres
 def save_arpa(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
     """Raises OutputError; SettingError where the model has no ARPA form."""
     from chainrule.ngram.arpa.write import write_arpa
-    from chainrule.ngram.layouts import plain_table_model
+    from chainrule.ngram.table_layouts import plain_table_model
 
     if FAMILIES[parts.family].layout(parts.engine) is None:
         raise SettingError(

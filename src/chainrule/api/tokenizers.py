@@ -11,8 +11,8 @@ from chainrule.open_models.importing import import_tokenizer
 from chainrule.protocol import END
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, open_model
-from chainrule.text.learning import Tokenized, keep_tokens, limit_vocabulary, prepare_tokenizer
 from chainrule.text.normalising import Normaliser
+from chainrule.text.prepare_tokenizer import Tokenized, keep_tokens, limit_vocabulary, prepare_tokenizer
 from chainrule.text.splitters import splitter_named
 from chainrule.text.tokenizer import Tokenizer, encoded_stream
 from chainrule.text.tokenizer_config import BUILT_IN, LEARNT, TokenizerConfig, as_config

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 from chainrule.api.load_model import load
 from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.record import circumstances
 from chainrule.api.run_options import RUN_OPTIONS, RunOptions, training_run
 from chainrule.api.speller import speller_of_counts, token_counts
 from chainrule.api.token_vectors import vectors_of_tokens
 from chainrule.api.tokenizers import tokenized
+from chainrule.api.training_record import circumstances
 from chainrule.api.validation_text import ids_file, kept_for_validation, validated_on
 from chainrule.base.jit import start_in_thread
-from chainrule.base.owned import Owned
+from chainrule.base.ownership import Owned
 from chainrule.errors import SettingError
 from chainrule.families import FAMILIES, family_of
 from chainrule.ngram.config import NGramConfig, check_tunable
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from chainrule.ngram.spelling.speller import Speller
     from chainrule.protocol import LanguageModel
     from chainrule.text.corpus import Paths
-    from chainrule.text.learning import Tokenized
+    from chainrule.text.prepare_tokenizer import Tokenized
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Markers
     from chainrule.training.options import TrainingRun
@@ -92,7 +92,7 @@ def train(
     The rest is for networks. training: for how long, and how. validation: a text to choose the best weights by; by
     default the end of the first one. start: the model folder of a network that learning goes on from, on this text,
     with its configuration and its tokenizer. run: where checkpoints and log.jsonl go, and whether it goes on from
-    them; or, as options, its folder, resume, overwrite, and told, which gets a Report now and then, whose str is a
+    them; or, as options, its folder, resume, overwrite, and on_report, which gets a Report now and then, whose str is a
     line. More options: vectors, a file of word2vec or GloVe, for the vectors of tokens to begin as; fixed_vectors, and
     to stay as.
     Raises TextError, EstimationError, SettingError, OutputError, ModelFormatError; KeyboardInterrupt, with what to do

@@ -9,10 +9,10 @@ import numpy as np
 
 from chainrule.api.pair_model import FAMILY, TextPairModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.api.record import circumstances
 from chainrule.api.run_options import RunOptions, training_run
 from chainrule.api.token_vectors import vectors_of_tokens
 from chainrule.api.tokenizers import tokenized
+from chainrule.api.training_record import circumstances
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.protocol import UNKNOWN

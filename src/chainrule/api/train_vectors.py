@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.api.progress_line import ProgressLine, ProgressOption, callback, shows_progress
-from chainrule.api.record import circumstances
 from chainrule.api.tokenizers import tokenized
+from chainrule.api.training_record import circumstances
 from chainrule.api.validation_text import ids_file
 from chainrule.api.vectors_checkpoint import VectorsCheckpoint, open_checkpoint, save_checkpoint
 from chainrule.api.word_vectors import FAMILY, WordVectors, means_of
@@ -21,10 +21,10 @@ from chainrule.base.memory import check_fits
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus import source_of
-from chainrule.text.learning import keep_tokens
+from chainrule.text.prepare_tokenizer import keep_tokens
 from chainrule.text.tokenizer_config import LEARNT, TokenizerConfig, as_config
-from chainrule.training.folder import remove_checkpoints
 from chainrule.training.interruptions import interruptions
+from chainrule.training.run_folder import remove_checkpoints
 from chainrule.vectors.config import VectorsConfig
 from chainrule.vectors.pair_kernels import FIRST
 from chainrule.vectors.text import TrainingText
@@ -177,7 +177,7 @@ def _run(
                 if folder is None:
                     raise KeyboardInterrupt(f"interrupted after {where}; nothing was kept, since no folder was given")
                 raise KeyboardInterrupt(
-                    f"interrupted after {where}; all is kept in {folder}: go on with the same command and --resume"
+                    f"interrupted after {where}; continue from {folder} with the same settings and resume=True"
                 )
             if time.perf_counter() - kept > _KEPT_EVERY:
                 save()

@@ -14,7 +14,7 @@ from chainrule import __version__
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_from
 from chainrule.errors import ModelFormatError, OutputError, SettingError, TextError
-from chainrule.report.card import model_card, model_rows
+from chainrule.report.model_card import model_card, model_rows
 from chainrule.storage.config_json import TokenizerEntry
 from chainrule.storage.model_folder import VOCABULARY_ARRAYS, open_model, save_model, saved_family
 from chainrule.text.splitters import splitter_named

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.base.distributions import top_of
-from chainrule.decoding.growing import GrowingText
+from chainrule.decoding.growing_text import GrowingText
 from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN, END, UNKNOWN
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
-from chainrule.evaluation.pricing import price, price_documents, price_stream
-from chainrule.evaluation.pseudo_pricing import pseudo_price
+from chainrule.evaluation.pseudo_likelihood import pseudo_price
+from chainrule.evaluation.token_costs import price, price_documents, price_stream
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.tokenizer import documents_of
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.evaluation.likelihood import StreamScoring
-    from chainrule.evaluation.pricing import Speller
-    from chainrule.evaluation.pseudo_pricing import PseudoScorer
+    from chainrule.evaluation.pseudo_likelihood import PseudoScorer
+    from chainrule.evaluation.token_costs import Speller
     from chainrule.protocol import LanguageModel
-    from chainrule.text.restoring import Alignment
+    from chainrule.text.detokenize import Alignment
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Encoded
 

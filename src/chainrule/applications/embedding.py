@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 import numpy as np
 
 from chainrule.errors import SettingError
+from chainrule.text.document_units import TextUnits, units_of
 from chainrule.text.tokenizer import documents_of
-from chainrule.text.units import TextUnits, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -19,7 +19,7 @@ class EmbeddingConfig:
     good:  model.embed_units(["a text"], EmbeddingConfig(unit="token", layer=0))
     """
 
-    unit: Unit = setting("text", "what gets a vector: a text, a word, as chainrule score --words cuts them, or a token")
+    unit: Unit = setting("text", "what gets a vector: a text, a word (as split at spaces), or a token")
     layer: int | None = setting(None, "0: of the tokens alone; from 1 on: that layer's; nothing: the last")
     pooling: Pooling = setting("mean", "how the vectors of a unit's tokens become one")
     precision: VectorPrecision = setting(

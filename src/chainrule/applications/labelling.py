@@ -12,9 +12,9 @@ from chainrule.base.distributions import check_log_probs
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.evaluation.classification import Classification, measure_classification
+from chainrule.text.document_units import TextUnits, UnitTokens, count_words, split_words, units_of
 from chainrule.text.labelled import Labelled, LabelledUnit, check_labelled
 from chainrule.text.tokenizer import documents_of
-from chainrule.text.units import TextUnits, UnitTokens, count_words, split_words, units_of
 from chainrule.text.vocabulary import MarkerError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.evaluation.acceptability import Accuracy
-    from chainrule.evaluation.pseudo_pricing import Pseudo
+    from chainrule.evaluation.pseudo_likelihood import Pseudo
     from chainrule.text.vocabulary import Markers
 
 

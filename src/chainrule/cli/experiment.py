@@ -39,7 +39,7 @@ def experiment(
     """
     from chainrule.cli.texts import check_text_target
     from chainrule.drawing.plots import check_matplotlib, has_matplotlib, write_plot
-    from chainrule.experiments.named import experiment as run
+    from chainrule.experiments.run_by_name import experiment as run
 
     target = output or Path(f"{name}.svg")
     check_plot_option("--output", target)

@@ -68,7 +68,7 @@ def filter_texts(
     """
     from chainrule.api.document_scores import passing
     from chainrule.api.filter import BINS
-    from chainrule.evaluation.selection import ScoreFile
+    from chainrule.evaluation.lowest_scores import ScoreFile
     from chainrule.text.writing import check_format
 
     _check(texts, keep, below, output, json=json)

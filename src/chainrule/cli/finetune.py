@@ -79,7 +79,7 @@ def finetune(
     from chainrule.applications.labelling import check_labels
     from chainrule.evaluation.classification import word_baseline
     from chainrule.text.labelled import classes_of, read_labelled
-    from chainrule.training.folder import is_first_process, is_unfinished, remove_checkpoints
+    from chainrule.training.run_folder import is_first_process, is_unfinished, remove_checkpoints
 
     if strict and test is None:
         raise CycloptsError(msg="--strict is for --test.")
@@ -114,7 +114,7 @@ def finetune(
             folder=output,
             resume=resume,
             overwrite=overwrite,
-            told=screen,
+            on_report=screen,
             progress=progress,
         )
         screen.close()

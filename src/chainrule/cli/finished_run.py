@@ -34,7 +34,7 @@ def report_finished_run(
     model was trained otherwise, ModelFormatError where there is no model.
     """
     from chainrule.storage.config_json import read_config
-    from chainrule.training.folder import is_first_process
+    from chainrule.training.run_folder import is_first_process
 
     entry = read_config(output)
     if entry.family != family:

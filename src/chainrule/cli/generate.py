@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from chainrule.api.model import Model
     from chainrule.decoding.beam import BeamConfig
     from chainrule.decoding.limits import Limits
-    from chainrule.decoding.texts import Text
+    from chainrule.decoding.text_decoder import Text
 
 SHOWN = 5  # unknown words of a prompt to name
 

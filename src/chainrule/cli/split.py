@@ -46,7 +46,7 @@ def split(
     the name ends in .jsonl; both may be compressed. Of a record, only the text
     is written, not its other fields.
     """
-    from chainrule.text.shares import exact_shares
+    from chainrule.text.exact_shares import exact_shares
     from chainrule.text.splits import divide
     from chainrule.text.writing import check_format, document_file
 

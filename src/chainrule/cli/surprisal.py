@@ -74,8 +74,8 @@ def documents(model: Model, block: Block, by: By) -> Iterator[Document]:
     """Scores every document of a block by unit; tokens are shown as the tokenizer writes them."""
     import numpy as np
 
-    from chainrule.evaluation.pricing import price
     from chainrule.evaluation.surprisal import units
+    from chainrule.evaluation.token_costs import price
     from chainrule.protocol import END
 
     encoded = model.tokenizer.encode_block(block)

@@ -226,7 +226,7 @@ def _train(
     from chainrule.api.train import train
     from chainrule.base.memory import peak_memory
     from chainrule.families import family_of
-    from chainrule.training.folder import is_first_process, is_unfinished, remove_checkpoints
+    from chainrule.training.run_folder import is_first_process, is_unfinished, remove_checkpoints
 
     check_read_once(*texts, run.valid)
     source, training = run.mixing.source(texts, run.reading), given_settings(run.training)
@@ -256,7 +256,7 @@ def _train(
             folder=output,
             resume=run.resume,
             overwrite=run.overwrite,
-            told=screen,
+            on_report=screen,
             progress=progress,
             vectors=beginning.vectors,
             fixed_vectors=beginning.fixed_vectors,

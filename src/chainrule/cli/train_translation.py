@@ -101,7 +101,7 @@ def translation(
     from chainrule.api.pair_model import FAMILY
     from chainrule.api.train_pairs import train_pairs
     from chainrule.base.memory import peak_memory
-    from chainrule.training.folder import is_first_process, is_unfinished, remove_checkpoints
+    from chainrule.training.run_folder import is_first_process, is_unfinished, remove_checkpoints
 
     if resume and overwrite:
         raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
@@ -144,7 +144,7 @@ def translation(
             folder=output,
             resume=resume,
             overwrite=overwrite,
-            told=screen,
+            on_report=screen,
             progress=progress,
         )
         screen.close()

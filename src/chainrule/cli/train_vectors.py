@@ -71,12 +71,14 @@ def vectors(
     """
     from chainrule.api.train_vectors import WORDS, remove_finished, train_vectors
     from chainrule.storage.model_folder import check_target
-    from chainrule.training.folder import is_unfinished
+    from chainrule.training.run_folder import is_unfinished
 
     check_read_once(*texts)
     source = mixing.source(texts, reading)
     if resume and overwrite:
-        raise SettingError("--resume goes on with a run and --overwrite begins anew; say one of them")
+        raise SettingError(
+            "--resume and --overwrite are both given; resume to continue the run, overwrite to start again"
+        )
     goes_on = resume and is_unfinished(output)
     if resume and not goes_on and is_model(output):
         note(f"the run has ended; {output} is its model")

@@ -10,9 +10,9 @@ import numpy as np
 
 from chainrule.api.mix import mix
 from chainrule.api.model import Model
-from chainrule.api.record import circumstances
 from chainrule.api.speller import learnt_speller
 from chainrule.api.tokenizers import tokenized
+from chainrule.api.training_record import circumstances
 from chainrule.api.validation_text import validated_on
 from chainrule.base.progress import Progress, silent
 from chainrule.comparison.saved_models import parameters_of, size_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from chainrule.neural.config.network import OutputKind
     from chainrule.ngram.spelling.speller import Speller
     from chainrule.text.corpus import Source
-    from chainrule.text.learning import Tokenized
+    from chainrule.text.prepare_tokenizer import Tokenized
     from chainrule.text.tokenizer_config import TokenizerConfig
     from chainrule.text.vocabulary import Markers
     from chainrule.training.reports import Report

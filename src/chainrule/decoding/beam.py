@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
-from chainrule.base.tokens import as_tokens
+from chainrule.base.token_checks import as_tokens
 from chainrule.decoding.candidates import Candidates, Rules, best_candidates
 from chainrule.decoding.constraints import Constraints
 from chainrule.errors import SettingError

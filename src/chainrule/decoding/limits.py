@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from chainrule.decoding.constraints import Constraints
-from chainrule.decoding.growing import first_stop
+from chainrule.decoding.growing_text import first_stop
 from chainrule.errors import SettingError
 from chainrule.protocol import UNKNOWN
 

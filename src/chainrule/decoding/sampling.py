@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.base.distributions import NOTHING_TO_DRAW_MESSAGE, sample_columns
 from chainrule.base.progress import Progress, silent
-from chainrule.base.tokens import as_tokens
+from chainrule.base.token_checks import as_tokens
 from chainrule.decoding.candidates import Candidates, Rules, all_candidates, best_candidates
 from chainrule.decoding.constraints import Constraints
 from chainrule.decoding.warpers import min_p, nucleus, tempered, typical

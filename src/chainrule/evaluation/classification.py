@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.evaluation.acceptability import Accuracy
-from chainrule.text.units import split_words
+from chainrule.text.document_units import split_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -19,9 +19,9 @@ from chainrule.base.jit import map_in_order
 from chainrule.base.progress import BlockProgress, Progress, silent
 from chainrule.evaluation.breakdown import GROUPS, Breakdown
 from chainrule.evaluation.measurement import Measurement
-from chainrule.evaluation.pricing import price, price_stream
 from chainrule.evaluation.resampling import Documents
 from chainrule.evaluation.row_sums import row_sums
+from chainrule.evaluation.token_costs import price, price_stream
 from chainrule.protocol import END
 from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8
 from chainrule.text.words import is_white
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float32, Float64, Int, Int32, Int64, UInt8
     from numpy import ndarray
 
-    from chainrule.evaluation.pricing import Measurable, Prices, Speller
+    from chainrule.evaluation.token_costs import Measurable, Prices, Speller
     from chainrule.protocol import LanguageModel, StreamScores
     from chainrule.text.block import Block
     from chainrule.text.corpus import Source
-    from chainrule.text.restoring import Alignment
+    from chainrule.text.detokenize import Alignment
     from chainrule.text.tokenizer import Tokenizer
 
 

@@ -1,6 +1,6 @@
 """The figures of a text under a model: perplexity, bits per byte, and how they are shown.
 
-Bits per byte are about the text itself: they include the spelling of unknown tokens (see `pricing.py`), and can be
+Bits per byte are about the text itself: they include the spelling of unknown tokens (see `token_costs.py`), and can be
 compared across vocabularies and tokenizers. Perplexity per token is over the model's vocabulary, as the literature
 reports it: an unknown token counts as <unk>, without its spelling.
 """

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int32, Int64
     from numpy import ndarray
 
-    from chainrule.evaluation.pricing import Prices
-    from chainrule.text.restoring import Alignment
+    from chainrule.evaluation.token_costs import Prices
+    from chainrule.text.detokenize import Alignment
 
 By = Literal["tokens", "words", "characters"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.base.tokens import as_tokens
+from chainrule.base.token_checks import as_tokens
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.distributions import ByDistributions
-from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
+from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.protocol import END, UNKNOWN
 

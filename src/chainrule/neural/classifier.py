@@ -15,10 +15,10 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.base.progress import Progress, silent
-from chainrule.base.tokens import check_tokens
+from chainrule.base.token_checks import check_tokens
+from chainrule.neural.document_boundaries import framed, padding_starts
 from chainrule.neural.dropout import dropped
-from chainrule.neural.framing import framed, padding_starts
-from chainrule.neural.scoring import batched, padded, rounded_up
+from chainrule.neural.scoring_batches import batched, padded, rounded_up
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.network import Network
+    from chainrule.text.document_units import UnitTokens
     from chainrule.text.labelled import LabelledUnit
-    from chainrule.text.units import UnitTokens
 
 _TOGETHER = 1 << 12  # tokens in a batch
 _SORTED = 1 << 10  # texts that are sorted by length before they are batched

@@ -15,11 +15,11 @@ from chainrule.errors import SettingError
 from chainrule.neural.decoders.convolution import ConvolutionDecoder
 from chainrule.neural.decoders.recurrent import RecurrentDecoder
 from chainrule.neural.decoders.transformer import TransformerDecoder
+from chainrule.neural.encoded_source import Source
+from chainrule.neural.hard_attention_output import ChoiceSoftmax
 from chainrule.neural.layers import Embedding
 from chainrule.neural.output import FullSoftmax
-from chainrule.neural.output_of_choices import ChoiceSoftmax
-from chainrule.neural.readers import build_reader
-from chainrule.neural.source import Source
+from chainrule.neural.source_encoders import build_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int64
 
     from chainrule.neural.config.conditional import ConditionalConfig
-    from chainrule.neural.readers import Reader
-    from chainrule.neural.source import KeysAndValues
-    from chainrule.neural.states import State
+    from chainrule.neural.encoded_source import KeysAndValues
+    from chainrule.neural.encoder_states import State
+    from chainrule.neural.source_encoders import Reader
 
 
 class Decoder(Protocol):

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from chainrule.base.distributions import check_log_probs
-from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
+from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import SettingError
+from chainrule.neural.encoded_source import WeightLists
 from chainrule.neural.language_model import NeuralModel, Reading
-from chainrule.neural.scoring import padded
-from chainrule.neural.source import WeightLists
+from chainrule.neural.scoring_batches import padded
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from chainrule.neural.conditional import ConditionalNetwork
     from chainrule.neural.config.conditional import ConditionalConfig
+    from chainrule.neural.encoded_source import Source
+    from chainrule.neural.encoder_states import State
     from chainrule.neural.network import Network
-    from chainrule.neural.source import Source
-    from chainrule.neural.states import State
 
     Tokens = Int32[ndarray, " tokens"]
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from chainrule.neural.scores import attend_by_score, attention_weights, build_score
-from chainrule.neural.source import KeysAndValues, Source
+from chainrule.neural.attention_scores import attend_by_score, attention_weights, build_score
+from chainrule.neural.encoded_source import KeysAndValues, Source
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int64

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs, top_of
-from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
+from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.neural import states
-from chainrule.neural.scoring import (
+from chainrule.neural import encoder_states
+from chainrule.neural.scoring_batches import (
     TOGETHER,
     TOGETHER_ON_PROCESSORS,
     WARM_UP,
@@ -58,7 +58,7 @@ class Reading:
     rows: the row of `memory` and `next` that each row refers to; None: its own.
     """
 
-    memory: states.State
+    memory: encoder_states.State
     next: _Next
     rows: Int32[ndarray, " rows"] | None = field(default=None)
 
@@ -147,7 +147,7 @@ class NeuralModel:
             return state
         memory = state.memory
         if state.rows is not None:
-            memory = states.select(memory, self._tensor(state.rows.astype(np.int64)))
+            memory = encoder_states.select(memory, self._tensor(state.rows.astype(np.int64)))
         starts = None
         if self.network.memory == "document" and (tokens == END).any():
             starts = self._tensor(tokens == END)[:, None]
@@ -292,7 +292,7 @@ class NeuralModel:
         """The log-probabilities of the targets and, if asked, of <unk>, given the tokens up to the same position."""
         encoder, output = self.network.encoder, self.network.output
         carries = encoder.context is None and encoder.reach is None
-        state: states.State = None
+        state: encoder_states.State = None
         parts: list[list[Tensor]] = [[], []]
         for begin in range(0, tokens.shape[1], _READ_AT_ONCE) if carries else [0]:
             part = slice(begin, begin + _READ_AT_ONCE if carries else None)
@@ -303,8 +303,8 @@ class NeuralModel:
         return [torch.cat(part, 1).cpu().numpy() for part in parts if part]
 
     def _read(
-        self, tokens: Int64[Tensor, "B T"], state: states.State, starts: Bool[Tensor, "B T"] | None
-    ) -> tuple[Float[Tensor, "B T D"], states.State]:
+        self, tokens: Int64[Tensor, "B T"], state: encoder_states.State, starts: Bool[Tensor, "B T"] | None
+    ) -> tuple[Float[Tensor, "B T D"], encoder_states.State]:
         """As `Network.forward`, but only `starts` makes a row begin anew, not every </s>."""
         return self.network.encoder(self.network.embed(tokens), state, starts)
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.network import Memory
+    from chainrule.neural.encoder_states import State
     from chainrule.neural.layers import Embedding
     from chainrule.neural.output import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
-    from chainrule.neural.states import State
 
 
 class Encoder(Protocol):

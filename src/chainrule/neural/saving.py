@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from chainrule.base.bfloat16 import BFLOAT16, widened
 from chainrule.base.settings import config_from_json
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.neural.building import build
+from chainrule.neural.build_network import build
 from chainrule.neural.classifier import Classifier, layer_widths
 from chainrule.neural.conditional import build_conditional
 from chainrule.neural.conditional_model import ConditionalModel

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from chainrule.base.distributions import check_log_probs
-from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
+from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import SettingError
+from chainrule.neural.document_boundaries import framed, padding_starts
 from chainrule.neural.encoders.directions import SeparateDirections
-from chainrule.neural.framing import framed, padding_starts
-from chainrule.neural.scoring import batched, padded
+from chainrule.neural.scoring_batches import batched, padded
 from chainrule.neural.vectors import static_vectors, token_vectors
 from chainrule.protocol import BEGIN, END
 from chainrule.text.tokenizer import documents_of

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from chainrule.base.tokens import check_tokens
+from chainrule.base.token_checks import check_tokens
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.neural.framing import framed, padding_starts
-from chainrule.neural.scoring import batches_of, padded, pieces_of
+from chainrule.neural.document_boundaries import framed, padding_starts
+from chainrule.neural.scoring_batches import batches_of, padded, pieces_of
 from chainrule.protocol import END
 
 if TYPE_CHECKING:

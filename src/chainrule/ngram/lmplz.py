@@ -9,9 +9,9 @@ import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import EstimationError
+from chainrule.ngram.estimation.build_table import table_of
 from chainrule.ngram.estimation.discounts import FALLBACK
 from chainrule.ngram.estimation.kneser_ney import modified_kneser_ney
-from chainrule.ngram.estimation.to_table import table_of
 from chainrule.ngram.training import count_stream
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.text.vocabulary import Vocabulary
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Int32
     from numpy import ndarray
 
-    from chainrule.base.owned import MaybeOwned
+    from chainrule.base.ownership import MaybeOwned
     from chainrule.ngram.config import NGramConfig
     from chainrule.ngram.counting.counts import Counts
     from chainrule.ngram.trie.table import Table

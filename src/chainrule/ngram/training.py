@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.owned import Owned, unwrap
+from chainrule.base.ownership import Owned, unwrap
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.ngram.config import BACKING_OFF, check_tunable
@@ -15,20 +15,20 @@ from chainrule.ngram.counting.count import count_ngrams
 from chainrule.ngram.counting.counts import begin_nodes
 from chainrule.ngram.counting.memory_estimate import check_memory
 from chainrule.ngram.counting.padding import padded
+from chainrule.ngram.estimation.build_table import table_of
 from chainrule.ngram.estimation.estimators import estimate
-from chainrule.ngram.estimation.to_table import table_of
-from chainrule.ngram.variants import model_of
+from chainrule.ngram.model_class import model_of
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
-    from chainrule.base.owned import MaybeOwned
+    from chainrule.base.ownership import MaybeOwned
     from chainrule.ngram.config import NGramConfig
     from chainrule.ngram.counting.counts import Counts
     from chainrule.ngram.estimation.estimates import Discounts
-    from chainrule.ngram.variants import AnyNGram
+    from chainrule.ngram.model_class import AnyNGram
 
 
 def train_ngram(

@@ -15,7 +15,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.text.block import Block, byte_array
 from chainrule.text.parquet import parquet_blocks, parquet_digest
-from chainrule.text.plain import file_block, line_blocks
+from chainrule.text.plain_text import file_block, line_blocks
 from chainrule.text.reading import Reading, may_hold
 from chainrule.text.records import json_blocks
 from chainrule.text.streams import STANDARD_INPUT, file_size, open_stream, unreadable

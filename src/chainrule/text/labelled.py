@@ -13,7 +13,7 @@ import os
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from chainrule.errors import SettingError, TextError
-from chainrule.text.plain import line_blocks
+from chainrule.text.plain_text import line_blocks
 from chainrule.text.reading import FORMATS, text_suffix
 from chainrule.text.records import as_written, json_objects, raise_error, read_field
 from chainrule.text.streams import open_stream

@@ -17,8 +17,8 @@ from chainrule.base.files import describe_duplicate
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.text.corpus import Corpus
+from chainrule.text.exact_shares import exact_shares
 from chainrule.text.mix_kernels import choose
-from chainrule.text.shares import exact_shares
 from chainrule.text.streams import STANDARD_INPUT
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from chainrule.text.block import Block
     from chainrule.text.corpus import Source
+    from chainrule.text.exact_shares import Share
     from chainrule.text.reading import Reading
-    from chainrule.text.shares import Share
 
 TURN_BYTES = 1 << 18  # read from one text before switching to another
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import TextError
-from chainrule.text.plain import DOCUMENT_BYTES, invalid_utf8
+from chainrule.text.plain_text import DOCUMENT_BYTES, invalid_utf8
 from chainrule.text.records import Documents, suggest_fields
 from chainrule.text.streams import EXPANSION, EXPANSION_BYTES, file_size, unreadable
 from chainrule.text.utf8 import repair

@@ -10,7 +10,7 @@ import numpy as np
 
 from chainrule.errors import TextError
 from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8, Block, byte_array
-from chainrule.text.plain import line_blocks
+from chainrule.text.plain_text import line_blocks
 from chainrule.text.streams import open_stream
 from chainrule.text.utf8 import encode_string
 

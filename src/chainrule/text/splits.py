@@ -20,7 +20,7 @@ import numpy as np
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.text.block import LINE_FEED
-from chainrule.text.shares import exact_shares, turns
+from chainrule.text.exact_shares import exact_shares, turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from chainrule.text.block import Block
     from chainrule.text.corpus import Source
-    from chainrule.text.shares import Share
+    from chainrule.text.exact_shares import Share
 
 RUN = 50  # lines that stay together; most held-out lines then have no neighbour in the training part
 _HELDOUT = (Fraction(9, 10), Fraction(1, 10))

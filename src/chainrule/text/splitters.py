@@ -18,7 +18,7 @@ from chainrule.errors import SettingError
 from chainrule.text.block import LINE_FEED
 from chainrule.text.byte_symbols import BYTE_OF_SYMBOL, SYMBOLS
 from chainrule.text.character_classes import character_classes
-from chainrule.text.restoring import Alignment, join_tokens, meanings_of, space_tokens
+from chainrule.text.detokenize import Alignment, join_tokens, meanings_of, space_tokens
 from chainrule.text.splitter_kernels import (
     rewrite_bytes,
     rewrite_characters,

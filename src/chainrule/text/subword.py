@@ -20,7 +20,7 @@ from chainrule.base.memory import release_freed_memory
 from chainrule.errors import ChainruleError, ModelFormatError, SettingError
 from chainrule.text.block import LINE_FEED
 from chainrule.text.chunks import Chunks, packed, write_documents
-from chainrule.text.pieces import Spelling, parts_of, spelling_of
+from chainrule.text.subword_pieces import Spelling, parts_of, spelling_of
 from chainrule.text.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jaxtyping import UInt8
     from numpy import ndarray
 
-    from chainrule.text.restoring import Alignment
+    from chainrule.text.detokenize import Alignment
 
 _MOST_GAPS = 100  # largest id / number of pieces; only a damaged file has more
 BATCH_BYTES = 1 << 20  # passed to the library at a time, so that Ctrl-C is heard in between

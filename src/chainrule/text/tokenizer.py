@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from chainrule.text.block import Block
     from chainrule.text.corpus import Source
-    from chainrule.text.restoring import Alignment
+    from chainrule.text.detokenize import Alignment
 
 
 class Tokenizer:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Int32, Int64, UInt8
     from numpy import ndarray
 
-    from chainrule.text.restoring import Alignment
+    from chainrule.text.detokenize import Alignment
     from chainrule.text.tokenizer import Tokenizer
 
 

@@ -97,7 +97,7 @@ class TrainingConfig:
         check_settings(self)
         given = [name for name in BUDGETS if getattr(self, name) is not None]
         if len(given) > 1:
-            raise SettingError(f"{' and '.join(given)} are both given; one of them says when training ends")
+            raise SettingError(f"{' and '.join(given)} are both given; choose one of them")
         for name in (*given, "learning_rate", "matrix_learning_rate"):
             if getattr(self, name) == 0:
                 raise SettingError(f"{name} is 0; expected more")

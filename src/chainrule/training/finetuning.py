@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from chainrule.errors import SettingError
-from chainrule.neural.building import build
+from chainrule.neural.build_network import build
 from chainrule.neural.classifier import Classifier, layer_widths
 from chainrule.neural.config import settings_of as network_settings
+from chainrule.training.defaults import Recipe
 from chainrule.training.job import TrainingJob
 from chainrule.training.labels import LabelObjective, split, steps_in_epoch
-from chainrule.training.recipe import Recipe
 from chainrule.training.run import run_job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chainrule.neural.network import Network
+    from chainrule.text.document_units import UnitTokens
     from chainrule.text.labelled import LabelledUnit
-    from chainrule.text.units import UnitTokens
     from chainrule.training.finetuning_config import FineTuningConfig
     from chainrule.training.labels import Example, LabelData
     from chainrule.training.options import TrainingRun

@@ -49,9 +49,9 @@ class FineTuningConfig:
             if getattr(self, name) == 0:
                 raise SettingError(f"{name} is 0; expected more")
         if self.epochs is not None and self.minutes is not None:
-            raise SettingError("epochs and minutes are both given; one of them says when training ends")
+            raise SettingError("epochs and minutes are both given; choose one of them")
         if self.frozen and self.fresh:
-            raise SettingError("a network that is frozen and has learnt nothing says nothing; choose one of them")
+            raise SettingError("frozen and fresh are both given, so the weights would stay random; choose one of them")
 
     def fitted_to(self, texts: int) -> FineTuningConfig:
         """With nothing left open: few texts are gone through in more steps, each of fewer texts."""

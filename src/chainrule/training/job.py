@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from torch import nn
 
     from chainrule.training.config import TrainingConfig
+    from chainrule.training.defaults import Recipe
     from chainrule.training.machine import Machine
     from chainrule.training.objective import Objective
     from chainrule.training.processes import Processes
-    from chainrule.training.recipe import Recipe
 
 N = TypeVar("N", bound="nn.Module")
 

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 from chainrule.errors import SettingError
-from chainrule.neural.scoring import batched
+from chainrule.neural.scoring_batches import batched
 from chainrule.training.objective import Validated
 from chainrule.training.validation import unigram_loss
 

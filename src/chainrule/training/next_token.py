@@ -9,10 +9,10 @@ import torch
 
 from chainrule.errors import SettingError
 from chainrule.neural.config import RecurrentConfig
-from chainrule.neural.states import detach
+from chainrule.neural.encoder_states import detach
 from chainrule.training.batches import Lanes, Windows
-from chainrule.training.forcing import own_guesses
-from chainrule.training.states import in_float32, joined, leaves, parted, with_rows_of
+from chainrule.training.carried_states import in_float32, joined, leaves, parted, with_rows_of
+from chainrule.training.scheduled_sampling import own_guesses
 from chainrule.training.stream_job import counts_of, flops_per_token, stream_job
 from chainrule.training.validation import unigram_loss, validation_loss
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from chainrule.training.eager import eager
+from chainrule.training.eager_optimisers import eager
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

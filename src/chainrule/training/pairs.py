@@ -15,13 +15,13 @@ import torch
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.conditional import ConditionalNetwork, build_conditional
 from chainrule.neural.conditional_model import Bound
-from chainrule.neural.scoring import padded, rounded_up
+from chainrule.neural.scoring_batches import padded, rounded_up
 from chainrule.protocol import END
-from chainrule.training.forcing import own_guesses, own_guesses_at_once
+from chainrule.training.defaults import conditional_recipe, conditional_settled
 from chainrule.training.initial_vectors import set_rows
 from chainrule.training.job import TrainingJob
 from chainrule.training.objective import Validated
-from chainrule.training.recipe import conditional_recipe, conditional_settled
+from chainrule.training.scheduled_sampling import own_guesses, own_guesses_at_once
 from chainrule.training.validation import unigram_loss
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import torch
 from chainrule.errors import EstimationError
 from chainrule.neural.config import TWO_SIDED
 from chainrule.storage.model_folder import check_target
+from chainrule.training.batch_size import rows_for
 from chainrule.training.checkpoint import FOLDER, Checkpoints
 from chainrule.training.compiling import compiled_or_not
 from chainrule.training.config import settings_of as training_settings
-from chainrule.training.fitting import rows_for
 from chainrule.training.interruptions import interruptions
 from chainrule.training.job import N, Setup
 from chainrule.training.machine import Machine, held_in_memory, machine_for, peak

@@ -9,15 +9,15 @@ import numpy as np
 import torch
 
 from chainrule.errors import TextError
-from chainrule.neural.building import build
+from chainrule.neural.build_network import build
 from chainrule.neural.config import TWO_SIDED, TransformerConfig
 from chainrule.neural.config import settings_of as network_settings
 from chainrule.neural.network import Network
 from chainrule.protocol import END
 from chainrule.training.batches import check_long_enough
+from chainrule.training.defaults import recipe_for, stream_settled
 from chainrule.training.initial_vectors import coverage_of, set_vectors
 from chainrule.training.job import TrainingJob
-from chainrule.training.recipe import recipe_for, stream_settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

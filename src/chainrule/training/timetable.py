@@ -6,8 +6,8 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from chainrule.training.pace import Pace
 from chainrule.training.plan import FINAL_SHARE, KEPT_PLAN, LEARNING_SHARE, Layout, layout
+from chainrule.training.speed import Pace
 
 if TYPE_CHECKING:
     from chainrule.training.checkpoint import Progressed

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from chainrule.neural.states import detach
+from chainrule.neural.encoder_states import detach
 from chainrule.training.batches import blocks, lanes
 from chainrule.training.objective import Validated
 

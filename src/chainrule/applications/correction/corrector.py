@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from chainrule.applications.correction.errors import ErrorModel
     from chainrule.applications.correction.lattice import Path
     from chainrule.applications.correction.word_index import WordIndex
-    from chainrule.evaluation.pricing import Speller
+    from chainrule.evaluation.token_costs import Speller
     from chainrule.protocol import Scorer
     from chainrule.text.tokenizer import Tokenizer
 

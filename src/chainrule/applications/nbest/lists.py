@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from chainrule.errors import TextError
-from chainrule.text.plain import line_blocks
+from chainrule.text.plain_text import line_blocks
 from chainrule.text.streams import file_size, open_stream
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
-from chainrule.applications.rescoring.sharing import shared_log_probs
+from chainrule.applications.rescoring.shared_prefixes import shared_log_probs
 from chainrule.errors import SettingError
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.tokenizer import documents_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.applications.nbest.lists import NBestList
-    from chainrule.evaluation.pricing import Speller
+    from chainrule.evaluation.token_costs import Speller
     from chainrule.protocol import LanguageModel, Scorer
     from chainrule.text.tokenizer import Tokenizer
 
@@ -44,7 +44,7 @@ class SpelledScorer:
     """A scorer of token ids as one of texts: an unknown token costs P(<unk> | context), and its spelling.
 
     Without the spelling, unknown words would be free, and nonsense would win. Unseen types are counted as in
-    `evaluation/pricing.py`, except for the effect on all other tokens, which is tiny and nearly the same for all
+    `evaluation/token_costs.py`, except for the effect on all other tokens, which is tiny and nearly the same for all
     hypotheses.
     """
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from chainrule.applications.nbest.writing import TOTAL
 from chainrule.applications.rescoring.features import Features, features_of, first_of_best, together
-from chainrule.applications.rescoring.likelihood import most_likely
+from chainrule.applications.rescoring.likelihood_tuning import most_likely
 from chainrule.applications.rescoring.tuning import TuningConfig, least_errors
 from chainrule.base.jit import map_in_order
 from chainrule.base.progress import Progress, silent

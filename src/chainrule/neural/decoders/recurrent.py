@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
     from chainrule.neural.config.conditional import ConditionalConfig
+    from chainrule.neural.encoded_source import KeysAndValues, Source
+    from chainrule.neural.encoder_states import State
     from chainrule.neural.encoders.recurrent import LayerState
-    from chainrule.neural.source import KeysAndValues, Source
-    from chainrule.neural.states import State
 
 
 class _State(NamedTuple):

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int64
 
     from chainrule.neural.config.conditional import ConditionalConfig
-    from chainrule.neural.source import KeysAndValues, Source
-    from chainrule.neural.states import State
+    from chainrule.neural.encoded_source import KeysAndValues, Source
+    from chainrule.neural.encoder_states import State
 
 
 def block_config(config: ConditionalConfig, layers: int) -> TransformerConfig:

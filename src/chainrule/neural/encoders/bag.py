@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
     from chainrule.neural.config import BagConfig
-    from chainrule.neural.states import State
+    from chainrule.neural.encoder_states import State
 
 
 class Bag(nn.Module):

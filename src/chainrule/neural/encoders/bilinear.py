@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
     from chainrule.neural.config import BilinearConfig
-    from chainrule.neural.states import State
+    from chainrule.neural.encoder_states import State
 
 
 class Bilinear(nn.Module):

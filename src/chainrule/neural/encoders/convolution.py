@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import ConvolutionConfig
     from chainrule.neural.config.convolution import Gate
-    from chainrule.neural.states import State
+    from chainrule.neural.encoder_states import State
 
 
 class Layer(nn.Module):

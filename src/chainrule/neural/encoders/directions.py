@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float
 
-    from chainrule.neural.states import State
+    from chainrule.neural.encoder_states import State
 
 
 class BidirectionalRecurrent(nn.Module):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
     from chainrule.neural.config import FeedforwardConfig
-    from chainrule.neural.states import State
+    from chainrule.neural.encoder_states import State
 
 
 class Feedforward(nn.Module):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import RecurrentConfig
     from chainrule.neural.config.recurrent import Cell
-    from chainrule.neural.states import State
+    from chainrule.neural.encoder_states import State
 
     LayerState = tuple[Tensor, ...]  # h, and c of an LSTM: (B, D) each
 

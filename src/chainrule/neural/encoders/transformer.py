@@ -21,12 +21,12 @@ from chainrule.neural.attention import (
     cached_mask,
     causal_mask,
 )
+from chainrule.neural.attention_scores import build_score
 from chainrule.neural.cache import Cache
 from chainrule.neural.dropout import dropped
 from chainrule.neural.layers import FeedForward, initialise, norm
 from chainrule.neural.positions import ALiBi, Learned, Relative, Rotary, Rotation, Scaling, Sinusoidal, rotate
 from chainrule.neural.products import linear
-from chainrule.neural.scores import build_score
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
     from chainrule.neural.config import TransformerConfig
-    from chainrule.neural.states import State
+    from chainrule.neural.encoder_states import State
 
 
 class Attention(nn.Module):

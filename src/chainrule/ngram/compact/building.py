@@ -34,7 +34,7 @@ from chainrule.ngram.compact.query_kernels import (
     SAMPLES,
 )
 from chainrule.ngram.compact.table import PADDING, VALUES, CompactTable, layout_of
-from chainrule.ngram.trie.parts import parts_of
+from chainrule.ngram.trie.node_ranges import parts_of
 from chainrule.ngram.trie.records import ROOT
 from chainrule.ngram.trie.suffixes import check_trie, with_suffixes
 from chainrule.ngram.trie.table import Table, build_table

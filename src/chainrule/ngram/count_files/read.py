@@ -26,7 +26,7 @@ from chainrule.ngram.trie.assembly_kernels import (
     is_ascending,
     sort_groups,
 )
-from chainrule.ngram.trie.parts import parts_of
+from chainrule.ngram.trie.node_ranges import parts_of
 from chainrule.ngram.trie.query_kernels import NO_NODE
 from chainrule.ngram.trie.records import narrowest
 from chainrule.ngram.trie.table import build_index

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.base.jit import run, run_all, thread_count
-from chainrule.base.owned import unwrap
+from chainrule.base.ownership import unwrap
 from chainrule.base.progress import Progress, silent
 from chainrule.ngram.counting.counting_kernels import (
     count_contexts,
@@ -26,7 +26,7 @@ from chainrule.ngram.counting.counting_kernels import (
     sort_following,
 )
 from chainrule.ngram.counting.counts import Counts
-from chainrule.ngram.counting.returnable import Returnable
+from chainrule.ngram.counting.releasable_array import ReleasableArray
 from chainrule.ngram.trie.records import NODE, Records, context_type, narrowest
 from chainrule.protocol import BEGIN, END
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int, Int32
     from numpy import ndarray
 
-    from chainrule.base.owned import MaybeOwned
+    from chainrule.base.ownership import MaybeOwned
 
 SHARDS = 64  # parts of the work, for threads and progress; the counts do not depend on their number
 TASK = "counting n-grams"
@@ -57,9 +57,9 @@ class _Occurrences:
     A shard keeps its section of the arrays, and uses less of it where documents end.
     """
 
-    positions: Returnable
-    following: Returnable  # the words at these positions
-    ends: Returnable
+    positions: ReleasableArray
+    following: ReleasableArray  # the words at these positions
+    ends: ReleasableArray
     sizes: Int[ndarray, " nodes"]  # the number of occurrences of each context
     shards: list[Shard]
     columns: int = 2  # of `ends`
@@ -75,14 +75,14 @@ class _Occurrences:
         tokens = self.positions.array.size
         run(keep_first_column, self.arrays[-1], self.ends.array[:tokens])
         self.columns = 1
-        self.ends.give_back(tokens, 2 * tokens)
+        self.ends.release(tokens, 2 * tokens)
 
-    def give_back(self, shard: int) -> None:
+    def release(self, shard: int) -> None:
         """Returns the memory of a finished shard to the system."""
         tokens, at = self.positions.array.size, self.shards[shard].at
         end = self.shards[shard + 1].at if shard + 1 < len(self.shards) else tokens
-        self.positions.give_back(at, end)
-        self.following.give_back(at, end)
+        self.positions.release(at, end)
+        self.following.release(at, end)
 
 
 def count_ngrams(
@@ -186,8 +186,8 @@ def _widened(array: Int[ndarray, " room"], used: int) -> Int[ndarray, " room"]:
     return wide
 
 
-def _widened_ends(ends: Returnable) -> Returnable:
-    wide = Returnable(ends.array.size, np.int64)
+def _widened_ends(ends: ReleasableArray) -> ReleasableArray:
+    wide = ReleasableArray(ends.array.size, np.int64)
     wide.array[:] = ends.array
     return wide
 
@@ -195,8 +195,11 @@ def _widened_ends(ends: Returnable) -> Returnable:
 def _first_occurrences(stream: Int32[ndarray, " tokens"], vocabulary_size: int, trie: _TrieBuilder) -> _Occurrences:
     """The occurrences after each unigram; writes the unigrams' counts."""
     unigrams = slice(1, 1 + vocabulary_size)
-    positions, following = Returnable(stream.size, narrowest(stream.size)), Returnable(stream.size, np.int32)
-    occurrences = _Occurrences(positions, following, Returnable(2 * stream.size, trie.begin.dtype), trie.counts, [])
+    positions = ReleasableArray(stream.size, narrowest(stream.size))
+    following = ReleasableArray(stream.size, np.int32)
+    occurrences = _Occurrences(
+        positions, following, ReleasableArray(2 * stream.size, trie.begin.dtype), trie.counts, []
+    )
     edges = np.linspace(0, stream.size, thread_count() + 1).astype(np.int64).tolist()
     parts = list(itertools.pairwise(edges))
     counts = run_all(count_contexts, [(stream, start, stop, vocabulary_size) for start, stop in parts])
@@ -257,7 +260,7 @@ def _number_ngrams(
     def on_done(shards: int) -> None:
         report(shards / len(calls))
         if last:
-            occurrences.give_back(shards - 1)
+            occurrences.release(shards - 1)
 
     run_all(number_ngrams, calls, on_done=on_done)
     occurrences.sizes = trie.counts

@@ -19,7 +19,7 @@ from chainrule.base.jit import run, run_all
 from chainrule.base.progress import Progress, silent
 from chainrule.ngram.editing.merging_kernels import add_component, find_ascending, union
 from chainrule.ngram.trie.assembly import Trie
-from chainrule.ngram.trie.parts import parts_of
+from chainrule.ngram.trie.node_ranges import parts_of
 from chainrule.ngram.trie.records import narrowest
 from chainrule.ngram.trie.suffixes import check_trie, with_suffixes
 from chainrule.ngram.trie.table import Table, build_table
@@ -82,7 +82,7 @@ def renumber(table: Table, new_ids: Int32[ndarray, " vocab"], vocabulary_size: i
 
 
 def scale_unknown(table: Table, ratio: float) -> Table:
-    """The table with the odds of <unk> multiplied by `ratio` after every context; see `mixture/unseen.py`.
+    """The table with the odds of <unk> multiplied by `ratio` after every context; see `mixture/unseen_words.py`.
 
     Probabilities after h are divided by Z(h), and its backoff is multiplied by Z(h') / Z(h), where h' is its suffix.
     """

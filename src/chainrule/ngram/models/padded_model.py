@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.tokens import as_tokens, check_prefixes, check_tokens
+from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.ngram.counting.padding import padded
 from chainrule.protocol import BEGIN, END, StreamScores
 

@@ -19,7 +19,7 @@ import numpy as np
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.config import MAX_ORDER
 from chainrule.ngram.counting.count import count_ngrams
-from chainrule.ngram.estimation.to_table import table_of
+from chainrule.ngram.estimation.build_table import table_of
 from chainrule.ngram.estimation.witten_bell import witten_bell
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.spelling.alphabet import FIRST, Alphabet

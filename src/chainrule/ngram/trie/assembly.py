@@ -21,7 +21,7 @@ from chainrule.ngram.trie.assembly_kernels import (
     sort_groups,
     write_sorted,
 )
-from chainrule.ngram.trie.parts import parts_of
+from chainrule.ngram.trie.node_ranges import parts_of
 from chainrule.ngram.trie.query_kernels import NO_NODE
 from chainrule.ngram.trie.records import narrowest
 from chainrule.ngram.trie.sorting_kernels import POSITION_BITS

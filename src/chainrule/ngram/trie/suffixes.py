@@ -14,8 +14,8 @@ from chainrule.base.jit import run, run_all
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.trie.assembly import Trie, complete_trie
 from chainrule.ngram.trie.assembly_kernels import find_suffixes
+from chainrule.ngram.trie.node_ranges import parts_of
 from chainrule.ngram.trie.order_check_kernels import first_disorder
-from chainrule.ngram.trie.parts import parts_of
 
 if TYPE_CHECKING:
     from jaxtyping import Int

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from chainrule.errors import SettingError
 from chainrule.text.byte_symbols import BYTE_OF_SYMBOL, SYMBOLS, in_symbols
-from chainrule.text.restoring import Alignment, join_tokens, meanings_of, space_tokens
+from chainrule.text.detokenize import Alignment, join_tokens, meanings_of, space_tokens
 from chainrule.text.splitters import REPLACEMENT, VISIBLE
 
 if TYPE_CHECKING:

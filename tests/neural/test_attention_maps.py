@@ -11,10 +11,10 @@ from random_networks import MODERN, PAIRS, random_model, random_network, random_
 
 from chainrule.errors import SettingError
 from chainrule.neural.attention import attend, causal_mask
+from chainrule.neural.attention_maps import maps_of_pair, maps_of_text
+from chainrule.neural.attention_scores import attention_weights
 from chainrule.neural.config import MaskedConfig, RecurrentConfig, gpt2
-from chainrule.neural.maps import maps_of_pair, maps_of_text
 from chainrule.neural.positions import ALiBi
-from chainrule.neural.scores import attention_weights
 from chainrule.neural.two_sided_model import TwoSidedModel
 from chainrule.protocol import END
 
@@ -68,7 +68,7 @@ def test_maps_of_a_masked_network_see_both_sides(memory, ends: list[int]) -> Non
 @pytest.mark.parametrize("name", ["dot", "general", "additive", "content"])
 @torch.no_grad()
 def test_self_attention_by_another_score_is_its_formula(name: str) -> None:
-    """The softmax of what tests/neural/test_scores.py holds to the formulas, over what is before."""
+    """The softmax of what tests/neural/test_attention_scores.py holds to the formulas, over what is before."""
     model = random_model(small(MODERN, score=name, layers=1, positions="none", query_key_norm=False))
     _, [found] = maps_of_text(model, TOKENS)
     block = model.network.encoder.blocks[0]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import torch
 
 from chainrule.errors import SettingError
+from chainrule.neural.document_boundaries import framed
+from chainrule.neural.encoded_source import WeightLists
 from chainrule.neural.encoders.transformer import Transformer
-from chainrule.neural.framing import framed
 from chainrule.neural.language_model import NeuralModel
-from chainrule.neural.source import WeightLists
 from chainrule.neural.two_sided_model import TwoSidedModel
 from chainrule.protocol import END
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.decoding.beam import BeamConfig, Hypothesis, TreeNode, search
-from chainrule.decoding.growing import GrowingText, first_stop
+from chainrule.decoding.growing_text import GrowingText, first_stop
 from chainrule.decoding.limits import Limits, constraints_for
 from chainrule.decoding.sampling import Ending, Sample, SamplingConfig, sample, steps
 from chainrule.errors import SettingError

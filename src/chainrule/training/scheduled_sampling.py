@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from chainrule.neural.states import detach
+from chainrule.neural.encoder_states import detach
 
 if TYPE_CHECKING:
     from collections.abc import Callable

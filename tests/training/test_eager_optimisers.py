@@ -8,15 +8,15 @@ import sys
 import pytest
 import torch
 
-from chainrule.training.eager import eager
+from chainrule.training.eager_optimisers import eager
 
 NETWORKS = """
 import sys
 import torch
-from chainrule.neural.building import build
+from chainrule.neural.build_network import build
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.saving import arrays_of, network_from, network_settings
-from chainrule.training.eager import eager
+from chainrule.training.eager_optimisers import eager
 
 for config in {**NETWORKS, **TWO_SIDED}.values():
     network = build(config(), 9)

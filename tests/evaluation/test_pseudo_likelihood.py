@@ -7,7 +7,7 @@ import pytest
 from random_networks import random_network
 
 from chainrule.api.model import Model
-from chainrule.evaluation.pseudo_pricing import pseudo_price
+from chainrule.evaluation.pseudo_likelihood import pseudo_price
 from chainrule.neural.config import MaskedConfig, TwoSidedConfig
 from chainrule.neural.two_sided_model import TwoSidedModel
 from chainrule.text.tokenizer import Tokenizer

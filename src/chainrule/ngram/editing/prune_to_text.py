@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chainrule.ngram.editing.entropy import select_ngrams
 from chainrule.ngram.editing.history_weights import occurrences
+from chainrule.ngram.editing.prune_by_entropy import select_ngrams
 from chainrule.ngram.trie.suffixes import check_trie
 
 if TYPE_CHECKING:

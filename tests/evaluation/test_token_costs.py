@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.evaluation.pricing import price
+from chainrule.evaluation.token_costs import price
 from chainrule.ngram.spelling.speller import Speller
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.vocabulary import Encoded, Vocabulary, byte_array

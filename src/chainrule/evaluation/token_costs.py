@@ -1,4 +1,4 @@
-"""The price of each token of a text, in nats, such that the probabilities of all texts sum to one.
+"""The cost, or price, of each token of a text, in nats, such that the probabilities of all texts sum to one.
 
 For a model, P(<unk>) is the probability of one unseen type, as in KenLM, or of all unseen types together, if it saw
 <unk> in training. The speller knows the number U of unseen types (1 in the second case). Then

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.evaluation import selection
-from chainrule.evaluation.selection import ScoreFile
+from chainrule.evaluation import lowest_scores
+from chainrule.evaluation.lowest_scores import ScoreFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ def test_the_lowest_are_those_that_a_stable_sort_puts_first(scores: list[float],
 
 
 def test_chunks_are_what_was_put_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "_BATCH", 4)
+    monkeypatch.setattr(lowest_scores, "_BATCH", 4)
     with filled([3.0, 1.0, 2.0, 5.0, 4.0, 0.5], 2) as file:
         assert [chunk.tolist() for chunk in file.chunks()] == [[3.0, 1.0, 2.0, 5.0], [4.0, 0.5]]
         file.append(np.array([9.0]))

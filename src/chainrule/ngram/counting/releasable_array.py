@@ -1,4 +1,4 @@
-"""Large arrays whose memory can be returned to the system in parts, before the whole array is."""
+"""Large arrays whose memory can be released to the system in parts, before the whole array is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 
-class Returnable:
+class ReleasableArray:
     """An array in memory of its own."""
 
     def __init__(self, size: int, dtype: DTypeLike) -> None:
@@ -26,8 +26,8 @@ class Returnable:
                 self._memory.madvise(mmap.MADV_HUGEPAGE)
         self.array: Int[ndarray, " size"] = np.frombuffer(self._memory, dtype, size)
 
-    def give_back(self, start: int, stop: int) -> None:
-        """Returns the memory of the elements start .. stop, which must not be read again; a no-op where unsupported."""
+    def release(self, start: int, stop: int) -> None:
+        """Releases the memory of elements start .. stop, which must not be read again; a no-op where unsupported."""
         first = -(-start * self._item_size // mmap.PAGESIZE) * mmap.PAGESIZE
         last = stop * self._item_size // mmap.PAGESIZE * mmap.PAGESIZE
         if stop == self.array.size:

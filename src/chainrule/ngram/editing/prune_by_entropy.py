@@ -18,7 +18,7 @@ from chainrule.base.jit import run, run_all
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
 from chainrule.ngram.editing.pruning_kernels import raise_contexts, relative_entropies, renormalise
-from chainrule.ngram.trie.parts import parts_of
+from chainrule.ngram.trie.node_ranges import parts_of
 from chainrule.ngram.trie.suffixes import with_suffixes
 from chainrule.ngram.trie.table import Table, pack_records, table_from_records
 

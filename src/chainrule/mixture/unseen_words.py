@@ -1,7 +1,7 @@
 """Adjusts how many unseen types <unk> stands for, so that it means the same in all components of a mixture.
 
 In some models, P(<unk>) is the probability of a single unseen type, in others that of all of them (see
-`evaluation/pricing.py`). A model that expects U unseen types becomes one that expects U / r, for the same texts:
+`evaluation/token_costs.py`). A model that expects U unseen types becomes one that expects U / r, for the same texts:
 
     P'(<unk> | h) = r P(<unk> | h) / Z(h),    P'(w | h) = P(w | h) / Z(h),    Z(h) = 1 + (r - 1) P(<unk> | h)
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.base.distributions import ByDistributions
-from chainrule.base.tokens import as_tokens
+from chainrule.base.token_checks import as_tokens
 from chainrule.errors import ModelFormatError
 from chainrule.mixture.components import stream_with_unknown
 from chainrule.protocol import END, UNKNOWN
