@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 
 import pytest
+import tokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st
 from subword_files import LINES, changed, file_bytes, like_bert, like_gpt2, like_llama, like_t5, whole_words
@@ -14,7 +15,8 @@ from tokenizers.pre_tokenizers import ByteLevel
 
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
 from chainrule.protocol import UNKNOWN
-from chainrule.text.subword import Subword
+from chainrule.text.subword import Subword, _clean_definition, _with_defaults
+from chainrule.text.subword_pieces import Words
 from chainrule.text.subword_training import _with_short_words, train_subword
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.vocabulary import Vocabulary
@@ -274,6 +276,40 @@ def test_what_goes_wrong_in_the_library_is_told_with_the_files_name(monkeypatch:
             raise Panic("index out of range")
 
     subword = Subword(file_bytes("t5"), "x.json")
+    tokenizer = tokenizer_of(subword)
     monkeypatch.setattr(subword, "_library", Broken())
     with pytest.raises(ModelFormatError, match=r"x\.json: cannot be used on this text: index out of range"):
-        tokenizer_of(subword).encode_texts(["the cat"])
+        tokenizer.encode_texts(["the cat"])
+
+
+def test_opening_spells_no_piece_and_a_text_only_those_that_occur_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    spelled: list[str] = []
+    piece = Words.piece
+
+    def counted(self: Words, content: str) -> bytes:
+        spelled.append(content)
+        return piece(self, content)
+
+    monkeypatch.setattr(Words, "piece", counted)
+    subword = Subword(file_bytes("bert"), "bert.json")
+    assert spelled == []
+    text = "the cat the cats"
+    occurring = tokenizers.Tokenizer.from_str(file_bytes("bert").decode()).encode(text, add_special_tokens=False).tokens
+    for _ in range(2):
+        list(subword.write([text.encode()]))
+        assert sorted(spelled) == sorted(set(occurring))
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bert", "t5", "words"])
+def test_the_parts_of_a_file_are_as_the_library_writes_the_whole(name: str) -> None:
+    opened = tokenizers.Tokenizer.from_str(file_bytes(name).decode())
+    whole = json.loads(opened.to_str())
+    understood = _with_defaults(opened, _clean_definition(file_bytes(name), name)[1])
+    for part in ("normalizer", "pre_tokenizer", "decoder"):
+        assert understood[part] == whole[part]
+    for added, other in zip(understood["added_tokens"], whole["added_tokens"], strict=True):
+        assert added == {"content": other["content"], "special": other["special"]}
+    for setting in ("type", "unk_token", "unk_id"):
+        assert understood["model"].get(setting) == whole["model"].get(setting)
+    assert bool(understood["model"].get("byte_fallback")) == bool(whole["model"].get("byte_fallback"))
+    assert not understood["model"].keys() & {"vocab", "merges"}
