@@ -40,6 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the texts that the examples name; the current one."""
     lines = [sentence + "\n" for sentence in SENTENCES]
     corpus = [*(FIXTURES / "train.txt").read_text().splitlines(keepends=True), *(10 * lines)]
+    corpus += 10 * ["the king saw the queen\n", "the man saw the woman\n", "breakfast lunch table dinner\n"]
     for name, text in {"corpus.txt": corpus, "letters.txt": corpus, "heldout.txt": lines, "test.de": lines}.items():
         (tmp_path / name).write_text("".join(text))
     (tmp_path / "train.tsv").write_text("".join(f"{sentence}\t{sentence}\n" for sentence in 10 * SENTENCES))

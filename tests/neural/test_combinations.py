@@ -162,9 +162,9 @@ def test_moving_a_text_changes_nothing_exactly_where_the_settings_say_so(positio
     config = small(MODERN, positions=positions, score=score, context=20)
     encoder = random_network(config).encoder
     x = torch.randn(1, 6, config.width, generator=torch.Generator().manual_seed(1))
-    positions, mask = encoder._positions_and_mask(x, None)
+    positions, masks = encoder._positions_and_masks(x, None)
     with torch.no_grad():
-        here, moved = (encoder._through(x, positions + by, mask, None) for by in (0, 5))
+        here, moved = (encoder._through(x, positions + by, masks, None) for by in (0, 5))
     assert torch.allclose(here, moved, rtol=0, atol=1e-4) == config.is_translation_invariant
 
 

@@ -32,7 +32,7 @@ def test_layers_are_numbered_from_the_vectors_of_tokens_alone(name: str) -> None
     text = TEXTS[0]
     static, last = model.static_vectors(), model.vectors([text])[0]
     assert np.array_equal(model.vectors([text], 0)[0], static[text])
-    embedded = model.network.embedding(torch.tensor([[END, *text.tolist()]]))
+    embedded = model.network.embed(torch.tensor([[END, *text.tolist()]]))
     if model.network.encoder.context is None or model.network.encoder.context > len(text):
         for number, hidden in enumerate(model.network.encoder.hidden_layers(embedded), 1):
             found = model.vectors([text], number)[0]
