@@ -48,6 +48,8 @@ def main() -> None:
     text.add_argument("--text", type=Path, required=True)
     text.add_argument("--train", type=Path, required=True)
     text.add_argument("--sentences", type=int, help="the first ones only")
+    text.add_argument("--beam", type=int, default=4)
+    text.add_argument("--candidates", type=int, default=6)
     sentences = parts.add_parser("sentences")
     sentences.add_argument("--text", type=Path, required=True)
     sentences.add_argument("--output", type=Path, required=True)
@@ -59,7 +61,8 @@ def main() -> None:
     if args.part == "words":
         measure_words(args.counts, args.errors)
     else:
-        measure_text(args.model, args.text, args.train, args.sentences)
+        config = chainrule.CorrectionConfig(beam=args.beam, candidates=args.candidates)
+        measure_text(args.model, args.text, args.train, args.sentences, config)
 
 
 def read(path: Path) -> str:
@@ -145,7 +148,7 @@ def misspell(word: str, rng: random.Random) -> str:
     return word
 
 
-def measure_text(model: Path, text: Path, train: Path, most: int | None) -> None:
+def measure_text(model: Path, text: Path, train: Path, most: int | None, config: chainrule.CorrectionConfig) -> None:
     rng = random.Random(1)
     pairs: list[tuple[str, str]] = []
     for line in read(train).splitlines():
@@ -157,8 +160,8 @@ def measure_text(model: Path, text: Path, train: Path, most: int | None) -> None
     right = normalised_sentences(read(text))[:most]
     wrong = [[misspell(word, rng) for word in sentence] for sentence in right]
     lm = chainrule.load(model)
-    chainrule.corrector(lm, channel, rate=_RATE).correct(["teh"])  # compiles
-    corrector = chainrule.corrector(lm, channel, rate=_RATE)
+    chainrule.corrector(lm, channel, rate=_RATE, config=config).correct(["teh"])  # compiles
+    corrector = chainrule.corrector(lm, channel, rate=_RATE, config=config)
     began = time.perf_counter()
     lines = [" ".join(sentence) for sentence in wrong]
     corrected = [one for i in range(0, len(lines), 256) for one in corrector.correct(lines[i : i + 256])]

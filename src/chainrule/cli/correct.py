@@ -39,7 +39,7 @@ def correct(
     lexicon: Annotated[
         Path | None, Parameter(help="The right words, one a line, maybe with counts; by default the model's.")
     ] = None,
-    beam: Annotated[int, WholeNumber, Parameter(help="Ways through a text that are kept.")] = 8,
+    beam: Annotated[int, WholeNumber, Parameter(help="Ways through a text that are kept.")] = 4,
     candidates: Annotated[int, WholeNumber, Parameter(help="Words that may replace a word.")] = 6,
     references: Annotated[
         Path | None, Parameter(help="What the texts should be, line by line: measures the corrections instead.")

@@ -40,7 +40,7 @@ class CorrectionConfig:
     Raises SettingError.
     """
 
-    beam: int = 8
+    beam: int = 4
     candidates: int = 6
     at_least: float = 0.5
     weight: float = 1.0
