@@ -77,11 +77,16 @@ class Corrected(NamedTuple):
 
     def with_changes(self, changes: Iterable[Change]) -> str:
         """The text with some of its changes made."""
-        parts, end = [], 0
-        for change in changes:
-            parts += [self.text[end : change.start], change.after]
-            end = change.stop
-        return "".join([*parts, self.text[end:]])
+        return apply_changes(self.text, changes)
+
+
+def apply_changes(text: str, changes: Iterable[Change]) -> str:
+    """A text with some changes made, which come in its order."""
+    parts, end = [], 0
+    for change in changes:
+        parts += [text[end : change.start], change.after]
+        end = change.stop
+    return "".join([*parts, text[end:]])
 
 
 class _Options(NamedTuple):
@@ -119,7 +124,7 @@ class Corrector:
         results = [Corrected(text, text, (), note) for text, note in zip(texts, notes, strict=True)]
         for i, ways in zip(read, paths, strict=True):
             changes = self._changes(texts[i], parted[i], ways)
-            results[i] = Corrected(texts[i], Corrected(texts[i], "", ()).with_changes(changes), changes)
+            results[i] = Corrected(texts[i], apply_changes(texts[i], changes), changes)
         return results
 
     def _reason_to_keep(self, chunks: list[Chunk]) -> str | None:

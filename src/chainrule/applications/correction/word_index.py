@@ -26,11 +26,10 @@ _SHORTEST_SKELETON = 3  # consonants; shorter skeletons must be equal
 
 
 class Meant(NamedTuple):
-    """A word that may have been meant. log_prob: of the observed word given this one. prior: of the word. Nats."""
+    """A word that may have been meant. log_prob: of the observed word given this one, in nats."""
 
     word: str
     log_prob: float
-    prior: float
 
 
 class WordIndex:
@@ -55,9 +54,6 @@ class WordIndex:
     def __contains__(self, word: str) -> bool:
         return word.lower() in self._known
 
-    def __len__(self) -> int:
-        return len(self._lower)
-
     def written(self, word: str) -> str:
         """A known word as the vocabulary writes it: london -> London."""
         return self._written[self._known[word.lower()]]
@@ -69,10 +65,6 @@ class WordIndex:
     def _as_known(self, match: re.Match[str]) -> str:
         word = match.group()
         return word if word in self._exact or word not in self else self.written(word)
-
-    def prior(self, word: str) -> float:
-        """log P of a known word, in any case."""
-        return float(self._priors[self._known[word.lower()]])
 
     def meant_by(self, observed: Sequence[str], errors: ErrorModel, most: int) -> list[list[Meant]]:
         """For each word in lower case, up to `most` others that may have been meant, by channel and prior together.
@@ -115,7 +107,7 @@ class WordIndex:
             row = results[owners[i]]
             if len(row) < most and totals[i] > best[owners[i]] - _WITHIN:
                 word = int(words[i])
-                row.append(Meant(self._written[word], float(log_probs[i]), float(self._priors[word])))
+                row.append(Meant(self._written[word], float(log_probs[i])))
         return results
 
 
