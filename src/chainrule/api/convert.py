@@ -47,6 +47,8 @@ def convert(
     if to not in (None, *get_args(Form)):
         raise SettingError(f"to is {to!r}; expected {' or '.join(get_args(Form))}, or nothing")
     if to == "hugging-face":
+        if compact:
+            raise SettingError("compact is for n-gram models; leave it out with to='hugging-face'")
         check_target(Path(target), overwrite=overwrite)
         model = load(source, tokenizer=tokenizer, progress=progress)
         save_hugging_face(model.parts, Path(target), overwrite=overwrite, progress=progress)

@@ -61,7 +61,7 @@ def evaluate_vectors(
     sets = {} if similarity is None else read_sets(similarity)
     agreements = [agreement(name, pairs, vectors.vector_of, unknown) for name, pairs in sets.items()]
     asked = {word for pairs in sets.values() for pair in pairs for word in (pair.first, pair.second)}
-    by_ngrams = sum(1 for word in asked if word not in vectors) if vectors.ngrams else 0
+    by_ngrams = sum(word not in vectors and vectors.vector_of(word) is not None for word in asked)
     if analogies is None:
         return VectorsMeasurement(similarity=agreements, by_ngrams=by_ngrams)
     directions = vectors.directions[:restrict]

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.base.files import check_writable, replace_file
-from chainrule.errors import OutputError, SettingError
+from chainrule.base.files import check_new_file, replace_file
+from chainrule.errors import SettingError
 from chainrule.report.vector_map import vector_map_page
 from chainrule.vectors.projection import Projection, projected
 
@@ -37,9 +37,7 @@ def map_vectors(
     target, on_progress = Path(path), callback(progress)
     if words < 3:
         raise SettingError(f"words is {words}; expected 3 or more")
-    if target.exists() and not overwrite:
-        raise OutputError(f"{target}: exists already; say overwrite=True to replace it, or choose another name")
-    check_writable(target)
+    check_new_file(target, overwrite=overwrite)
     chosen = vectors.directions[:words]
     on_progress("drawing the map", 0, len(chosen))
     places, about = projected(chosen, method, seed)

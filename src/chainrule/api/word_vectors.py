@@ -13,10 +13,12 @@ import numpy as np
 from chainrule import __version__
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.tokenizers import tokenizer_from
-from chainrule.errors import ModelFormatError, OutputError, SettingError, TextError
+from chainrule.base.files import check_new_file
+from chainrule.errors import ModelFormatError, SettingError, TextError
 from chainrule.report.model_card import model_card, model_rows
 from chainrule.storage.config_json import TokenizerEntry
 from chainrule.storage.model_folder import VOCABULARY_ARRAYS, open_model, save_model, saved_family
+from chainrule.text.block import LINE_FEED, byte_array
 from chainrule.text.splitters import splitter_named
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.vectors import FileLayout, read_all_vectors, write_vectors
@@ -104,11 +106,7 @@ class WordVectors:
 
     def row_of(self, word: str) -> int | None:
         """Of the word as it is, as the text was normalised, or in lower case; None where it is unknown."""
-        steps = self.tokenizer.normaliser.steps
-        normal = word.lower() if "lower" in steps else word
-        normal = (
-            unicodedata.normalize("NFC" if "nfc" in steps else "NFKC", normal) if set(steps) - {"lower"} else normal
-        )
+        normal = self._normalised(word).decode("utf-8", "replace")
         for spelled in (word, normal, word.lower()):
             token = self.tokenizer.vocabulary.id_of(spelled)
             if token >= _FIRST:
@@ -122,11 +120,15 @@ class WordVectors:
             return self.vectors[row]
         if self.ngrams is None:
             return None
-        wanted = self.ngrams.of(word.lower().encode() if "lower" in self.tokenizer.normaliser.steps else word.encode())
+        wanted = self.ngrams.of(self._normalised(word))
         buckets = self.arrays["buckets"]
         places = np.searchsorted(buckets, wanted)
         places = places[(places < len(buckets)) & (buckets[np.minimum(places, len(buckets) - 1)] == wanted)]
         return self.arrays["ngrams"][places].sum(axis=0) / np.float32(wanted.size) if places.size else None
+
+    def _normalised(self, word: str) -> bytes:
+        """As the text was, in UTF-8."""
+        return self.tokenizer.normaliser(byte_array(word.encode("utf-8", "replace")), LINE_FEED).tobytes()
 
     def nearest(self, word: str, *, top: int = 10, restrict: int | None = None) -> list[Similar]:
         """The words whose vectors have the largest cosine with a word's, best first.
@@ -150,9 +152,11 @@ class WordVectors:
             if row is None:
                 raise SettingError(self._unknown(word))
         _check_top(top)
-        among = self._among(max(restrict or len(self), *(row + 1 for row in rows if row is not None)))
-        places, scores = answers(among, np.array([rows]), rule, top)
-        return [Similar(self.words[place], float(score)) for place, score in zip(places[0], scores[0], strict=True)]
+        among = len(self._among(restrict))
+        within = self._among(max(among, *(row + 1 for row in rows if row is not None)))  # the question's words, too
+        rows_of, scores = answers(within, np.array([rows]), rule, top if len(within) == among else len(within))
+        pairs = zip(rows_of[0].tolist(), scores[0].tolist(), strict=True)
+        return [Similar(self.words[row], score) for row, score in pairs if row < among and score > -np.inf][:top]
 
     def odd(self, words: Sequence[str]) -> list[Similar]:
         """The words with the cosine of each with the mean of all directions, the odd one first. Raises SettingError."""
@@ -195,8 +199,7 @@ class WordVectors:
         if suffix is None:
             self._save_folder(target, overwrite=overwrite)
             return
-        if target.exists() and not overwrite:
-            raise OutputError(f"{target}: exists already; say overwrite=True to replace it, or choose another name")
+        check_new_file(target, overwrite=overwrite)
         words = self.tokenizer.vocabulary.tokens()[_FIRST:]
         if suffix == ".bin" and self.ngrams is not None:
             write_fasttext(target, self._as_fasttext(words), on_progress)
@@ -339,7 +342,9 @@ def _of_file(
 
 def _of_fasttext(model: FastText, name: str) -> WordVectors:
     words = len(model.words)
-    arrays: dict[str, ndarray] = {"counts": model.counts, "contexts": model.outputs, "vectors": model.inputs[:words]}
+    arrays: dict[str, ndarray] = {"counts": model.counts, "vectors": model.inputs[:words]}
+    if model.outputs.shape == (words, model.inputs.shape[1]):  # a supervised model's are of labels
+        arrays["contexts"] = model.outputs
     settings: dict[str, Any] = {"method": model.method, "loss": model.loss, "window": model.window}
     settings |= {"epochs": model.epochs, "negatives": model.negatives, "sample": model.sample}
     if model.ngrams is not None:

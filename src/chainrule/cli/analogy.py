@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json, WholeNumber
 from chainrule.cli.nearest import Restrict, VectorsPath
-from chainrule.cli.screen import print_json, progress_bar
+from chainrule.cli.screen import on_one_line, print_json, progress_bar
 
 Word = Annotated[str, Parameter(help="One word, as it stands in the vocabulary.")]
 
@@ -44,4 +44,4 @@ def analogy(
         if json:
             print_json({"word": word, "score": score})
         else:
-            print(f"{score:.4f}\t{word}")
+            print(f"{score:.4f}\t{on_one_line(word)}")

@@ -59,6 +59,8 @@ def convert(
     if normalise and tokenizer is None:
         raise CycloptsError(msg="--normalise needs --tokenizer.")
     if to is not None:
+        if tokenizer is not None or compact:
+            raise CycloptsError(msg="--tokenizer, --normalise and --compact do not go with --to.")
         from chainrule.api.convert import convert as convert_to
 
         with progress_bar() as progress:

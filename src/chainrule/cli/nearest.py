@@ -62,6 +62,8 @@ def nearest_words(
             or markers is not None
         ):
             raise CycloptsError(msg="Word vectors take only --top, --restrict, --contexts and --json.")
+        if contexts and restrict is not None:
+            raise CycloptsError(msg="--restrict does not go with --contexts.")
         _print_similar(model, sentence, top, restrict, contexts=contexts, json=json)
         return
     if restrict is not None or contexts:
@@ -89,8 +91,10 @@ def _print_similar(path: Path, word: str, top: int, restrict: int | None, *, con
 
     with progress_bar() as progress:
         vectors = load_vectors(path, progress=progress)
-    likeliest = vectors.likeliest_contexts(word, top=top) if contexts else None
-    for similar, score in likeliest or vectors.nearest(word, top=top, restrict=restrict):
+    ranked = (
+        vectors.likeliest_contexts(word, top=top) if contexts else vectors.nearest(word, top=top, restrict=restrict)
+    )
+    for similar, score in ranked:
         if json:
             print_json({"word": similar, "probability" if contexts else "cosine": score})
         else:

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from chainrule.cli.arguments import Json
 from chainrule.cli.nearest import VectorsPath
-from chainrule.cli.screen import print_json, progress_bar
+from chainrule.cli.screen import on_one_line, print_json, progress_bar
 
 
 def odd(
@@ -31,4 +31,4 @@ def odd(
         if json:
             print_json({"word": word, "score": score})
         else:
-            print(f"{score:.4f}\t{word}")
+            print(f"{score:.4f}\t{on_one_line(word)}")

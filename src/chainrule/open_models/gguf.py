@@ -93,13 +93,14 @@ def open_gguf_checkpoint(path: Path) -> Checkpoint:
     names = {_named(path, name): name for name in tensors}
     config = _config(path, metadata, tied="lm_head.weight" not in names)
     begin, end = (metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos"))
+    kinds, template = tensors.kinds(), metadata.get("tokenizer.chat_template")
     return Checkpoint(
         str(path),
         {**config, "bos_token_id": begin, "eos_token_id": end},
         _HalvesTogether(tensors, names, config),
-        {name: f"{path} ({tensors.kinds()[own]} {own!r})" for name, own in names.items()},
+        {name: f"{path} ({kinds[own]} {own!r})" for name, own in names.items()},
         _definition(path, metadata),
-        chat_template=metadata.get("tokenizer.chat_template"),
+        chat_template=template if isinstance(template, str) else None,
     )
 
 
@@ -181,7 +182,7 @@ def _definition(path: Path, metadata: Json) -> bytes:
     if kind == "llama":
         adds_space = bool(own.get("add_space_prefix", True))
         return definition_of_scored(pieces, scores, unknown=unknown or 0, special=special, adds_space=adds_space)
-    if cutter not in _CUTTERS:
+    if not isinstance(cutter, str) or cutter not in _CUTTERS:
         raise ModelFormatError(f"{path}: {_TOKENIZER}pre is {cutter!r}; known are {', '.join(_CUTTERS)}")
     added = [number for number, each in enumerate(types) if each == _USER_DEFINED]
     merges = _strings(path, own, "merges")

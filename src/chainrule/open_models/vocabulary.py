@@ -75,11 +75,6 @@ def rows_by_ours(array: ndarray, numbering: Numbering) -> ndarray:
     return found
 
 
-def rows_by_theirs(array: ndarray, numbering: Numbering) -> ndarray:
-    """The way back."""
-    return array[numbering.ours()]
-
-
 def vocabulary_of(splitter: Subword, numbering: Numbering) -> Vocabulary:
     """Ours, of all their rows. A token that is spelled as another one is, or as nothing, gets its number for a name."""
     spelled = splitter.spelled()

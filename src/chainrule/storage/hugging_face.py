@@ -52,7 +52,7 @@ class Checkpoint(NamedTuple):
 def is_hugging_face(folder: Path) -> bool:
     """Whether a folder's config.json names an architecture, as ours never does. Raises ModelFormatError."""
     path = folder / CONFIG
-    if not path.is_file() or _size_of(path) > _MOST_JSON:
+    if not path.is_file() or os.path.getsize(path) > _MOST_JSON:
         return False
     try:
         config = json.loads(path.read_bytes())
@@ -101,15 +101,11 @@ def _optional_json(path: Path) -> Json:
 def _bytes_of(path: Path) -> bytes:
     """Raises ModelFormatError."""
     try:
-        if (size := _size_of(path)) > _MOST_JSON:
+        if (size := os.path.getsize(path)) > _MOST_JSON:
             raise ModelFormatError(f"{path}: has {size:,} bytes; expected at most {_MOST_JSON:,}")
         return path.read_bytes()
     except OSError as error:
         raise ModelFormatError(f"{path}: cannot be read: {error.strerror}") from error
-
-
-def _size_of(path: Path) -> int:
-    return os.path.getsize(path)
 
 
 def _tensors_of(folder: Path) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
@@ -194,6 +190,8 @@ def write_folder(
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
     """Raises OutputError where a folder could not or should not be written."""
+    if not folder.name:
+        raise OutputError(f"{folder}: has no name of its own to be replaced under; name a new folder")
     check_writable(folder)
     if folder.is_file():
         raise OutputError(f"{folder}: a file is in the way; a Hugging Face model is a folder, so choose another name")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import mmap
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
@@ -20,7 +21,6 @@ from chainrule.vectors.subwords import Ngrams
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
-    from pathlib import Path
 
     from jaxtyping import Float32, Int64
     from numpy import ndarray
@@ -52,7 +52,9 @@ class FastText:
 
 
 def is_fasttext(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as fastText's do."""
+    """Whether a regular file begins as fastText's do; a pipe is not opened, which would use up its beginning."""
+    if not Path(path).is_file():
+        return False
     try:
         with open(path, "rb") as file:
             return file.read(4) == struct.pack("<i", MAGIC)

@@ -1,0 +1,68 @@
+"""Word vectors from Python: analogies among few words, normalised spellings, and files that are nearly right."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import chainrule
+from chainrule.vectors.fasttext import FastText, is_fasttext, write_fasttext
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> chainrule.WordVectors:
+    """a to f, by frequency, in two dimensions."""
+    lines = ["a 1 0", "b 0.9 0.5", "c 0.4 0.9", "d 0 1", "e -0.6 0.8", "f -1 0.1"]
+    (tmp_path / "w.vec").write_text("6 2\n" + "".join(f"{line}\n" for line in lines))
+    return chainrule.load_vectors(tmp_path / "w.vec")
+
+
+@pytest.mark.parametrize("rule", ["add", "multiply"])
+def test_an_analogy_never_answers_with_its_own_words_nor_beyond_the_restriction(
+    words: chainrule.WordVectors, rule
+) -> None:
+    everything = words.analogy("a", "b", "c", rule=rule, top=10)
+    assert {answer.word for answer in everything} == {"d", "e", "f"}
+    assert all(np.isfinite(answer.score) for answer in everything)
+    # f is asked about, and is rarer than the four words that may be answered.
+    within = words.analogy("a", "b", "f", rule=rule, top=10, restrict=4)
+    assert {answer.word for answer in within} == {"c", "d"}
+    assert within == [one for one in words.analogy("a", "b", "f", rule=rule) if one.word in {"c", "d"}]
+    with pytest.raises(chainrule.SettingError, match="restrict is 0"):
+        words.analogy("a", "b", "c", restrict=0)
+
+
+def test_a_supervised_model_of_fasttext_has_no_contexts(tmp_path: Path) -> None:
+    model = FastText(
+        words=[b"</s>", b"dog", b"cat"],
+        counts=np.array([3, 2, 1]),
+        ngrams=None,
+        seen=np.empty(0, np.int64),
+        inputs=np.ones((3, 2), np.float32),
+        outputs=np.ones((2, 2), np.float32),  # a row a label
+        method="skipgram",
+        loss="negative",
+    )
+    write_fasttext(tmp_path / "m.bin", model)
+    vectors = chainrule.load_vectors(tmp_path / "m.bin")
+    assert vectors.words == ["dog", "cat"]
+    with pytest.raises(chainrule.SettingError, match="contexts"):
+        vectors.likeliest_contexts("dog")
+
+
+def test_a_pipe_is_not_opened_to_see_whether_it_is_fasttexts(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert not is_fasttext(tmp_path / "pipe")
+
+
+def test_a_word_is_looked_up_as_the_text_was_normalised(tmp_path: Path) -> None:
+    lines = chainrule.Lines(["r a b c d e", "a r b"] * 30)
+    kind = chainrule.TokenizerConfig(normalise=("nfkc", "lower"))
+    words = chainrule.train_vectors(lines, tokenizer=kind)
+    assert words.row_of("ℝ") == words.row_of("R") == words.row_of("r") is not None
