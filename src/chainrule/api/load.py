@@ -82,5 +82,5 @@ def load(
                 f"{path}: a model of one text given another takes no tokenizer, markers or copy; leave them out"
             )
     if is_pairs or kind is TextPairModel:
-        return load_pairs(path)
+        return load_pairs(path, progress=callback(progress))
     return load_model(path, tokenizer=tokenizer, markers=markers, copy=copy, progress=callback(progress))

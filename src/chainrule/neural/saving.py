@@ -67,6 +67,12 @@ def shapes_of(config: NetworkConfig, vocabulary_size: int) -> dict[str, tuple[in
     }
 
 
+def shapes_of_pair(config: ConditionalConfig, sizes: tuple[int, int]) -> dict[str, tuple[int, ...]]:
+    """As `shapes_of`, of a conditional network. sizes: of the vocabularies of sources and targets."""
+    named = _named(_empty(lambda: build_conditional(config, *sizes)))
+    return {name: tuple(tensor.shape) for name, tensor in named.items()}
+
+
 def _array_of(tensor: torch.Tensor) -> ndarray:
     if tensor.dtype == torch.bfloat16:
         return tensor.contiguous().view(torch.int16).numpy().view(BFLOAT16)

@@ -247,7 +247,7 @@ class GivenSource:
             bound = Bound(self.network, self.network.read(part.sources, part.seen))
             state = bound.start(len(part.inputs))
             return own_guesses(
-                lambda tokens, state: bound(bound.embedding(tokens), state), bound.output, part.inputs, state, share
+                lambda tokens, state: bound(bound.embed(tokens), state), bound.output, part.inputs, state, share
             )
         hidden = self.network(part.sources, part.seen, part.inputs)
         return own_guesses_at_once(self.network.output.log_probs(hidden), part.inputs, share)
