@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule import __version__
+from chainrule.api.load_model import open_checkpoint
 from chainrule.api.model import Model
 from chainrule.api.model_info import info_of_pairs, size_of
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
@@ -27,7 +28,7 @@ from chainrule.open_models.importing_pairs import import_pair, is_pair
 from chainrule.protocol import UNKNOWN
 from chainrule.report.model_card import model_card
 from chainrule.storage.config_json import CONFIG, TokenizerEntry
-from chainrule.storage.hugging_face import is_hugging_face, open_folder, read_json
+from chainrule.storage.hugging_face import is_hugging_face, read_json
 from chainrule.storage.model_folder import (
     SOURCE_TOKENIZER,
     TOKENIZER,
@@ -216,10 +217,14 @@ def holds_pairs(path: Path) -> bool:
 
 
 @shows_progress
-def load_pairs(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> TextPairModel:
-    """Opens the folder of a conditional model. Raises ModelFormatError, SettingError."""
+def load_pairs(
+    path: str | os.PathLike[str], *, allow_pickle: bool = False, progress: ProgressOption = None
+) -> TextPairModel:
+    """Opens a folder of a conditional model. allow_pickle: as `load` has it. Raises ModelFormatError, SettingError."""
     path = Path(path)
-    return _open(open_folder(path), callback(progress)) if is_hugging_face(path) else _load_folder(path)
+    if is_hugging_face(path):
+        return _open(open_checkpoint(path, allow_pickle=allow_pickle), callback(progress))
+    return _load_folder(path)
 
 
 def _open(checkpoint: Checkpoint, progress: Progress) -> TextPairModel:
