@@ -67,7 +67,7 @@ VERBS = {
     | {"--resume", "--source-tokenizer", "--vectors", "--source-vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
     | TRAINING
-    | {flag(each.name) for each in fields(ConditionalConfig)},
+    | {flag(each.name) for each in fields(ConditionalConfig) if not is_rare(each)},
     "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
     "harness": {"ARGUMENTS"},
     "train vectors": {"TEXTS", "--output", "--resume", *TOKENIZER, "--overwrite", "--json"}

@@ -38,9 +38,10 @@ def convert(
 ) -> Model | TextPairModel:
     """Writes a model in another form; the model that was written.
 
-    A model of pairs becomes a folder. source: whatever `load` opens. target: a new folder, or a file whose name ends in .arpa, .arpa.gz, .zst, .xz or
-    .bz2. tokenizer: as `load` has it. compact: quantised, a fifth of the size; without it, a compact model becomes a
-    fast one, and stays quantised. to: hugging-face: a folder that transformers opens, of a network.
+    source: whatever `load` opens; a model of pairs becomes a folder. target: a new folder, or a file whose name ends in
+    .arpa, .arpa.gz, .zst, .xz or .bz2. tokenizer: as `load` has it. compact: quantised, a fifth of the size; without
+    it, a compact model becomes a fast one, and stays quantised. to: hugging-face: a folder that transformers opens, of
+    a network.
     allow_pickle: as `load` has it.
     Raises ModelFormatError, OutputError, SettingError.
 

@@ -132,7 +132,7 @@ class Relative(nn.Module):
     def forward(self, distances: Int64[Tensor, "T S"]) -> Float[Tensor, "H T S"]:
         """What is added to the scores. distances: from each key to each query; below 0 where the key is the later."""
         buckets = two_sided_buckets(distances) if self.two_sided else distance_buckets(distances)
-        return self.numbers[buckets].permute(2, 0, 1)
+        return self.numbers[buckets].float().permute(2, 0, 1)
 
 
 def distance_buckets(distances: Int64[Tensor, "*shape"], buckets: int = _BUCKETS) -> Int64[Tensor, "*shape"]:

@@ -6,7 +6,6 @@ Pairs of about the same length make a step, and each step has about as many toke
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ import torch
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.conditional import ConditionalNetwork, build_conditional
 from chainrule.neural.conditional_model import Bound
+from chainrule.neural.config import settings_of
 from chainrule.neural.scoring_batches import padded, rounded_up
 from chainrule.protocol import END
 from chainrule.training.defaults import conditional_recipe, conditional_settled
@@ -173,7 +173,7 @@ def pairs_job(
     return TrainingJob(
         training=training,
         recipe=recipe,
-        network=asdict(config),
+        network=settings_of(config),
         text={
             **origin,
             "tokens": pairs.predicted(),
