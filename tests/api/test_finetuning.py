@@ -164,7 +164,7 @@ def test_vectors_that_are_tied_to_the_output_learn_too() -> None:
 def test_a_step_of_many_tokens_is_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     config = replace(QUICK, epochs=1, precision="float32")
     whole = finetune(model("bag"), TEXTS, "text", config).classifier
-    monkeypatch.setattr("chainrule.training.labels._TOGETHER", 20)
+    monkeypatch.setattr("chainrule.training.labels._MAX_PADDED_SIZE", 20)
     parts = finetune(model("bag"), TEXTS, "text", config).classifier
     torch.testing.assert_close(parts.head.weight, whole.head.weight, rtol=0, atol=1e-4)
 
@@ -292,7 +292,7 @@ def test_ctrl_c_takes_the_best_epoch_so_far(tmp_path: Path) -> None:
     assert record["best_epoch"] == best
     steps = record["steps"]
     assert interrupt.notes[-1] == (
-        f"interrupted after step {steps}; the weights are the best so far, of step {steps // 4 * best}"
+        f"interrupted after step {steps}; kept the best weights so far, of step {steps // 4 * best}"
     )
     for interrupting in (
         {"progress": _interrupted},
@@ -305,9 +305,9 @@ def test_ctrl_c_takes_the_best_epoch_so_far(tmp_path: Path) -> None:
 def test_a_run_that_was_ended_goes_on_in_its_folder(tmp_path: Path) -> None:
     settings = replace(QUICK, epochs=6, patience=6, valid_share=0.2, dropout=0.2)
     whole = finetune(model("bag"), TEXTS, "text", settings)
-    with pytest.raises(KeyboardInterrupt, match="all is kept"):
+    with pytest.raises(KeyboardInterrupt, match="the run is saved"):
         finetune(model("bag"), TEXTS, "text", settings, on_report=Interrupt(2, signal.SIGTERM), folder=tmp_path)
-    with pytest.raises(SettingError, match="the text is another one"):
+    with pytest.raises(SettingError, match="the text has changed"):
         finetune(model("bag"), [*TEXTS[1:], TEXTS[0]], "text", settings, folder=tmp_path, resume=True)
     other = model("bag")
     other.engine.network.embedding.weight.data[5] += 1
