@@ -80,7 +80,7 @@ def test_a_masked_network_begins_with_them_too() -> None:
 
 
 def test_vectors_that_do_not_fit_are_errors() -> None:
-    with pytest.raises(SettingError, match=r"glove.txt: its vectors have 7 numbers.* 5; say embedding_width=7"):
+    with pytest.raises(SettingError, match=r"glove.txt: its vectors have 7 numbers.* 5; use embedding_width=7"):
         trained(FEEDFORWARD, vectors=beginning(7, fixed=False))
     with pytest.raises(SettingError, match="say width=7"):
         trained(TransformerConfig(width=8, layers=1, context=4), vectors=beginning(7, fixed=False))

@@ -177,7 +177,7 @@ def test_what_has_no_effect_may_be_said_otherwise(interrupted: Path) -> None:
 
 
 def test_an_unfinished_run_is_not_lost_by_mistake(interrupted: Path) -> None:
-    with pytest.raises(OutputError, match="unfinished run; say resume=True to go on with it, or overwrite=True"):
+    with pytest.raises(OutputError, match="unfinished run; use resume=True to go on with it, or overwrite=True"):
         trained(RECURRENT, folder=interrupted)
     trained(RECURRENT, folder=interrupted, overwrite=True)
 

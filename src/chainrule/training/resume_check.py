@@ -24,7 +24,7 @@ def open_checkpoint(checkpoints: Checkpoints | None, run: TrainingRun) -> Opened
         return checkpoints.open()
     if not run.overwrite:
         raise OutputError(
-            f"{run.folder}: there is an unfinished run; say resume=True to go on with it, or overwrite=True to "
+            f"{run.folder}: there is an unfinished run; use resume=True to go on with it, or overwrite=True to "
             "begin anew"
         )
     return None
