@@ -99,7 +99,7 @@ def test_without_matplotlib_a_report_has_no_plots(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = chainrule("compare", corpus, "--order", 1, "-o", tmp_path / "report")
     assert result.status == 0
-    assert "note: the page has tables in place of plots: these need pip install 'chainrule[report]'" in result.err
+    assert "note: the page has tables instead of plots, which need pip install 'chainrule[report]'" in result.err
     assert sorted(path.name for path in (tmp_path / "report").iterdir()) == ["index.html", "table.json", "table.md"]
     refused = chainrule("compare", corpus, "--order", 1, "--plot", tmp_path / "bits.svg")
     assert refused.error == "plots need matplotlib, which is not installed: pip install 'chainrule[report]'"
