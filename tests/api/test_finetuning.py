@@ -220,7 +220,9 @@ def test_each_token_belongs_to_the_word_that_was_given(kind: str) -> None:
 
 
 def test_a_text_with_more_words_than_labels_is_told() -> None:
-    with pytest.raises(TextError, match=r"^line 3: the text has 2 words, but 3 labels; expected one label for each word$"):
+    with pytest.raises(
+        TextError, match=r"^line 3: the text has 2 words, but 3 labels; expected one label for each word$"
+    ):
         finetune(model("bag"), [Labelled("a saw", ("X", "Y", "Z"), "line 3")], "word", QUICK)
 
 

@@ -23,7 +23,10 @@ class EmbeddingConfig:
     layer: int | None = setting(
         None, "0: the token embeddings; from 1 on: that layer's output; nothing: the last layer"
     )
-    pooling: Pooling = setting("mean", "how the vectors of a unit's tokens are combined")
+    pooling: Pooling | None = setting(
+        None,
+        "how to combine the vectors of a unit's tokens; nothing: their mean, or as a sentence encoder was trained",
+    )
     precision: VectorPrecision = setting(
         "float32",
         "in which the network computes; bfloat16 has three digits, and is twice as fast where it is supported",
