@@ -78,7 +78,7 @@ def test_documents_with_the_words_of_the_query_come_first(model: chainrule.Model
 def test_any_model_gives_the_query_after_the_document(model: chainrule.Model) -> None:
     ranked = chainrule.rank(model, {"q": "the river"}, DOCUMENTS, by_model=True)
     scores = model.score([" the river"] * 3, given=list(DOCUMENTS.values()))
-    expected = sorted(zip(scores.tolist(), DOCUMENTS, strict=True), reverse=True)
+    expected = sorted(zip(scores.tolist(), DOCUMENTS, strict=True), key=lambda pair: -pair[0])
     assert [(document.log_prob, document.name) for document in ranked.documents["q"]] == expected
 
 

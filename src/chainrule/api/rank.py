@@ -19,7 +19,7 @@ from chainrule.text.tables import read_table
 from chainrule.text.tokenizer import documents_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from jaxtyping import Float64
     from numpy import ndarray
@@ -92,15 +92,11 @@ def rank(
 
 def _scores(
     model: Model, queries: Mapping[str, str], documents: Sequence[str], config: RankConfig | None, by_model: bool
-) -> Any:
+) -> Iterator[tuple[str, Float64[ndarray, " documents"]]]:
     """Each query's name, with its log-probability given each document."""
     if by_model:
         for name, query in queries.items():
-            text = query if not documents or not query else f" {query}"
-            scores: Float64[ndarray, " documents"] = score_continuations(
-                model.scorer, model.tokenizer, documents, [text] * len(documents)
-            )
-            yield name, scores
+            yield name, score_continuations(model.scorer, model.tokenizer, documents, [f" {query}"] * len(documents))
         return
     encoded = documents_of(model.tokenizer.encode_texts(documents).ids)
     index = DocumentIndex(encoded, model.vocabulary_size)

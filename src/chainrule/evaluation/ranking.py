@@ -28,7 +28,7 @@ class RankingFigures:
 def average_precision(ranking: Sequence[str], relevance: Mapping[str, int]) -> float:
     """The mean, over all relevant documents, of the precision where each is found; 0 for one that is not ranked."""
     relevant = sum(grade > 0 for grade in relevance.values())
-    precisions = []
+    precisions: list[float] = []
     for rank, document in enumerate(ranking, 1):
         if relevance.get(document, 0) > 0:
             precisions.append((len(precisions) + 1) / rank)
