@@ -9,11 +9,12 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import NetworkConfig
 from chainrule.open_models.architectures import ARCHITECTURES
+from chainrule.open_models.sentence_encoders import output_tensors, read_pooling, without_output
 from chainrule.open_models.settings import read_settings
 from chainrule.open_models.tensors import Tensors, arrays_of, rows_of
 from chainrule.open_models.vocabulary import numbering_of, vocabulary_of
 from chainrule.storage.config_json import CONFIG
-from chainrule.storage.hugging_face import TOKENIZER
+from chainrule.storage.hugging_face import MODULES, TOKENIZER
 from chainrule.text.subword import Subword
 from chainrule.text.tokenizer import Tokenizer
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.open_models.mapping import Architecture
+    from chainrule.open_models.vocabulary import Numbering
     from chainrule.storage.hugging_face import Checkpoint
 
     Json = dict[str, Any]
@@ -52,10 +54,9 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Im
         )
     tensors = Tensors(architecture, checkpoint)
     splitter = splitter_of(checkpoint)
-    numbering, warnings = numbering_of(
-        checkpoint, splitter, rows_of(architecture, tensors), is_masked=architecture.family == "masked"
-    )
-    config = replace(config, memory="document", **numbering.settings())
+    numbering, warnings = _numbering_of(checkpoint, architecture, tensors, splitter)
+    pooling = read_pooling(checkpoint, config.context) if architecture.family == "text-encoder" else {}
+    config = replace(config, memory="document", **numbering.settings(), **pooling)
     tensors.check_layers(getattr(config, "layers", 0))
     shapes = shapes_of(config, numbering.rows + numbering.theirs().tolist().count(-1))
     arrays: dict[str, ndarray] = {}
@@ -82,6 +83,9 @@ def record_of(
             "tokenizer_config": checkpoint.tokenizer_config,
             "chat_template": checkpoint.chat_template,
             **tokens,
+            "sentence_files": {
+                name: data.decode("utf-8", "replace") for name, data in checkpoint.sentence_files.items()
+            },
         },
     }
 
@@ -92,9 +96,16 @@ def import_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
     if not issubclass(architecture.config, NetworkConfig):
         raise SettingError(f"{checkpoint.place}: has tokenizers of two sides; name a tokenizer.json")
     splitter = splitter_of(checkpoint)
-    rows, is_masked = rows_of(architecture, Tensors(architecture, checkpoint)), architecture.family == "masked"
-    numbering, _ = numbering_of(checkpoint, splitter, rows, is_masked=is_masked)
+    numbering, _ = _numbering_of(checkpoint, architecture, Tensors(architecture, checkpoint), splitter)
     return Tokenizer(splitter, vocabulary_of(splitter, numbering))
+
+
+def _numbering_of(
+    checkpoint: Checkpoint, architecture: Architecture, tensors: Tensors, splitter: Subword
+) -> tuple[Numbering, list[str]]:
+    """Raises ModelFormatError."""
+    rows = rows_of(architecture, tensors)
+    return numbering_of(checkpoint, splitter, rows, is_masked=architecture.sees_both_sides)
 
 
 def splitter_of(checkpoint: Checkpoint) -> Subword:
@@ -108,7 +119,30 @@ def splitter_of(checkpoint: Checkpoint) -> Subword:
 
 def architecture_of(checkpoint: Checkpoint) -> Architecture:
     """Raises ModelFormatError."""
+    architecture = _named_architecture(checkpoint)
+    if not architecture.sees_both_sides:
+        if checkpoint.sentence_files:
+            masked = ", ".join(each.model_type for each in ARCHITECTURES.values() if each.sees_both_sides)
+            raise ModelFormatError(
+                f"{checkpoint.place}: {MODULES} makes a sentence encoder of a {architecture.model_type}; here there "
+                f"are those of {masked}"
+            )
+        return architecture
+    classes = checkpoint.config.get("architectures") or []
+    has_output = architecture.class_name in classes or bool(
+        output_tensors(architecture) & Tensors(architecture, checkpoint).names.keys()
+    )
+    return architecture if has_output and not checkpoint.sentence_files else without_output(architecture)
+
+
+def _named_architecture(checkpoint: Checkpoint) -> Architecture:
+    """Raises ModelFormatError."""
     name = checkpoint.config.get("model_type")
+    if name is None:
+        raise ModelFormatError(
+            f"{checkpoint.place}: {CONFIG}: lacks model_type, as old ones do; write into it which of these it is: "
+            f"{', '.join(ARCHITECTURES)}"
+        )
     if not isinstance(name, str) or name not in ARCHITECTURES:
         raise ModelFormatError(
             f"{checkpoint.place}: {CONFIG}: model_type is {name!r}, which is not known here; known are "

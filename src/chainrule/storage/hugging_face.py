@@ -8,6 +8,7 @@ model.safetensors                  the tensors; or
 model.safetensors.index.json       which of several files, all in the folder, holds which tensor
 tokenizer.json                     how text is cut; tokenizer_config.json beside it; or, of Marian,
 source.spm, target.spm             how the text of each side is cut; vocab.json, and target_vocab.json if that differs
+modules.json                       of sentence-transformers: what makes a vector of a text, with a folder for each part
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ SOURCE_PIECES, TARGET_PIECES = "source.spm", "target.spm"
 VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
 CHAT_TEMPLATE = "chat_template.jinja"
 _SIDES = (SOURCE_PIECES, TARGET_PIECES, VOCABULARY, TARGET_VOCABULARY)
+MODULES, READ_TEXTS, PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
 _PICKLE, _PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
+_OF_OLD = ("architectures", "num_hidden_layers", "n_layer")  # what a config.json without model_type has
 _MOST_JSON = 1 << 28  # bytes of a file of JSON: a tokenizer of a million tokens has a tenth of that
 
 
@@ -55,10 +58,11 @@ class Checkpoint(NamedTuple):
     tokenizer_config: Json = {}  # noqa: RUF012
     chat_template: str | None = None
     sides: Mapping[str, bytes] = {}  # of the tokenizers of both sides: files by name
+    sentence_files: Mapping[str, bytes] = {}  # of sentence-transformers, by their paths in the folder
 
 
 def is_hugging_face(folder: Path) -> bool:
-    """Whether a folder's config.json names an architecture, as ours never does. Raises ModelFormatError."""
+    """Whether a folder's config.json names an architecture, or layers as old ones do without that; ours never does."""
     path = folder / CONFIG
     if not path.is_file() or os.path.getsize(path) > _MOST_JSON:
         return False
@@ -66,7 +70,7 @@ def is_hugging_face(folder: Path) -> bool:
         config = json.loads(path.read_bytes())
     except (ValueError, RecursionError, OSError):
         return False  # it is read again as one of ours, and refused as that
-    return isinstance(config, dict) and "model_type" in config and "family" not in config
+    return isinstance(config, dict) and bool({"model_type", *_OF_OLD} & config.keys()) and "family" not in config
 
 
 def open_folder(folder: Path, open_pickle: OpenTensors | None = None) -> Checkpoint:
@@ -94,18 +98,53 @@ def open_folder(folder: Path, open_pickle: OpenTensors | None = None) -> Checkpo
         {name: _bytes_of(folder / name) for name in _SIDES if (folder / name).exists()}
         if (folder / SOURCE_PIECES).exists()
         else {},
+        _sentence_files(folder),
     )
+
+
+def _sentence_files(folder: Path) -> dict[str, bytes]:
+    """What a folder of sentence-transformers says of its parts. Raises ModelFormatError."""
+    path = folder / MODULES
+    if not path.exists():
+        return {}
+    files = {name: _bytes_of(folder / name) for name in (MODULES, READ_TEXTS, PROMPTS) if (folder / name).exists()}
+    modules = _parsed(files[MODULES], str(path))
+    if not isinstance(modules, list):
+        raise ModelFormatError(f"{path}: holds a JSON {type(modules).__name__}; expected a list of modules")
+    for module in modules:
+        match module:
+            case {"path": str(part), "type": str()} if part == "" or _is_name(part):
+                name = f"{part}/{CONFIG}"
+                if part and (folder / name).exists():
+                    files[name] = _bytes_of(folder / name)
+            case _:
+                raise ModelFormatError(f"{path}: has the module {module!r:.80}; expected its type, and a path inside")
+    return files
+
+
+def _is_name(part: str) -> bool:
+    """Whether a path leads to something in the folder itself."""
+    return Path(part).name == part and part not in ("", ".", "..") and "\0" not in part
 
 
 def read_json(path: Path) -> Json:
     """A file that holds a JSON object. Raises ModelFormatError."""
-    try:
-        found = json.loads(_bytes_of(path))
-    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
-        raise ModelFormatError(f"{path}: is no JSON: {error}; the file is cut off or damaged") from error
+    return json_object(_bytes_of(path), str(path))
+
+
+def json_object(content: bytes, place: str) -> Json:
+    """What a file of JSON holds. place: the file, for messages. Raises ModelFormatError where it is no object."""
+    found = _parsed(content, place)
     if not isinstance(found, dict):
-        raise ModelFormatError(f"{path}: holds a JSON {type(found).__name__}; expected an object")
+        raise ModelFormatError(f"{place}: holds a JSON {type(found).__name__}; expected an object")
     return found
+
+
+def _parsed(content: bytes, place: str) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
+        raise ModelFormatError(f"{place}: is no JSON: {error}; the file is cut off or damaged") from error
 
 
 def _optional_json(path: Path) -> Json:
@@ -153,7 +192,7 @@ def _sharded(path: Path, opened: OpenTensors) -> tuple[Mapping[str, ndarray], Ma
         raise ModelFormatError(f"{path}: weight_map does not say which file each tensor is in; expected an object")
     shards = sorted(set(places.values()))
     for shard in shards:
-        if Path(shard).name != shard or shard in ("", ".", "..") or "\0" in shard:
+        if not _is_name(shard):
             raise ModelFormatError(f"{path}: weight_map names the file {shard!r}; expected one in the folder itself")
         if not (folder / shard).is_file():
             raise ModelFormatError(f"{folder / shard}: is missing; {path.name} names it")
@@ -190,6 +229,7 @@ def write_folder(
         try:
             temporary.mkdir(parents=True)
             for name, data in files.items():
+                (temporary / name).parent.mkdir(exist_ok=True)
                 (temporary / name).write_bytes(data)
             write_tensors(temporary / TENSORS, tensors, progress, metadata={"format": "pt"})
             sync_folder(temporary)
@@ -222,5 +262,5 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
         raise OutputError(f"{folder}: this folder has other things in it; choose a new one")
     if not overwrite:
         raise OutputError(
-            f"{folder}: there is a model already; say overwrite=True to replace it, or choose another folder"
+            f"{folder}: there is a model already; use overwrite=True to replace it, or choose another folder"
         )
