@@ -23,6 +23,7 @@ from chainrule.text.splitters import splitter_named
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.vectors import FileLayout, read_all_vectors, write_vectors
 from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
+from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.vectors.analogies import Rule, answers, best
 from chainrule.vectors.fasttext import FastText, is_fasttext, read_fasttext, write_fasttext
 from chainrule.vectors.subwords import Ngrams, Units, units_of
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 FAMILY = "vectors"
-_FIRST = len(MARKER_TOKENS)  # the id of the word of row 0
+
 _LAYOUTS: dict[str, FileLayout] = {".vec": "word2vec", ".txt": "glove", ".bin": "binary"}
 
 
@@ -61,7 +62,7 @@ class WordVectors:
         ngrams: Ngrams | None = None,
     ) -> None:
         """arrays: vectors, and perhaps contexts, counts, centres, ngrams, buckets. Raises ModelFormatError."""
-        words = len(tokenizer.vocabulary) - _FIRST
+        words = len(tokenizer.vocabulary) - FIRST_ORDINARY
         vectors = arrays["vectors"]
         for name, array in arrays.items():
             if name in ("vectors", "counts", "centres") and len(array) != words:
@@ -96,7 +97,7 @@ class WordVectors:
 
     @cached_property
     def words(self) -> list[str]:
-        return [token.decode(errors="replace") for token in self.tokenizer.vocabulary.tokens()[_FIRST:]]
+        return [token.decode(errors="replace") for token in self.tokenizer.vocabulary.tokens()[FIRST_ORDINARY:]]
 
     @cached_property
     def directions(self) -> Float32[ndarray, "words D"]:
@@ -109,8 +110,8 @@ class WordVectors:
         normal = self._normalised(word).decode("utf-8", "replace")
         for spelled in (word, normal, word.lower()):
             token = self.tokenizer.vocabulary.id_of(spelled)
-            if token >= _FIRST:
-                return token - _FIRST
+            if token >= FIRST_ORDINARY:
+                return token - FIRST_ORDINARY
         return None
 
     def vector_of(self, word: str) -> Float32[ndarray, " D"] | None:
@@ -200,7 +201,7 @@ class WordVectors:
             self._save_folder(target, overwrite=overwrite)
             return
         check_new_file(target, overwrite=overwrite)
-        words = self.tokenizer.vocabulary.tokens()[_FIRST:]
+        words = self.tokenizer.vocabulary.tokens()[FIRST_ORDINARY:]
         if suffix == ".bin" and self.ngrams is not None:
             write_fasttext(target, self._as_fasttext(words), on_progress)
         else:
