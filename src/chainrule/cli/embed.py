@@ -105,10 +105,10 @@ def _check_target(output: Path, *, vocabulary: bool) -> None:
 
 
 def _note_precision(model: Model) -> None:
-    from chainrule.neural.capabilities import bfloat16_note
+    from chainrule.neural.capabilities import bfloat16_notes
 
     network = cast("Any", model.embedder).network
-    if (message := bfloat16_note(network, network.device)) is not None:
+    for message in bfloat16_notes(network, network.device):
         note(message)
 
 
