@@ -44,7 +44,7 @@ VERBS = {
             *TRAINING,
             *(flag(each.name) for each in fields(config) if not is_rare(each)),
         }
-        | ({"--preset"} if name == "transformer" else set())
+        | ({"--preset"} if name in ("transformer", "masked") else set())
         for name, config in {**NETWORKS, **TWO_SIDED}.items()
     },
     "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams", "--smoothing"}
@@ -88,6 +88,18 @@ VERBS = {
     "prompt": {"MODEL", "--template", "--data", "--choices", "--answer", "--shots", "--examples", "--seeds", "--orders"}
     | {"--between", "--calibrate", "--normalise", "--match", "--max-tokens", "--show", "--output", "--overwrite"}
     | {"--markers", "--json"},
+    "rank": {
+        "MODEL",
+        "--queries",
+        "--documents",
+        "--by",
+        "--mu",
+        "--lambda",
+        "--top",
+        "--judgements",
+        "--markers",
+        "--json",
+    },
     "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--json"} | READING,
     "fill": {"MODEL", "TEXT", "--top", "--mask", "--markers", "--json"},
     "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--precision", "--words", "--tokens", "--vocabulary"}
