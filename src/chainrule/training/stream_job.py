@@ -55,7 +55,9 @@ def stream_job(
     recipe = recipe_for(config, training)
 
     notes = [] if options.vectors is None else [coverage_of(options.vectors, vocabulary_size)]
-    if options.start is None:
+    if options.start is not None:
+        check_trainable(options.start)
+    else:
         notes += _of_short_documents(stream, config)
 
     def build_network() -> Network:
