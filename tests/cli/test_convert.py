@@ -108,7 +108,7 @@ def test_a_folder_becomes_a_compact_one_and_a_fast_one_again(
     assert chainrule("verify", small).status == 0
     back = chainrule("convert", small, fast)
     assert (back.status, back.out) == (0, "")
-    assert back.err == f"note: {small}: its probabilities were quantised when it was compacted, and stay so\n"
+    assert back.err == f"note: {small}: was quantised when it was compacted, and stays so\n"
     layouts = [library.load(path).layout for path in (model, small, fast)]
     assert layouts == ["fast", "compact", "fast"]
     exact, quantised, unpacked = (chainrule("evaluate", path, heldout, "--json").json for path in (model, small, fast))
@@ -132,5 +132,5 @@ def test_what_cannot_be_compact_is_told(chainrule, model: Path, fixtures: Path, 
     assert "an ARPA file has no compact form" in chainrule("convert", model, tmp_path / "lm.arpa", "--compact").error
     assert chainrule("train", "uniform", fixtures / "train.txt", "-o", tmp_path / "flat").status == 0
     told = chainrule("convert", tmp_path / "flat", tmp_path / "small", "--compact").error
-    assert "'uniform' has no n-gram table" in told
+    assert "'uniform' has no compact form" in told
     assert not (tmp_path / "small").exists()

@@ -65,6 +65,7 @@ def tiny_kernel(function: Callable[P, R]) -> Callable[P, R]:
 # In a parallel kernel, a range whose parts are done on several threads.
 prange: Callable[[int], Iterable[int]] = numba.prange
 
+
 def parallel_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """As `allocating_kernel`, for functions that use `prange`: on the threads that `use_parallel_threads` says.
 

@@ -47,10 +47,10 @@ def pack(weight: Float[Tensor, "N K"]) -> Int8[Tensor, "N bytes"]:
     packed = torch.empty(rows, width + width // SCALED * _SCALE_BYTES, dtype=torch.int8)
     step = max(1, _TOGETHER // max(width, 1))
     for begin in range(0, rows, step):
-        blocks = weight[begin : begin + step].detach().float().unflatten(1, (-1, SCALED))  # (n, K/32, 32)
+        blocks = weight[begin : begin + step].detach().float().view(-1, width // SCALED, SCALED)  # (n, K/32, 32)
         scales = blocks.abs().amax(2) / _LARGEST
         scales = torch.where(scales.isfinite(), scales, torch.nan)
-        numbers = (blocks / scales[:, :, None]).nan_to_num(0).round().to(torch.int8)
+        numbers = (blocks / scales[:, :, None]).nan_to_num(0).clamp(-_LARGEST, _LARGEST).round().to(torch.int8)
         packed[begin : begin + step, :width] = numbers.flatten(1)
         packed[begin : begin + step, width:] = scales.view(torch.int8)
     return packed
@@ -59,6 +59,6 @@ def pack(weight: Float[Tensor, "N K"]) -> Int8[Tensor, "N bytes"]:
 def unpack(packed: Int8[Tensor, "*shape bytes"]) -> Float32[Tensor, "*shape K"]:
     """The weights of some rows."""
     width = packed.shape[-1] * SCALED // (SCALED + _SCALE_BYTES)
-    numbers = packed[..., :width].float().unflatten(-1, (-1, SCALED))
+    numbers = packed[..., :width].float().view(*packed.shape[:-1], -1, SCALED)
     scales = packed[..., width:].contiguous().view(torch.float32)
     return (numbers * scales[..., None]).flatten(-2)

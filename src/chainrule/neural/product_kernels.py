@@ -101,7 +101,8 @@ def _four_by_four(
     c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = spread(np.float32(0))
     for k in range(0, vectors.shape[1], LANES):
         ask_for(weight, ahead, k)
-        a, b, c, d = lanes_at(vectors, j, k), lanes_at(vectors, j + 1, k), lanes_at(vectors, j + 2, k), lanes_at(vectors, j + 3, k)
+        a, b = lanes_at(vectors, j, k), lanes_at(vectors, j + 1, k)
+        c, d = lanes_at(vectors, j + 2, k), lanes_at(vectors, j + 3, k)
         w = weights_at(weight, scales, i, k)
         a0, b0, c0, d0 = times_plus(w, a, a0), times_plus(w, b, b0), times_plus(w, c, c0), times_plus(w, d, d0)
         w = weights_at(weight, scales, i + 1, k)

@@ -1,18 +1,29 @@
-"""Networks whose matrices become weights in eight bits, and which tensors those are."""
+"""Networks in eight bits: which of their arrays are packed, and networks that may not be trained for it."""
 
 from __future__ import annotations
 
-from torch import nn
+from typing import TYPE_CHECKING
 
+import torch
+
+from chainrule.base.bfloat16 import widened
 from chainrule.errors import SettingError
 from chainrule.neural.config.transformer import TransformerConfig
-from chainrule.neural.int8_weights import can_pack, is_packed, pack
+from chainrule.neural.int8_weights import can_pack, is_packed, pack, unpack
 from chainrule.neural.network import Network
 from chainrule.neural.output import FullSoftmax
 
+if TYPE_CHECKING:
+    from numpy import ndarray
+    from torch import nn
 
-def packable(network: nn.Module) -> set[int]:
-    """The ids of the parameters that may be packed: those that are used only by products and look-ups that know int8.
+    from chainrule.base.progress import Progress
+
+    Arrays = dict[str, ndarray]
+
+
+def packable(network: nn.Module) -> set[str]:
+    """The names of the weights that may be packed: those that are used only by products and look-ups that know int8.
 
     They are the matrices of a Transformer and the vectors of tokens; none of any other network.
     """
@@ -23,40 +34,42 @@ def packable(network: nn.Module) -> set[int]:
     ends = [network.embedding.weight, network.output.weight]
     if network.output.transform is not None:
         ends += [weight for weight in network.output.transform.parameters() if weight.ndim == 2]
-    return {id(weight) for weight in (*network.matrices(), *ends)}
+    chosen = {id(weight) for weight in (*network.matrices(), *ends)}
+    return {name for name, weight in network.named_parameters() if id(weight) in chosen}
 
 
-def quantise(network: Network) -> None:
-    """Packs a network's matrices in place, where their rows consist of whole blocks; it can be used, but not trained.
+def packed_arrays(network: Network, arrays: Arrays, progress: Progress) -> Arrays:
+    """The arrays of a network with its matrices packed, where their rows consist of whole blocks.
 
-    Raises SettingError where nothing can be packed.
+    Raises SettingError where none can be packed.
     """
-    chosen = packable(network)
-    packed: dict[int, nn.Parameter] = {}
-    for module in network.modules():
-        for name, weight in module._parameters.items():
-            if weight is None or id(weight) not in chosen or not (can_pack(weight) or is_packed(weight)):
-                continue
-            if id(weight) not in packed:
-                packed[id(weight)] = weight if is_packed(weight) else _parameter(weight)
-            module._parameters[name] = packed[id(weight)]
-    if not packed:
+    packed = dict(arrays)
+    names = [name for name in packable(network) if can_pack(network.get_parameter(name))]
+    if not names and not is_quantised(network):
         raise SettingError(
-            "weights in int8 are for Transformers whose widths are multiples of 32, with a full output; leave them as "
-            "they are"
+            "a network is compact with its matrices in int8, which needs a Transformer with a full output and widths "
+            "that are multiples of 32; this one stays as it is"
         )
+    for done, name in enumerate(names):
+        progress("packing", done, len(names))
+        packed[name] = pack(torch.from_numpy(widened(arrays[name]))).numpy()
+    return packed
 
 
-def is_quantised(network: Network) -> bool:
+def unpacked_arrays(network: Network, arrays: Arrays) -> Arrays:
+    """The same weights in float32."""
+    is_one = {name: is_packed(weight) for name, weight in network.named_parameters()}
+    return {
+        name: unpack(torch.from_numpy(array)).numpy() if is_one.get(name) else array for name, array in arrays.items()
+    }
+
+
+def is_quantised(network: nn.Module) -> bool:
     """Whether any matrix is packed."""
     return any(is_packed(weight) for weight in network.parameters())
 
 
-def check_trainable(network: Network) -> None:
+def check_trainable(network: nn.Module) -> None:
     """Raises SettingError if a network's weights are in eight bits."""
     if is_quantised(network):
-        raise SettingError("weights in int8 cannot be trained; take the model that they were made from")
-
-
-def _parameter(weight: nn.Parameter) -> nn.Parameter:
-    return nn.Parameter(pack(weight), requires_grad=False)
+        raise SettingError("a compact network, its weights in int8, cannot be trained; unpack it, or take the original")

@@ -23,7 +23,7 @@ from chainrule.neural.conditional import build_conditional
 from chainrule.neural.conditional_model import ConditionalModel
 from chainrule.neural.config import settings_of
 from chainrule.neural.config.conditional import ConditionalConfig
-from chainrule.neural.int8_weights import packed_shape
+from chainrule.neural.int8_weights import ALIGNMENT, packed_shape
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.quantising import packable
 from chainrule.neural.threads import use_threads
@@ -159,8 +159,7 @@ def _filled(build: Callable[[], M], arrays: Arrays) -> M:
     use_threads()
     network = _empty(build)
     expected = _named(network)
-    may_be_packed = packable(network)
-    _check_arrays(expected, arrays, {name for name, tensor in expected.items() if id(tensor) in may_be_packed})
+    _check_arrays(expected, arrays, packable(network))
     places = _places_of_tensors(network)
     for name, tensor in expected.items():
         loaded = _tensor_of(arrays[name])

@@ -13,6 +13,7 @@ from chainrule.neural.build_network import build
 from chainrule.neural.config import TWO_SIDED, TransformerConfig
 from chainrule.neural.config import settings_of as network_settings
 from chainrule.neural.network import Network
+from chainrule.neural.quantising import check_trainable
 from chainrule.protocol import END
 from chainrule.training.batches import check_long_enough
 from chainrule.training.defaults import recipe_for, stream_settled
