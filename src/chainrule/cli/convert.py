@@ -87,11 +87,10 @@ def convert(
         model = open_model(source, config, None, progress, allow_pickle=allow_pickle)
         if model.is_compact and not compact:
             note(f"{source}: was quantised when it was compacted, and stays so")
-        if compact and model.layout is None and not model.is_compact:
+        converted = in_layout(model, compact=compact, progress=progress)
+        if converted.is_compact and not model.is_compact and model.layout is None:
             note(f"{target}: its weights are in int8; its figures differ a little from those of {source}")
-        save_or_keep(
-            in_layout(model, compact=compact, progress=progress), target, overwrite=overwrite, progress=progress
-        )
+        save_or_keep(converted, target, overwrite=overwrite, progress=progress)
 
 
 def _are_vectors(source: Path) -> bool:
