@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.rescore import Rescored as Rescored, rescore as rescore
     from chainrule.api.train import train as train
     from chainrule.api.train_channel import train_channel as train_channel
+    from chainrule.api.train_classifier import train_classifier as train_classifier
     from chainrule.api.train_pairs import train_pairs as train_pairs
     from chainrule.api.train_vectors import train_vectors as train_vectors
     from chainrule.api.verify import verify as verify
@@ -99,6 +100,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.text.tokenizer_config import TokenizerConfig as TokenizerConfig
     from chainrule.training.config import TrainingConfig as TrainingConfig
     from chainrule.training.finetuning_config import FineTuningConfig as FineTuningConfig
+    from chainrule.training.label_config import LabelTraining as LabelTraining
     from chainrule.training.options import TrainingRun as TrainingRun
     from chainrule.uniform import UniformConfig as UniformConfig
     from chainrule.vectors.config import VectorsConfig as VectorsConfig
@@ -129,6 +131,7 @@ _HOMES = {
     "FineTuningConfig": "training.finetuning_config",
     "Frequencies": "api.frequencies",
     "Labelled": "text.labelled",
+    "LabelTraining": "training.label_config",
     "LanguageModel": "protocol",
     "Limits": "decoding.limits",
     "Lines": "text.corpus",
@@ -201,6 +204,7 @@ _HOMES = {
     "split": "text.splits",
     "train": "api.train",
     "train_channel": "api.train_channel",
+    "train_classifier": "api.train_classifier",
     "train_counts": "api.counts",
     "train_pairs": "api.train_pairs",
     "train_vectors": "api.train_vectors",

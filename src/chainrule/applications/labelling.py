@@ -1,10 +1,10 @@
-"""Labels texts or their words with a classifier, and measures how well it does."""
+"""Labels texts or their words with a classifier, and measures how well one does."""
 
 from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,16 +13,16 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.evaluation.classification import Classification, measure_classification
 from chainrule.text.document_units import TextUnits, UnitTokens, count_words, split_words, units_of
-from chainrule.text.labelled import Labelled, LabelledUnit, check_labelled
 from chainrule.text.tokenizer import documents_of
 from chainrule.text.vocabulary import MarkerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from jaxtyping import Float32
     from numpy import ndarray
 
+    from chainrule.text.labelled import Labelled, LabelledUnit
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Encoded
 
@@ -31,15 +31,15 @@ _LABELS_SHOWN = 20
 
 
 class Labeller(Protocol):
-    """What gives labels to texts, or to their words: a network with a head."""
+    """What gives labels to inputs, such as texts, or to their units, such as words: a network with a head."""
 
     labels: tuple[str, ...]
-    unit: LabelledUnit
 
-    def log_probs(
-        self, texts: Sequence[UnitTokens], progress: Progress = ...
-    ) -> list[Float32[ndarray, "units labels"]]:
-        """log P(label) of each unit of each text."""
+    @property
+    def unit(self) -> Any: ...
+
+    def log_probs(self, inputs: Sequence[Any], progress: Progress = ...) -> list[Float32[ndarray, "units labels"]]:
+        """log P(label) of each unit of each input."""
 
 
 class Predicted(NamedTuple):
@@ -69,20 +69,19 @@ def predicted_of(classifier: Labeller, tokenizer: Tokenizer, encoded: Encoded, t
     return [Predicted(own, classifier.labels, row) for own, row in zip(shown, rows, strict=True)]
 
 
-def assessed(
-    classifier: Labeller, tokenizer: Tokenizer, examples: Iterable[Labelled], progress: Progress = silent
+def measured(
+    classifier: Labeller, examples: Sequence[Labelled], inputs: Sequence[Any], progress: Progress = silent
 ) -> Classification:
-    """How well a classifier does on labelled texts; one whose label was not seen in training counts as wrong.
+    """How well a classifier does on labelled examples, given as it reads them, too; a label that training has not seen
+    counts as wrong.
 
     Raises SettingError; TextError where no label was seen in training.
     """
-    examples = check_labelled(examples, classifier.unit)
-    units = labelled_units(tokenizer, examples, classifier.unit)
     check_labels(examples, classifier.labels)
     own = {label for example in examples for label in example.labels}
     labels = [*classifier.labels, *sorted(own.difference(classifier.labels))]
     numbers = {label: number for number, label in enumerate(labels)}
-    log_probs = np.concatenate(_log_probs(classifier, units, progress)).astype(np.float64)
+    log_probs = np.concatenate(_log_probs(classifier, inputs, progress)).astype(np.float64)
     true = np.array([numbers[label] for example in examples for label in example.labels])
     return measure_classification(labels, log_probs, true)
 
@@ -100,10 +99,10 @@ def check_labels(examples: Sequence[Labelled], known: Sequence[str]) -> None:
 
 
 def _log_probs(
-    classifier: Labeller, units: Sequence[UnitTokens], progress: Progress = silent
+    classifier: Labeller, inputs: Sequence[Any], progress: Progress = silent
 ) -> list[Float32[ndarray, "units labels"]]:
     """Raises ModelFormatError where a damaged model gives something else."""
-    found = classifier.log_probs(units, progress)
+    found = classifier.log_probs(inputs, progress)
     for own in found:
         check_log_probs(own)
     return found

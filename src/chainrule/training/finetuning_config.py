@@ -2,94 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from chainrule.base.settings import check_settings, setting
+from chainrule.base.settings import setting
 from chainrule.errors import SettingError
-from chainrule.training.config import DEVICE_HELP, PRECISION_HELP, Precision, TrainingConfig
-
-_EPOCHS, _MOST_EPOCHS = 10, 30
-_BATCH, _LEAST_BATCH = 32, 8
-_SEEN_TEXTS, _STEPS_IN_EPOCH = 36_000, 400  # what few texts are gone through for
-_WARM_UP = 0.1  # share of the steps
-_ALL = 1 << 62  # tokens to validate on
+from chainrule.training.label_config import LabelTraining
 
 
 @dataclass(frozen=True, kw_only=True)
-class FineTuningConfig:
+class FineTuningConfig(LabelTraining):
     """Raises SettingError.
 
     good:  FineTuningConfig(epochs=5, frozen=True)
     """
 
-    epochs: int | None = setting(
-        None, "passes over the labelled texts, at most; nothing: 10, up to 30 where the texts are few", least=1
-    )
-    minutes: float | None = setting(None, "end after so many minutes, in place of a number of epochs", least=0)
-    batch: int | None = setting(None, "texts in a step; nothing: 32, down to 8 where the texts are few", least=1)
-    accumulate: int = setting(1, "a step goes through its texts in so many parts, to save memory", least=1)
     learning_rate: float = setting(1e-3, "the highest of AdamW; it rises for a tenth of the steps, then falls", least=0)
-    weight_decay: float = setting(0.01, "decoupled, on all weights that learn", least=0)
     dropout: float = setting(0.1, "share of the numbers that the head is given that are dropped", least=0, below=1)
     frozen: bool = setting(False, "only the head learns; the network stays as it is")
     mixed: bool = setting(
         False, "the head is given a mix of all layers, by learned weights (ELMo, Peters 2018), not the last one"
     )
     fresh: bool = setting(False, "the network forgets all that it has learnt: training from scratch, to compare with")
-    valid_share: float = setting(0.1, "share of the texts that is kept to choose the epoch by", least=0, below=0.51)
-    patience: int = setting(3, "epochs without a better one before training ends", least=1)
-    save_every: int | None = setting(None, "steps between checkpoints; nothing: after epochs, and each minute", least=1)
-    precision: Precision = setting("auto", PRECISION_HELP)
-    device: str = setting("auto", DEVICE_HELP)
-    seed: int = setting(0, "another seed, another classifier", least=0, below=1 << 63)
 
     def __post_init__(self) -> None:
-        check_settings(self)
-        for name in ("learning_rate", "minutes"):
-            if getattr(self, name) == 0:
-                raise SettingError(f"{name} is 0; expected more")
-        if self.epochs is not None and self.minutes is not None:
-            raise SettingError("epochs and minutes are both given; choose one of them")
+        super().__post_init__()
         if self.frozen and self.fresh:
             raise SettingError("frozen and fresh are both given, so the weights would stay random; choose one of them")
-
-    def fitted_to(self, texts: int) -> FineTuningConfig:
-        """With nothing left open: few texts are gone through in more steps, each of fewer texts."""
-        epochs = self.epochs
-        if epochs is None and self.minutes is None:
-            epochs = _epochs_of(texts)
-        batch = _BATCH
-        while batch > _LEAST_BATCH and texts < _STEPS_IN_EPOCH * batch:
-            batch //= 2
-        return replace(self, epochs=epochs, batch=self.batch or batch)
-
-    def warm_up(self, texts: int, steps: int) -> int:
-        """Steps in which the rate rises. steps: of an epoch."""
-        return int(_WARM_UP * (self.epochs or _epochs_of(texts)) * steps)
-
-    def training(self, steps: int) -> TrainingConfig:
-        """The settings of the training loop. steps: of an epoch."""
-        return TrainingConfig(
-            epochs=self.epochs,
-            minutes=self.minutes,
-            batch=self.batch,
-            accumulate=self.accumulate,
-            optimiser="adamw",
-            learning_rate=self.learning_rate,
-            schedule="linear",
-            beta2=0.999,
-            weight_decay=self.weight_decay,
-            valid_share=self.valid_share,
-            valid_sample=_ALL,
-            validate_every=steps,
-            early_stopping=self.patience,
-            save_every=self.save_every,
-            precision=self.precision,
-            compile="no",
-            device=self.device,
-            seed=self.seed,
-        )
-
-
-def _epochs_of(texts: int) -> int:
-    return max(_EPOCHS, min(_MOST_EPOCHS, _SEEN_TEXTS // max(1, texts)))
