@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.mixture.config import CacheConfig, MixtureConfig
-from chainrule.neural.config import NETWORKS, TWO_SIDED
+from chainrule.neural.config import NETWORKS, TWO_SIDED, TextEncoderConfig
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.ngram.config import COMPACT, FAST, MAX_ORDER, NGramConfig
 from chainrule.training.finetuning_config import FineTuningConfig
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.labelling.classifier import ScratchClassifier
     from chainrule.neural.language_model import NeuralModel
+    from chainrule.neural.text_encoder import TextEncoder
     from chainrule.neural.two_sided_model import TwoSidedModel
     from chainrule.ngram.model_class import AnyNGram
     from chainrule.ngram.models.compact_model import CompactNGramModel
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
-Job = Literal["continue", "fill", "classify"]
+Job = Literal["continue", "fill", "embed", "classify"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,9 @@ class Family:
     measure_options: Callable[[Any], Json] = lambda model: {}  # further arguments of `measure` for a model
     embeds: bool = False  # whether its models are Embedders
     vectors_advice: str = "networks do"  # what to say where they are not
-    job: Job = "continue"  # of LanguageModels; "fill" of TwoSidedModels, "classify" of Classifiers
+    job: Job = (
+        "continue"  # of LanguageModels; "fill" of TwoSidedModels, "embed" of TextEncoders, "classify" of Classifiers
+    )
     layout: Callable[[Any], str | None] = lambda model: None  # how an n-gram table lies in memory and on disk
     why_no_table: Callable[[Any], str | None] = lambda model: None  # why a model is more than an n-gram table, in words
 
@@ -244,7 +247,7 @@ def _train_network(
     return NeuralModel(network), record
 
 
-def _take_apart_network(model: NeuralModel | TwoSidedModel) -> tuple[Json, Arrays]:
+def _take_apart_network(model: NeuralModel | TwoSidedModel | TextEncoder) -> tuple[Json, Arrays]:
     from chainrule.neural.saving import take_apart
 
     return take_apart(model)
@@ -302,6 +305,21 @@ def _two_sided_family(config: type[NetworkConfig]) -> Family:
         embeds=True,
         job="fill",
     )
+
+
+def _train_text_encoder(
+    stream: Int32[ndarray, " T"], vocabulary_size: int, config: TextEncoderConfig, progress: Progress
+) -> tuple[TextEncoder, Json]:
+    raise SettingError(
+        "a text encoder predicts no tokens, so plain text cannot train it; finetune takes labelled texts"
+    )
+
+
+def _put_together_text_encoder(settings: Json, arrays: Arrays, vocabulary_size: int) -> TextEncoder:
+    from chainrule.neural.saving import network_from
+    from chainrule.neural.text_encoder import TextEncoder
+
+    return TextEncoder(network_from(settings, arrays, vocabulary_size, TextEncoderConfig))
 
 
 def _network_family(config: type[NetworkConfig]) -> Family:
@@ -400,6 +418,15 @@ FAMILIES: dict[str, Family] = {
     ),
     **{name: _network_family(config) for name, config in NETWORKS.items()},
     **{name: _two_sided_family(config) for name, config in TWO_SIDED.items()},
+    "text-encoder": Family(
+        TextEncoderConfig,
+        0,
+        _train_text_encoder,
+        _take_apart_network,
+        _put_together_text_encoder,
+        embeds=True,
+        job="embed",
+    ),
     "classifier": Family(
         FineTuningConfig,
         4,

@@ -74,7 +74,7 @@ FLOAT32 = "LSTM layers run in float32, since they cannot run in bfloat16"
 @pytest.mark.parametrize(
     ("family", "precision", "layers", "note"),
     [
-        ("recurrent", "bfloat16", ["LSTM"], f"note: {SLOW}; {FLOAT32}\n"),
+        ("recurrent", "bfloat16", ["LSTM"], f"note: {SLOW}\nnote: {FLOAT32}\n"),
         ("transformer", "bfloat16", [], f"note: {SLOW}\n"),
         ("recurrent", "auto", [], None),
     ],
@@ -91,7 +91,7 @@ def test_where_bfloat16_cannot_be_or_is_slow_that_is_noted_and_recorded(
     assert (training["bfloat16"], training["float32_layers"]) == (precision == "bfloat16", layers)
     result = chainrule("embed", lm, corpus, "--precision", "bfloat16")
     assert result.status == 0
-    assert result.err == (f"note: {SLOW}; {FLOAT32}\n" if family == "recurrent" else f"note: {SLOW}\n")
+    assert result.err == (f"note: {SLOW}\nnote: {FLOAT32}\n" if family == "recurrent" else f"note: {SLOW}\n")
 
 
 @pytest.mark.parametrize("family", TWO_SIDED)
@@ -265,7 +265,7 @@ def test_a_preset_in_python() -> None:
     [
         (["--steps", 3, "--minutes", 1], "steps and minutes are both given"),
         (["--heads", 3], "cannot be divided among 3 heads"),
-        (["--context", 100_000], "fewer than the 100,000 that are seen at once"),
+        (["--context", 100_000], "fewer than the context of 100,000"),
         (["--valid-share", 0.9], "--valid-share is 0.9"),
         (["--device", "cuda:97"], "device 'cuda:97' cannot be used here"),
         (["--learning-rate", -1], "--learning-rate is -1"),
@@ -340,9 +340,9 @@ def test_a_network_begins_with_vectors_of_a_file(chainrule, corpus: Path, tmp_pa
     assert model.record["vectors"] == f"{vectors}, fixed"
     assert chainrule(*begin, "--fixed-vectors", "--resume").status == 0
     assert f"vectors was {vectors}, fixed and is {vectors}" in chainrule(*begin, "--resume").error
-    assert "no vectors to be fixed" in chainrule(*begin[:-2], "--fixed-vectors", "--overwrite").error
+    assert "fixed-vectors is given without" in chainrule(*begin[:-2], "--fixed-vectors", "--overwrite").error
     vectors.write_text(f"{first} 1 2 3\n")
     wrong = chainrule(*begin, "--overwrite")
     assert wrong.status == 1
-    assert "its vectors have 3 numbers, those of the network 16; say --embedding-width 3" in wrong.error
+    assert "its vectors have 3 numbers, those of the network 16; set --embedding-width 3" in wrong.error
     assert "missing.txt: cannot be read" in chainrule(*begin[:-1], tmp_path / "missing.txt", "--overwrite").error

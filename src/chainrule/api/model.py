@@ -70,7 +70,12 @@ if TYPE_CHECKING:
 
 _SCORED_TOGETHER = 1 << 10  # texts, by one thread
 
-_DOES: dict[Job, str] = {"continue": "continues texts", "fill": "fills gaps in texts", "classify": "labels texts"}
+_DOES: dict[Job, str] = {
+    "continue": "continues texts",
+    "fill": "fills gaps in texts",
+    "embed": "gives vectors of texts and predicts no tokens",
+    "classify": "labels texts",
+}
 
 
 class Model:
@@ -313,7 +318,7 @@ class Model:
         texts: Iterable[str],
         *,
         layer: int | None = None,
-        pooling: Pooling = "mean",
+        pooling: Pooling | None = None,
         precision: VectorPrecision = "float32",
     ) -> Float32[ndarray, "texts D"]:
         """A vector for each text, of a network's; the rest is as `EmbeddingConfig` says. Raises SettingError."""

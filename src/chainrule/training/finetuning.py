@@ -1,4 +1,4 @@
-"""Fine-tuning: a pre-trained network gets a head, and learns labels with it."""
+"""Fine-tuning: a pre-trained network gets a head and learns labels."""
 
 from __future__ import annotations
 
@@ -35,14 +35,13 @@ def finetune_network(
     config: FineTuningConfig,
     run: TrainingRun,
 ) -> tuple[Classifier, dict[str, Any]]:
-    """A classifier in evaluation mode, on the CPU, with its record. The given network stays as it was.
+    """A classifier in evaluation mode, on the CPU, with its record. The given network does not change.
 
-    Raises SettingError where layers cannot be mixed, there is no such device or a step does not fit into memory;
-    EstimationError where the loss is no number; and what `run_job` raises.
+    Raises SettingError if layers cannot be mixed, and what `run_job` raises.
     """
     widths = layer_widths(network)
     if config.mixed and len(set(widths)) > 1:
-        raise SettingError(f"layers of the widths {widths} cannot be mixed; leave mixed=True out")
+        raise SettingError(f"layers of different widths, {widths}, cannot be mixed; leave mixed=True out")
 
     def build_classifier() -> Classifier:
         body = build(network.config, network.vocabulary_size) if config.fresh else copy.deepcopy(network).float()
@@ -60,7 +59,7 @@ def finetune_network(
 
 
 def _digest_of(network: Network) -> str:
-    """What tells these weights from others."""
+    """A digest that identifies these weights."""
     digest = hashlib.sha256()
     for weight in network.state_dict().values():
         digest.update(weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)

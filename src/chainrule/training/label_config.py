@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _EPOCHS, _MOST_EPOCHS = 10, 30
 _BATCH, _LEAST_BATCH = 32, 8
-_SEEN, _STEPS_IN_EPOCH = 36_000, 400  # what few examples are gone through for
+_SEEN, _STEPS_IN_EPOCH = 36_000, 400  # a small set is read until it comes to so many examples
 _WARM_UP = 0.1  # share of the steps
 _ALL = 1 << 62  # tokens to validate on
 
@@ -27,30 +27,36 @@ class LabelTraining:
     """
 
     epochs: int | None = setting(
-        None, "passes over the labelled examples, at most; nothing: 10, up to 30 where there are few", least=1
+        None, "at most this many passes over the labelled examples; nothing: 10, up to 30 for few examples", least=1
     )
-    minutes: float | None = setting(None, "end after so many minutes, in place of a number of epochs", least=0)
-    batch: int | None = setting(None, "examples in a step; nothing: 32, down to 8 where there are few", least=1)
-    accumulate: int = setting(1, "a step goes through its examples in so many parts, to save memory", least=1)
-    learning_rate: float = setting(2e-3, "the highest of AdamW; it rises for a tenth of the steps, then falls", least=0)
-    weight_decay: float = setting(0.01, "decoupled, on all weights that learn", least=0)
-    valid_share: float = setting(0.1, "share of the examples that is kept to choose the epoch by", least=0, below=0.51)
-    patience: int = setting(3, "epochs without a better one before training ends", least=1)
-    save_every: int | None = setting(None, "steps between checkpoints; nothing: after epochs, and each minute", least=1)
+    minutes: float | None = setting(None, "stop after this many minutes, in place of epochs", least=0)
+    batch: int | None = setting(None, "examples per step; nothing: 32, down to 8 for few examples", least=1)
+    accumulate: int = setting(1, "split each step into this many parts, to save memory", least=1)
+    learning_rate: float = setting(
+        2e-3, "the peak rate of AdamW; it rises for a tenth of the steps, then falls", least=0
+    )
+    weight_decay: float = setting(0.01, "decoupled, on all weights that are trained", least=0)
+    valid_share: float = setting(
+        0.1, "share of the examples that is held out to choose the best epoch", least=0, below=0.51
+    )
+    patience: int = setting(3, "epochs without improvement before training ends", least=1)
+    save_every: int | None = setting(
+        None, "steps between checkpoints; nothing: after each epoch and every minute", least=1
+    )
     precision: Precision = setting("auto", PRECISION_HELP)
     device: str = setting("auto", DEVICE_HELP)
-    seed: int = setting(0, "another seed, another classifier", least=0, below=1 << 63)
+    seed: int = setting(0, "of the random numbers: another seed gives another classifier", least=0, below=1 << 63)
 
     def __post_init__(self) -> None:
         check_settings(self)
         for name in ("learning_rate", "minutes"):
             if getattr(self, name) == 0:
-                raise SettingError(f"{name} is 0; expected more")
+                raise SettingError(f"{name} is 0; expected more than 0")
         if self.epochs is not None and self.minutes is not None:
             raise SettingError("epochs and minutes are both given; choose one of them")
 
     def fitted_to(self, examples: int) -> Self:
-        """With nothing left open: few examples are gone through in more steps, each of fewer."""
+        """With defaults for this many examples: a small set gets more epochs, and steps of fewer examples."""
         epochs = self.epochs
         if epochs is None and self.minutes is None:
             epochs = _epochs_of(examples)
@@ -60,11 +66,11 @@ class LabelTraining:
         return replace(self, epochs=epochs, batch=self.batch or batch)
 
     def warm_up(self, examples: int, steps: int) -> int:
-        """Steps in which the rate rises. steps: of an epoch."""
+        """Steps in which the rate rises. steps: in an epoch."""
         return int(_WARM_UP * (self.epochs or _epochs_of(examples)) * steps)
 
     def training(self, steps: int) -> TrainingConfig:
-        """The settings of the training loop. steps: of an epoch."""
+        """The settings of the training loop. steps: in an epoch."""
         return TrainingConfig(
             epochs=self.epochs,
             minutes=self.minutes,

@@ -43,14 +43,14 @@ def learn_labels(
     Raises SettingError where there is no such device, or a step does not fit into memory; EstimationError where the
     loss is no number; and what `run_job` raises.
     """
-    settled = config.fitted_to(len(data.learnt))
+    settled = config.fitted_to(len(data.training))
     assert settled.batch is not None
-    steps = steps_in_epoch(len(data.learnt), settled.batch)
-    fitted = None if settled == config else _fitted_note(settled, len(data.learnt), learner.inputs)
+    steps = steps_in_epoch(len(data.training), settled.batch)
+    fitted = None if settled == config else _fitted_note(settled, len(data.training), learner.inputs)
     job = TrainingJob(
         training=settled.training(steps),
         recipe=Recipe(
-            settled.batch, config.learning_rate, config.learning_rate, settled.warm_up(len(data.learnt), steps)
+            settled.batch, config.learning_rate, config.learning_rate, settled.warm_up(len(data.training), steps)
         ),
         network=learner.network,
         text={**learner.text, **data.as_json()},
@@ -59,7 +59,7 @@ def learn_labels(
         objective=lambda network, setup: LabelObjective(network, setup, data),
         step=f"{settled.batch} {learner.inputs}",
         smaller=f"batch, or cut long {learner.inputs} into parts",
-        note="; ".join(note for note in (fitted, learner.note) if note) or None,
+        notes=tuple(note for note in (fitted, learner.note) if note),
         keeps_best=True,
         calmer="a lower learning_rate",
     )
@@ -73,11 +73,11 @@ def learn_labels(
         "best_epoch": -(-(record["steps"] if validation is None else validation["step"]) // steps),
         "validation_nats": None if validation is None else validation["loss"],
         "validation_accuracy": None if validation is None else validation["accuracy"],
-        "examples": len(data.learnt),
-        "validation_examples": len(data.kept),
+        "examples": len(data.training),
+        "validation_examples": len(data.validation),
     }
 
 
 def _fitted_note(settled: LabelTraining, examples: int, inputs: str) -> str:
-    epochs = "" if settled.epochs is None else f", {settled.epochs} epochs at most"
-    return f"{settled.batch} {inputs} in a step{epochs}, for {examples:,} {inputs}"
+    epochs = "" if settled.epochs is None else f", for at most {settled.epochs} epochs"
+    return f"the {inputs} are {examples:,}, so each step reads {settled.batch}{epochs}"
