@@ -15,6 +15,8 @@ import torch
 import chainrule
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.config.labelling import LABELLING
+from chainrule.structures.brackets import trees_in_brackets
+from chainrule.structures.tree import Tree, labelled
 from chainrule.text.labelled import Labelled
 from chainrule.training.label_config import LabelTraining
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.api.model import Model
+    from chainrule.structures.tree import LabelledTree
 
 ANIMALS, FOODS = ("dog", "cat", "bird"), ("bread", "soup", "rice")
 QUICK = LabelTraining(epochs=6, batch=8, learning_rate=0.02)
@@ -39,8 +42,29 @@ def texts() -> list[Labelled]:
     ]
 
 
+def trees() -> list[LabelledTree]:
+    """A tree is what its deepest word is."""
+    lines = [
+        f"({label} {'(x (y so) ' * (i % 3)}(x (y the) (z {thing})){')' * (i % 3)} (y {when}))"
+        for i in range(6)
+        for label, things in (("animal", ANIMALS), ("food", FOODS))
+        for thing in things
+        for when in ("today", "again")
+    ]
+    placed = [found for found in trees_in_brackets(lines) if not isinstance(found, TextError)]
+    return [labelled(found.tree, "tree", f"line {found.line}") for found in placed]
+
+
 # Labelled inputs of several sizes that a network of each kind can learn, by what it reads.
-INPUTS_OF: dict[str, Callable[[], list[Any]]] = {"text": texts}
+INPUTS_OF: dict[str, Callable[[], list[Any]]] = {"text": texts, "tree": trees}
+
+
+def with_label(example: Any, label: str) -> Any:
+    """An example of which all that is labelled has this label."""
+    if isinstance(example, Labelled):
+        return example._replace(labels=(label,))
+    tree = example.input
+    return labelled(Tree(tree.words, tuple(label for _ in tree.labels), tree.parents), "tree", example.place)
 
 
 def small(name: str) -> Any:
@@ -100,7 +124,7 @@ def test_a_saved_model_labels_as_before(trained: dict[str, Model], name: str, tm
 def test_a_label_that_training_has_not_seen_counts_as_wrong(trained: dict[str, Model], name: str) -> None:
     examples = INPUTS_OF[LABELLING[name].reads]()
     first = examples[0]
-    strange = first._replace(labels=("never seen",) * len(first.labels))
+    strange = with_label(first, "never seen")
     found = trained[name].assess([strange, *examples[1:]])
     assert found.unseen == {"never seen": len(first.labels)}
     assert found.accuracy.share < 1

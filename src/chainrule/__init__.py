@@ -90,6 +90,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.neural.config.conditional import ConditionalConfig as ConditionalConfig
     from chainrule.ngram.config import NGramConfig as NGramConfig
     from chainrule.protocol import LanguageModel as LanguageModel, Scorer as Scorer
+    from chainrule.structures.read_trees import read_trees as read_trees
+    from chainrule.structures.tree import LabelledTree as LabelledTree, Tree as Tree
     from chainrule.text.corpus import Corpus as Corpus, Lines as Lines
     from chainrule.text.labelled import Labelled as Labelled, read_labelled as read_labelled
     from chainrule.text.mix import Mix as Mix
@@ -132,6 +134,7 @@ _HOMES = {
     "Frequencies": "api.frequencies",
     "Labelled": "text.labelled",
     "LabelTraining": "training.label_config",
+    "LabelledTree": "structures.tree",
     "LanguageModel": "protocol",
     "Limits": "decoding.limits",
     "Lines": "text.corpus",
@@ -159,6 +162,7 @@ _HOMES = {
     "TextPairModel": "api.pair_model",
     "Together": "api.cooccurrences",
     "TokenizerConfig": "text.tokenizer_config",
+    "Tree": "structures.tree",
     "TrainingConfig": "training.config",
     "TrainingRun": "training.options",
     "TransformerConfig": "neural.config",
@@ -197,6 +201,7 @@ _HOMES = {
     "prune_by_entropy": "api.prune",
     "prune_to_text": "api.prune",
     "prune_to_vocabulary": "api.prune",
+    "read_trees": "structures.read_trees",
     "read_labelled": "text.labelled",
     "rescore": "api.rescore",
     "sample_lines": "text.sample",

@@ -9,9 +9,12 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from chainrule.applications.labelling import labelled_units, measured, predicted_of
+from chainrule.applications.labelling import labelled_units, measured, predicted, predicted_of
 from chainrule.base.progress import Progress, silent
-from chainrule.errors import SettingError
+from chainrule.errors import SettingError, TextError
+from chainrule.structures.encoded import encoded, encoded_trees
+from chainrule.structures.read_trees import UNITS, read_trees
+from chainrule.structures.tree import LabelledTree, labelled
 from chainrule.text.labelled import check_labelled, read_labelled
 
 if TYPE_CHECKING:
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
     from chainrule.applications.labelling import Labeller, Predicted
     from chainrule.evaluation.classification import Classification
+    from chainrule.structures.tree import Tree
     from chainrule.text.labelled import Labelled
     from chainrule.text.records import OnBad
     from chainrule.text.tokenizer import Tokenizer
@@ -59,6 +63,23 @@ def _predict_texts(classifier: Any, tokenizer: Tokenizer, texts: Sequence[str]) 
     return predicted_of(classifier, tokenizer, tokenizer.encode_texts(texts), texts)
 
 
+def _check_trees(examples: Iterable[Any], unit: str) -> list[LabelledTree]:
+    examples = list(examples)
+    odd = next((each for each in examples if not isinstance(each, LabelledTree)), None)
+    if odd is not None:
+        raise TypeError(f"this takes labelled trees, as read_trees gives them; found {odd!r}")
+    if not examples:
+        raise TextError("there are no labelled trees; at least one is needed")
+    return [labelled(each.input, unit, each.place) for each in examples]
+
+
+def _predict_trees(classifier: Any, tokenizer: Tokenizer, trees: Sequence[Tree]) -> list[Predicted]:
+    nodes = [[tree.root] if classifier.unit == "tree" else list(range(len(tree))) for tree in trees]
+    inputs = encoded(tokenizer, trees, nodes, [f"tree {i}" for i in range(1, len(trees) + 1)])
+    shown = [[tree.text(node) for node in own] for tree, own in zip(trees, nodes, strict=True)]
+    return predicted(classifier, inputs, shown)
+
+
 INPUTS: dict[str, InputKind] = {
     "text": InputKind(
         units=("text", "word"),
@@ -69,6 +90,16 @@ INPUTS: dict[str, InputKind] = {
         texts=list,
         encode=cast("Any", labelled_units),
         predict=_predict_texts,
+    ),
+    "tree": InputKind(
+        units=UNITS,
+        plural="trees",
+        tokenizer="whitespace",
+        read=read_trees,
+        check=_check_trees,
+        texts=lambda trees: [tree.text() for tree in trees],
+        encode=encoded_trees,
+        predict=_predict_trees,
     ),
 }
 

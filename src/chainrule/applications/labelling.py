@@ -65,7 +65,12 @@ def predicted_of(classifier: Labeller, tokenizer: Tokenizer, encoded: Encoded, t
         for i, own in enumerate(_of_given_words(tokenizer, found, given)):
             if own is not None:  # otherwise the words of the normalised text are labelled
                 found[i], shown[i] = own, given[i]
-    rows = _log_probs(classifier, found)
+    return predicted(classifier, found, shown)
+
+
+def predicted(classifier: Labeller, inputs: Sequence[Any], shown: Sequence[list[str]]) -> list[Predicted]:
+    """The labels of inputs, given as the classifier reads them. shown: the units of each."""
+    rows = _log_probs(classifier, inputs)
     return [Predicted(own, classifier.labels, row) for own, row in zip(shown, rows, strict=True)]
 
 

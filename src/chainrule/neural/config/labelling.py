@@ -14,6 +14,7 @@ from chainrule.errors import SettingError
 from chainrule.neural.config.network import MAX_LAYERS, MAX_WIDTH
 
 Pooling = Literal["last", "mean", "max"]
+TreeCell = Literal["child-sum", "binary", "recursive"]
 Directions = Literal["forward", "both"]
 
 _LAYERS = "stacked layers"
@@ -123,6 +124,19 @@ class TransformerLabelling(WordsConfig):
             raise SettingError(f"a width of {self.width} cannot be shared by {self.heads} heads of an even width")
 
 
+@dataclass(frozen=True, kw_only=True)
+class TreeLabelling(WordsConfig):
+    """A network over trees, from the leaves to the root: a Tree-LSTM (Tai 2015), or simple recursion (Socher 2011)."""
+
+    reads: ClassVar[str] = "tree"
+
+    cell: TreeCell = setting(
+        "child-sum",
+        "child-sum: a Tree-LSTM of any number of children in any order; binary: of two in order; recursive: the simple "
+        "network of two in order",
+    )
+
+
 # By the name that `train classifier --network` knows.
 LABELLING: dict[str, type[LabellingConfig]] = {
     "bag": BagLabelling,
@@ -131,6 +145,7 @@ LABELLING: dict[str, type[LabellingConfig]] = {
     "rnn": RNNLabelling,
     "convolution": ConvolutionLabelling,
     "transformer": TransformerLabelling,
+    "tree": TreeLabelling,
 }
 
 

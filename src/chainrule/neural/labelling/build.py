@@ -12,6 +12,7 @@ from chainrule.neural.config.labelling import (
     LSTMLabelling,
     RNNLabelling,
     TransformerLabelling,
+    TreeLabelling,
 )
 from chainrule.neural.labelling.classifier import ScratchClassifier
 from chainrule.neural.labelling.texts import TextBody
@@ -21,6 +22,7 @@ from chainrule.neural.labelling.token_layers import (
     RecurrentLayers,
     TransformerLayers,
 )
+from chainrule.neural.labelling.trees import TreeBody
 from chainrule.neural.layers import layer_stack
 
 if TYPE_CHECKING:
@@ -60,6 +62,10 @@ def _transformer(config: TransformerLabelling, vocabulary_size: int, unit: str) 
     return TextBody(settled, vocabulary_size, unit, TransformerLayers(settled), "mean")
 
 
+def _tree(config: TreeLabelling, vocabulary_size: int, unit: str) -> TreeBody:
+    return TreeBody(config, vocabulary_size)
+
+
 # (configuration, vocabulary size, unit) -> body, by the type of the configuration.
 _BODIES: dict[type[LabellingConfig], Callable[[Any, int, str], Body[Any]]] = {
     BagLabelling: _bag,
@@ -68,4 +74,5 @@ _BODIES: dict[type[LabellingConfig], Callable[[Any, int, str], Body[Any]]] = {
     RNNLabelling: _recurrent,
     ConvolutionLabelling: _convolution,
     TransformerLabelling: _transformer,
+    TreeLabelling: _tree,
 }
