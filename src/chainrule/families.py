@@ -61,6 +61,7 @@ class Family:
     trains_in_steps: bool = False
     stream_scoring: Callable[[Any], StreamScoring | None] = lambda model: None  # for models that see across documents
     measure_options: Callable[[Any], Json] = lambda model: {}  # further arguments of `measure` for a model
+    context: Callable[[Any], int | None] = lambda model: None  # the most tokens that a model reads at once, if limited
     embeds: bool = False  # whether its models are Embedders
     vectors_advice: str = "networks do"  # what to say where they are not
     job: Job = (
@@ -217,6 +218,15 @@ def _ngram_why_no_table(model: Any) -> str | None:
     return why_no_table(model)
 
 
+def _mixture_context(model: Any) -> int | None:
+    """That of the component which reads least."""
+    parts = [
+        FAMILIES[name].context(component)
+        for name, component in zip(model.components.families, model.components.models, strict=True)
+    ]
+    return min((part for part in parts if part is not None), default=None)
+
+
 def _mixture_stream_scoring(model: Any) -> StreamScoring | None:
     """Scores a text in one stream if any component does."""
     from chainrule.evaluation.likelihood import StreamScoring
@@ -262,6 +272,10 @@ def _put_together_network(kind: type[NetworkConfig]) -> Callable[[Json, Arrays, 
     return put_together
 
 
+def _network_context(model: NeuralModel | TwoSidedModel) -> int | None:
+    return model.network.encoder.context
+
+
 def _network_stream_scoring(model: NeuralModel) -> StreamScoring:
     from chainrule.evaluation.likelihood import StreamScoring
 
@@ -302,6 +316,7 @@ def _two_sided_family(config: type[NetworkConfig]) -> Family:
         take_apart=_take_apart_network,
         put_together=put_together,
         trains_in_steps=True,
+        context=_network_context,
         embeds=True,
         job="fill",
     )
@@ -332,6 +347,7 @@ def _network_family(config: type[NetworkConfig]) -> Family:
         put_together=put_together,
         trains_in_steps=True,
         stream_scoring=_network_stream_scoring,
+        context=_network_context,
         embeds=True,
     )
 
@@ -394,6 +410,7 @@ FAMILIES: dict[str, Family] = {
         _take_apart_mixture,
         _put_together_mixture,
         stream_scoring=_mixture_stream_scoring,
+        context=_mixture_context,
         measure_options=lambda model: {"row_sums_of": model},
         why_no_table=lambda model: "it is a mixture; take the models that it was made from",
     ),

@@ -46,7 +46,7 @@ VERBS = {
             *TRAINING,
             *(flag(each.name) for each in fields(config) if not is_rare(each)),
         }
-        | ({"--preset"} if name == "transformer" else set())
+        | ({"--preset"} if name in ("transformer", "masked") else set())
         for name, config in {**NETWORKS, **TWO_SIDED}.items()
     },
     "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams", "--smoothing"}
@@ -92,6 +92,9 @@ VERBS = {
     "finetune": {"MODEL", "--data", "--output", "--test", "--strict", "--words", "--resume", "--markers"}
     | {"--overwrite", "--json"}
     | {flag(each.name) for each in fields(FineTuningConfig)},
+    "prompt": {"MODEL", "--template", "--data", "--choices", "--answer", "--shots", "--examples", "--seeds", "--orders"}
+    | {"--between", "--calibrate", "--normalise", "--match", "--max-tokens", "--show", "--output", "--overwrite"}
+    | {"--markers", "--json"},
     "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--json"} | READING,
     "fill": {"MODEL", "TEXT", "--top", "--mask", "--markers", "--json"},
     "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--precision", "--words", "--tokens", "--vocabulary"}
