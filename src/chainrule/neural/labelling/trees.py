@@ -81,7 +81,7 @@ class ChildSum(nn.Module):
     def forward(self, own: Float[Tensor, "n 4*D"], depth: Depth, below: Below) -> Below:
         """As `TreeCell`."""
         width = self.of_child.in_features
-        gates, forget = own.split((3 * width, width), 1)
+        gates, forget = torch.split(own, [3 * width, width], 1)
         if not depth.inner:
             return _opened(gates)
         sums = below.h.new_zeros(depth.inner, width).index_add(0, depth.parents, below.h)
@@ -111,11 +111,11 @@ class Binary(nn.Module):
     def forward(self, own: Float[Tensor, "n 4*D"], depth: Depth, below: Below) -> Below:
         """As `TreeCell`."""
         width = self.of_children.out_features // 5
-        gates, forget = own.split((3 * width, width), 1)
+        gates, forget = torch.split(own, [3 * width, width], 1)
         if not depth.inner:
             return _opened(gates)
         h, c = _side_by_side(below.h, depth), _side_by_side(below.c, depth)  # (inner, 2D)
-        read, forgets = self.of_children(h).split((3 * width, 2 * width), 1)
+        read, forgets = torch.split(self.of_children(h), [3 * width, 2 * width], 1)
         kept = torch.sigmoid(forgets + forget[: depth.inner].repeat(1, 2)) * c
         memory = kept[:, :width] + kept[:, width:]
         memory = torch.cat((memory, memory.new_zeros(depth.nodes - depth.inner, width)))
@@ -170,7 +170,8 @@ class TreeBody(nn.Module):
             own = own.index_copy(0, wiring.readers, self.own(x).to(own.dtype))
         below = Below(own[:0, : self.width], own[:0, : self.width])
         found = []
-        for of_depth, depth in zip(own.split([depth.nodes for depth in wiring.depths]), wiring.depths, strict=True):
+        parts = torch.split(own, [depth.nodes for depth in wiring.depths])
+        for of_depth, depth in zip(parts, wiring.depths, strict=True):
             below = self.cell(of_depth, depth, below)
             found.append(below.h)
         return torch.cat(found)[wiring.units]
