@@ -13,7 +13,7 @@ from chainrule.applications.labelling import labelled_units, measured, predicted
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.structures.encoded import encoded, encoded_trees
-from chainrule.structures.read_trees import UNITS, read_trees
+from chainrule.structures.read_trees import UNITS, read_trees, read_unlabelled
 from chainrule.structures.tree import LabelledTree, labelled
 from chainrule.text.labelled import check_labelled, read_labelled
 
@@ -36,6 +36,7 @@ class InputKind:
     tokenizer: what cuts the texts in inputs, by default; None where there are none.
     read: (file, unit, on_bad) -> labelled examples. Raises TextError.
     check: (examples, unit) -> the same, checked, where they were given from Python. Raises TypeError, TextError.
+    inputs: file -> the inputs in it, without labels. Raises TextError. None: a file of them is a text, a line each.
     texts: inputs -> the texts in them, that a vocabulary is learnt from.
     encode: (tokenizer, examples, unit) -> what a network reads of each. Raises TextError.
     predict: (classifier, tokenizer, inputs) -> the labels of their units. Raises SettingError.
@@ -46,6 +47,7 @@ class InputKind:
     tokenizer: str | None
     read: Callable[[str, str, OnBad], Sequence[Any]]
     check: Callable[[Iterable[Any], str], Sequence[Any]]
+    inputs: Callable[[str], Sequence[Any]] | None
     texts: Callable[[Sequence[Any]], list[str]]
     encode: Callable[[Tokenizer, Sequence[Any], str], Sequence[Any]]
     predict: Callable[[Any, Tokenizer, Sequence[Any]], list[Predicted]]
@@ -87,6 +89,7 @@ INPUTS: dict[str, InputKind] = {
         tokenizer="word",
         read=cast("Any", read_labelled),
         check=cast("Any", check_labelled),
+        inputs=None,
         texts=list,
         encode=cast("Any", labelled_units),
         predict=_predict_texts,
@@ -97,6 +100,7 @@ INPUTS: dict[str, InputKind] = {
         tokenizer="whitespace",
         read=read_trees,
         check=_check_trees,
+        inputs=read_unlabelled,
         texts=lambda trees: [tree.text() for tree in trees],
         encode=encoded_trees,
         predict=_predict_trees,

@@ -46,6 +46,7 @@ def classify(
     text. With --json: an object for each text, with the probabilities of all
     labels.
     """
+    from chainrule.applications.labelled_inputs import inputs_of
     from chainrule.applications.labelling import predicted_of
 
     if data is not None and (text != "-" or reading != DEFAULT_READING):
@@ -58,6 +59,16 @@ def classify(
     with progress_bar() as progress:
         labeller = open_model(model, None, markers, progress)
         unit = labeller.classifier.unit
+        read = inputs_of(labeller.classifier).inputs
+        if read is not None:
+            if text == "-" or reading != DEFAULT_READING:
+                plural = inputs_of(labeller.classifier).plural
+                raise CycloptsError(
+                    msg=f"This classifier labels {plural}: name a file of them, without options of texts."
+                )
+            for prediction in labeller.classify(read(text)):
+                _print(prediction, unit not in ("text", "tree"), json=json)
+            return
         source = reading.corpus(text)
         empty = 0
         shown = silent if sys.stdout.isatty() else progress  # a progress bar would break into the output

@@ -57,8 +57,8 @@ def classifier(
         str,
         FILE,
         Parameter(
-            help="Labelled inputs. Texts: TSV: text, tab, label; or .jsonl: text, label. With --unit word: word, tab, "
-            "label; or words, labels."
+            help="Labelled inputs. Texts: TSV: text, tab, label; or .jsonl: text, label; with --unit word: word, tab, "
+            "label; or words, labels. Trees: brackets, .conllu, or .jsonl: words, parents, labels.",
         ),
     ],
     /,
@@ -66,7 +66,7 @@ def classifier(
     output: Output,
     network: NetworkName = "lstm",
     unit: Annotated[
-        str | None, Parameter(help="What is labelled: of texts, text or word; by default the whole of an input.")
+        str | None, Parameter(help="What is labelled: text or word; of trees, tree or node; by default the whole.")
     ] = None,
     test: Annotated[str | None, FILE, Parameter(help="Labelled inputs to test on, in the format of DATA.")] = None,
     strict: Strict = False,
@@ -79,7 +79,7 @@ def classifier(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """A network that labels texts or words from scratch, without a language model first.
+    """A network that labels texts, words or trees, from scratch.
 
         $ chainrule train classifier labelled.tsv -o labels/ --network convolution
 

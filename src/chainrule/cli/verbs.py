@@ -88,7 +88,7 @@ FAMILIES = {
     ),
     "classifier": (
         "train_classifier:classifier",
-        "A network that labels texts or words from scratch, without a language model first.",
+        "A network that labels texts, words or trees, from scratch.",
     ),
     "channel": ("train_channel:channel", "How words go wrong, learnt from pairs, for chainrule correct."),
     "vectors": ("train_vectors:vectors", "Word vectors: skip-gram, CBOW or GloVe, with subwords or without."),

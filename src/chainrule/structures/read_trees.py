@@ -49,6 +49,19 @@ def read_trees(name: str | os.PathLike[str], unit: str = "tree", on_bad: OnBad =
     return examples
 
 
+def read_unlabelled(name: str | os.PathLike[str]) -> list[Tree]:
+    """The trees of a file, whether they have labels or not. Raises TextError, also where there is no tree."""
+    name = os.fspath(name)
+    trees = []
+    for found in _trees_of(name, "unlabelled", raise_error):
+        if isinstance(found, TextError):
+            raise found
+        trees.append(found.tree)
+    if not trees:
+        raise TextError(f"{name}: there is no tree in it; at least one is needed")
+    return trees
+
+
 def _trees_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedTree | TextError]:
     if FORMATS.get(text_suffix(name)) == "json":
         for place, record in json_objects(name, on_bad):
@@ -78,7 +91,7 @@ def _tree_of_record(record: dict[str, Any], unit: str, place: str) -> Tree:
         labels = read_field(record, "labels", place)
         if not isinstance(labels, list) or len(labels) != len(words):
             raise TextError(f"{place}: expected labels, a list of {len(words)}, one for each node or null")
-    elif -1 in heads:
+    elif unit == "tree" and -1 in heads:
         labels[heads.index(-1)] = read_field(record, "label", place)
     labels = [str(label) if type(label := as_written(own)) is int else label for own in labels]
     if not all(label is None or (isinstance(label, str) and label.strip()) for label in labels):

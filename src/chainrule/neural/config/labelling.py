@@ -11,13 +11,11 @@ from typing import ClassVar, Literal
 
 from chainrule.base.settings import check_settings, setting
 from chainrule.errors import SettingError
-from chainrule.neural.config.network import MAX_LAYERS, MAX_WIDTH
+from chainrule.neural.config.network import LAYERS, MAX_LAYERS, MAX_WIDTH
 
 Pooling = Literal["last", "mean", "max"]
 TreeCell = Literal["child-sum", "binary", "recursive"]
 Directions = Literal["forward", "both"]
-
-_LAYERS = "stacked layers"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +47,7 @@ class WordsConfig(LabellingConfig):
 class BagLabelling(WordsConfig):
     """A bag of vectors: their mean, then layers (the deep averaging network, Iyyer 2015); none: a linear classifier."""
 
-    layers: int = setting(0, _LAYERS, least=0, below=MAX_LAYERS)
+    layers: int = setting(0, LAYERS, least=0, below=MAX_LAYERS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +56,7 @@ class RecurrentLabelling(WordsConfig):
 
     cell: ClassVar[Literal["lstm", "gru", "rnn"]]
 
-    layers: int = setting(1, _LAYERS, least=1, below=MAX_LAYERS)
+    layers: int = setting(1, LAYERS, least=1, below=MAX_LAYERS)
     directions: Directions = setting(
         "forward", "both: each layer reads from the left and from the right, half of its width each"
     )
@@ -115,7 +113,7 @@ class TransformerLabelling(WordsConfig):
     dropout: float = setting(
         0.3, "share of numbers dropped of what the first layer and the labels' layer read", least=0, below=1
     )
-    layers: int = setting(2, _LAYERS, least=1, below=MAX_LAYERS)
+    layers: int = setting(2, LAYERS, least=1, below=MAX_LAYERS)
     heads: int = setting(4, "attention heads of each layer", least=1, below=1 << 10)
 
     def __post_init__(self) -> None:
