@@ -43,7 +43,8 @@ def listops(examples: int, seed: int = 0, *, depth: int = 20, nodes: int = 200) 
 
 def _expression(chance: np.random.Generator, depth: int, nodes: int) -> Tree | None:
     """An expression with the value of each node as its label; None where it would be too large."""
-    words, parents, depths = [], [-1], [0]
+    words: list[str] = []
+    parents, depths = [-1], [0]
     operators = list(OPERATORS)
     while len(words) < len(parents):
         node = len(words)
