@@ -17,7 +17,7 @@ from chainrule.cli.arguments import (
     TokenizerOptions,
 )
 from chainrule.cli.bad_records import Strict, bad_records
-from chainrule.cli.finetune import note_oddities, note_unseen, report_finished_classifier, show_classifier
+from chainrule.cli.finetune import note_suspicious_labels, note_unseen, report_finished_classifier, show_classifier
 from chainrule.cli.flags import flags_of, flags_of_any, given_settings
 from chainrule.cli.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.screen import progress_bar
@@ -127,7 +127,7 @@ def classifier(
             tests = kind.read(test, unit, on_bad)
     check_labels(tests or [], classes_of(examples))
     if is_first_process() and config.reads == "text":
-        note_oddities(examples, unit)
+        note_suspicious_labels(examples, unit)
     with progress_bar() as progress:
         screen = TrainingScreen(progress.close)
         model = train_classifier(
