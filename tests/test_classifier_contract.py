@@ -213,3 +213,16 @@ def test_what_cannot_be_trained_is_refused() -> None:
         chainrule.train_classifier(texts(), "bag", unit="root")
     with pytest.raises(TextError, match="expected at least two different ones"):
         chainrule.train_classifier([each for each in texts() if each.labels == ("food",)], "bag")
+
+
+def test_networks_in_one_table_with_vectors_fresh_tuned_and_fixed(tmp_path: Path) -> None:
+    file = tmp_path / "words.vec"
+    file.write_text("".join(f"{word} {i} {-i} 1\n" for i, word in enumerate((*ANIMALS, *FOODS))))
+    table = chainrule.compare_labels(texts(), texts(), ("bag", "convolution"), vectors=file, training=QUICK)
+    assert [(row.network, row.vectors) for row in table.rows] == [
+        (name, way) for name in ("bag", "convolution") for way in ("fresh", "tuned", "fixed")
+    ]
+    assert all(row.result.accuracy.pairs == len(texts()) for row in table.rows)
+    assert len(str(table).splitlines()) == 7
+    with pytest.raises(SettingError, match="these networks read different inputs, text and tree"):
+        chainrule.compare_labels(texts(), texts(), ("bag", "tree"))

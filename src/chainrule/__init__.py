@@ -58,6 +58,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         compare_families as compare_families,
         compare_smoothings as compare_smoothings,
     )
+    from chainrule.comparison.labels import LabelComparison as LabelComparison, compare_labels as compare_labels
     from chainrule.comparison.smoothing_table import SmoothingTable as SmoothingTable
     from chainrule.decoding.beam import BeamConfig as BeamConfig
     from chainrule.decoding.limits import Limits as Limits
@@ -134,6 +135,7 @@ _HOMES = {
     "FineTuningConfig": "training.finetuning_config",
     "Frequencies": "api.frequencies",
     "Labelled": "text.labelled",
+    "LabelComparison": "comparison.labels",
     "LabelTraining": "training.label_config",
     "LabelledTree": "structures.tree",
     "LanguageModel": "protocol",
@@ -176,6 +178,7 @@ _HOMES = {
     "attend": "api.attend",
     "compare": "comparison.compare",
     "compare_families": "comparison.compare",
+    "compare_labels": "comparison.labels",
     "compare_smoothings": "comparison.compare",
     "convert": "api.convert",
     "convert_vectors": "api.convert",
