@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from chainrule.evaluation.classification import Classification
 
 BINARY = {"0": "negative", "1": "negative", "3": "positive", "4": "positive"}
-TRAINING = LabelTraining(batch=25, learning_rate=1e-3, epochs=12, patience=3, weight_decay=0.05)
-TREE = TreeLabelling(cell="binary", width=150, embedding_width=100, dropout=0.5)
-LSTM = LSTMLabelling(width=150, embedding_width=100, dropout=0.5, directions="both", pooling="max")
+TRAINING = LabelTraining(batch=25, learning_rate=2e-3, epochs=6, patience=3)
+TREE = TreeLabelling(cell="binary", width=150, embedding_width=150, dropout=0.3)
+LSTM = LSTMLabelling(width=150, embedding_width=150, dropout=0.3, directions="both", pooling="max")
 VECTORS: tuple[dict[str, Any], ...] = ({},)
 
 
