@@ -277,7 +277,7 @@ def test_the_command_alone_lists_every_verb_with_a_line(arguments: list[str], ch
 def test_the_verb_train_alone_lists_every_family(chainrule) -> None:
     result = chainrule("train")
     assert (result.status, result.err) == (0, "")
-    families = {"ngram", "translation", "vectors", "channel", "uniform", *NETWORKS, *TWO_SIDED}
+    families = {"ngram", "translation", "vectors", "classifier", "channel", "uniform", *NETWORKS, *TWO_SIDED}
     listed = re.findall(r"^│ ([a-z-]+) +\S", result.out, re.M)
     assert listed == list(cli_verbs.FAMILIES)  # the commonest first
     assert set(listed) == families
