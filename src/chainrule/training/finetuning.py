@@ -13,6 +13,7 @@ from chainrule.errors import SettingError
 from chainrule.neural.build_network import build
 from chainrule.neural.classifier import Classifier, layer_widths
 from chainrule.neural.config import settings_of as network_settings
+from chainrule.neural.quantising import check_trainable
 from chainrule.training.label_learning import Learner, learn_labels
 from chainrule.training.labels import split
 
@@ -39,6 +40,7 @@ def finetune_network(
 
     Raises SettingError if layers cannot be mixed, and what `run_job` raises.
     """
+    check_trainable(network)
     widths = layer_widths(network)
     if config.mixed and len(set(widths)) > 1:
         raise SettingError(f"layers of different widths, {widths}, cannot be mixed; leave mixed=True out")
