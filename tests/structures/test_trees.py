@@ -142,3 +142,27 @@ def test_a_file_without_labels_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("(S a b)\n((a) b)\n")
     with pytest.raises(TextError, match="line 2: the root of the tree has no label"):
         chainrule.read_trees(tmp_path / "a.txt")
+
+
+@given(st.text(st.sampled_from("()ab 1\n\t-\\/#="), max_size=60), st.sampled_from([".txt", ".conllu", ".jsonl"]))
+def test_any_file_gives_trees_or_errors_that_name_it(
+    tmp_path_factory: pytest.TempPathFactory, text: str, suffix: str
+) -> None:
+    file = tmp_path_factory.getbasetemp() / f"any{suffix}"
+    file.write_text(text)
+    errors: list[TextError] = []
+    try:
+        assert chainrule.read_trees(file, "node", errors.append)
+    except TextError as error:
+        errors.append(error)
+    assert all(str(file) in str(error) for error in errors)
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".conllu"])
+def test_a_file_that_was_cut_off_loses_only_the_tree_at_its_end(suffix: str, tmp_path: Path) -> None:
+    whole = FILM + "\n" + FILM if suffix == ".txt" else SENTENCE + SENTENCE
+    file = tmp_path / f"cut{suffix}"
+    for end in range(len(whole) // 2 + 8, len(whole), 5):
+        file.write_text(whole[:end])
+        found = chainrule.read_trees(file, "node", lambda error: None)
+        assert found[0].input.text() == ("A lovely film ." if suffix == ".txt" else "She sleeps well")
