@@ -6,7 +6,7 @@ Importing this module loads no engine: the functions below import what they need
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.mixture.config import CacheConfig, MixtureConfig
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from chainrule.evaluation.likelihood import StreamScoring
     from chainrule.neural.classifier import Classifier
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.labelling.classifier import ScratchClassifier
     from chainrule.neural.language_model import NeuralModel
     from chainrule.neural.text_encoder import TextEncoder
     from chainrule.neural.two_sided_model import TwoSidedModel
@@ -40,6 +41,17 @@ if TYPE_CHECKING:
 
 
 Job = Literal["continue", "fill", "embed", "classify"]
+
+
+class Compaction(NamedTuple):
+    """How models of a family become compact, quantised so that they take less room, and what undoes it.
+
+    compact, unpack: (model, progress) -> model. Both raise SettingError; unpacking restores no precision.
+    """
+
+    compact: Callable[[Any, Progress], Any]
+    unpack: Callable[[Any, Progress], Any]
+    is_compact: Callable[[Any], bool]
 
 
 @dataclass(frozen=True)
@@ -67,6 +79,7 @@ class Family:
         "continue"  # of LanguageModels; "fill" of TwoSidedModels, "embed" of TextEncoders, "classify" of Classifiers
     )
     layout: Callable[[Any], str | None] = lambda model: None  # how an n-gram table lies in memory and on disk
+    compaction: Compaction | None = None
     why_no_table: Callable[[Any], str | None] = lambda model: None  # why a model is more than an n-gram table, in words
 
 
@@ -211,6 +224,18 @@ def _ngram_layout(model: Any) -> str:
     return layout_of(model)
 
 
+def _compact_ngram(model: Any, progress: Progress) -> Any:
+    from chainrule.ngram.table_layouts import compact
+
+    return compact(model, progress)
+
+
+def _unpack_ngram(model: Any, progress: Progress) -> Any:
+    from chainrule.ngram.table_layouts import fast
+
+    return fast(model, progress)
+
+
 def _ngram_why_no_table(model: Any) -> str | None:
     from chainrule.ngram.model_class import why_no_table
 
@@ -271,6 +296,29 @@ def _put_together_network(kind: type[NetworkConfig]) -> Callable[[Json, Arrays, 
     return put_together
 
 
+def _compaction(put_together: Callable[[Json, Arrays, int], Any]) -> Compaction:
+    """Of networks: their matrices in eight bits, where there are any that may be."""
+
+    def compact(model: NeuralModel | TwoSidedModel, progress: Progress) -> Any:
+        from chainrule.neural.quantising import packed_arrays
+
+        settings, arrays = _take_apart_network(model)
+        return put_together(settings, packed_arrays(model.network, arrays, progress), model.vocabulary_size)
+
+    def unpack(model: NeuralModel | TwoSidedModel, progress: Progress) -> Any:
+        from chainrule.neural.quantising import unpacked_arrays
+
+        settings, arrays = _take_apart_network(model)
+        return put_together(settings, unpacked_arrays(model.network, arrays), model.vocabulary_size)
+
+    def is_compact(model: NeuralModel | TwoSidedModel) -> bool:
+        from chainrule.neural.quantising import is_quantised
+
+        return is_quantised(model.network)
+
+    return Compaction(compact, unpack, is_compact)
+
+
 def _network_context(model: NeuralModel | TwoSidedModel) -> int | None:
     return model.network.encoder.context
 
@@ -317,6 +365,7 @@ def _two_sided_family(config: type[NetworkConfig]) -> Family:
         trains_in_steps=True,
         context=_network_context,
         embeds=True,
+        compaction=_compaction(put_together),
         job="fill",
     )
 
@@ -348,6 +397,7 @@ def _network_family(config: type[NetworkConfig]) -> Family:
         stream_scoring=_network_stream_scoring,
         context=_network_context,
         embeds=True,
+        compaction=_compaction(put_together),
     )
 
 
@@ -373,26 +423,26 @@ def _put_together_conditional(settings: Json, arrays: Arrays, vocabulary_size: i
 def _train_classifier(
     stream: Int32[ndarray, " T"], vocabulary_size: int, config: FineTuningConfig, progress: Progress
 ) -> tuple[Classifier, Json]:
-    raise SettingError("a classifier is a network trained further on labelled texts: chainrule finetune")
+    raise SettingError("a classifier learns from labelled inputs: chainrule train classifier, or chainrule finetune")
 
 
-def _take_apart_classifier(model: Classifier) -> tuple[Json, Arrays]:
-    """The arrays of the network get the prefix `network.`, those of the head the prefix `head.`."""
+def _take_apart_classifier(model: Classifier | ScratchClassifier) -> tuple[Json, Arrays]:
+    """The arrays of the network get the prefix `network.` or `body.`, those of the head the prefix `head.`."""
+    from chainrule.neural.classifier import Classifier
+    from chainrule.neural.config.labelling import labelling_settings
     from chainrule.neural.saving import arrays_of, network_settings
 
-    base = family_of(model.network.config)
-    settings: Json = {
-        "base": base,
-        **network_settings(model.network),
-        "labels": list(model.labels),
-        "unit": model.unit,
-    }
-    return settings, arrays_of(model)
+    labels: Json = {"labels": list(model.labels), "unit": model.unit}
+    if isinstance(model, Classifier):
+        return {"base": family_of(model.network.config), **network_settings(model.network), **labels}, arrays_of(model)
+    return {"scratch": labelling_settings(model.config), **labels}, arrays_of(model)
 
 
-def _put_together_classifier(settings: Json, arrays: Arrays, vocabulary_size: int) -> Classifier:
-    from chainrule.neural.saving import classifier_from
+def _put_together_classifier(settings: Json, arrays: Arrays, vocabulary_size: int) -> Classifier | ScratchClassifier:
+    from chainrule.neural.saving import classifier_from, scratch_classifier_from
 
+    if "scratch" in settings:
+        return scratch_classifier_from(settings, arrays, vocabulary_size)
     base = settings.get("base")
     if base not in FAMILIES or not FAMILIES[base].embeds:
         raise ModelFormatError(f"the classifier's base is {base!r}, which is no family of networks of this version")
@@ -421,6 +471,7 @@ FAMILIES: dict[str, Family] = {
         _put_together_ngram,
         measure_options=_ngram_measure_options,
         layout=_ngram_layout,
+        compaction=Compaction(_compact_ngram, _unpack_ngram, lambda model: _ngram_layout(model) == COMPACT),
         why_no_table=_ngram_why_no_table,
     ),
     # A language model only once it is given a source: chainrule.api.pair_model trains, saves and opens it.
@@ -450,7 +501,7 @@ FAMILIES: dict[str, Family] = {
         _take_apart_classifier,
         _put_together_classifier,
         job="classify",
-        vectors_advice="take the network that it was made from",
+        vectors_advice="take a language model, or the network that it was fine-tuned from",
     ),
 }
 

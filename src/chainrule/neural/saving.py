@@ -23,7 +23,11 @@ from chainrule.neural.conditional import build_conditional
 from chainrule.neural.conditional_model import ConditionalModel
 from chainrule.neural.config import settings_of
 from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.neural.config.labelling import LABELLING
+from chainrule.neural.int8_weights import ALIGNMENT, packed_shape
+from chainrule.neural.labelling.build import build_classifier
 from chainrule.neural.language_model import NeuralModel
+from chainrule.neural.quantising import packable
 from chainrule.neural.threads import use_threads
 from chainrule.protocol import BEGIN
 
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.config.labelling import LabellingConfig
+    from chainrule.neural.labelling.classifier import ScratchClassifier
     from chainrule.neural.network import Network
     from chainrule.neural.text_encoder import TextEncoder
     from chainrule.neural.two_sided_model import TwoSidedModel
@@ -85,6 +91,8 @@ def array_of(tensor: torch.Tensor) -> ndarray:
 def _tensor_of(array: ndarray) -> torch.Tensor:
     """An array as a tensor, without a copy; only vectors in 16 bits are widened, since a network has these in 32."""
     array = np.ascontiguousarray(widened(array) if array.ndim < 2 and array.dtype.kind in "fV" else array)
+    if array.dtype == np.int8 and array.ctypes.data % ALIGNMENT:  # in a file that others wrote
+        array = array.copy()
     if array.dtype == BFLOAT16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
@@ -111,9 +119,7 @@ def network_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: typ
 
 def classifier_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Classifier:
     """A classifier from its settings and arrays. kind: the configuration of its network. Raises ModelFormatError."""
-    labels, unit = settings.get("labels"), settings.get("unit")
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or len(labels) < 2:
-        raise ModelFormatError(f"the labels of the classifier are {labels!r}; expected a list of at least two strings")
+    labels, unit = _labels_of(settings), settings.get("unit")
     if unit not in ("text", "word"):
         raise ModelFormatError(f"the classifier's unit is {unit!r}; expected text or word")
     config: NetworkConfig = config_from_json(kind, settings.get("network"))
@@ -139,6 +145,29 @@ def classifier_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: 
     return classifier
 
 
+def scratch_classifier_from(settings: Json, arrays: Arrays, vocabulary_size: int) -> ScratchClassifier:
+    """A classifier that was trained from scratch, from its settings and arrays. Raises ModelFormatError."""
+    own = settings["scratch"]
+    name = own.get("network") if isinstance(own, dict) else None
+    if name not in LABELLING:
+        raise ModelFormatError(f"the classifier's network is {name!r}, which this version does not know")
+    values = {field: value for field, value in own.items() if field != "network"}
+    config: LabellingConfig = config_from_json(LABELLING[name], values)
+    _check_layers(getattr(config, "layers", 0), arrays)
+    labels, unit = _labels_of(settings), settings.get("unit")
+    if not isinstance(unit, str):
+        raise ModelFormatError(f"the classifier's unit is {unit!r}; expected what it labels, such as 'text'")
+    return _filled(lambda: build_classifier(config, labels, unit, vocabulary_size), arrays).eval()
+
+
+def _labels_of(settings: Json) -> list[str]:
+    """Raises ModelFormatError."""
+    labels = settings.get("labels")
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or len(labels) < 2:
+        raise ModelFormatError(f"the labels of the classifier are {labels!r}; expected a list of at least two strings")
+    return labels
+
+
 def put_together_pair(settings: object, arrays: Arrays, sizes: tuple[int, int]) -> ConditionalModel:
     """A conditional model from its network's settings and arrays, which it uses without a copy.
 
@@ -162,11 +191,12 @@ def _filled(build: Callable[[], M], arrays: Arrays) -> M:
     use_threads()
     network = _empty(build)
     expected = _named(network)
-    _check_arrays(expected, arrays)
+    _check_arrays(expected, arrays, packable(network))
     places = _places_of_tensors(network)
     for name, tensor in expected.items():
         loaded = _tensor_of(arrays[name])
-        loaded = nn.Parameter(loaded) if isinstance(tensor, nn.Parameter) else loaded
+        if isinstance(tensor, nn.Parameter):
+            loaded = nn.Parameter(loaded, requires_grad=loaded.is_floating_point())
         for tensors, own_name in places[id(tensor)]:
             tensors[own_name] = loaded
     _check_ranks(network)
@@ -201,7 +231,8 @@ def _named(network: nn.Module) -> dict[str, torch.Tensor]:
     return names | {name: tensor for name, tensor in kept.items() if not isinstance(tensor, nn.Parameter)}
 
 
-def _check_arrays(expected: dict[str, torch.Tensor], arrays: Arrays) -> None:
+def _check_arrays(expected: dict[str, torch.Tensor], arrays: Arrays, may_be_packed: set[str]) -> None:
+    """Raises ModelFormatError where names, types or shapes are not what a network expects."""
     if missing := sorted(expected.keys() - arrays.keys()):
         raise ModelFormatError(f"the array {missing[0]!r} is missing; the network needs {len(expected)}")
     if unknown := sorted(arrays.keys() - expected.keys()):
@@ -210,6 +241,8 @@ def _check_arrays(expected: dict[str, torch.Tensor], arrays: Arrays) -> None:
         )
     for name, tensor in expected.items():
         array = arrays[name]
+        if array.dtype == np.int8 and name in may_be_packed and array.shape == packed_shape(tensor):
+            continue
         wanted = _FLOATS if tensor.is_floating_point() else (np.dtype("int64"),)
         if array.dtype not in wanted or array.shape != tuple(tensor.shape):
             raise ModelFormatError(
