@@ -74,7 +74,7 @@ def small(name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def trained() -> dict[str, Model]:
-    """A model of each network, which has learnt its inputs."""
+    """A model of each network, which has learned its inputs."""
     return {
         name: chainrule.train_classifier(INPUTS_OF[config.reads](), small(name), training=QUICK, progress=False)
         for name, config in LABELLING.items()

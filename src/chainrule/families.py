@@ -102,14 +102,13 @@ def _train_ngram(
 
 
 def _take_apart_ngram(model: AnyNGram | CompactNGramModel) -> tuple[Json, Arrays]:
-    from chainrule.ngram.model_class import settings_of_model
     from chainrule.ngram.models.compact_model import CompactNGramModel
 
     if isinstance(model, CompactNGramModel):
         table = model.compact
         settings = {"ngrams": list(table.level_sizes), "layout": COMPACT, "run_bits": list(table.run_bits)}
         return settings, table.arrays()
-    return {"ngrams": list(model.table.level_sizes), **settings_of_model(model)}, model.table.arrays()
+    return {"ngrams": list(model.table.level_sizes), **model.settings}, model.table.arrays()
 
 
 def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) -> AnyNGram | CompactNGramModel:
@@ -234,12 +233,6 @@ def _unpack_ngram(model: Any, progress: Progress) -> Any:
     from chainrule.ngram.table_layouts import fast
 
     return fast(model, progress)
-
-
-def _ngram_why_no_table(model: Any) -> str | None:
-    from chainrule.ngram.model_class import why_no_table
-
-    return why_no_table(model)
 
 
 def _mixture_context(model: Any) -> int | None:
@@ -472,7 +465,7 @@ FAMILIES: dict[str, Family] = {
         measure_options=_ngram_measure_options,
         layout=_ngram_layout,
         compaction=Compaction(_compact_ngram, _unpack_ngram, lambda model: _ngram_layout(model) == COMPACT),
-        why_no_table=_ngram_why_no_table,
+        why_no_table=lambda model: model.why_no_table,
     ),
     # A language model only once it is given a source: chainrule.api.pair_model trains, saves and opens it.
     "conditional": Family(

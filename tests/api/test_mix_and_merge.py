@@ -229,7 +229,7 @@ def two(fixtures: Path) -> list[chainrule.Model]:
     stream = first.tokenizer.encode_texts(lines[1::2]).ids
     assert np.any(stream == UNKNOWN)
     language_model, _ = FAMILIES["ngram"].train(stream, first.vocabulary_size, NGramConfig(order=3), lambda *_: None)
-    speller = learnt_speller(first.tokenizer, stream, NGramConfig(order=3), [b"others", b"learnt", b"from"])
+    speller = learnt_speller(first.tokenizer, stream, NGramConfig(order=3), [b"others", b"learned", b"from"])
     return [first, chainrule.Model("ngram", language_model, first.tokenizer, speller=speller)]
 
 

@@ -174,7 +174,7 @@ def test_an_arpa_file_of_pieces_is_cut_by_the_tokenizer_that_is_named(tmp_path: 
     ):
         again = chainrule.load(tmp_path / "lm.arpa", tokenizer=named)
         assert again.score(TEXTS) == pytest.approx(expected, abs=1e-4)
-    with pytest.raises(SettingError, match="bpe pieces are learnt from a text"):
+    with pytest.raises(SettingError, match="bpe pieces are learned from a text"):
         chainrule.load(tmp_path / "lm.arpa", tokenizer="bpe")
 
 

@@ -193,7 +193,7 @@ def test_a_row_of_a_target_is_the_token_that_is_written_there(
     monkeypatch.setitem(attend._DRAWN, ".html", lambda heading, maps: str(drawn.extend(maps)))
     (tmp_path / "in").write_text("zwei hunde\n")
     texts = chainrule("translate", mt, tmp_path / "in", "--json", "--nbest", 9, "--max-tokens", 4).json["texts"]
-    written = max(texts, key=lambda text: len(text["tokens"]))  # the model has learnt little, and may write nothing
+    written = max(texts, key=lambda text: len(text["tokens"]))  # the model has learned little, and may write nothing
     assert chainrule("attend", mt, "zwei hunde", written["text"], "-o", tmp_path / "a.html").status == 0
     maps = {each.title: each for each in drawn}
     across, own = maps["target on source, layer 1"], maps["target, layer 1"]

@@ -114,16 +114,16 @@ def test_the_card_of_a_classifier_tells_what_it_learnt_and_how_well() -> None:
         "validation_examples": 32,
         "test": {"accuracy": 0.975, "low": 0.9134, "high": 0.9931, "examples": 80, "nats": 0.0991},
     }
-    learnt = [
+    learned = [
         ["made from", "a network of family masked"],
-        ["labels learnt from", "1,288 texts, best after epoch 9 of 12"],
+        ["labels learned from", "1,288 texts, best after epoch 9 of 12"],
     ]
     validation = ["validation", "0.2500 nats a label, 87.5% right in 32 texts"]
     test = ["test", "97.5% right (91.3 to 99.3 at 95 %) of 80, 0.0991 nats"]
-    assert rows_of(card_of("classifier", "bpe", 5, record))[3:] == [*learnt, validation, test]
+    assert rows_of(card_of("classifier", "bpe", 5, record))[3:] == [*learned, validation, test]
     unvalidated = {**record, "validation_nats": None, "validation_accuracy": None, "validation_examples": 0}
     del unvalidated["test"]
-    assert rows_of(card_of("classifier", "bpe", 5, unvalidated))[3:] == learnt
+    assert rows_of(card_of("classifier", "bpe", 5, unvalidated))[3:] == learned
 
 
 def test_nothing_in_the_card_would_be_taken_for_html() -> None:
