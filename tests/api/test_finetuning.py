@@ -76,7 +76,7 @@ def test_a_head_on_any_family_learns_labels_and_is_kept(family: str, tmp_path: P
 
 
 @pytest.mark.parametrize(("family", "kind"), [("masked", "word"), ("convolution", "character"), ("two-sided", "word")])
-def test_words_are_labelled_each(family: str, kind: str, tmp_path: Path) -> None:
+def test_a_classifier_of_words_labels_every_word(family: str, kind: str, tmp_path: Path) -> None:
     learned = finetune(model(family, kind), WORDS, "word", replace(QUICK, epochs=12))
     assert learned.assess(WORDS).accuracy.share > 0.9
     learned.save(tmp_path / "classifier")
@@ -161,7 +161,7 @@ def test_vectors_that_are_tied_to_the_output_learn_too() -> None:
     assert not torch.equal(learned.classifier.network.embedding.weight, before)
 
 
-def test_a_step_of_many_tokens_is_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_of_many_tokens_is_split_into_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     config = replace(QUICK, epochs=1, precision="float32")
     whole = finetune(model("bag"), TEXTS, "text", config).classifier
     monkeypatch.setattr("chainrule.training.labels._MAX_PADDED_SIZE", 20)
@@ -191,7 +191,7 @@ def test_a_long_text_is_read_in_parts_that_all_count(family: str, monkeypatch: p
     np.testing.assert_allclose(found[0], expected.detach(), atol=1e-5)
 
 
-def test_words_are_told_as_they_were_cut() -> None:
+def test_predicted_words_are_those_that_were_split() -> None:
     learned = finetune(model("bag", "whitespace"), WORDS, "word", replace(QUICK, epochs=1))
     [found] = learned.classify(["I\u00a0saw  the\u3000soup \n again"])
     assert found.units == ["I\u00a0saw", "the\u3000soup", "again"]
@@ -202,7 +202,7 @@ GIVEN = ["I", "don't", "know", "U.S.", "Größe", "naïve", "(e.g.", "it)", "...
 
 
 @pytest.mark.parametrize("kind", ["word", "whitespace", "character", "byte", "bpe", "unigram", "wordpiece"])
-def test_each_token_belongs_to_the_word_that_was_given(kind: str) -> None:
+def test_tokens_are_aligned_with_the_given_words(kind: str) -> None:
     """Each word's tokens are those of the word by itself, or after a space."""
     pieces = kind in ("bpe", "unigram", "wordpiece")
     tokenizer = chainrule.TokenizerConfig(kind=kind, vocabulary_size=300 if pieces else None)
@@ -219,14 +219,14 @@ def test_each_token_belongs_to_the_word_that_was_given(kind: str) -> None:
                 assert own == (after[len(after) - len(own) :] if number else alone), (text, word)
 
 
-def test_a_text_with_more_words_than_labels_is_told() -> None:
+def test_fewer_words_than_labels_is_an_error_that_names_the_line() -> None:
     with pytest.raises(
         TextError, match=r"^line 3: the text has 2 words, but 3 labels; expected one label for each word$"
     ):
         finetune(model("bag"), [Labelled("a saw", ("X", "Y", "Z"), "line 3")], "word", QUICK)
 
 
-def test_a_marker_in_a_labelled_text_is_told_with_its_place() -> None:
+def test_an_error_about_a_marker_in_a_labelled_text_names_the_line() -> None:
     base = model("bag")
     examples = [*TEXTS, Labelled("a <s> b", ("food",), "reviews.tsv, line 7")]
     with pytest.raises(TextError, match=r"^reviews\.tsv, line 7: <s> occurs in the text"):
@@ -340,7 +340,7 @@ def test_the_same_seed_gives_the_same_classifier() -> None:
     assert not torch.equal(heads[0], heads[2])
 
 
-def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
+def test_unseen_labels_and_bad_settings_are_errors() -> None:
     base = model("bag")
     learned = finetune(base, TEXTS, "text", replace(QUICK, epochs=1))
     unseen = (

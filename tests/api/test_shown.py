@@ -106,7 +106,7 @@ def test_models_show_what_they_are_and_how_large(model, network) -> None:
         assert parts[parts.index("trained on") + 1].endswith(")")
 
 
-def test_info_tells_what_a_measurement_is_signed_with(model, network, fixtures) -> None:
+def test_info_has_the_signature_of_a_measurement(model, network, fixtures) -> None:
     for one in (model, network):
         signature = chainrule.info(one).signature
         measured = one.evaluate(fixtures / "heldout.txt")

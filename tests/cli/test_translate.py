@@ -122,7 +122,7 @@ def test_separate_tokenizers_and_pairs_to_validate_on(chainrule, pairs: list[Pat
     assert again.write(SOURCES[:2], max_tokens=5) == model.write(SOURCES[:2], max_tokens=5)
 
 
-def test_bad_input_is_told_in_one_line(chainrule, mt: Path, pairs: list[Path], stdin, tmp_path: Path) -> None:
+def test_bad_input_is_a_one_line_error(chainrule, mt: Path, pairs: list[Path], stdin, tmp_path: Path) -> None:
     short = tmp_path / "short.en"
     short.write_text("a dog\n")
     out = tmp_path / "new"

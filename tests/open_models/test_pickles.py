@@ -65,6 +65,7 @@ def test_convert_makes_a_folder_that_needs_no_switch(
     pickled(folder)
     assert run(["convert", str(folder), str(tmp_path / "lm")]) == 1
     assert "convert it with --allow-pickle; or save" in capsys.readouterr().err
+    (tmp_path / "text.txt").write_text("the cat sat\n")
     assert run(["evaluate", str(folder), str(tmp_path / "text.txt")]) == 1
     assert "convert it with --allow-pickle; or save" in capsys.readouterr().err
     assert not (tmp_path / "lm").exists()

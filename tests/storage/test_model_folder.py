@@ -97,7 +97,7 @@ def test_a_file_name_that_is_no_utf8_can_be_recorded(tmp_path: Path) -> None:
     assert verify_model(tmp_path / "lm").record == {"command": ["caf?.txt"]}
 
 
-def test_folders_above_are_made(tmp_path: Path) -> None:
+def test_missing_parent_folders_are_created(tmp_path: Path) -> None:
     save(tmp_path / "a" / "b" / "lm")
     verify_model(tmp_path / "a" / "b" / "lm")
 
@@ -108,7 +108,7 @@ def test_an_empty_folder_may_be_used(tmp_path: Path) -> None:
     verify_model(tmp_path / "lm")
 
 
-def test_a_model_is_not_replaced_unless_that_is_said(folder: Path) -> None:
+def test_a_model_is_not_replaced_without_overwrite(folder: Path) -> None:
     before = contents(folder)
     with pytest.raises(OutputError, match="there is a model already; use overwrite=True"):
         save(folder, OTHER_ARRAYS)
@@ -116,7 +116,7 @@ def test_a_model_is_not_replaced_unless_that_is_said(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path, overwrite: bool) -> None:
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path, overwrite: bool) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(OutputError, match="this folder has other files in it and is no model"):
         save(tmp_path, overwrite=overwrite)
@@ -140,7 +140,7 @@ def test_a_folder_that_may_not_be_written_to_is_refused_before_the_work(
         check_target(tmp_path / "a" / "lm", overwrite=False)
 
 
-def test_a_name_that_no_folder_can_have_is_an_error_of_ours(tmp_path: Path) -> None:
+def test_an_impossible_folder_name_is_an_output_error(tmp_path: Path) -> None:
     name = tmp_path / ("x" * 300)
     with pytest.raises(OutputError, match="File name too long"):
         check_target(name, overwrite=False)
@@ -345,7 +345,7 @@ def test_a_further_data_file_is_checked_each_time(tmp_path: Path) -> None:
         open_model(folder)
 
 
-def test_every_flipped_bit_of_every_file_is_found(tmp_path: Path) -> None:
+def test_verify_finds_every_flipped_bit(tmp_path: Path) -> None:
     """Of each byte, two or three bits: each of the eight in every eighth byte."""
     folder = with_texts(tmp_path / "lm")
     verify_model(folder)
@@ -486,7 +486,7 @@ def test_a_field_of_any_value_is_a_format_error_or_some_model(folder: Path, fiel
         assert field in ("format", "family", "settings", "record")
 
 
-def test_a_folder_that_is_no_model_is_told_apart_from_one_that_is_not_there(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_model_and_a_missing_folder_are_different_errors(tmp_path: Path) -> None:
     with pytest.raises(ModelFormatError, match="there is no such folder"):
         open_model(tmp_path / "lm")
     with pytest.raises(ModelFormatError, match=r"this folder is no model, since it has no config\.json"):
@@ -656,7 +656,7 @@ def test_a_save_that_is_killed_at_any_moment_leaves_a_whole_model_that_can_be_sa
     assert len(list(folder.iterdir())) == 3
 
 
-def test_what_a_killed_first_save_left_behind_is_swept_by_the_next(tmp_path: Path) -> None:
+def test_a_save_removes_what_a_killed_one_left(tmp_path: Path) -> None:
     folder = tmp_path / "lm"
     folder.mkdir()
     for name in ("arrays.safetensors.0123abcd.tmp", "config.json.0123abcd.tmp", "README.md.0123abcd.tmp"):
@@ -688,7 +688,7 @@ def test_two_processes_that_save_into_one_folder_and_one_that_reads_never_meet_h
     assert len(list(folder.iterdir())) == 3
 
 
-def test_what_is_no_number_is_not_saved(tmp_path: Path) -> None:
+def test_nan_is_not_saved(tmp_path: Path) -> None:
     """Of any family: n-grams hide their numbers in records."""
     from random_networks import MODERN, random_model
 
@@ -704,7 +704,7 @@ def test_what_is_no_number_is_not_saved(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
-def test_a_pipe_or_a_device_is_said_to_be_one(tmp_path: Path) -> None:
+def test_a_pipe_or_a_device_is_an_error_that_says_so(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(ModelFormatError, match="is a pipe or a device; expected a model"):

@@ -144,7 +144,7 @@ def test_a_vocabulary_too_small_for_the_bytes_is_an_error() -> None:
         train_subword("bpe", lines, 259)
 
 
-def test_learning_tells_when_the_library_takes_over() -> None:
+def test_learning_reports_when_the_library_takes_over() -> None:
     told: list[tuple[str, float, float | None]] = []
     train_subword("bpe", lines, 300, lambda *report: told.append(report))
     assert told == [("learning bpe pieces", 0, None)]
@@ -254,7 +254,7 @@ FAR = file_bytes("words").replace(b'"sat":3', b'"sat":4000000000')
         (json.dumps(NO_BYTES).encode(), SettingError, "neither all bytes nor an unknown token"),
     ],
 )
-def test_what_cannot_be_used_is_told(definition: bytes, error: type[Exception], message: str) -> None:
+def test_an_unusable_tokenizer_json_is_an_error(definition: bytes, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         Subword(definition, "x.json")
 
@@ -267,7 +267,7 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
         Subword(b'{"model": {}}', "x.json")
 
 
-def test_what_goes_wrong_in_the_library_is_told_with_the_files_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_inside_the_library_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     class Panic(BaseException):
         """As the library's own, which is no Exception."""
 

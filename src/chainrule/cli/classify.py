@@ -102,9 +102,9 @@ def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bo
 
 def labels_inputs(model: Path) -> bool:
     """Whether a path is the folder of a classifier."""
-    from chainrule.storage.config_json import read_config
+    from chainrule.storage.model_folder import saved_family
 
-    return is_model(model) and read_config(model).family == "classifier"
+    return saved_family(model) == "classifier"
 
 
 def _print(prediction: Predicted, by_word: bool, *, json: bool) -> None:
