@@ -27,7 +27,7 @@ from chainrule.api.save import save_arpa, save_folder
 from chainrule.applications.completion import Completer, Completion
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, VectorPrecision
 from chainrule.base.distributions import top_of
-from chainrule.base.jit import map_in_order
+from chainrule.base.threads import map_in_order
 from chainrule.decoding.text_decoder import Text, TextDecoder
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import measure

@@ -12,8 +12,8 @@ from chainrule.api.progress_line import ProgressOption, showing
 from chainrule.applications.channel.confusions import channel_named
 from chainrule.applications.channel.lexicon import Lexicon, prior_of
 from chainrule.applications.channel.proposals import ProposalConfig, Proposer
-from chainrule.base.jit import map_in_order
 from chainrule.base.progress import BlockProgress
+from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError, TextError
 from chainrule.text.corpus import source_of
 

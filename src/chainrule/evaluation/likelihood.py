@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule import __version__
-from chainrule.base.jit import map_in_order
 from chainrule.base.progress import BlockProgress, Progress, silent
+from chainrule.base.threads import map_in_order
 from chainrule.evaluation.breakdown import GROUPS, Breakdown
 from chainrule.evaluation.measurement import Measurement
 from chainrule.evaluation.resampling import Documents

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import parallel_kernel, prange, summing_kernel, widened
+from chainrule.base.intrinsics import widened
+from chainrule.base.jit import parallel_kernel, prange, summing_kernel
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int16, UInt16
