@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.token_costs import price_documents
+from chainrule.evaluation.token_costs import score_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 def document_scores(block: Block, model: Model, other: Model | None = None) -> Float64[ndarray, " documents"]:
     """The score of each document of a block, in bits a token."""
-    log_probs, tokens = price_documents(model.language_model, model.speller, model.tokenizer.encode_block(block))
+    log_probs, tokens = score_documents(model.language_model, model.speller, model.tokenizer.encode_block(block))
     if other is not None:
-        theirs, _ = price_documents(other.language_model, other.speller, other.tokenizer.encode_block(block))
+        theirs, _ = score_documents(other.language_model, other.speller, other.tokenizer.encode_block(block))
         log_probs = log_probs - theirs
     return -log_probs / tokens / math.log(2)
 

@@ -227,7 +227,7 @@ class Model:
         """Which sentence of each minimal pair, BLiMP's JSON lines, is likelier: by set, by field and in all.
 
         ends: whether </s> is predicted and counted; never of a network that sees both sides.
-        pseudo: how such a network scores, see `pseudo_price`. warn: gets file and line of each pair
+        pseudo: how such a network scores, see `pseudo_log_likelihoods`. warn: gets file and line of each pair
         that cannot be judged, which is left out, and of each whose sentences are equal, which is a tie; strict: these
         are errors.
         Raises TextError; SettingError where the model has no such way.

@@ -1,8 +1,8 @@
 """Compiled kernels: Numba's decorators, and the cache of compiled code.
 
 Numba's own cache misses a changed callee in another file, and fails at import if nothing can be written. Here, the name
-of the cache folder holds a digest of every source file of kernels (`*_kernels.py`, which import nothing of ours but
-`intrinsics.py`, `lanes.py`, `protocol.py` and this file), and the folder lies in the first location that can be written.
+of the cache folder holds a digest of every source file of kernels: `*_kernels.py`, and all that these may import here
+(`intrinsics.py`, `lanes.py`, `protocol.py` and this file). The folder lies in the first location that can be written.
 """
 
 from __future__ import annotations
