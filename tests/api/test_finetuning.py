@@ -259,7 +259,8 @@ def test_training_ends_early_and_the_best_epoch_is_kept() -> None:
 def test_the_figures_of_validation_are_those_of_an_assessment_of_the_texts_that_were_kept() -> None:
     learnt = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=3, valid_share=0.3, precision="float32"))
     kept = [
-        text.input for text in split([Example(text, np.array([len(text.labels[0])])) for text in TEXTS], 0.3, 0).kept
+        text.input
+        for text in split([Example(text, np.array([len(text.labels[0])])) for text in TEXTS], 0.3, 0).validation
     ]
     found = learnt.assess(kept)
     assert learnt.record["validation_examples"] == len(kept) == 28

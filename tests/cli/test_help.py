@@ -162,7 +162,7 @@ VERBS = {
     | READING,
     "noise": {"TEXTS", "--channel", "--rate", "--seed", "--model", "--best", "--output", "--tokenizer", "--overwrite"}
     | READING,
-    "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--to", "--overwrite"},
+    "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--to", "--allow-pickle", "--overwrite"},
     "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache", "--static"}
     | {"--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,

@@ -265,7 +265,7 @@ def test_a_preset_in_python() -> None:
     [
         (["--steps", 3, "--minutes", 1], "steps and minutes are both given"),
         (["--heads", 3], "cannot be divided among 3 heads"),
-        (["--context", 100_000], "fewer than the 100,000 that are context of"),
+        (["--context", 100_000], "fewer than the context of 100,000"),
         (["--valid-share", 0.9], "--valid-share is 0.9"),
         (["--device", "cuda:97"], "device 'cuda:97' cannot be used here"),
         (["--learning-rate", -1], "--learning-rate is -1"),
@@ -340,7 +340,7 @@ def test_a_network_begins_with_vectors_of_a_file(chainrule, corpus: Path, tmp_pa
     assert model.record["vectors"] == f"{vectors}, fixed"
     assert chainrule(*begin, "--fixed-vectors", "--resume").status == 0
     assert f"vectors was {vectors}, fixed and is {vectors}" in chainrule(*begin, "--resume").error
-    assert "no vectors to be fixed" in chainrule(*begin[:-2], "--fixed-vectors", "--overwrite").error
+    assert "fixed-vectors is given without" in chainrule(*begin[:-2], "--fixed-vectors", "--overwrite").error
     vectors.write_text(f"{first} 1 2 3\n")
     wrong = chainrule(*begin, "--overwrite")
     assert wrong.status == 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
-from tiny_models import CLS, MASK, MASKED, SEP, TEXTS, save, shaken, word_pieces
+from tiny_models import MASKED, TEXTS, save, shaken, tokenizer_of
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import chainrule
@@ -26,30 +26,36 @@ class Pair:
     """A model of transformers, and the same one opened here."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        self.theirs = shaken(MASKED[name])
-        self.folder = save(self.theirs, folder, word_pieces())
+        self.theirs, self.tokenizer = shaken(MASKED[name]), tokenizer_of(name)
+        self.folder = save(self.theirs, folder, self.tokenizer)
         self.ours = chainrule.load(self.folder)
         self.numbering = Numbering(**self.ours.record["hugging_face"]["tokens"])
+        self.cls, self.sep = self.tokenizer.encode("").ids
+        [self.mask] = {self.tokenizer.token_to_id(name) for name in ("[MASK]", "<mask>")} - {None}
+
+    def ids(self, text: str) -> list[int]:
+        """Of the text alone."""
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def read(self, *ids: int) -> torch.Tensor:
+        """What their network reads for a text."""
+        return torch.tensor([[self.cls, *ids, self.sep]])
 
     @torch.inference_mode()
     def logits(self, ids: list[int]) -> ndarray:
         """Theirs at each token of a text, without those before and after it: (T, their V)."""
-        array: ndarray = self.theirs(torch.tensor([[CLS, *ids, SEP]])).logits[0, 1:-1].double().numpy()
+        array: ndarray = self.theirs(self.read(*ids)).logits[0, 1:-1].double().numpy()
         return array
 
     def tolerance(self) -> float:
         """1e-5 of the largest logit."""
-        return 1e-5 * float(np.abs(self.logits(ids_of(TEXTS[2]))).max())
+        return 1e-5 * float(np.abs(self.logits(self.ids(TEXTS[2]))).max())
 
 
 @pytest.fixture(scope="module", params=list(MASKED))
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     return Pair(request.param, tmp_path_factory.mktemp("model"))
-
-
-def ids_of(text: str) -> list[int]:
-    ids: list[int] = word_pieces().encode(text, add_special_tokens=False).ids
-    return ids
 
 
 def log_softmax(logits: ndarray, *never: int) -> ndarray:
@@ -59,20 +65,20 @@ def log_softmax(logits: ndarray, *never: int) -> ndarray:
 
 
 def test_a_ragged_batch_has_their_pseudo_log_likelihoods(pair: Pair) -> None:
-    ours, rows = pair.numbering.ours(), [ids_of(text) for text in TEXTS]
+    ours, rows = pair.numbering.ours(), [pair.ids(text) for text in TEXTS]
     scores = pair.ours.scorer.score([ours[row].astype(np.int32) for row in rows])
     for row, score in zip(rows, scores, strict=True):
         for position, (token, own) in enumerate(zip(row, score, strict=False)):
-            masked = [*row[:position], MASK, *row[position + 1 :]]
-            expected = log_softmax(pair.logits(masked)[position], MASK)[token]
+            masked = [*row[:position], pair.mask, *row[position + 1 :]]
+            expected = log_softmax(pair.logits(masked)[position], pair.mask)[token]
             assert own == pytest.approx(expected, abs=pair.tolerance())
 
 
 def test_masks_in_a_text_are_filled_in_as_they_do(pair: Pair) -> None:
     filled = pair.ours.fill("the [MASK] bit the [MASK]", top=5)
-    the, bit = ids_of("the"), ids_of("bit")
-    ids = [*the, MASK, *bit, *the, MASK]
-    expected = log_softmax(pair.logits(ids)[[position for position, i in enumerate(ids) if i == MASK]], MASK, CLS)
+    ids = pair.ids("the [MASK] bit the [MASK]".replace("[MASK]", pair.tokenizer.id_to_token(pair.mask)))
+    gaps = [position for position, number in enumerate(ids) if number == pair.mask]
+    expected = log_softmax(pair.logits(ids)[gaps], pair.mask, pair.cls)
     names, ours = pair.ours.tokenizer.vocabulary.tokens(), pair.numbering.ours()
     assert len(filled) == 2
     for gap, row in zip(filled, expected, strict=True):
@@ -86,10 +92,10 @@ def test_masks_in_a_text_are_filled_in_as_they_do(pair: Pair) -> None:
 @torch.inference_mode()
 @pytest.mark.parametrize("layer", [1, 2])
 def test_a_ragged_batch_has_their_hidden_states(pair: Pair, layer: int) -> None:
-    ours, rows = pair.numbering.ours(), [ids_of(text) for text in TEXTS]
+    ours, rows = pair.numbering.ours(), [pair.ids(text) for text in TEXTS]
     vectors = pair.ours.embedder.vectors([ours[row].astype(np.int32) for row in rows], layer)
     for row, own in zip(rows, vectors, strict=True):
-        states = pair.theirs(torch.tensor([[CLS, *row, SEP]]), output_hidden_states=True).hidden_states
+        states = pair.theirs(pair.read(*row), output_hidden_states=True).hidden_states
         expected = states[layer][0, 1:-1].numpy()
         np.testing.assert_allclose(own, expected, atol=1e-5 * np.abs(expected).max(), rtol=0)
 
@@ -103,11 +109,11 @@ def test_what_comes_in_goes_out_as_it_was(pair: Pair, tmp_path: Path) -> None:
         np.testing.assert_array_equal(array, went[name], err_msg=name)
     assert (pair.folder / "tokenizer.json").read_bytes() == (tmp_path / "out" / "tokenizer.json").read_bytes()
     again = AutoModelForMaskedLM.from_pretrained(tmp_path / "out")
-    ids = torch.tensor([[CLS, *ids_of(TEXTS[0]), SEP]])
+    ids = pair.read(*pair.ids(TEXTS[0]))
     torch.testing.assert_close(again(ids).logits, pair.theirs(ids).logits, atol=0, rtol=0)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert tokenizer(TEXTS[0]).input_ids == ids[0].tolist()
-    assert (tokenizer.mask_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id) == (MASK, CLS, SEP)
+    assert (tokenizer.mask_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id) == (pair.mask, pair.cls, pair.sep)
 
 
 def test_old_files_call_gains_gamma_and_have_heads_that_are_not_read(tmp_path: Path) -> None:
@@ -121,7 +127,7 @@ def test_old_files_call_gains_gamma_and_have_heads_that_are_not_read(tmp_path: P
     tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"]
     tensors["cls.seq_relationship.weight"] = tensors["bert.pooler.dense.weight"] = np.ones((2, 16), np.float32)
     save_file(tensors, file)
-    tokens = [pair.numbering.ours()[ids_of(TEXTS[0])].astype(np.int32)]
+    tokens = [pair.numbering.ours()[pair.ids(TEXTS[0])].astype(np.int32)]
     np.testing.assert_array_equal(chainrule.load(tmp_path).scorer.score(tokens), pair.ours.scorer.score(tokens))
 
 

@@ -18,12 +18,17 @@ if TYPE_CHECKING:
 
 
 def open_model(
-    path: Path, tokenizer: TokenizerConfig | str | None, markers: Markers | None, progress: Progress
+    path: Path,
+    tokenizer: TokenizerConfig | str | None,
+    markers: Markers | None,
+    progress: Progress,
+    *,
+    allow_pickle: bool = False,
 ) -> Model:
     """Opens a model, with notes on what its file lacks. Raises ModelFormatError, SettingError."""
     from chainrule.api.load_model import load
 
-    model = load(path, tokenizer=tokenizer, markers=markers, progress=progress)
+    model = load(path, tokenizer=tokenizer, markers=markers, allow_pickle=allow_pickle, progress=progress)
     for warning in model.record.get("warnings", []) if path.is_file() else []:
         note(warning)
     return model

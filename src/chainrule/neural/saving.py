@@ -57,7 +57,7 @@ def network_settings(network: Network) -> Json:
 
 def arrays_of(network: nn.Module) -> Arrays:
     """The weights of a network, each once: weights that two layers share have the name of the first."""
-    return {name: _array_of(tensor.detach().cpu()) for name, tensor in _named(network).items()}
+    return {name: array_of(tensor.detach().cpu()) for name, tensor in _named(network).items()}
 
 
 def shapes_of(config: NetworkConfig, vocabulary_size: int) -> dict[str, tuple[int, ...]]:
@@ -67,7 +67,8 @@ def shapes_of(config: NetworkConfig, vocabulary_size: int) -> dict[str, tuple[in
     }
 
 
-def _array_of(tensor: torch.Tensor) -> ndarray:
+def array_of(tensor: torch.Tensor) -> ndarray:
+    """A tensor of the processor as an array, without a copy: float32, or in 16 bits as it is; integers as they are."""
     if tensor.dtype == torch.bfloat16:
         return tensor.contiguous().view(torch.int16).numpy().view(BFLOAT16)
     is_kept = tensor.dtype == torch.float16 or not tensor.is_floating_point()

@@ -77,13 +77,13 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
     tensors = _tensors(architecture, config, arrays, tokens.ours)
     dtype = _TYPES[arrays["embedding.weight"].dtype]
     written: Json = {
-        **write_settings(architecture, config),
         "vocab_size": len(tokens.ours),
         "bos_token_id": tokens.begin,
         "eos_token_id": tokens.end,
         "pad_token_id": None,
         "dtype": dtype,
         "torch_dtype": dtype,
+        **write_settings(architecture, config),
     }
     generation: Json = {} if tokens.end is None else {"bos_token_id": tokens.begin, "eos_token_id": tokens.end}
     if origin is not None and _is_as_it_came(architecture, config, origin):

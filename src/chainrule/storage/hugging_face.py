@@ -1,5 +1,7 @@
 """Hugging Face folders: config.json, safetensors in one file or in shards, tokenizer.json. Data, never executed.
 
+A pickle in place of safetensors is opened only by a function that the caller gives for it.
+
 config.json                        the architecture and its settings
 generation_config.json             optional; which tokens end a text
 model.safetensors                  the tensors; or
@@ -23,16 +25,17 @@ from chainrule.storage.config_json import CONFIG
 from chainrule.storage.safetensors import open_tensors, write_tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy import ndarray
 
     Json = dict[str, Any]
+    OpenTensors = Callable[[Path], Mapping[str, ndarray]]
 
 TENSORS, INDEX = "model.safetensors", "model.safetensors.index.json"
 TOKENIZER, TOKENIZER_CONFIG, GENERATION_CONFIG = "tokenizer.json", "tokenizer_config.json", "generation_config.json"
 CHAT_TEMPLATE = "chat_template.jinja"
-_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+_PICKLE, _PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 _MOST_JSON = 1 << 28  # bytes of a file of JSON: a tokenizer of a million tokens has a tenth of that
 
 
@@ -61,15 +64,18 @@ def is_hugging_face(folder: Path) -> bool:
     return isinstance(config, dict) and "model_type" in config and "family" not in config
 
 
-def open_folder(folder: Path) -> Checkpoint:
-    """What a folder holds; no tensor is read yet. Raises ModelFormatError."""
+def open_folder(folder: Path, open_pickle: OpenTensors | None = None) -> Checkpoint:
+    """What a folder holds; no tensor of a safetensors file is read yet.
+
+    open_pickle: what opens a pickle where there are no safetensors; None: it is refused. Raises ModelFormatError.
+    """
     config = read_json(folder / CONFIG)
     if "auto_map" in config:
         raise ModelFormatError(
             f"{folder / CONFIG}: auto_map asks for code of the model's own, which is never run here; take a model "
             "whose architecture transformers has built in"
         )
-    tensors, files = _tensors_of(folder)
+    tensors, files = _tensors_of(folder, open_pickle)
     template = folder / CHAT_TEMPLATE
     return Checkpoint(
         str(folder),
@@ -108,26 +114,33 @@ def _bytes_of(path: Path) -> bytes:
         raise ModelFormatError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _tensors_of(folder: Path) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
+def _tensors_of(folder: Path, open_pickle: OpenTensors | None) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
     """All tensors of the folder, and the file that each is in. Raises ModelFormatError."""
     if (folder / INDEX).exists():
-        return _sharded(folder)
+        return _sharded(folder / INDEX, open_tensors)
     if (folder / TENSORS).exists():
-        tensors = open_tensors(folder / TENSORS)
-        return tensors, dict.fromkeys(tensors, str(folder / TENSORS))
-    pickled = next((name for name in _PICKLES if (folder / name).exists()), None)
-    if pickled is not None:
+        return _in_one_file(folder / TENSORS, open_tensors)
+    pickled = next((folder / name for name in (_PICKLE, _PICKLE_INDEX) if (folder / name).exists()), None)
+    if pickled is None:
+        raise ModelFormatError(f"{folder}: has no {TENSORS}, and no {INDEX}")
+    if open_pickle is None:
         raise ModelFormatError(
-            f"{folder / pickled}: is a pickle, which can run code when it is opened, so it is not; save the model as "
-            "safetensors, in Python with transformers: AutoModel.from_pretrained(folder).save_pretrained(new_folder)"
+            f"{pickled}: is a pickle, which can run code when it is opened, so it is not. If you trust who made it, "
+            f"convert it: chainrule convert {folder} NEW_FOLDER --allow-pickle, or chainrule.load(..., "
+            "allow_pickle=True); or save the model as safetensors, in Python with transformers: "
+            "AutoModel.from_pretrained(folder).save_pretrained(new_folder)"
         )
-    raise ModelFormatError(f"{folder}: has no {TENSORS}, and no {INDEX}")
+    return (_sharded if pickled.name == _PICKLE_INDEX else _in_one_file)(pickled, open_pickle)
 
 
-def _sharded(folder: Path) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
-    """Raises ModelFormatError."""
-    path = folder / INDEX
-    places = read_json(path).get("weight_map")
+def _in_one_file(path: Path, opened: OpenTensors) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
+    tensors = opened(path)
+    return tensors, dict.fromkeys(tensors, str(path))
+
+
+def _sharded(path: Path, opened: OpenTensors) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
+    """path: of the index. opened: what opens a shard. Raises ModelFormatError."""
+    folder, places = path.parent, read_json(path).get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(shard, str) for shard in places.values()):
         raise ModelFormatError(f"{path}: weight_map does not say which file each tensor is in; expected an object")
     shards = sorted(set(places.values()))
@@ -139,7 +152,7 @@ def _sharded(folder: Path) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
     tensors: dict[str, ndarray] = {}
     files: dict[str, str] = {}
     for shard in shards:
-        for name, tensor in open_tensors(folder / shard).items():
+        for name, tensor in opened(folder / shard).items():
             if name in tensors:
                 raise ModelFormatError(f"{folder / shard}: has the tensor {name!r}, which is in {files[name]}, too")
             if places.get(name) != shard:
