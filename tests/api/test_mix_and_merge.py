@@ -208,10 +208,10 @@ def test_what_cannot_be_mixed_is_told(models, fixtures: Path) -> None:
     turned = chainrule.train(Lines(["c b a"]), UniformConfig(), tokenizer="whitespace")
     for parts, message in (
         (models[:1], "needs two models"),
-        ([models[0], other], "model 1 and model 2 cannot be mixed: their texts are cut by whitespace and word"),
+        ([models[0], other], "model 1 and model 2 cannot be mixed: they use whitespace and word"),
         ([models[0], lower], "normalised by nothing and by lower"),
         ([models[0], few], "their vocabularies have 338 and 6 tokens"),
-        ([few, turned], "number the same 6 tokens otherwise"),
+        ([few, turned], "give the same 6 tokens other ids"),
     ):
         with pytest.raises(SettingError, match=message):
             chainrule.mix(parts)

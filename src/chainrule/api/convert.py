@@ -1,4 +1,4 @@
-"""Models between folders of ours, fast and compact, ARPA files and the files of others."""
+"""Converts models between formats: folders, fast or compact; ARPA; Hugging Face."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def convert(
     overwrite: bool = False,
     progress: ProgressOption = None,
 ) -> Model:
-    """Writes a model in another form; the model that was written.
+    """Writes a model in another format, and returns it.
 
     source: whatever `load` opens. target: a new folder, or a file whose name ends in .arpa, .arpa.gz, .zst, .xz or
-    .bz2. tokenizer: as `load` has it. compact: quantised, a fifth of the size; without it, a compact model becomes a
+    .bz2. tokenizer: as for `load`. compact: quantised, a fifth of the size; without it, a compact model becomes a
     fast one, and stays quantised. to: hugging-face: a folder that transformers opens, of a network.
     allow_pickle: as `load` has it.
     Raises ModelFormatError, OutputError, SettingError.
@@ -69,7 +69,7 @@ def convert_vectors(
     overwrite: bool = False,
     progress: ProgressOption = None,
 ) -> WordVectors:
-    """Writes word vectors in another form: what `load_vectors` opens, as the name of the target says.
+    """Writes word vectors in another format, which the name of the target chooses, and returns them.
 
     Raises ModelFormatError, TextError, OutputError.
     """
@@ -79,7 +79,7 @@ def convert_vectors(
 
 
 def in_layout(model: Model, *, compact: bool, progress: ProgressOption = None) -> Model:
-    """The compact model, or one with a fast table where it was compact. Raises SettingError as `Model.compact`."""
+    """The model with a compact or a fast table. Raises SettingError as `Model.compact`."""
     if compact:
         return model.compact(progress)
     return model.unpack(progress) if model.layout == COMPACT else model

@@ -33,7 +33,7 @@ def judge_pairs(
     on_bad: OnBad,
     progress: Progress,
 ) -> list[GroupAccuracy]:
-    """fills: whether the model sees both sides. The rest is as `Model.judge_pairs` has it."""
+    """As `Model.judge_pairs`. fills: whether the model reads both sides."""
     names = [files] if isinstance(files, str | os.PathLike) else files
     if pseudo is not None and pseudo not in get_args(Pseudo):
         raise SettingError(f"pseudo is {pseudo!r}; expected {' or '.join(get_args(Pseudo))}")
