@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -38,7 +37,7 @@ from chainrule.text.records import raise_error
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from jaxtyping import Float32, Float64, Int64
     from numpy import ndarray
