@@ -97,7 +97,7 @@ def merge(
 def _over_one_vocabulary(models: Sequence[Model], names: Sequence[str]) -> tuple[Tokenizer, list[Table]]:
     """A tokenizer with the union of the vocabularies, and the tables in its ids. Raises SettingError."""
     if len(models) < 2:
-        raise SettingError("merging needs at least two models")
+        raise SettingError("merging needs two models or more")
     tables = []
     for name, model in zip(names, models, strict=True):
         with prefix_errors(name):
