@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.nearest import Neighbour as Neighbour, nearest as nearest
     from chainrule.api.noise import Spoilt as Spoilt, noise as noise
     from chainrule.api.pair_model import TextPairModel as TextPairModel, load_pairs as load_pairs
+    from chainrule.api.prompt import prompt as prompt
     from chainrule.api.prune import (
         prune_by_entropy as prune_by_entropy,
         prune_to_text as prune_to_text,
@@ -191,6 +192,7 @@ _HOMES = {
     "noise": "api.noise",
     "parallel": "text.pairs",
     "preset": "neural.config",
+    "prompt": "api.prompt",
     "prune_by_entropy": "api.prune",
     "prune_to_text": "api.prune",
     "prune_to_vocabulary": "api.prune",

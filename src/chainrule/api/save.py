@@ -51,7 +51,7 @@ def save_folder(parts: ModelParts, path: Path, *, overwrite: bool, progress: Pro
 def save_hugging_face(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
     """A folder that transformers opens. Raises OutputError; SettingError where it has no such model."""
     family = FAMILIES[parts.family]
-    if family.job not in ("continue", "fill") or not family.embeds:
+    if family.job not in ("continue", "fill", "embed") or not family.embeds:
         raise SettingError(
             f"a model of family {parts.family!r} cannot be written for transformers, which has networks; save it as a "
             "folder of ours"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
+from chainrule.errors import SettingError
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
 from chainrule.evaluation.token_costs import score_documents, score_stream_tokens, score_tokens
 from chainrule.protocol import END, UNKNOWN
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from chainrule.evaluation.likelihood import StreamScoring
     from chainrule.evaluation.pseudo_likelihood import PseudoScorer
     from chainrule.evaluation.token_costs import Speller
-    from chainrule.protocol import LanguageModel
+    from chainrule.protocol import LanguageModel, Scorer
     from chainrule.text.detokenize import Alignment
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Encoded
@@ -60,7 +61,7 @@ def continuation_log_probs(
     taken for the likeliest. Raises MarkerError.
     """
     log_probs, is_greedy = np.zeros(len(pairs)), np.zeros(len(pairs), np.bool_)
-    encoded, given = _cut(pairs, tokenizer)
+    encoded, given = split_pairs(pairs, tokenizer)
     sequences = documents_of(encoded.ids)
     for some in _batches([len(sequence) for sequence in sequences]):
         progress("scoring continuations", some.start, len(pairs))
@@ -78,7 +79,7 @@ def pseudo_continuation_log_probs(
     model: PseudoScorer, speller: Speller, tokenizer: Tokenizer, pairs: Sequence[Pair]
 ) -> Float64[ndarray, " pairs"]:
     """Of the continuations, pseudo-log-likelihoods in nats, their contexts seen. Raises MarkerError."""
-    _, given = _cut(pairs, tokenizer)
+    _, given = split_pairs(pairs, tokenizer)
     return pseudo_log_likelihoods(model, speller, tokenizer, [_text(pair) for pair in pairs], given=given)[0]
 
 
@@ -107,12 +108,28 @@ def document_log_probs(
     return totals
 
 
+def score_continuations(
+    model: Scorer, tokenizer: Tokenizer, contexts: Sequence[str], continuations: Sequence[str]
+) -> Float64[ndarray, " texts"]:
+    """log P(continuation </s> | context) in nats; an unknown word counts as <unk>, without its spelling.
+
+    Raises SettingError if there are not as many of both; MarkerError.
+    """
+    if len(contexts) != len(continuations):
+        raise SettingError(f"there are {len(contexts)} prompts for {len(continuations)} texts; expected one for each")
+    encoded, given = split_pairs([Pair(*pair) for pair in zip(contexts, continuations, strict=True)], tokenizer)
+    sequences = documents_of(encoded.ids)
+    prefixes = [sequence[:first] for sequence, first in zip(sequences, given, strict=True)]
+    rest = [sequence[first:] for sequence, first in zip(sequences, given, strict=True)]
+    return np.array([row.sum(dtype=np.float64) for row in model.score(rest, prefixes=prefixes)])
+
+
 def _text(pair: Pair) -> str:
     return pair.context + pair.continuation
 
 
-def _cut(pairs: Sequence[Pair], tokenizer: Tokenizer) -> tuple[Encoded, list[int]]:
-    """The pairs as texts, and how many tokens of each are its context. Raises MarkerError."""
+def split_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> tuple[Encoded, list[int]]:
+    """The pairs, each joined to one text, and how many tokens of each text are its context. Raises MarkerError."""
     encoded = tokenizer.encode_texts([_text(pair) for pair in pairs])
     contexts = list(dict.fromkeys(pair.context.rstrip() for pair in pairs))
     encoded_contexts = tokenizer.encode_texts(contexts)

@@ -30,11 +30,15 @@ _SEVERAL = re.compile(r"\[\s*[^\[\]\s]+\s+[^\[\]\s]")
 
 
 class Embedded(NamedTuple):
-    """A document. spans: where its units stand in the text, in characters; none of a document without tokens."""
+    """A document. spans: where its units stand in the text, in characters; none of a document without tokens.
+
+    is_cut: whether a sentence encoder left out the end of the text, which was too long for it.
+    """
 
     text: str  # normalised
     spans: list[tuple[int, int]]
     vectors: Vectors  # one a unit
+    is_cut: bool = False
 
     @property
     def units(self) -> list[str]:
@@ -44,9 +48,16 @@ class Embedded(NamedTuple):
 def embedded(embedder: Embedder, tokenizer: Tokenizer, encoded: Encoded, config: EmbeddingConfig) -> Iterator[Embedded]:
     """The encoded documents, in order. A text without tokens has a vector of zeros. Raises SettingError."""
     units = units_of(tokenizer, encoded, config.unit)
-    found = embedder.vectors(documents_of(encoded.ids), config.layer, bfloat16=config.precision == "bfloat16")
-    if not found:
+    sequences, bfloat16 = documents_of(encoded.ids), config.precision == "bfloat16"
+    if not sequences:
         return
+    if config.unit == "text" and config.pooling is None:
+        of_texts = embedder.text_vectors(sequences, config.layer, bfloat16=bfloat16)
+        if of_texts is not None:
+            for document, vector, is_cut in zip(units.by_document(), *of_texts, strict=True):
+                yield Embedded(document.text, document.spans, vector[None], bool(is_cut))
+            return
+    found = embedder.vectors(sequences, config.layer, bfloat16=bfloat16)
     pooled = _pooled(np.concatenate(found), units, config)
     for document in units.by_document():
         yield Embedded(document.text, document.spans, pooled[document.numbers])
@@ -78,7 +89,7 @@ def nearest(
     """The units whose vectors have the largest cosine with the wanted one, best first: with their texts and spans."""
     best: list[tuple[float, int, str, tuple[int, int]]] = []
     place = 0
-    for text, spans, vectors in found:
+    for text, spans, vectors, _ in found:
         for cosine, span in zip(cosines(vectors, wanted).tolist(), spans, strict=True):
             place -= 1  # of equal ones, the first
             if len(best) < number:
@@ -119,7 +130,7 @@ def _pooled(vectors: Vectors, units: TextUnits, config: EmbeddingConfig) -> Vect
     vectors = np.concatenate([own, np.zeros((1, vectors.shape[1]), np.float32)])  # one that none has
     firsts = np.searchsorted(of_tokens, np.arange(len(units.starts) + 1))
     counts = np.diff(firsts)
-    if config.pooling == "mean":
+    if config.pooling in (None, "mean"):
         found = np.add.reduceat(vectors, firsts)[:-1] / np.maximum(counts, 1)[:, None].astype(np.float32)
     elif config.pooling == "max":
         found = np.maximum.reduceat(vectors, firsts)[:-1]

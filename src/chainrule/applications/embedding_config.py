@@ -21,7 +21,10 @@ class EmbeddingConfig:
 
     unit: Unit = setting("text", "what gets a vector: a text, a word (as split at spaces), or a token")
     layer: int | None = setting(None, "0: of the tokens alone; from 1 on: that layer's; nothing: the last")
-    pooling: Pooling = setting("mean", "how the vectors of a unit's tokens become one")
+    pooling: Pooling | None = setting(
+        None,
+        "how the vectors of a unit's tokens become one; nothing: their mean, or of a text as its encoder has learnt",
+    )
     precision: VectorPrecision = setting(
         "float32", "what the network computes in; bfloat16 has three digits, and takes half the time where it is known"
     )

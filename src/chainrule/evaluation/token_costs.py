@@ -68,25 +68,26 @@ class TokenLogProbs:
 
 
 def score_tokens(
-    model: Measurable, speller: Speller, encoded: Encoded, given: Sequence[int] | None = None
+    model: Measurable, speller: Speller, encoded: Encoded, given: Sequence[int] | None = None, *, end: bool = True
 ) -> TokenLogProbs:
     """The log-probabilities of the tokens of encoded documents, each scored by itself.
 
     given: for each document, how many of its first tokens are conditioned on, at no cost; by default none.
+    end: whether </s> is predicted after each document; if not, it costs nothing.
     """
     sequences = documents_of(encoded.ids)
-    if given is None:
-        closed, log_share = _join(model.score(sequences)), _join(model.unknown_log_probs(sequences))
-        return score_stream_tokens(encoded, speller, closed, log_share)
-    prefixes = [sequence[:first] for sequence, first in zip(sequences, given, strict=True)]
-    rest = [sequence[first:] for sequence, first in zip(sequences, given, strict=True)]
-    is_scored = np.repeat(
-        np.tile([False, True], len(rest)),
-        [size for prefix, own in zip(prefixes, rest, strict=True) for size in (prefix.size, own.size + 1)],
-    )
+    firsts = [0] * len(sequences) if given is None else given
+    prefixes = [sequence[:first] for sequence, first in zip(sequences, firsts, strict=True)]
+    rest = [sequence[first:] for sequence, first in zip(sequences, firsts, strict=True)]
+    is_scored = np.ones(encoded.ids.size, np.bool_)
+    is_scored[encoded.ids == END] = end
+    starts = np.cumsum([0, *(len(sequence) + 1 for sequence in sequences)])
+    for start, first in zip(starts.tolist(), firsts, strict=False):
+        is_scored[start : start + first] = False
     closed, log_share = np.zeros(is_scored.size), np.full(is_scored.size, -np.inf)
-    closed[is_scored] = _join(model.score(rest, prefixes=prefixes))
-    log_share[is_scored] = _join(model.unknown_log_probs(rest, prefixes=prefixes))
+    closed[is_scored] = _join(model.score(rest, prefixes=prefixes, end=end))
+    if speller.unseen_types != 1:  # with one unseen type, the share of <unk> is not needed
+        log_share[is_scored] = _join(model.unknown_log_probs(rest, prefixes=prefixes, end=end))
     scored = score_stream_tokens(encoded, speller, closed, log_share)
     unseen, spelling = (np.where(is_scored, column, 0.0) for column in (scored.unseen, scored.spelling))
     return TokenLogProbs(closed, unseen, spelling, scored.unknown)
@@ -122,9 +123,7 @@ def score_documents(
     if not ends.size:
         return np.empty(0), np.empty(0, np.int64)
     starts = np.concatenate([[0], ends[:-1] + 1])
-    scored = score_tokens(model, speller, encoded, given).total
-    if not end:
-        scored[ends] = 0
+    scored = score_tokens(model, speller, encoded, given, end=end).total
     return np.add.reduceat(scored, starts), ends + int(end) - starts
 
 

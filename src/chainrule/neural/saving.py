@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
+    from chainrule.neural.text_encoder import TextEncoder
     from chainrule.neural.two_sided_model import TwoSidedModel
 
     Json = dict[str, Any]
@@ -45,7 +46,7 @@ _FLOATS = (np.dtype("float32"), np.dtype("float16"), BFLOAT16)  # of matrices; t
 _DRAWING = (torch.Tensor.normal_, torch.Tensor.uniform_)
 
 
-def take_apart(model: NeuralModel | TwoSidedModel) -> tuple[Json, Arrays]:
+def take_apart(model: NeuralModel | TwoSidedModel | TextEncoder) -> tuple[Json, Arrays]:
     """The settings of the network, and its weights by name: float32, or in 16 bits as they were stored."""
     return network_settings(model.network), arrays_of(model.network)
 

@@ -14,6 +14,7 @@ import numpy as np
 from chainrule.base.bfloat16 import BFLOAT16, widened
 from chainrule.errors import SettingError
 from chainrule.open_models.architectures import ARCHITECTURES
+from chainrule.open_models.sentence_encoders import without_output
 from chainrule.open_models.settings import differences, read_settings, write_settings
 from chainrule.open_models.vocabulary import Numbering
 from chainrule.protocol import BEGIN, END, UNKNOWN
@@ -91,6 +92,8 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
         written = {**spelled, **origin["config"]}
         generation = origin["generation_config"] or generation
     files = {CONFIG: _json_bytes(written), **tokens.files}
+    if origin is not None:
+        files |= {name: text.encode() for name, text in origin["sentence_files"].items()}
     if generation:
         files[hugging_face.GENERATION_CONFIG] = _json_bytes(generation)
     return Exported(files, tensors)
@@ -98,7 +101,8 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
 
 def _architecture_of(config: NetworkConfig, origin: Json | None) -> Architecture:
     """The architecture that a network is; the one that it came as, if that still suits. Raises SettingError."""
-    candidates = list(ARCHITECTURES.values())
+    known = ARCHITECTURES.values()
+    candidates = [*known, *(without_output(each) for each in known if each.sees_both_sides)]
     if origin is not None:
         name = origin["config"].get("model_type")
         candidates.sort(key=lambda each: each.model_type != name)
@@ -141,7 +145,10 @@ def _tensors(
             if row.by_token:
                 array = array[ours]
             parts = row.change.to_theirs(array, config)
-            found |= {their: _narrowed(part, kind) for their, part in zip(row.names(layer), parts, strict=True)}
+            names = row.names(layer)
+            if not architecture.writes_prefix:
+                names = tuple(name.removeprefix(architecture.prefix) for name in names)
+            found |= {their: _narrowed(part, kind) for their, part in zip(names, parts, strict=True)}
     return found
 
 

@@ -48,7 +48,7 @@ _FIXED |= {"pruned_heads": {}, "is_decoder": False, "tie_encoder_decoder": False
 _NO_MATTER = {
     *("memory", "begins_with", "ends", "banned", "initialisation", "zero_projections", "cutoffs", "noise_samples"),
     *("noise_power", "dropout", "attention_dropout", "embedding_dropout", "masks", "masked_share", "random_share"),
-    *("kept_share", "closed_by"),
+    *("kept_share", "closed_by", "text_pooling", "unit_length", "most_tokens"),
 }
 
 

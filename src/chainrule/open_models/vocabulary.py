@@ -67,6 +67,15 @@ class Numbering(NamedTuple):
         }
 
 
+def name_before(record: Json, splitter: Subword) -> str | None:
+    """What others call the token that their model reads before a text, which is </s> here; None: of a model of ours."""
+    if (origin := record.get("hugging_face")) is None:
+        return None
+    numbering = Numbering(**origin["tokens"])
+    number = numbering.begin if numbering.closing is None and numbering.begin is not None else numbering.end
+    return next((name for name, own in splitter.numbers.items() if own == number), None)
+
+
 def rows_by_ours(array: ndarray, numbering: Numbering) -> ndarray:
     """A tensor with a row for each of their tokens, with one for each of ours."""
     theirs = numbering.theirs()

@@ -7,6 +7,7 @@ generation_config.json             optional; which tokens end a text
 model.safetensors                  the tensors; or
 model.safetensors.index.json       which of several files, all in the folder, holds which tensor
 tokenizer.json                     how text is cut; tokenizer_config.json beside it
+modules.json                       of sentence-transformers: what makes a vector of a text, with a folder for each part
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 TENSORS, INDEX = "model.safetensors", "model.safetensors.index.json"
 TOKENIZER, TOKENIZER_CONFIG, GENERATION_CONFIG = "tokenizer.json", "tokenizer_config.json", "generation_config.json"
 CHAT_TEMPLATE = "chat_template.jinja"
+MODULES, READ_TEXTS, PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
 _PICKLE, _PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 _MOST_JSON = 1 << 28  # bytes of a file of JSON: a tokenizer of a million tokens has a tenth of that
 
@@ -50,6 +52,7 @@ class Checkpoint(NamedTuple):
     generation_config: Json = {}  # noqa: RUF012  # nobody writes to it
     tokenizer_config: Json = {}  # noqa: RUF012
     chat_template: str | None = None
+    sentence_files: Mapping[str, bytes] = {}  # of sentence-transformers, by their paths in the folder
 
 
 def is_hugging_face(folder: Path) -> bool:
@@ -86,18 +89,53 @@ def open_folder(folder: Path, open_pickle: OpenTensors | None = None) -> Checkpo
         _optional_json(folder / GENERATION_CONFIG),
         _optional_json(folder / TOKENIZER_CONFIG),
         _bytes_of(template).decode("utf-8", "replace") if template.exists() else None,
+        _sentence_files(folder),
     )
+
+
+def _sentence_files(folder: Path) -> dict[str, bytes]:
+    """What a folder of sentence-transformers says of its parts. Raises ModelFormatError."""
+    path = folder / MODULES
+    if not path.exists():
+        return {}
+    files = {name: _bytes_of(folder / name) for name in (MODULES, READ_TEXTS, PROMPTS) if (folder / name).exists()}
+    modules = _parsed(files[MODULES], str(path))
+    if not isinstance(modules, list):
+        raise ModelFormatError(f"{path}: holds a JSON {type(modules).__name__}; expected a list of modules")
+    for module in modules:
+        match module:
+            case {"path": str(part), "type": str()} if part == "" or _is_name(part):
+                name = f"{part}/{CONFIG}"
+                if part and (folder / name).exists():
+                    files[name] = _bytes_of(folder / name)
+            case _:
+                raise ModelFormatError(f"{path}: has the module {module!r:.80}; expected its type, and a path inside")
+    return files
+
+
+def _is_name(part: str) -> bool:
+    """Whether a path leads to something in the folder itself."""
+    return Path(part).name == part and part not in ("", ".", "..") and "\0" not in part
 
 
 def read_json(path: Path) -> Json:
     """A file that holds a JSON object. Raises ModelFormatError."""
-    try:
-        found = json.loads(_bytes_of(path))
-    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
-        raise ModelFormatError(f"{path}: is no JSON: {error}; the file is cut off or damaged") from error
+    return json_object(_bytes_of(path), str(path))
+
+
+def json_object(content: bytes, place: str) -> Json:
+    """What a file of JSON holds. place: the file, for messages. Raises ModelFormatError where it is no object."""
+    found = _parsed(content, place)
     if not isinstance(found, dict):
-        raise ModelFormatError(f"{path}: holds a JSON {type(found).__name__}; expected an object")
+        raise ModelFormatError(f"{place}: holds a JSON {type(found).__name__}; expected an object")
     return found
+
+
+def _parsed(content: bytes, place: str) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
+        raise ModelFormatError(f"{place}: is no JSON: {error}; the file is cut off or damaged") from error
 
 
 def _optional_json(path: Path) -> Json:
@@ -145,7 +183,7 @@ def _sharded(path: Path, opened: OpenTensors) -> tuple[Mapping[str, ndarray], Ma
         raise ModelFormatError(f"{path}: weight_map does not say which file each tensor is in; expected an object")
     shards = sorted(set(places.values()))
     for shard in shards:
-        if Path(shard).name != shard or shard in ("", ".", "..") or "\0" in shard:
+        if not _is_name(shard):
             raise ModelFormatError(f"{path}: weight_map names the file {shard!r}; expected one in the folder itself")
         if not (folder / shard).is_file():
             raise ModelFormatError(f"{folder / shard}: is missing; {path.name} names it")
@@ -182,6 +220,7 @@ def write_folder(
         try:
             temporary.mkdir(parents=True)
             for name, data in files.items():
+                (temporary / name).parent.mkdir(exist_ok=True)
                 (temporary / name).write_bytes(data)
             write_tensors(temporary / TENSORS, tensors, progress, metadata={"format": "pt"})
             sync_folder(temporary)

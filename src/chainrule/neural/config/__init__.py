@@ -10,6 +10,7 @@ from chainrule.neural.config.convolution import ConvolutionConfig
 from chainrule.neural.config.feedforward import FeedforwardConfig
 from chainrule.neural.config.network import NetworkConfig, settings_of
 from chainrule.neural.config.recurrent import RecurrentConfig
+from chainrule.neural.config.text_encoder import TextEncoderConfig
 from chainrule.neural.config.transformer import PRESETS, TransformerConfig, gpt2, llama, modern, palm, preset, vaswani
 from chainrule.neural.config.two_sided import MaskedConfig, MaskedRecurrentConfig, TwoSidedConfig
 
@@ -25,6 +26,7 @@ __all__ = [
     "MaskedRecurrentConfig",
     "NetworkConfig",
     "RecurrentConfig",
+    "TextEncoderConfig",
     "TransformerConfig",
     "TwoSidedConfig",
     "gpt2",
