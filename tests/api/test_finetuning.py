@@ -220,7 +220,9 @@ def test_each_token_belongs_to_the_word_that_was_given(kind: str) -> None:
 
 
 def test_a_text_with_more_words_than_labels_is_told() -> None:
-    with pytest.raises(TextError, match=r"^line 3: the text has 2 words, and there are 3 labels; give one to each$"):
+    with pytest.raises(
+        TextError, match=r"^line 3: the text has 2 words, but 3 labels; expected one label for each word$"
+    ):
         finetune(model("bag"), [Labelled("a saw", ("X", "Y", "Z"), "line 3")], "word", QUICK)
 
 
@@ -342,7 +344,8 @@ def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
     base = model("bag")
     learnt = finetune(base, TEXTS, "text", replace(QUICK, epochs=1))
     unseen = (
-        r"line 9: the label 'tool' was not seen in training, nor was any other .*; the 2 known are 'animal', 'food'"
+        r"line 9: the label 'tool' was not seen in training, nor was any other .*; "
+        r"expected some of the 2 known: 'animal', 'food'"
     )
     with pytest.raises(TextError, match=unseen):
         learnt.assess([Labelled("a saw", ("tool",), "line 9")])

@@ -44,7 +44,7 @@ VERBS = {
             *TRAINING,
             *(flag(each.name) for each in fields(config) if not is_rare(each)),
         }
-        | ({"--preset"} if name == "transformer" else set())
+        | ({"--preset"} if name in ("transformer", "masked") else set())
         for name, config in {**NETWORKS, **TWO_SIDED}.items()
     },
     "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams", "--smoothing"}

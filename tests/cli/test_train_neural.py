@@ -159,7 +159,7 @@ def test_a_network_goes_on_with_other_text(chainrule, corpus: Path, heldout: Pat
         "cannot be trained further; expected a network"
         in chainrule("adapt", model, heldout, "-o", tmp_path / "x").error
     )
-    with pytest.raises(package.SettingError, match="say nothing of them"):
+    with pytest.raises(package.SettingError, match="leave these arguments out"):
         package.train(heldout, package.TransformerConfig(), start=lm)
 
 
@@ -186,7 +186,7 @@ def test_resuming_a_finished_run_does_nothing_and_says_so(chainrule, corpus: Pat
     assert "the run has ended, with other settings: steps was 4 and is 5. Say" in chainrule(*longer, "--resume").error
     (tmp_path / "other.txt").write_text(corpus.read_text() + "and more\n")
     elsewhere = chainrule("train", "recurrent", tmp_path / "other.txt", "-o", lm, *QUICK, "--resume")
-    assert "the run has ended, with other settings: the text differs. Say --overwrite" in elsewhere.error
+    assert "the run has ended, with other settings: the text differs. Use --overwrite" in elsewhere.error
     cut = ["byte" if each == "character" else each for each in command]
     assert "settings: the tokenizer's kind was character and is byte. Say" in chainrule(*cut, "--resume").error
     other = chainrule("train", "transformer", corpus, "-o", lm, *QUICK, "--resume")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -149,14 +150,82 @@ def test_what_a_masked_model_needs_is_asked_for(tmp_path: Path) -> None:
     assert chainrule.load(folder).family == "masked"
 
 
-def test_a_masked_model_of_ours_is_no_bert(tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text("\n".join(TEXTS * 5) + "\n")
+def trained(folder: Path, config: MaskedConfig, tokenizer: str = "bpe") -> chainrule.Model:
+    """A network of two steps, each of its numbers moved after them; saved as lm/."""
+    (folder / "text.txt").write_text("\n".join(TEXTS * 5) + "\n")
     model = chainrule.train(
-        tmp_path / "text.txt",
-        MaskedConfig(layers=1, width=16, heads=2, context=16),
-        tokenizer=chainrule.TokenizerConfig(kind="bpe", vocabulary_size=280),
-        training=chainrule.TrainingConfig(steps=1, batch=2),
+        folder / "text.txt",
+        config,
+        tokenizer=chainrule.TokenizerConfig(kind=tokenizer, vocabulary_size=280),
+        training=chainrule.TrainingConfig(steps=2, batch=2),
     )
-    model.save(tmp_path / "lm")
-    with pytest.raises(SettingError, match="nearest is bert"):
+    network: torch.nn.Module = model.engine.network
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(2)
+        for weight in network.parameters():
+            weight.add_(torch.randn_like(weight) * 0.3)
+    model.save(folder / "lm")
+    return model
+
+
+def ours_as_bert(**changes: Any) -> MaskedConfig:
+    config = chainrule.preset("bert", layers=2, width=16, heads=2, context=32, **changes)
+    assert isinstance(config, MaskedConfig)
+    return config
+
+
+@pytest.mark.parametrize("tokenizer", ["bpe", "wordpiece", "unigram"])
+def test_a_masked_model_of_ours_is_a_bert_to_transformers(tokenizer: str, tmp_path: Path) -> None:
+    model = trained(tmp_path, ours_as_bert(feed_forward="gelu" if tokenizer == "bpe" else "gelu_exact"), tokenizer)
+    chainrule.convert(tmp_path / "lm", tmp_path / "hf", to="hugging-face")
+    theirs, loading = AutoModelForMaskedLM.from_pretrained(tmp_path / "hf", output_loading_info=True)
+    assert not any(loading.values())
+    theirs_cut = AutoTokenizer.from_pretrained(tmp_path / "hf")
+    text, mask = f"the {theirs_cut.mask_token} sat on the mat", theirs_cut.mask_token_id
+    assert (theirs_cut.mask_token, theirs_cut.cls_token) == ("[MASK]", "[CLS]")
+    ids: list[int] = theirs_cut(TEXTS[2]).input_ids
+    assert ids[0] == theirs_cut.cls_token_id
+    own = model.tokenizer.encode_texts([TEXTS[2]]).ids[:-1]
+    names = [model.tokenizer.vocabulary.token(number) for number in own]
+    assert names == theirs_cut.convert_ids_to_tokens(ids[1:])
+    with torch.inference_mode():
+        masked = theirs_cut(text, return_tensors="pt").input_ids
+        gaps = masked[0] == mask
+        logits = theirs(masked).logits[0, gaps].double().numpy()
+    expected = log_softmax(logits, mask, theirs_cut.cls_token_id)
+    [gap] = model.fill(text, top=20)
+    best = expected[0].argsort()[::-1][: len(gap)]
+    tolerance = 1e-5 * float(np.abs(logits).max())
+    np.testing.assert_allclose(np.log([share for _, share in gap]), expected[0][best], atol=tolerance, rtol=0)
+    tokens = [theirs_cut.unk_token if token == "<unk>" else token for token, _ in gap]
+    assert tokens == theirs_cut.convert_ids_to_tokens(best)
+
+
+def test_a_masked_model_of_ours_comes_back_and_goes_out_again(tmp_path: Path) -> None:
+    model = trained(tmp_path, ours_as_bert())
+    for source, target in (("lm", "hf"), ("again", "twice")):
+        chainrule.convert(tmp_path / source, tmp_path / target, to="hugging-face")
+        if target == "hf":
+            chainrule.convert(tmp_path / "hf", tmp_path / "again")
+    first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("hf", "twice"))
+    assert first.keys() == second.keys()
+    for name, array in first.items():
+        np.testing.assert_array_equal(array, second[name], err_msg=name)
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        came, went = (json.loads((tmp_path / folder / name).read_bytes()) for folder in ("hf", "twice"))
+        assert came == went
+    again = chainrule.load(tmp_path / "hf")
+    np.testing.assert_allclose(again.score(TEXTS), model.score(TEXTS), rtol=1e-5)  # <s> is its own row there
+    np.testing.assert_array_equal(again.embed(TEXTS), model.embed(TEXTS))
+
+
+def test_a_masked_model_that_is_no_bert(tmp_path: Path) -> None:
+    trained(tmp_path, MaskedConfig(layers=1, width=16, heads=2, context=16))
+    with pytest.raises(SettingError, match=r"nearest is bert, which cannot have .*norm='rms'"):
+        chainrule.convert(tmp_path / "lm", tmp_path / "out", to="hugging-face")
+
+
+def test_a_bert_that_reads_texts_with_their_neighbours(tmp_path: Path) -> None:
+    trained(tmp_path, ours_as_bert(memory="stream"))
+    with pytest.raises(SettingError, match="a bert reads each text by itself, so it cannot have memory='stream'"):
         chainrule.convert(tmp_path / "lm", tmp_path / "out", to="hugging-face")

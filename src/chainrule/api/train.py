@@ -281,7 +281,7 @@ def _model_to_start_from(
         raise SettingError(f"{folder}: a model of family {model.family!r} cannot be trained on; expected a network")
     own = (as_config("word"), as_config(os.fspath(folder)))
     if config not in (None, model.engine.network.config) or as_config(tokenizer) not in own or vectors is not None:
-        raise SettingError(f"{folder}: its configuration, tokenizer and vectors are what they are; say nothing of them")
+        raise SettingError(f"{folder}: keeps its configuration, tokenizer and vectors; leave these arguments out")
     return model
 
 

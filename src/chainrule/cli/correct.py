@@ -26,26 +26,30 @@ def correct(
     /,
     *,
     channel: Annotated[
-        str, Parameter(help="How words go wrong: keyboard, ocr, or a file from chainrule train channel.")
+        str, Parameter(help="The model of errors: keyboard, ocr, or a file that chainrule train channel wrote.")
     ] = "keyboard",
     rate: Annotated[
         float | None,
-        Parameter(help="Errors a character (by default 0.02) or, with a learnt channel, wrong words a word (0.05)."),
+        Parameter(
+            help="The share of wrong characters (by default 0.02) or, with a learned channel, of wrong words (0.05)."
+        ),
     ] = None,
     at_least: Annotated[float, Parameter(help="Make only changes of at least this probability.")] = 0.5,
     keep: Annotated[
-        Path | None, Parameter(help="A file of words, one a line, that are right: names, terms of your own.")
+        Path | None, Parameter(help="A file of words that are never changed, one on each line: names, special terms.")
     ] = None,
     lexicon: Annotated[
-        Path | None, Parameter(help="The right words, one a line, maybe with counts; by default the model's.")
+        Path | None,
+        Parameter(help="The correct words, one on each line, optionally with counts; by default the model's."),
     ] = None,
-    beam: Annotated[int, WholeNumber, Parameter(help="Ways through a text that are kept.")] = 4,
-    candidates: Annotated[int, WholeNumber, Parameter(help="Words that may replace a word.")] = 6,
+    beam: Annotated[int, WholeNumber, Parameter(help="How many hypotheses to keep.")] = 4,
+    candidates: Annotated[int, WholeNumber, Parameter(help="How many candidates to consider for each word.")] = 6,
     references: Annotated[
-        Path | None, Parameter(help="What the texts should be, line by line: measures the corrections instead.")
+        Path | None,
+        Parameter(help="The correct texts, line by line: measure the corrections instead of printing them."),
     ] = None,
     diff: Annotated[
-        bool, Parameter(negative=(), help="Print only lines that change, with their changes marked.")
+        bool, Parameter(negative=(), help="Print only the lines that change, with their changes marked.")
     ] = False,
     interactive: Annotated[bool, Parameter(negative=(), help="Ask about each change.")] = False,
     output: Annotated[
@@ -60,11 +64,11 @@ def correct(
 
         $ chainrule correct lm/ heldout.txt --diff
 
-    What was most likely meant, by a channel of errors and a language model:
-    words that the model does not know are corrected, and known ones that do not
-    fit their context (there, their); lost and added spaces, too. Case is kept.
-    Addresses, numbers, names with inner capitals and --keep are left alone.
-    --json gives each change with its place and probability.
+    Finds what was most likely meant, by a model of errors and a language model.
+    Corrects unknown words, known words that do not fit their context (there,
+    their), and lost and added spaces. Keeps the case. Addresses, numbers, words
+    with inner capitals and those of --keep are left alone. --json gives each
+    change with its position and probability.
     """
     from chainrule.api.correct import correct as corrected_lines
     from chainrule.api.correct import corrector
@@ -73,16 +77,16 @@ def correct(
     if sum((diff, interactive, json, references is not None)) > 1:
         raise CycloptsError(msg="Choose one of --diff, --interactive, --json and --references.")
     if interactive and (output is None or text == "-"):
-        raise CycloptsError(msg="--interactive reads a file and writes another one: name TEXT and --output.")
+        raise CycloptsError(msg="--interactive reads one file and writes another: give TEXT and --output.")
     source = reading.corpus(text)
     if output is not None:
         check_text_target(output, source, overwrite=overwrite)
     kept = tuple(keep.read_text(encoding="utf-8").split()) if keep is not None else ()
     config = CorrectionConfig(beam=beam, candidates=candidates, at_least=at_least, keep=kept)
-    how = Path(channel) if channel not in ("keyboard", "ocr") else channel
+    errors = Path(channel) if channel not in ("keyboard", "ocr") else channel
     with progress_bar() as progress:
         loaded = open_model(model, tokenizer, None, progress)
-        options: Any = {"channel": how, "rate": rate, "lexicon": lexicon, "config": config}
+        options: Any = {"channel": errors, "rate": rate, "lexicon": lexicon, "config": config}
         if references is not None:
             _print_measures(corrector(loaded, **options), source, references)
             return
@@ -114,15 +118,15 @@ def _write(lines: Iterable[Corrected], write: Any, *, interactive: bool) -> None
             continue
         accepted = []
         for change in line.changes:
-            answer = _asked(line, change, number) if asking else "n"
+            answer = _ask(line, change, number) if asking else "n"
             asking = asking and answer != "q"
             if answer == "y":
                 accepted.append(change)
         write(line.with_changes(accepted))
 
 
-def _asked(line: Corrected, change: Change, number: int) -> str:
-    """y, n, or q: no further change."""
+def _ask(line: Corrected, change: Change, number: int) -> str:
+    """Asks about a change: y, n, or q for no further change."""
     before, after = line.text[max(0, change.start - 40) : change.start], line.text[change.stop : change.stop + 40]
     print(f"\nline {number}: {before}[{change.before} -> {change.after}]{after}   ({change.prob:.0%})", file=sys.stderr)
     while True:
@@ -168,7 +172,9 @@ def _print_measures(corrector: Any, source: Any, references: Path) -> None:
         [text for block in one.blocks() for text in block.documents()] for one in (source, Corpus.of([str(references)]))
     )
     if len(texts) != len(meant):
-        raise CycloptsError(msg=f"There are {len(texts):,} texts and {len(meant):,} references; give a line for each.")
+        raise CycloptsError(
+            msg=f"There are {len(texts):,} texts and {len(meant):,} references; expected a reference for each text."
+        )
     corrected = [one.corrected for i in range(0, len(texts), 256) for one in corrector.correct(texts[i : i + 256])]
     for name, before, after in measure_corrections(texts, corrected, meant).rows():
         print(f"{name:24} {before:>10} {after:>10}")

@@ -111,7 +111,7 @@ def _check_target(output: Path, *, vocabulary: bool) -> None:
     suffixes = (".npy", ".jsonl", ".vec") if vocabulary else (".npy", ".jsonl")
     if output.suffix not in suffixes:
         *others, last = suffixes
-        raise CycloptsError(msg=f"-o takes a name that ends in {', '.join(others)} or {last}, not {output.name}.")
+        raise CycloptsError(msg=f"--output {output}: its name must end in {', '.join(others)} or {last}.")
 
 
 def _note_precision(model: Model) -> None:

@@ -64,8 +64,5 @@ def validated_on(validation: dict[str, Any]) -> str:
 def note_untrained(validation: dict[str, Any]) -> None:
     """Prints a note where a network has learned no more than token frequencies."""
     if is_untrained({"validation": validation}):
-        note(
-            "this is no better than token frequencies alone, "
-            f"{validation['unigram_loss']:.4f} nats: the network has learned "
-            "nothing from context yet; train it longer, or make it smaller"
-        )
+        note(f"this is no better than token frequencies alone, {validation['unigram_loss']:.4f} nats")
+        note("the network has learned nothing from context yet; train it longer, or make it smaller")

@@ -1,6 +1,6 @@
 """The verbs: the function of each, and the first line of its help.
 
-So the list of verbs can be shown, and one verb run, without importing the others.
+With this table, the list of verbs can be shown, and one verb run, without importing the others.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ GROUPS = {
     "Files": ("split", "filter", "count", "convert", "verify", "lmplz"),
 }
 
-# The same, under `chainrule train`.
+# The same for the models of `chainrule train`.
 FAMILIES = {
     "ngram": ("train:ngram", "An n-gram model, by default with modified Kneser-Ney smoothing."),
     "bilinear": ("train_neural:bilinear", "A log-bilinear model: it predicts the next token's vector linearly."),
@@ -86,7 +86,7 @@ FAMILIES = {
         "train_translation:translation",
         "An encoder-decoder for pairs of texts: translations, summaries, corrections.",
     ),
-    "channel": ("train_channel:channel", "How words go wrong, learnt from pairs, for chainrule correct."),
+    "channel": ("train_channel:channel", "A model of spelling errors, learned from pairs, for chainrule correct."),
     "vectors": ("train_vectors:vectors", "Word vectors: skip-gram, CBOW or GloVe, with subwords or without."),
     "uniform": ("train:uniform", "Every token equally likely: the floor for any comparison."),
 }

@@ -253,5 +253,5 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
         raise OutputError(f"{folder}: this folder has other things in it; choose a new one")
     if not overwrite:
         raise OutputError(
-            f"{folder}: there is a model already; say overwrite=True to replace it, or choose another folder"
+            f"{folder}: there is a model already; use overwrite=True to replace it, or choose another folder"
         )

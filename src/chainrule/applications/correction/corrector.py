@@ -1,4 +1,4 @@
-"""Corrects texts: chunks become lattices of what may have been meant, and the best way through each is taken."""
+"""Corrects texts: builds a lattice of what may have been meant, and follows the best path through it."""
 
 from __future__ import annotations
 
@@ -24,19 +24,18 @@ if TYPE_CHECKING:
     from chainrule.protocol import Scorer
     from chainrule.text.tokenizer import Tokenizer
 
-_NAME = 3.0  # nats that an unknown word with a capital letter inside a sentence has for being a name
-_LEAST_KNOWN = 0.5  # of words must be known: else the text is in another language
+_NAME = 3.0  # nats against correcting an unknown word that may be a name: it has a capital inside a sentence
+_LEAST_KNOWN = 0.5  # share of known words below which a text is taken for another language
 _REMEMBERED = 1 << 18  # words whose options are kept
-_FEW_WORDS = 8  # of which nothing can be said
+_FEW_WORDS = 8  # below which the language is not judged
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorrectionConfig:
     """How texts are corrected.
 
-    beam: ways through a text that are kept. candidates: words that may have been meant, for each word. at_least: the
-    probability from which a change is made. weight: of the language model beside the channel.
-    keep: words that are right whatever the model says.
+    beam: the most paths kept at each position. candidates: the most candidates for each word. at_least: the least
+    probability of a change. weight: of the language model, relative to the channel. keep: words that are never changed.
     Raises SettingError.
     """
 
@@ -58,17 +57,17 @@ class CorrectionConfig:
 
 
 class Change(NamedTuple):
-    """What was put in the place of a part of a text. start, stop: in characters of the text as it was given."""
+    """A correction of a part of a text. start, stop: in characters of the original text."""
 
     start: int
     stop: int
     before: str
     after: str
-    prob: float  # of this change, among the ways through the text that the beam kept
+    prob: float  # of this change, among the paths that the beam kept
 
 
 class Corrected(NamedTuple):
-    """A text, what it should be, and where they differ. note: why nothing was changed, if there is a reason to tell."""
+    """A text, its correction, and where they differ. note: the reason why nothing was changed, if there is one."""
 
     text: str
     corrected: str
@@ -76,12 +75,12 @@ class Corrected(NamedTuple):
     note: str | None = None
 
     def with_changes(self, changes: Iterable[Change]) -> str:
-        """The text with some of its changes made."""
+        """The text with only these changes applied."""
         return apply_changes(self.text, changes)
 
 
 def apply_changes(text: str, changes: Iterable[Change]) -> str:
-    """A text with some changes made, which come in its order."""
+    """A text with changes applied. changes: in the order of the text."""
     parts, end = [], 0
     for change in changes:
         parts += [text[end : change.start], change.after]
@@ -90,14 +89,14 @@ def apply_changes(text: str, changes: Iterable[Change]) -> str:
 
 
 class _Options(NamedTuple):
-    """Of a word in lower case: log P(it | it), and the others that may have been meant, each with log P(it | other)."""
+    """For a word in lower case: log P(word | word), and its candidates, each with log P(word | candidate)."""
 
     itself: float
     others: list[tuple[str, float]]
 
 
 class Corrector:
-    """Corrects with a language model, a channel and the words that there are."""
+    """Corrects texts with a language model, an error model and a list of words."""
 
     def __init__(
         self,
@@ -114,7 +113,7 @@ class Corrector:
         self._keep = frozenset(word.lower() for word in self._config.keep)
 
     def correct(self, texts: Sequence[str]) -> list[Corrected]:
-        """Each text corrected by itself: its neighbours change nothing."""
+        """Corrects each text independently of the others."""
         parted = [chunks_of(text, self._keep) for text in texts]
         notes = [self._reason_to_keep(chunks) for chunks in parted]
         read = [i for i, note in enumerate(notes) if note is None and parted[i]]
@@ -135,7 +134,7 @@ class Corrector:
         return None
 
     def _changes(self, text: str, chunks: list[Chunk], paths: list[Path]) -> tuple[Change, ...]:
-        """The best path's changes that are probable enough, among all paths."""
+        """The changes of the best path that are probable enough, by all paths."""
         log_probs = np.array([path.log_prob for path in paths])
         probs = np.exp(log_probs - np.logaddexp.reduce(log_probs))
         taken: dict[tuple[int, int, str], float] = {}
@@ -176,7 +175,7 @@ class Corrector:
         ]
 
     def _look_up(self, words: set[str]) -> None:
-        """Finds what may have been meant by words, in lower case, that were not seen before."""
+        """Finds candidates for new words, in lower case."""
         if len(self._options) > _REMEMBERED:
             self._options.clear()
         new = sorted(words - self._options.keys())
@@ -187,7 +186,7 @@ class Corrector:
             self._options[word] = _Options(log_prob, [(one.word, one.log_prob) for one in others] + split.get(word, []))
 
     def _variants(self, chunk: Chunk) -> list[tuple[str, float]]:
-        """What may have been meant by a chunk, with log P(chunk | it); itself first. One word changes at a time."""
+        """What a chunk may have meant, with log P(chunk | variant); itself first. Variants differ in one word."""
         if chunk.kept or not chunk.words:
             return [(chunk.text, 0.0)]
         options = [self._options[chunk.text[a:b].lower()] for a, b in chunk.words]
@@ -205,7 +204,7 @@ class Corrector:
         return list(variants.items())
 
     def _split(self, words: list[str]) -> dict[str, list[tuple[str, float]]]:
-        """Unknown words as two known ones, with log P(word | both): a space was lost."""
+        """Unknown words as two known ones whose space was lost, with log P(word | both)."""
         cuts = [
             (word, f"{word[:cut]} {word[cut:]}")
             for word in words
@@ -220,7 +219,7 @@ class Corrector:
         return split
 
     def _joined(self, text: str, chunks: list[Chunk], i: int) -> list[tuple[int, str, float]]:
-        """Two chunks that may have been one known word which a space broke."""
+        """Two chunks that may be one known word, broken by a space."""
         if i + 1 >= len(chunks) or chunks[i].kept or chunks[i + 1].kept:
             return []
         left, right = chunks[i].text, chunks[i + 1]
@@ -239,7 +238,7 @@ class Corrector:
         return [(2, word + after, float(log_prob))] if np.isfinite(log_prob) else []
 
     def _encoded(self, variants: set[str]) -> dict[str, tuple[tuple[int, ...], float]]:
-        """The tokens of each variant, and what spelling those that are unknown costs, in nats."""
+        """The tokens of each variant, and the log-probability of the spelling of its unknown ones, in nats."""
         ordered = sorted(variants)
         encoded = self._tokenizer.encode_texts([self._words.as_known(variant) for variant in ordered])
         rows = [tuple(row.tolist()) for row in documents_of(encoded.ids)]
@@ -254,7 +253,7 @@ class Corrector:
 
 
 def _placed(path: Path) -> list[tuple[int, Arc]]:
-    """A path's arcs, each with the chunk that it begins with."""
+    """A path's arcs, each with the index of its first chunk."""
     placed, first = [], 0
     for arc in path.arcs():
         placed.append((first, arc))

@@ -47,7 +47,7 @@ BERT = Architecture(
         Setting("num_attention_heads", "heads"),
         Setting("intermediate_size", "feed_forward_width"),
         Setting("max_position_embeddings", "context", 512),
-        Rule(("type_vocab_size",), _read_types, lambda config: {"type_vocab_size": config.segments}),
+        Rule(("type_vocab_size",), _read_types, lambda config: {"type_vocab_size": max(1, config.segments)}),
         Setting("layer_norm_eps", "norm_epsilon", 1e-12),
         Setting("hidden_act", "feed_forward", "gelu", ACTIVATIONS),
     ),
