@@ -127,6 +127,11 @@ def _architecture_of(checkpoint: Checkpoint) -> Architecture:
 def _named_architecture(checkpoint: Checkpoint) -> Architecture:
     """Raises ModelFormatError."""
     name = checkpoint.config.get("model_type")
+    if name is None:
+        raise ModelFormatError(
+            f"{checkpoint.place}: {CONFIG}: lacks model_type, as old ones do; write into it which of these it is: "
+            f"{', '.join(ARCHITECTURES)}"
+        )
     if not isinstance(name, str) or name not in ARCHITECTURES:
         raise ModelFormatError(
             f"{checkpoint.place}: {CONFIG}: model_type is {name!r}, which is not known here; known are "

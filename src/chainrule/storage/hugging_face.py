@@ -38,6 +38,7 @@ TOKENIZER, TOKENIZER_CONFIG, GENERATION_CONFIG = "tokenizer.json", "tokenizer_co
 CHAT_TEMPLATE = "chat_template.jinja"
 MODULES, READ_TEXTS, PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
 _PICKLE, _PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
+_OF_OLD = ("architectures", "num_hidden_layers", "n_layer")  # what a config.json without model_type has
 _MOST_JSON = 1 << 28  # bytes of a file of JSON: a tokenizer of a million tokens has a tenth of that
 
 
@@ -56,7 +57,7 @@ class Checkpoint(NamedTuple):
 
 
 def is_hugging_face(folder: Path) -> bool:
-    """Whether a folder's config.json names an architecture, as ours never does. Raises ModelFormatError."""
+    """Whether a folder's config.json names an architecture, or layers as old ones do without that; ours never does."""
     path = folder / CONFIG
     if not path.is_file() or os.path.getsize(path) > _MOST_JSON:
         return False
@@ -64,7 +65,7 @@ def is_hugging_face(folder: Path) -> bool:
         config = json.loads(path.read_bytes())
     except (ValueError, RecursionError, OSError):
         return False  # it is read again as one of ours, and refused as that
-    return isinstance(config, dict) and "model_type" in config and "family" not in config
+    return isinstance(config, dict) and bool({"model_type", *_OF_OLD} & config.keys()) and "family" not in config
 
 
 def open_folder(folder: Path, open_pickle: OpenTensors | None = None) -> Checkpoint:
