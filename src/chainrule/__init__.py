@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         prune_to_text as prune_to_text,
         prune_to_vocabulary as prune_to_vocabulary,
     )
+    from chainrule.api.rank import Ranked as Ranked, rank as rank
     from chainrule.api.rescore import Rescored as Rescored, rescore as rescore
     from chainrule.api.train import train as train
     from chainrule.api.train_channel import train_channel as train_channel
@@ -193,6 +194,8 @@ _HOMES = {
     "parallel": "text.pairs",
     "preset": "neural.config",
     "prompt": "api.prompt",
+    "rank": "api.rank",
+    "Ranked": "api.rank",
     "prune_by_entropy": "api.prune",
     "prune_to_text": "api.prune",
     "prune_to_vocabulary": "api.prune",

@@ -88,6 +88,18 @@ VERBS = {
     "prompt": {"MODEL", "--template", "--data", "--choices", "--answer", "--shots", "--examples", "--seeds", "--orders"}
     | {"--between", "--calibrate", "--normalise", "--match", "--max-tokens", "--show", "--output", "--overwrite"}
     | {"--markers", "--json"},
+    "rank": {
+        "MODEL",
+        "--queries",
+        "--documents",
+        "--by",
+        "--mu",
+        "--lambda",
+        "--top",
+        "--judgements",
+        "--markers",
+        "--json",
+    },
     "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--json"} | READING,
     "fill": {"MODEL", "TEXT", "--top", "--mask", "--markers", "--json"},
     "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--precision", "--words", "--tokens", "--vocabulary"}

@@ -22,6 +22,7 @@ VERBS = {
     "adapt": ("train_neural:adapt", "Continue training a network, on other text."),
     "finetune": ("finetune:finetune", "Fine-tune a network, with a classification head, on labelled texts or words."),
     "prompt": ("prompt:prompt", "Measure a model's answers to prompts, zero-shot or few-shot."),
+    "rank": ("rank:rank", "Rank documents by the probability of a query."),
     "classify": ("classify:classify", "Label texts, or each of their words."),
     "embed": ("embed:embed", "Embed texts, or their words or tokens in context, as vectors."),
     "nearest": (
@@ -58,7 +59,10 @@ INSTALL = ("completion_script:install", "Install completion for your shell.")
 GROUPS = {
     "Train": ("train", "adapt", "finetune", "mix", "prune"),
     "Measure": ("evaluate", "compare", "score", "experiment", "harness"),
-    "Use": ("next", "generate", "complete", "fill", "rescore", "correct", "noise", "translate", "prompt", "classify"),
+    "Use": (
+        *("next", "generate", "complete", "fill", "rescore", "correct", "noise", "translate"),
+        *("prompt", "rank", "classify"),
+    ),
     "Vectors": ("embed", "nearest", "analogy", "odd", "map"),
     "Look inside": ("info", "attend"),
     "Files": ("split", "filter", "count", "convert", "verify", "lmplz"),
