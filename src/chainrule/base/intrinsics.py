@@ -1,4 +1,4 @@
-"""Instructions for kernels that Numba has no name for: prefetching, loads of eight bytes, counts of bits, casts."""
+"""Instructions for kernels that Numba has no name for: prefetching, loads of eight bytes, counts of bits, arrays at an address."""
 
 from __future__ import annotations
 
@@ -60,28 +60,6 @@ def _trailing_zeros(_: Any, number: Any) -> Any:
 
 # In a kernel, trailing_zeros(number) is how many of the lowest bits of a uint64 are 0; 64 for the number 0.
 trailing_zeros: Callable[..., Any] = intrinsic(_trailing_zeros)
-
-
-def _widened(_: Any, number: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        [bits], float32, int32 = arguments, ir.FloatType(), ir.IntType(32)
-        kind = signature.args[0]
-        if kind == types.float32:
-            return bits
-        if kind == types.uint16:
-            return builder.bitcast(builder.shl(builder.zext(bits, int32), int32(16)), float32)
-        wide = builder.zext(bits, int32)  # IEEE's half: its exponent counts from 15, a float's from 127
-        magnitude = builder.bitcast(builder.shl(builder.and_(wide, int32(0x7FFF)), int32(13)), float32)
-        scaled = builder.bitcast(builder.fmul(magnitude, float32(2.0**112)), int32)
-        sign = builder.shl(builder.and_(wide, int32(0x8000)), int32(16))
-        return builder.bitcast(builder.or_(scaled, sign), float32)
-
-    return (types.float32(number), generate) if number in (types.float32, types.uint16, types.int16) else None
-
-
-# In a kernel, widened(number) is a float32, exactly: of itself, of the bits of a bfloat16 (as uint16), or of those of a
-# finite float16 (as int16).
-widened: Callable[..., Any] = intrinsic(_widened)
 
 
 def _pointer_of(_: Any, address: Any) -> Any:

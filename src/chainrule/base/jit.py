@@ -56,21 +56,13 @@ def tiny_kernel(function: Callable[P, R]) -> Callable[P, R]:
 # In a parallel kernel, a range whose parts are done on several threads.
 prange: Callable[[int], Iterable[int]] = numba.prange
 
-# Sums may be rounded in another order, so that they are vectorised; NaN and infinity stay what they are.
-_SUMS: set[str] = {"reassoc", "contract", "nsz"}
-
-
-def summing_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """As `kernel`, for sums of floats in whatever order is quickest: it may differ by processor, never by threads."""
-    return _compiled(function, nogil=True, counted=False, fastmath=_SUMS)
-
 
 def parallel_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """As `summing_kernel`, for functions that use `prange`: on the threads that `use_parallel_threads` says.
+    """As `allocating_kernel`, for functions that use `prange`: on the threads that `use_parallel_threads` says.
 
     Two must not run at once, unless one is known to have threads that may (Numba's workqueue has not).
     """
-    return _compiled(function, nogil=True, counted=True, fastmath=_SUMS, parallel=True)
+    return _compiled(function, nogil=True, counted=True, parallel=True)
 
 
 def use_parallel_threads(number: int) -> None:
