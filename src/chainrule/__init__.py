@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.adapt import adapt as adapt
     from chainrule.api.attend import AttentionMaps as AttentionMaps, attend as attend
     from chainrule.api.convert import convert as convert, convert_vectors as convert_vectors
-    from chainrule.api.cooccurrences import Together as Together, count_together as count_together
+    from chainrule.api.cooccurrences import count_together as count_together
     from chainrule.api.correct import correct as correct, corrector as corrector
     from chainrule.api.counts import count_text as count_text, train_counts as train_counts
     from chainrule.api.evaluate_vectors import (
@@ -44,8 +44,10 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     )
     from chainrule.api.rank import Ranked as Ranked, rank as rank
     from chainrule.api.rescore import Rescored as Rescored, rescore as rescore
+    from chainrule.api.together import Together as Together, read_together as read_together
     from chainrule.api.train import train as train
     from chainrule.api.train_channel import train_channel as train_channel
+    from chainrule.api.train_classifier import train_classifier as train_classifier
     from chainrule.api.train_pairs import train_pairs as train_pairs
     from chainrule.api.train_vectors import train_vectors as train_vectors
     from chainrule.api.verify import verify as verify
@@ -58,6 +60,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         compare_families as compare_families,
         compare_smoothings as compare_smoothings,
     )
+    from chainrule.comparison.labels import LabelComparison as LabelComparison, compare_labels as compare_labels
     from chainrule.comparison.smoothing_table import SmoothingTable as SmoothingTable
     from chainrule.decoding.beam import BeamConfig as BeamConfig
     from chainrule.decoding.limits import Limits as Limits
@@ -91,6 +94,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.neural.config.conditional import ConditionalConfig as ConditionalConfig
     from chainrule.ngram.config import NGramConfig as NGramConfig
     from chainrule.protocol import LanguageModel as LanguageModel, Scorer as Scorer
+    from chainrule.structures.read_trees import read_trees as read_trees
+    from chainrule.structures.tree import LabelledTree as LabelledTree, Tree as Tree
     from chainrule.text.corpus import Corpus as Corpus, Lines as Lines
     from chainrule.text.labelled import Labelled as Labelled, read_labelled as read_labelled
     from chainrule.text.mix import Mix as Mix
@@ -101,6 +106,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.text.tokenizer_config import TokenizerConfig as TokenizerConfig
     from chainrule.training.config import TrainingConfig as TrainingConfig
     from chainrule.training.finetuning_config import FineTuningConfig as FineTuningConfig
+    from chainrule.training.label_config import LabelTraining as LabelTraining
     from chainrule.training.options import TrainingRun as TrainingRun
     from chainrule.uniform import UniformConfig as UniformConfig
     from chainrule.vectors.config import VectorsConfig as VectorsConfig
@@ -131,6 +137,9 @@ _HOMES = {
     "FineTuningConfig": "training.finetuning_config",
     "Frequencies": "api.frequencies",
     "Labelled": "text.labelled",
+    "LabelComparison": "comparison.labels",
+    "LabelTraining": "training.label_config",
+    "LabelledTree": "structures.tree",
     "LanguageModel": "protocol",
     "Limits": "decoding.limits",
     "Lines": "text.corpus",
@@ -156,8 +165,9 @@ _HOMES = {
     "Spoilt": "api.noise",
     "TextError": "errors",
     "TextPairModel": "api.pair_model",
-    "Together": "api.cooccurrences",
+    "Together": "api.together",
     "TokenizerConfig": "text.tokenizer_config",
+    "Tree": "structures.tree",
     "TrainingConfig": "training.config",
     "TrainingRun": "training.options",
     "TransformerConfig": "neural.config",
@@ -170,6 +180,7 @@ _HOMES = {
     "attend": "api.attend",
     "compare": "comparison.compare",
     "compare_families": "comparison.compare",
+    "compare_labels": "comparison.labels",
     "compare_smoothings": "comparison.compare",
     "convert": "api.convert",
     "convert_vectors": "api.convert",
@@ -199,13 +210,16 @@ _HOMES = {
     "prune_by_entropy": "api.prune",
     "prune_to_text": "api.prune",
     "prune_to_vocabulary": "api.prune",
+    "read_trees": "structures.read_trees",
     "read_labelled": "text.labelled",
+    "read_together": "api.together",
     "rescore": "api.rescore",
     "sample_lines": "text.sample",
     "set_threads": "base.threads",
     "split": "text.splits",
     "train": "api.train",
     "train_channel": "api.train_channel",
+    "train_classifier": "api.train_classifier",
     "train_counts": "api.counts",
     "train_pairs": "api.train_pairs",
     "train_vectors": "api.train_vectors",

@@ -1,4 +1,4 @@
-"""Instructions for kernels that Numba has no name for: prefetching, loads of eight bytes, counts of bits, arrays at an address."""
+"""Instructions for kernels that Numba has no name for: prefetching, loads of eight bytes, counts of bits, addresses."""
 
 from __future__ import annotations
 
