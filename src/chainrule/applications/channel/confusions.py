@@ -59,7 +59,7 @@ _BROKEN = 0.1  # of what goes wrong at a letter: a space behind it
 _MERGED = 0.5  # of what goes wrong at a space: it is lost
 
 
-def channel_named(name: Confusions, rate: float) -> Channel:
+def channel_named(name: str, rate: float) -> Channel:
     """Raises SettingError where there is none of the name, or the rate is none."""
     if name not in CONFUSIONS:
         raise SettingError(f"there is no channel called {name!r}; choose one of {', '.join(CONFUSIONS)}")

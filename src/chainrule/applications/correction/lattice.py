@@ -1,7 +1,7 @@
 """The best ways through lattices of variants, by a channel and a language model: a beam that goes over many texts at
 once.
 
-Position i of a text lies before its chunk i. An arc takes one or two chunks and has a variant: what may have been
+Position i of a text lies before its chunk i. An arc takes one or more chunks and has a variant: what may have been
 meant, as tokens, and what the channel says. Tokens are scored only where a text has a choice, together with those
 since the last choice.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Variant(NamedTuple):
-    """What may have been meant by one chunk, or two. surcharge: what unknown tokens cost besides P(<unk>). Nats."""
+    """What may have been meant by some chunks. surcharge: what unknown tokens cost besides P(<unk>). Nats."""
 
     text: str
     log_prob: float
@@ -61,6 +61,10 @@ class Path(NamedTuple):
                 arcs.append(path.arc)
             path = path.before
         return arcs[::-1]
+
+    def text(self) -> str:
+        """The chunks that were meant, with a space between."""
+        return " ".join(arc.variant.text for arc in self.arcs() if arc.variant.text)
 
 
 def best_paths(
