@@ -80,6 +80,10 @@ class Inflections:
     def __len__(self) -> int:
         return len(self._others)
 
+    def forms(self) -> list[str]:
+        """All forms."""
+        return list(self._others)
+
     def others(self, form: str) -> list[str]:
         """The other forms of the words that a form in lower case belongs to."""
         return list(self._others.get(form, ()))
