@@ -24,7 +24,7 @@ test-harness: .venv/harness-installed ## tests with lm-evaluation-harness itself
 	$(PYTEST) -n 0 tests/interop/with_lm_eval.py
 
 interop: .interop/installed ## weights that others trained, 259 MB, give the figures that they give elsewhere
-	$(PYTEST) -n 0 tests/interop/real_weights.py
+	$(if $(AIDREAMS),AIDREAMS=$(AIDREAMS)) $(PYTEST) -n 0 tests/interop/real_weights.py
 
 lint: .venv/installed
 	$(BIN)/ruff check src tests bench docs

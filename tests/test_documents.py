@@ -45,6 +45,10 @@ def texts(tmp_path_factory: pytest.TempPathFactory, fixtures: Path) -> Path:
     (folder / "heldout.txt").write_bytes(heldout)
     (folder / "sentences.txt").write_bytes(b"".join(heldout.splitlines(keepends=True)[-5:]))
     (folder / "labelled.tsv").write_text("ka vi\tfirst\nvi ka\tsecond\n" * 5)
+    (folder / "examples.tsv").write_text("text\tlabel\n" + "ka vi\tfirst\nvi ka\tsecond\n" * 5)
+    (folder / "queries.txt").write_text("ka vi\nvi ma\n")
+    (folder / "documents.jsonl").write_text('{"id": "a", "text": "ka vi ma"}\n{"id": "b", "text": "sa vi"}\n')
+    (folder / "qrels.txt").write_text("1 0 a 1\n")
     (folder / "pairs.jsonl").write_text('{"sentence_good": "ka vi", "sentence_bad": "vi ka"}\n')
     return folder
 

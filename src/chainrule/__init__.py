@@ -40,11 +40,13 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.nearest import Neighbour as Neighbour, nearest as nearest
     from chainrule.api.noise import Spoilt as Spoilt, noise as noise
     from chainrule.api.pair_model import TextPairModel as TextPairModel, load_pairs as load_pairs
+    from chainrule.api.prompt import prompt as prompt
     from chainrule.api.prune import (
         prune_by_entropy as prune_by_entropy,
         prune_to_text as prune_to_text,
         prune_to_vocabulary as prune_to_vocabulary,
     )
+    from chainrule.api.rank import Ranked as Ranked, rank as rank
     from chainrule.api.rescore import Rescored as Rescored, rescore as rescore
     from chainrule.api.train import train as train
     from chainrule.api.train_channel import train_channel as train_channel, train_grammar as train_grammar
@@ -196,6 +198,9 @@ _HOMES = {
     "noise": "api.noise",
     "parallel": "text.pairs",
     "preset": "neural.config",
+    "prompt": "api.prompt",
+    "rank": "api.rank",
+    "Ranked": "api.rank",
     "prune_by_entropy": "api.prune",
     "prune_to_text": "api.prune",
     "prune_to_vocabulary": "api.prune",

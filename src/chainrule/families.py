@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.mixture.config import CacheConfig, MixtureConfig
-from chainrule.neural.config import NETWORKS, TWO_SIDED
+from chainrule.neural.config import NETWORKS, TWO_SIDED, TextEncoderConfig
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.ngram.config import COMPACT, FAST, MAX_ORDER, NGramConfig
 from chainrule.training.finetuning_config import FineTuningConfig
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from chainrule.neural.classifier import Classifier
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.language_model import NeuralModel
+    from chainrule.neural.text_encoder import TextEncoder
     from chainrule.neural.two_sided_model import TwoSidedModel
     from chainrule.ngram.model_class import AnyNGram
     from chainrule.ngram.models.compact_model import CompactNGramModel
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
-Job = Literal["continue", "fill", "classify"]
+Job = Literal["continue", "fill", "embed", "classify"]
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,12 @@ class Family:
     trains_in_steps: bool = False
     stream_scoring: Callable[[Any], StreamScoring | None] = lambda model: None  # for models that see across documents
     measure_options: Callable[[Any], Json] = lambda model: {}  # further arguments of `measure` for a model
+    context: Callable[[Any], int | None] = lambda model: None  # the most tokens that a model reads at once, if limited
     embeds: bool = False  # whether its models are Embedders
     vectors_advice: str = "networks do"  # what to say where they are not
-    job: Job = "continue"  # of LanguageModels; "fill" of TwoSidedModels, "classify" of Classifiers
+    job: Job = (
+        "continue"  # of LanguageModels; "fill" of TwoSidedModels, "embed" of TextEncoders, "classify" of Classifiers
+    )
     layout: Callable[[Any], str | None] = lambda model: None  # how an n-gram table lies in memory and on disk
     why_no_table: Callable[[Any], str | None] = lambda model: None  # why a model is more than an n-gram table, in words
 
@@ -213,6 +217,15 @@ def _ngram_why_no_table(model: Any) -> str | None:
     return why_no_table(model)
 
 
+def _mixture_context(model: Any) -> int | None:
+    """That of the component which reads least."""
+    parts = [
+        FAMILIES[name].context(component)
+        for name, component in zip(model.components.families, model.components.models, strict=True)
+    ]
+    return min((part for part in parts if part is not None), default=None)
+
+
 def _mixture_stream_scoring(model: Any) -> StreamScoring | None:
     """Scores a text in one stream if any component does."""
     from chainrule.evaluation.likelihood import StreamScoring
@@ -243,7 +256,7 @@ def _train_network(
     return NeuralModel(network), record
 
 
-def _take_apart_network(model: NeuralModel | TwoSidedModel) -> tuple[Json, Arrays]:
+def _take_apart_network(model: NeuralModel | TwoSidedModel | TextEncoder) -> tuple[Json, Arrays]:
     from chainrule.neural.saving import take_apart
 
     return take_apart(model)
@@ -256,6 +269,10 @@ def _put_together_network(kind: type[NetworkConfig]) -> Callable[[Json, Arrays, 
         return saving.put_together(settings, arrays, vocabulary_size, kind)
 
     return put_together
+
+
+def _network_context(model: NeuralModel | TwoSidedModel) -> int | None:
+    return model.network.encoder.context
 
 
 def _network_stream_scoring(model: NeuralModel) -> StreamScoring:
@@ -298,9 +315,25 @@ def _two_sided_family(config: type[NetworkConfig]) -> Family:
         take_apart=_take_apart_network,
         put_together=put_together,
         trains_in_steps=True,
+        context=_network_context,
         embeds=True,
         job="fill",
     )
+
+
+def _train_text_encoder(
+    stream: Int32[ndarray, " T"], vocabulary_size: int, config: TextEncoderConfig, progress: Progress
+) -> tuple[TextEncoder, Json]:
+    raise SettingError(
+        "a text encoder predicts no tokens, so plain text cannot train it; finetune takes labelled texts"
+    )
+
+
+def _put_together_text_encoder(settings: Json, arrays: Arrays, vocabulary_size: int) -> TextEncoder:
+    from chainrule.neural.saving import network_from
+    from chainrule.neural.text_encoder import TextEncoder
+
+    return TextEncoder(network_from(settings, arrays, vocabulary_size, TextEncoderConfig))
 
 
 def _network_family(config: type[NetworkConfig]) -> Family:
@@ -313,6 +346,7 @@ def _network_family(config: type[NetworkConfig]) -> Family:
         put_together=put_together,
         trains_in_steps=True,
         stream_scoring=_network_stream_scoring,
+        context=_network_context,
         embeds=True,
     )
 
@@ -375,6 +409,7 @@ FAMILIES: dict[str, Family] = {
         _take_apart_mixture,
         _put_together_mixture,
         stream_scoring=_mixture_stream_scoring,
+        context=_mixture_context,
         measure_options=lambda model: {"row_sums_of": model},
         why_no_table=lambda model: "it is a mixture; take the models that it was made from",
     ),
@@ -399,6 +434,15 @@ FAMILIES: dict[str, Family] = {
     ),
     **{name: _network_family(config) for name, config in NETWORKS.items()},
     **{name: _two_sided_family(config) for name, config in TWO_SIDED.items()},
+    "text-encoder": Family(
+        TextEncoderConfig,
+        0,
+        _train_text_encoder,
+        _take_apart_network,
+        _put_together_text_encoder,
+        embeds=True,
+        job="embed",
+    ),
     "classifier": Family(
         FineTuningConfig,
         4,

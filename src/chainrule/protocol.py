@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float32, Float64, Int, Int32
+    from jaxtyping import Bool, Float32, Float64, Int, Int32
     from numpy import ndarray
 
 UNKNOWN, BEGIN, END = 0, 1, 2  # the ids of <unk>, <s> and </s> in every vocabulary
@@ -123,6 +123,13 @@ class LanguageModel(Scorer, Protocol[State]):
         """The state of the given rows, which may repeat, reorder or leave out rows. The given state stays usable."""
 
 
+class TextVectors(NamedTuple):
+    """A vector for each of some texts. are_cut: whether the rest of a text was too long to be read."""
+
+    vectors: Float32[ndarray, "texts D"]
+    are_cut: Bool[ndarray, " texts"]
+
+
 class Embedder(Protocol):
     """Gives vectors to tokens: any network, whether it is a language model or not."""
 
@@ -139,6 +146,18 @@ class Embedder(Protocol):
         layer: 0 is the input embedding, which ignores context; 1 and up are the outputs of layers; None is the last.
         bfloat16: what the network computes in; the vectors are float32 all the same.
         Raises SettingError if there is no such layer, or an id is outside the vocabulary.
+        """
+
+    def text_vectors(
+        self,
+        sequences: Sequence[Int32[ndarray, " T"]],
+        layer: int | None = None,
+        *,
+        bfloat16: bool = False,
+    ) -> TextVectors | None:
+        """The vectors of whole texts as a sentence encoder has learnt to make them; None: of any other network.
+
+        The arguments are those of `vectors`.
         """
 
     def static_vectors(self) -> Float32[ndarray, "V D"]:

@@ -164,7 +164,7 @@ def test_vectors_that_are_tied_to_the_output_learn_too() -> None:
 def test_a_step_of_many_tokens_is_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     config = replace(QUICK, epochs=1, precision="float32")
     whole = finetune(model("bag"), TEXTS, "text", config).classifier
-    monkeypatch.setattr("chainrule.training.labels._TOGETHER", 20)
+    monkeypatch.setattr("chainrule.training.labels._MAX_PADDED_SIZE", 20)
     parts = finetune(model("bag"), TEXTS, "text", config).classifier
     torch.testing.assert_close(parts.head.weight, whole.head.weight, rtol=0, atol=1e-4)
 
@@ -220,7 +220,9 @@ def test_each_token_belongs_to_the_word_that_was_given(kind: str) -> None:
 
 
 def test_a_text_with_more_words_than_labels_is_told() -> None:
-    with pytest.raises(TextError, match=r"^line 3: the text has 2 words, and there are 3 labels; give one to each$"):
+    with pytest.raises(
+        TextError, match=r"^line 3: the text has 2 words, but 3 labels; expected one label for each word$"
+    ):
         finetune(model("bag"), [Labelled("a saw", ("X", "Y", "Z"), "line 3")], "word", QUICK)
 
 
@@ -259,7 +261,8 @@ def test_training_ends_early_and_the_best_epoch_is_kept() -> None:
 def test_the_figures_of_validation_are_those_of_an_assessment_of_the_texts_that_were_kept() -> None:
     learnt = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=3, valid_share=0.3, precision="float32"))
     kept = [
-        text.input for text in split([Example(text, np.array([len(text.labels[0])])) for text in TEXTS], 0.3, 0).kept
+        text.input
+        for text in split([Example(text, np.array([len(text.labels[0])])) for text in TEXTS], 0.3, 0).validation
     ]
     found = learnt.assess(kept)
     assert learnt.record["validation_examples"] == len(kept) == 28
@@ -292,7 +295,7 @@ def test_ctrl_c_takes_the_best_epoch_so_far(tmp_path: Path) -> None:
     assert record["best_epoch"] == best
     steps = record["steps"]
     assert interrupt.notes[-1] == (
-        f"interrupted after step {steps}; the weights are the best so far, of step {steps // 4 * best}"
+        f"interrupted after step {steps}; kept the best weights so far, of step {steps // 4 * best}"
     )
     for interrupting in (
         {"progress": _interrupted},
@@ -305,9 +308,9 @@ def test_ctrl_c_takes_the_best_epoch_so_far(tmp_path: Path) -> None:
 def test_a_run_that_was_ended_goes_on_in_its_folder(tmp_path: Path) -> None:
     settings = replace(QUICK, epochs=6, patience=6, valid_share=0.2, dropout=0.2)
     whole = finetune(model("bag"), TEXTS, "text", settings)
-    with pytest.raises(KeyboardInterrupt, match="all is kept"):
+    with pytest.raises(KeyboardInterrupt, match="the run is saved"):
         finetune(model("bag"), TEXTS, "text", settings, on_report=Interrupt(2, signal.SIGTERM), folder=tmp_path)
-    with pytest.raises(SettingError, match="the text is another one"):
+    with pytest.raises(SettingError, match="the text has changed"):
         finetune(model("bag"), [*TEXTS[1:], TEXTS[0]], "text", settings, folder=tmp_path, resume=True)
     other = model("bag")
     other.engine.network.embedding.weight.data[5] += 1
@@ -341,7 +344,8 @@ def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
     base = model("bag")
     learnt = finetune(base, TEXTS, "text", replace(QUICK, epochs=1))
     unseen = (
-        r"line 9: the label 'tool' was not seen in training, nor was any other .*; the 2 known are 'animal', 'food'"
+        r"line 9: the label 'tool' was not seen in training, nor was any other .*; "
+        r"expected some of the 2 known: 'animal', 'food'"
     )
     with pytest.raises(TextError, match=unseen):
         learnt.assess([Labelled("a saw", ("tool",), "line 9")])

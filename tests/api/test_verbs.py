@@ -174,8 +174,8 @@ def test_filter_keeps_what_the_verb_keeps(folder: Path, tmp_path: Path, printed)
     assert (written.kept, written.texts) == (found.kept, None)
     assert (tmp_path / "below.txt").read_bytes() == out.read_bytes()
     for wrong, message in (
-        ({}, "say either keep, a share of the documents, or below"),
-        ({"keep": 0.3, "below": 2.0}, "say either keep"),
+        ({}, "give either keep, a share of the documents, or below"),
+        ({"keep": 0.3, "below": 2.0}, "give either keep"),
         ({"keep": 1.5}, "the share to keep is 1.5; expected more than 0 and at most 1"),
         ({"below": float("nan")}, "the score to stay below is not a number"),
     ):

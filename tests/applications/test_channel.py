@@ -102,10 +102,10 @@ def test_the_rate_is_how_much_goes_wrong() -> None:
         (Rule("a", "a", 0.1), "is no rule"),
         (Rule("abc", "a", 0.1), "is no rule"),
         (Rule("a", "abc", 0.1), "is no rule"),
-        (Rule("😀", "a", 0.1), "holds a character above"),
-        (Rule("a", "b", 0.0), "has no probability"),
-        (Rule("a", "b", float("nan")), "has no probability"),
-        (Rule("a", "b", 0.99), "have 0.990 together"),
+        (Rule("😀", "a", 0.1), "has a character above"),
+        (Rule("a", "b", 0.0), "has the probability"),
+        (Rule("a", "b", float("nan")), "has the probability"),
+        (Rule("a", "b", 0.99), "sum to 0.990"),
     ],
 )
 def test_rules_that_are_none(rule: Rule, message: str) -> None:

@@ -151,15 +151,15 @@ NO_JSON = "expected one list of hypotheses a line"
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.jsonl", "", "a.jsonl: there is no n-best list in it; at least one is needed"),
+        ("a.jsonl", "", "a.jsonl: has no n-best list; expected one or more"),
         ("a.jsonl", GOOD + "{", "a.jsonl, line 2: is not JSON: "),
         ("a.jsonl", GOOD + "[" * 9999, "a.jsonl, line 2: is "),
-        ("a.jsonl", GOOD + "[]", "a.jsonl, line 2: found no list of hypotheses"),
-        ("a.jsonl", GOOD + '{"hypotheses": []}', "a.jsonl, line 2: there is no hypothesis in this list"),
+        ("a.jsonl", GOOD + "[]", "a.jsonl, line 2: has no list of hypotheses"),
+        ("a.jsonl", GOOD + '{"hypotheses": []}', "a.jsonl, line 2: the list has no hypothesis"),
         ("a.jsonl", '{"hypotheses": ["a"]}', "a.jsonl, line 1: hypothesis 1 has no text"),
-        ("a.jsonl", '{"hypotheses": [{"text": 1, "score": 1}]}', "line 1: the text of hypothesis 1 is no string"),
-        ("a.jsonl", '{"hypotheses": [{"text": "a\\nb", "score": 1}]}', "the text of hypothesis 1 holds a line end"),
-        ("a.jsonl", '{"hypotheses": [{"text": "\\ud800", "score": 1}]}', "holds half of a surrogate pair"),
+        ("a.jsonl", '{"hypotheses": [{"text": 1, "score": 1}]}', "line 1: the text of hypothesis 1 is not a string"),
+        ("a.jsonl", '{"hypotheses": [{"text": "a\\nb", "score": 1}]}', "the text of hypothesis 1 has a line end"),
+        ("a.jsonl", '{"hypotheses": [{"text": "\\ud800", "score": 1}]}', "has half of a surrogate pair"),
         ("a.jsonl", '{"hypotheses": [{"text": "a"}]}', "line 1: hypothesis 1 has no score"),
         (
             "a.jsonl",
@@ -175,10 +175,10 @@ NO_JSON = "expected one list of hypotheses a line"
         (
             "a.jsonl",
             '{"hypotheses": [{"text": "a", "score": null}]}',
-            "the score of hypothesis 1 is null, as rescore writes",
+            "the score of hypothesis 1 is null, which stands for probability 0",
         ),
         ("a.jsonl", '{"hypotheses": [{"text": "a", "score": true}]}', "the score of hypothesis 1 is True; expected"),
-        ("a.jsonl", '{"hypotheses": [{"text": "a", "scores": 3}]}', "the scores of hypothesis 1 are no object"),
+        ("a.jsonl", '{"hypotheses": [{"text": "a", "scores": 3}]}', "the scores of hypothesis 1 are not an object"),
         (
             "a.jsonl",
             '{"hypotheses": [{"text": "a", "scores": {"x": 1, "y": 2}}, {"text": "a", "scores": {"x": 1}}]}',
@@ -190,15 +190,15 @@ NO_JSON = "expected one list of hypotheses a line"
             "a.jsonl, line 2: the scores are 'x', but in a.jsonl, line 1 'score'; expected the same",
         ),
         ("a.jsonl", '{"id": "a b", "hypotheses": [{"text": "a", "score": 1}]}', "line 1: the id is 'a b'; expected"),
-        ("a", "0 ||| a ||| LM= 1 ||| 2\n0 ||| a\n", "a, line 2: found 2 of the fields"),
+        ("a", "0 ||| a ||| LM= 1 ||| 2\n0 ||| a\n", "a, line 2: has 2 of the fields"),
         ("a", "0 ||| a ||| LM= 1 ||| x\n", "a, line 1: the score is 'x'; expected a number"),
         ("a", "0 ||| a ||| LM= 1 ||| nan\n", "a, line 1: the score is nan; expected a finite number"),
-        ("a", "0||| a |||| 1\n1||||||||| 1\n0 ||| a ||| ||| 2\n", "a, line 1: found 3 of the fields"),
+        ("a", "0||| a |||| 1\n1||||||||| 1\n0 ||| a ||| ||| 2\n", "a, line 1: has 3 of the fields"),
         ("a", "0|||a||||||1\n1|||||||||1\n0 ||| a ||| ||| 2\n", "a, line 3: the list 0 occurs again after others"),
-        ("a", "", "a: there is no n-best list in it; at least one is needed"),
+        ("a", "", "a: has no n-best list; expected one or more"),
         ("a", "so it goes\n", "a: is in no known format of n-best lists"),
-        ("a", "utt-1 so it goes\n", "a: has no scores in it; give the files that hold them as scores or costs"),
-        ("a", "NBestList1.0\n", "a: there is no hypothesis in this list"),
+        ("a", "utt-1 so it goes\n", "a: has no scores; give the files that hold them as scores or costs"),
+        ("a", "NBestList1.0\n", "a: the list has no hypothesis"),
         ("a", "NBestList1.0\n(-1) a\n-2 b\n", "a, line 3: expected (score) and words"),
         ("a", "NBestList1.0\n(x) a\n", "a, line 2: the score is 'x'; expected a number"),
         ("a", "-1 -2 1 a\n-1 -2\n", "a, line 2: expected an acoustic score"),
@@ -220,7 +220,11 @@ def test_what_is_refused(name: str, content: str | bytes, message: str, tmp_path
     [
         ("u-1 a\nu-2 b\n", "u-1 1\n", "scores: ends before u-2, which text, line 2 has"),
         ("u-1 a\n", "u-1 1\nu-2 2\n", "text: ends before u-2, which scores, line 2 has"),
-        ("u-1 a\nu-2 b\n", "u-1 1\nu-3 2\n", "scores, line 2: found u-3, where text, line 2 has u-2; keys must agree"),
+        (
+            "u-1 a\nu-2 b\n",
+            "u-1 1\nu-3 2\n",
+            "scores, line 2: the key is u-3, but text, line 2 has u-2; keys must agree",
+        ),
         ("u-1 a\n", "u-1 x\n", "scores, line 1: the am of u-1 is 'x'; expected a number"),
         ("u-1 a\nv-1 b\nu-2 c\n", "u-1 1\nv-1 1\nu-2 1\n", "text, line 3: u occurs again after others"),
         ("u a\n", "u 1\n", "text, line 1: the key is u; expected an utterance and the number of a hypothesis"),
@@ -247,18 +251,18 @@ def test_utterances_that_only_later_folders_have_are_refused(tmp_path: Path) -> 
 
 
 def test_folders_of_srilm_need_files_with_ids_of_their_own(tmp_path: Path) -> None:
-    with pytest.raises(TextError, match="there is no file in this folder"):
+    with pytest.raises(TextError, match="the folder has no file"):
         lists_in(tmp_path)
     for name in ("u1", "u1.gz"):
         data = b"NBestList1.0\n(-1) a\n"
         (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    with pytest.raises(TextError, match=r"u1\.gz: has the id u1, as .*u1 has"):
+    with pytest.raises(TextError, match=r"u1\.gz: has the same id, u1, as .*u1"):
         lists_in(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["a/b", "text", "", "a b"])
 def test_scores_need_names_that_files_can_have(name: str) -> None:
-    with pytest.raises(SettingError, match="a score cannot be called"):
+    with pytest.raises(SettingError, match="a score cannot be named"):
         ScoreFiles({name: "file"}, {})
 
 
@@ -282,11 +286,11 @@ def test_references_are_a_line_a_list_or_keyed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("references", "ids", "message"),
     [
-        ("", ["u1"], "refs: there is no reference in it"),
+        ("", ["u1"], "refs: has no reference"),
         ("a\n", ["u1", "u2"], "refs: has 1 lines, but there are more lists: "),
         ("a\nb\nc\n", ["u1", "u2"], "refs: has 3 lines for 2 lists"),
         ("u1 a\nu3 b\n", ["u1", "u2"], "refs: has no reference for u2, the list at "),
-        ("u1 a\nu2 b\n", ["u1"], "refs, line 2: there is no list with the id u2"),
+        ("u1 a\nu2 b\n", ["u1"], "refs, line 2: no list has the id u2"),
         ("u1 a\nu1 b\n", ["u1"], "refs, line 2: the id u1 occurs twice"),
     ],
 )

@@ -17,10 +17,10 @@ from chainrule.applications.rescoring.features import (
     IMPOSSIBLE,
     Features,
     SpelledScorer,
+    batches_of,
     features_of,
     first_of_best,
     names_of,
-    together,
 )
 from chainrule.applications.rescoring.likelihood_tuning import VARIANCE, log_posteriors, most_likely
 from chainrule.applications.rescoring.rescoring import Chooser, Judge, TuningData, scored
@@ -75,7 +75,7 @@ def test_features_are_own_scores_models_and_words() -> None:
 def test_names_must_differ() -> None:
     assert names_of(["am"], ["lm"]) == ("am", "lm", "words")
     for own, models in ((["lm"], ["lm"]), (["words"], []), ([], ["words"])):
-        with pytest.raises(SettingError, match="two scores are called"):
+        with pytest.raises(SettingError, match="two scores are named"):
             names_of(own, models)
 
 
@@ -89,7 +89,7 @@ def test_the_first_of_the_best_is_chosen(lists: list[list[int]]) -> None:
 
 def test_lists_are_kept_whole_and_in_order() -> None:
     lists = [a_list(*["x" * 100] * size) for size in (3000, 3000, 1, 9000, 2)]
-    assert [[len(found) for found in some] for some in together(lists)] == [[3000, 3000], [1, 9000], [2]]
+    assert [[len(found) for found in some] for some in batches_of(lists)] == [[3000, 3000], [1, 9000], [2]]
 
 
 def test_an_unknown_word_costs_its_spelling() -> None:
@@ -265,7 +265,7 @@ def test_what_choices_are_worth() -> None:
 def test_weights_have_names() -> None:
     names = ("score", "lm", "words")
     assert Weights({"lm": 0.5}).with_defaults(names).vector(names).tolist() == [1, 0.5, 0]
-    with pytest.raises(SettingError, match="there is a weight for ml, but no such score; the scores are score, lm"):
+    with pytest.raises(SettingError, match="there is a weight for ml, but no such score; expected some of score, lm"):
         Weights({"ml": 0.5}).with_defaults(names)
     with pytest.raises(SettingError, match="lm has no weight"):
         Weights({"score": 1.0}).vector(names)

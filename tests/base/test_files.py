@@ -35,7 +35,7 @@ def test_a_new_file_may_not_replace_an_input_or_unasked_what_is_there(tmp_path: 
     check_new_file(old, overwrite=True)
     for path, inputs, message in (
         (tmp_path, [], "this is a folder"),
-        (old, [], "exists already; say overwrite=True"),
+        (old, [], "exists already; use overwrite=True"),
         (tmp_path / "no" / "new", [], f"there is no folder {tmp_path / 'no'}"),
     ):
         with pytest.raises(OutputError, match=message):

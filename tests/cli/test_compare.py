@@ -70,7 +70,7 @@ def test_a_report_is_written_and_replaced_only_when_asked(chainrule, corpus: Pat
     refused = chainrule("compare", corpus, "--order", 2, "-o", folder)
     assert refused.status == 1
     assert refused.error == (
-        f"{folder / 'table.md'}: exists already; say --overwrite to replace it, or choose another folder"
+        f"{folder / 'table.md'}: exists already; use --overwrite to replace it, or choose another folder"
     )
     assert (folder / "table.md").read_text() == page
     assert chainrule("compare", corpus, "--order", 2, "-o", folder, "--overwrite", "--json").status == 0
@@ -86,7 +86,7 @@ def test_a_plot_for_a_paper(chainrule, corpus: Path, tmp_path: Path) -> None:
     result = chainrule("compare", corpus, "--order", 2, "--plot", path)
     assert (result.status, result.err) == (0, f"wrote {path}\n")
     assert path.read_bytes().startswith(b"%PDF-")
-    assert "exists already; say --overwrite" in chainrule("compare", corpus, "--order", 2, "--plot", path).error
+    assert "exists already; use --overwrite" in chainrule("compare", corpus, "--order", 2, "--plot", path).error
     wrong = chainrule("compare", corpus, "--plot", tmp_path / "bits.gif")
     assert (wrong.status, "its name must end in .pdf, .png or .svg." in wrong.error) == (2, True)
     refused = chainrule("compare", corpus, "--smoothing", "laplace", "--plot", path)
@@ -99,7 +99,7 @@ def test_without_matplotlib_a_report_has_no_plots(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = chainrule("compare", corpus, "--order", 1, "-o", tmp_path / "report")
     assert result.status == 0
-    assert "note: the page has tables in place of plots: these need pip install 'chainrule[report]'" in result.err
+    assert "note: the page has tables instead of plots, which need pip install 'chainrule[report]'" in result.err
     assert sorted(path.name for path in (tmp_path / "report").iterdir()) == ["index.html", "table.json", "table.md"]
     refused = chainrule("compare", corpus, "--order", 1, "--plot", tmp_path / "bits.svg")
     assert refused.error == "plots need matplotlib, which is not installed: pip install 'chainrule[report]'"
@@ -307,7 +307,7 @@ def test_a_tokenizer_is_for_arpa_files_alone(chainrule, saved: Path, heldout: Pa
         (["two", "--text", "text", "--minutes", "1"], "--minutes is for training models"),
         (["text", "--smoothing", "all", "--minutes", "1"], "--minutes trains networks"),
         (["two", "--text", "text", "--heldout", "text"], "--heldout is for training models"),
-        (["two"], "two is a model; say --text"),
+        (["two"], "two is a model; give the text"),
         (["two", "chars", "two", "--text", "text"], "MODELS name two twice; a model is compared with others."),
         (["two", "chars", "./two/", "--text", "text"], "MODELS name two twice, also as ./two/; a model"),
     ],

@@ -165,13 +165,13 @@ def test_a_file_that_is_no_arpa_is_no_model(refused, heldout: Path) -> None:
 
 
 BAD_TARGETS = {
-    "lm": "there is a model already; say --overwrite to replace it, or choose another folder",
-    "lm/": "there is a model already; say --overwrite to replace it, or choose another folder",
+    "lm": "there is a model already; use --overwrite to replace it, or choose another folder",
+    "lm/": "there is a model already; use --overwrite to replace it, or choose another folder",
     "file": "a file is in the way; a model is a folder, so choose another name",
     "file/lm": "cannot be written, since {folder}/file is a file and not a folder",
     "full": "this folder has other files in it and is no model; choose a new one",
     "file/lm.arpa": "there is no folder {folder}/file to write it in; create it first",
-    "taken.arpa": "exists already; say --overwrite to replace it, or choose another name",
+    "taken.arpa": "exists already; use --overwrite to replace it, or choose another name",
 }
 
 

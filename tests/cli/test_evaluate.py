@@ -226,7 +226,7 @@ def test_a_document_is_what_it_was_in_training_unless_an_option_says_otherwise(c
     )
     assert (by_default.json["documents"], whole.json["documents"], lines.json["documents"]) == (1, 1, 60)
     assert by_default.json["signature"] == whole.json["signature"] != lines.json["signature"]
-    told = f"note: a document is a whole file, as in the training of {lm}; to change that, say --document\n"
+    told = f"note: a document is a whole file, as in the training of {lm}; --document changes that\n"
     assert (by_default.err, whole.err, lines.err) == (told, "", "")
 
 
@@ -281,5 +281,5 @@ def test_models_that_were_trained_on_different_documents_read_as_usual_with_a_no
     assert [row["documents"] for row in found.json] == [60, 60]
     assert found.err == (
         f"note: a document was a whole file in the training of {tmp_path / 'file'}, a line in the training of "
-        f"{tmp_path / 'line'}; here it is a line; to change that, say --document\n"
+        f"{tmp_path / 'line'}; here it is a line; --document changes that\n"
     )

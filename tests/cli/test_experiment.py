@@ -27,7 +27,7 @@ def test_an_experiment_shows_what_it_found_and_draws_it(chainrule, tmp_path: Pat
     assert result.lines[1].startswith("norm of the gradient, by distance in tokens ")
     assert any(line.startswith("LSTM: ") for line in result.lines)
     assert plot.read_text().startswith("<svg")
-    assert "exists already; say --overwrite" in chainrule("experiment", "gradients", "-o", plot).error
+    assert "exists already; use --overwrite" in chainrule("experiment", "gradients", "-o", plot).error
     found = chainrule("experiment", "gradients", "-o", plot, "--seed", 3, "--overwrite", "--json").json
     assert {len(line["y"]) for line in found["lines"]} == {12}
 

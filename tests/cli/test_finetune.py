@@ -135,7 +135,7 @@ def test_texts_of_single_words_are_told(chainrule, network: Path, tmp_path: Path
     words = tmp_path / "words.tsv"
     words.write_text("the\tDET\ndog\tNOUN\n\n" * 5)
     result = chainrule("finetune", network, "--data", words, "-o", tmp_path / "out", *QUICK)
-    assert "note: every text is a single word; to label the words of texts, say --words" in result.err
+    assert "note: every text is a single word; to label the words of texts, use --words" in result.err
 
 
 def test_labels_there_once_and_texts_too_few_to_validate_on_are_told(chainrule, network: Path, tmp_path: Path) -> None:

@@ -112,11 +112,11 @@ def test_impossible_wishes_are_errors(arguments: str, message: str, chainrule, m
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--beam 2 --top-k 3", "--top-k has no use with --beam, which does not sample."),
-        ("--beam 2 --seed 3", "--seed has no use with --beam, which does not sample."),
-        ("--beam 2 --stream", "--stream has no use with --beam, which does not sample."),
-        ("--groups 2", "--groups has no use without --beam."),
-        ("--tree t.json", "--tree has no use without --beam."),
+        ("--beam 2 --top-k 3", "--top-k has no effect with --beam, which does not sample."),
+        ("--beam 2 --seed 3", "--seed has no effect with --beam, which does not sample."),
+        ("--beam 2 --stream", "--stream has no effect with --beam, which does not sample."),
+        ("--groups 2", "--groups needs --beam."),
+        ("--tree t.json", "--tree needs --beam."),
         ("--beam 2 --alpha 0.3", "--alpha needs --rank-by wu."),
         ("--beam 2 --diversity 0.3", "--diversity needs --groups."),
         ("--stream --json", "--stream prints text; leave out --json."),

@@ -44,7 +44,7 @@ VERBS = {
             *TRAINING,
             *(flag(each.name) for each in fields(config) if not is_rare(each)),
         }
-        | ({"--preset"} if name == "transformer" else set())
+        | ({"--preset"} if name in ("transformer", "masked") else set())
         for name, config in {**NETWORKS, **TWO_SIDED}.items()
     },
     "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams", "--smoothing"}
@@ -85,6 +85,21 @@ VERBS = {
     "finetune": {"MODEL", "--data", "--output", "--test", "--strict", "--words", "--resume", "--markers"}
     | {"--overwrite", "--json"}
     | {flag(each.name) for each in fields(FineTuningConfig)},
+    "prompt": {"MODEL", "--template", "--data", "--choices", "--answer", "--shots", "--examples", "--seeds", "--orders"}
+    | {"--between", "--calibrate", "--normalise", "--match", "--max-tokens", "--show", "--output", "--overwrite"}
+    | {"--markers", "--json"},
+    "rank": {
+        "MODEL",
+        "--queries",
+        "--documents",
+        "--by",
+        "--mu",
+        "--lambda",
+        "--top",
+        "--judgements",
+        "--markers",
+        "--json",
+    },
     "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--json"} | READING,
     "fill": {"MODEL", "TEXT", "--top", "--mask", "--markers", "--json"},
     "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--precision", "--words", "--tokens", "--vocabulary"}
@@ -162,7 +177,7 @@ VERBS = {
     | READING,
     "noise": {"TEXTS", "--channel", "--rate", "--seed", "--model", "--best", "--output", "--tokenizer", "--overwrite"}
     | READING,
-    "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--to", "--overwrite"},
+    "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--to", "--allow-pickle", "--overwrite"},
     "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache", "--static"}
     | {"--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,

@@ -235,22 +235,22 @@ def test_no_result_depends_on_threads(
         (["--weight", "lm=x"], 2, "The weight of lm is x; expected a number."),
         (["--weight", "lm=1", "lm=2"], 2, "--weight names lm twice."),
         (["--weight", "lm=nan"], 1, "the weight of lm is nan; expected a finite number"),
-        (["--weight", "ml=1"], 1, "there is a weight for ml, but no such score; the scores are score, lm, words"),
-        (["--weight", "score=0", "--tune", "LISTS"], 1, "the weight of score is 0; tuning keeps it"),
-        (["--json"], 2, "With --json, the best hypotheses need a file: say -o."),
+        (["--weight", "ml=1"], 1, "there is a weight for ml, but no such score; expected some of score, lm, words"),
+        (["--weight", "score=0", "--tune", "LISTS"], 1, "the weight of score is 0, and tuning keeps it"),
+        (["--json"], 2, "With --json, the best hypotheses need a file: give --output."),
         (["-o", "LISTS"], 1, "is one of the files to read; choose another name"),
-        (["-o", "there"], 1, "there: exists already; say --overwrite"),
+        (["-o", "there"], 1, "there: exists already; use --overwrite"),
         (["-o", "no/such"], 1, "there is no folder no to write it in"),
-        (["-o", "x", "--nbest-out", "x"], 1, "x: is named for two outputs"),
-        (["--weights", "there"], 1, "there: holds no weights; expected the file that rescoring writes"),
+        (["-o", "x", "--nbest-out", "x"], 1, "x: is given for two outputs"),
+        (["--weights", "there"], 1, "there: has no weights; expected a file that rescoring wrote"),
         (["--weights", "nowhere"], 1, "nowhere: cannot be read"),
         (["--references", "nowhere"], 1, "nowhere"),
         (["--references", "there"], 1, "there: has 1 lines, but there are more lists"),
         (["--tune", "bare.jsonl"], 1, "bare.jsonl: the lists have no references, and tuning needs them"),
         (["--tune", "LISTS", "--restarts", "-1"], 1, "restarts is -1"),
         (["--model", "x=nowhere"], 1, "nowhere: there is no such folder or file"),
-        (["--model", "score=MODEL", "-o", "x"], 1, "two scores are called 'score'"),
-        (["--model", "MODEL"], 1, "two models are called 'lm'"),
+        (["--model", "score=MODEL", "-o", "x"], 1, "two scores are named 'score'"),
+        (["--model", "MODEL"], 1, "two models are named 'lm'"),
     ],
 )
 def test_what_cannot_be_done_is_told_and_nothing_is_written(
@@ -299,7 +299,7 @@ def test_scores_that_lists_call_priors_have_no_weight_beside_a_model(chainrule, 
     for wrong in ('"unigram"', '["bigram"]', "[1]"):
         lists.write_text(json.dumps({"hypotheses": [hypothesis]})[:-1] + f', "priors": {wrong}}}\n')
         result = chainrule("rescore", lists, "--model", model, "-o", tmp_path / "d")
-        assert "lists.jsonl, line 1: priors are no list of names among the scores" in result.error
+        assert "lists.jsonl, line 1: priors is not a list of score names" in result.error
 
 
 def test_what_a_model_finds_impossible_is_told_and_marked(chainrule, heldout: Path, tmp_path: Path) -> None:
@@ -317,7 +317,10 @@ def test_what_a_model_finds_impossible_is_told_and_marked(chainrule, heldout: Pa
     assert impossible["scores"] == {"score": -1, "ml": None, "total": None}
     assert chainrule(*say, out, "--weight", "ml=0", "--json").json["impossible"] == {"ml": 1}
     assert json.loads(out.read_text())["hypotheses"][0]["scores"] == {"score": -1, "ml": None, "total": -1}
-    assert "'ml' of hypothesis 1 is null, as rescore writes" in chainrule("rescore", out, "-o", tmp_path / "x").error
+    assert (
+        "'ml' of hypothesis 1 is null, which stands for probability 0"
+        in chainrule("rescore", out, "-o", tmp_path / "x").error
+    )
     (tmp_path / "nbest").write_text("0 ||| qqqq ||| TM= -1 ||| -1\n")
     chainrule("rescore", tmp_path / "nbest", *say[2:], tmp_path / "moses")
     assert (tmp_path / "moses").read_text() == "0 ||| qqqq ||| TM= -1 score= -1 ml= -inf ||| -inf\n"

@@ -58,7 +58,7 @@ def test_a_part_named_by_two_spellings_or_by_a_link_is_refused(
     ("into", "told"),
     [
         (["TEXT=0.5", "b.txt=0.5"], "is one of the files to read; choose another name"),
-        (["taken.txt=0.5", "b.txt=0.5"], "exists already; say --overwrite to replace it"),
+        (["taken.txt=0.5", "b.txt=0.5"], "exists already; use --overwrite to replace it"),
         (["no/a.txt=0.5", "b.txt=0.5"], "there is no folder"),
         (["folder=0.5", "b.txt=0.5"], "this is a folder; name a file"),
         (["a.parquet=0.5", "b.txt=0.5"], "Parquet can only be read"),

@@ -74,7 +74,7 @@ FLOAT32 = "LSTM layers run in float32, since they cannot run in bfloat16"
 @pytest.mark.parametrize(
     ("family", "precision", "layers", "note"),
     [
-        ("recurrent", "bfloat16", ["LSTM"], f"note: {SLOW}; {FLOAT32}\n"),
+        ("recurrent", "bfloat16", ["LSTM"], f"note: {SLOW}\nnote: {FLOAT32}\n"),
         ("transformer", "bfloat16", [], f"note: {SLOW}\n"),
         ("recurrent", "auto", [], None),
     ],
@@ -91,7 +91,7 @@ def test_where_bfloat16_cannot_be_or_is_slow_that_is_noted_and_recorded(
     assert (training["bfloat16"], training["float32_layers"]) == (precision == "bfloat16", layers)
     result = chainrule("embed", lm, corpus, "--precision", "bfloat16")
     assert result.status == 0
-    assert result.err == (f"note: {SLOW}; {FLOAT32}\n" if family == "recurrent" else f"note: {SLOW}\n")
+    assert result.err == (f"note: {SLOW}\nnote: {FLOAT32}\n" if family == "recurrent" else f"note: {SLOW}\n")
 
 
 @pytest.mark.parametrize("family", TWO_SIDED)
@@ -156,7 +156,7 @@ def test_a_network_goes_on_with_other_text(chainrule, corpus: Path, heldout: Pat
     again = chainrule("adapt", lm, heldout, "-o", adapted, *steps, "--resume")
     assert (again.status, again.out) == (0, "")
     assert "cannot be trained on; expected a network" in chainrule("adapt", model, heldout, "-o", tmp_path / "x").error
-    with pytest.raises(package.SettingError, match="say nothing of them"):
+    with pytest.raises(package.SettingError, match="leave these arguments out"):
         package.train(heldout, package.TransformerConfig(), start=lm)
 
 
@@ -183,7 +183,7 @@ def test_resuming_a_finished_run_does_nothing_and_says_so(chainrule, corpus: Pat
     assert "the run has ended, with other settings: steps was 4 and is 5. Say" in chainrule(*longer, "--resume").error
     (tmp_path / "other.txt").write_text(corpus.read_text() + "and more\n")
     elsewhere = chainrule("train", "recurrent", tmp_path / "other.txt", "-o", lm, *QUICK, "--resume")
-    assert "the run has ended, with other settings: the text differs. Say --overwrite" in elsewhere.error
+    assert "the run has ended, with other settings: the text differs. Use --overwrite" in elsewhere.error
     cut = ["byte" if each == "character" else each for each in command]
     assert "settings: the tokenizer's kind was character and is byte. Say" in chainrule(*cut, "--resume").error
     other = chainrule("train", "transformer", corpus, "-o", lm, *QUICK, "--resume")
@@ -265,7 +265,7 @@ def test_a_preset_in_python() -> None:
     [
         (["--steps", 3, "--minutes", 1], "steps and minutes are both given"),
         (["--heads", 3], "cannot be divided among 3 heads"),
-        (["--context", 100_000], "fewer than the 100,000 that are seen at once"),
+        (["--context", 100_000], "fewer than the context of 100,000"),
         (["--valid-share", 0.9], "--valid-share is 0.9"),
         (["--device", "cuda:97"], "device 'cuda:97' cannot be used here"),
         (["--learning-rate", -1], "--learning-rate is -1"),
@@ -340,9 +340,9 @@ def test_a_network_begins_with_vectors_of_a_file(chainrule, corpus: Path, tmp_pa
     assert model.record["vectors"] == f"{vectors}, fixed"
     assert chainrule(*begin, "--fixed-vectors", "--resume").status == 0
     assert f"vectors was {vectors}, fixed and is {vectors}" in chainrule(*begin, "--resume").error
-    assert "no vectors to be fixed" in chainrule(*begin[:-2], "--fixed-vectors", "--overwrite").error
+    assert "fixed-vectors is given without" in chainrule(*begin[:-2], "--fixed-vectors", "--overwrite").error
     vectors.write_text(f"{first} 1 2 3\n")
     wrong = chainrule(*begin, "--overwrite")
     assert wrong.status == 1
-    assert "its vectors have 3 numbers, those of the network 16; say --embedding-width 3" in wrong.error
+    assert "its vectors have 3 numbers, those of the network 16; set --embedding-width 3" in wrong.error
     assert "missing.txt: cannot be read" in chainrule(*begin[:-1], tmp_path / "missing.txt", "--overwrite").error

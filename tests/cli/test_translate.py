@@ -83,7 +83,7 @@ def test_a_run_that_has_ended_is_gone_on_with_only_as_it_was(chainrule, mt: Path
     assert "with other settings: dropout was 0.1 and is 0.5" in chainrule(*again, "--dropout", 0.5).error
     assert "with other settings: seed was 0 and is 5" in chainrule(*again, "--seed", 5).error
     pairs[0].write_text(pairs[0].read_text().replace("hund", "kater"))
-    assert "with other settings: the text differs. Say --overwrite" in chainrule(*again).error
+    assert "with other settings: the text differs. Use --overwrite" in chainrule(*again).error
 
 
 def test_lists_alignments_and_json(chainrule, mt: Path, stdin) -> None:

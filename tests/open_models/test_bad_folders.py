@@ -109,6 +109,10 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda folder: with_json(folder, "config.json", model_type="mamba"),
         r"config\.json: model_type is 'mamba', which is not known here; known are gpt2, llama",
     ),
+    "no architecture": (
+        lambda folder: (folder / "config.json").write_text('{"num_hidden_layers": 2}'),
+        r"config\.json: lacks model_type, as old ones do; write into it which of these it is: gpt2, llama",
+    ),
     "an unknown field": (
         lambda folder: with_json(folder, "config.json", residual_multiplier=0.2),
         r"config\.json: residual_multiplier is 0\.2, and what that does in a llama is not known here",
@@ -153,7 +157,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a pickle": (
         lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),
-        r"pytorch_model\.bin: is a pickle, which can run code when it is opened, so it is not; save the model as",
+        r"pytorch_model\.bin: is a pickle, which can run code when it is opened, so it is not\. If you trust",
     ),
     "no weights": (
         lambda folder: (folder / "model.safetensors").unlink(),

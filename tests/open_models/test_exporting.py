@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
-from tiny_models import CAUSAL, MASKED, TEXTS, byte_level, save, shaken, transformers, word_pieces
+from tiny_models import CAUSAL, MASKED, TEXTS, byte_level, save, shaken, tokenizer_of, transformers
 
 import chainrule
 from chainrule import SettingError
@@ -30,9 +30,8 @@ def converted(source: Path, folder: Path) -> Path:
 @pytest.mark.parametrize("name", [*CAUSAL, *MASKED])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_round_trip_changes_no_bit(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
-    source = save(
-        shaken({**CAUSAL, **MASKED}[name]).to(dtype), tmp_path / "hf", word_pieces() if name in MASKED else None
-    )
+    tokenizer = tokenizer_of(name) if name in MASKED else None
+    source = save(shaken({**CAUSAL, **MASKED}[name]).to(dtype), tmp_path / "hf", tokenizer)
     back = converted(source, tmp_path)
     before, after = (load_file(folder / "model.safetensors") for folder in (source, back))
     assert before.keys() == after.keys()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
-from tiny_models import CLS, MASK, MASKED, SEP, TEXTS, save, shaken, word_pieces
+from tiny_models import MASKED, TEXTS, save, shaken, tokenizer_of
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import chainrule
@@ -26,30 +27,36 @@ class Pair:
     """A model of transformers, and the same one opened here."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        self.theirs = shaken(MASKED[name])
-        self.folder = save(self.theirs, folder, word_pieces())
+        self.theirs, self.tokenizer = shaken(MASKED[name]), tokenizer_of(name)
+        self.folder = save(self.theirs, folder, self.tokenizer)
         self.ours = chainrule.load(self.folder)
         self.numbering = Numbering(**self.ours.record["hugging_face"]["tokens"])
+        self.cls, self.sep = self.tokenizer.encode("").ids
+        [self.mask] = {self.tokenizer.token_to_id(name) for name in ("[MASK]", "<mask>")} - {None}
+
+    def ids(self, text: str) -> list[int]:
+        """Of the text alone."""
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def read(self, *ids: int) -> torch.Tensor:
+        """What their network reads for a text."""
+        return torch.tensor([[self.cls, *ids, self.sep]])
 
     @torch.inference_mode()
     def logits(self, ids: list[int]) -> ndarray:
         """Theirs at each token of a text, without those before and after it: (T, their V)."""
-        array: ndarray = self.theirs(torch.tensor([[CLS, *ids, SEP]])).logits[0, 1:-1].double().numpy()
+        array: ndarray = self.theirs(self.read(*ids)).logits[0, 1:-1].double().numpy()
         return array
 
     def tolerance(self) -> float:
         """1e-5 of the largest logit."""
-        return 1e-5 * float(np.abs(self.logits(ids_of(TEXTS[2]))).max())
+        return 1e-5 * float(np.abs(self.logits(self.ids(TEXTS[2]))).max())
 
 
 @pytest.fixture(scope="module", params=list(MASKED))
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     return Pair(request.param, tmp_path_factory.mktemp("model"))
-
-
-def ids_of(text: str) -> list[int]:
-    ids: list[int] = word_pieces().encode(text, add_special_tokens=False).ids
-    return ids
 
 
 def log_softmax(logits: ndarray, *never: int) -> ndarray:
@@ -59,20 +66,20 @@ def log_softmax(logits: ndarray, *never: int) -> ndarray:
 
 
 def test_a_ragged_batch_has_their_pseudo_log_likelihoods(pair: Pair) -> None:
-    ours, rows = pair.numbering.ours(), [ids_of(text) for text in TEXTS]
+    ours, rows = pair.numbering.ours(), [pair.ids(text) for text in TEXTS]
     scores = pair.ours.scorer.score([ours[row].astype(np.int32) for row in rows])
     for row, score in zip(rows, scores, strict=True):
         for position, (token, own) in enumerate(zip(row, score, strict=False)):
-            masked = [*row[:position], MASK, *row[position + 1 :]]
-            expected = log_softmax(pair.logits(masked)[position], MASK)[token]
+            masked = [*row[:position], pair.mask, *row[position + 1 :]]
+            expected = log_softmax(pair.logits(masked)[position], pair.mask)[token]
             assert own == pytest.approx(expected, abs=pair.tolerance())
 
 
 def test_masks_in_a_text_are_filled_in_as_they_do(pair: Pair) -> None:
     filled = pair.ours.fill("the [MASK] bit the [MASK]", top=5)
-    the, bit = ids_of("the"), ids_of("bit")
-    ids = [*the, MASK, *bit, *the, MASK]
-    expected = log_softmax(pair.logits(ids)[[position for position, i in enumerate(ids) if i == MASK]], MASK, CLS)
+    ids = pair.ids("the [MASK] bit the [MASK]".replace("[MASK]", pair.tokenizer.id_to_token(pair.mask)))
+    gaps = [position for position, number in enumerate(ids) if number == pair.mask]
+    expected = log_softmax(pair.logits(ids)[gaps], pair.mask, pair.cls)
     names, ours = pair.ours.tokenizer.vocabulary.tokens(), pair.numbering.ours()
     assert len(filled) == 2
     for gap, row in zip(filled, expected, strict=True):
@@ -86,10 +93,10 @@ def test_masks_in_a_text_are_filled_in_as_they_do(pair: Pair) -> None:
 @torch.inference_mode()
 @pytest.mark.parametrize("layer", [1, 2])
 def test_a_ragged_batch_has_their_hidden_states(pair: Pair, layer: int) -> None:
-    ours, rows = pair.numbering.ours(), [ids_of(text) for text in TEXTS]
+    ours, rows = pair.numbering.ours(), [pair.ids(text) for text in TEXTS]
     vectors = pair.ours.embedder.vectors([ours[row].astype(np.int32) for row in rows], layer)
     for row, own in zip(rows, vectors, strict=True):
-        states = pair.theirs(torch.tensor([[CLS, *row, SEP]]), output_hidden_states=True).hidden_states
+        states = pair.theirs(pair.read(*row), output_hidden_states=True).hidden_states
         expected = states[layer][0, 1:-1].numpy()
         np.testing.assert_allclose(own, expected, atol=1e-5 * np.abs(expected).max(), rtol=0)
 
@@ -103,11 +110,11 @@ def test_what_comes_in_goes_out_as_it_was(pair: Pair, tmp_path: Path) -> None:
         np.testing.assert_array_equal(array, went[name], err_msg=name)
     assert (pair.folder / "tokenizer.json").read_bytes() == (tmp_path / "out" / "tokenizer.json").read_bytes()
     again = AutoModelForMaskedLM.from_pretrained(tmp_path / "out")
-    ids = torch.tensor([[CLS, *ids_of(TEXTS[0]), SEP]])
+    ids = pair.read(*pair.ids(TEXTS[0]))
     torch.testing.assert_close(again(ids).logits, pair.theirs(ids).logits, atol=0, rtol=0)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert tokenizer(TEXTS[0]).input_ids == ids[0].tolist()
-    assert (tokenizer.mask_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id) == (MASK, CLS, SEP)
+    assert (tokenizer.mask_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id) == (pair.mask, pair.cls, pair.sep)
 
 
 def test_old_files_call_gains_gamma_and_have_heads_that_are_not_read(tmp_path: Path) -> None:
@@ -121,7 +128,7 @@ def test_old_files_call_gains_gamma_and_have_heads_that_are_not_read(tmp_path: P
     tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"]
     tensors["cls.seq_relationship.weight"] = tensors["bert.pooler.dense.weight"] = np.ones((2, 16), np.float32)
     save_file(tensors, file)
-    tokens = [pair.numbering.ours()[ids_of(TEXTS[0])].astype(np.int32)]
+    tokens = [pair.numbering.ours()[pair.ids(TEXTS[0])].astype(np.int32)]
     np.testing.assert_array_equal(chainrule.load(tmp_path).scorer.score(tokens), pair.ours.scorer.score(tokens))
 
 
@@ -143,14 +150,82 @@ def test_what_a_masked_model_needs_is_asked_for(tmp_path: Path) -> None:
     assert chainrule.load(folder).family == "masked"
 
 
-def test_a_masked_model_of_ours_is_no_bert(tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text("\n".join(TEXTS * 5) + "\n")
+def trained(folder: Path, config: MaskedConfig, tokenizer: str = "bpe") -> chainrule.Model:
+    """A network of two steps, each of its numbers moved after them; saved as lm/."""
+    (folder / "text.txt").write_text("\n".join(TEXTS * 5) + "\n")
     model = chainrule.train(
-        tmp_path / "text.txt",
-        MaskedConfig(layers=1, width=16, heads=2, context=16),
-        tokenizer=chainrule.TokenizerConfig(kind="bpe", vocabulary_size=280),
-        training=chainrule.TrainingConfig(steps=1, batch=2),
+        folder / "text.txt",
+        config,
+        tokenizer=chainrule.TokenizerConfig(kind=tokenizer, vocabulary_size=280),
+        training=chainrule.TrainingConfig(steps=2, batch=2),
     )
-    model.save(tmp_path / "lm")
-    with pytest.raises(SettingError, match="nearest is bert"):
+    network: torch.nn.Module = model.engine.network
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(2)
+        for weight in network.parameters():
+            weight.add_(torch.randn_like(weight) * 0.3)
+    model.save(folder / "lm")
+    return model
+
+
+def ours_as_bert(**changes: Any) -> MaskedConfig:
+    config = chainrule.preset("bert", layers=2, width=16, heads=2, context=32, **changes)
+    assert isinstance(config, MaskedConfig)
+    return config
+
+
+@pytest.mark.parametrize("tokenizer", ["bpe", "wordpiece", "unigram"])
+def test_a_masked_model_of_ours_is_a_bert_to_transformers(tokenizer: str, tmp_path: Path) -> None:
+    model = trained(tmp_path, ours_as_bert(feed_forward="gelu" if tokenizer == "bpe" else "gelu_exact"), tokenizer)
+    chainrule.convert(tmp_path / "lm", tmp_path / "hf", to="hugging-face")
+    theirs, loading = AutoModelForMaskedLM.from_pretrained(tmp_path / "hf", output_loading_info=True)
+    assert not any(loading.values())
+    theirs_cut = AutoTokenizer.from_pretrained(tmp_path / "hf")
+    text, mask = f"the {theirs_cut.mask_token} sat on the mat", theirs_cut.mask_token_id
+    assert (theirs_cut.mask_token, theirs_cut.cls_token) == ("[MASK]", "[CLS]")
+    ids: list[int] = theirs_cut(TEXTS[2]).input_ids
+    assert ids[0] == theirs_cut.cls_token_id
+    own = model.tokenizer.encode_texts([TEXTS[2]]).ids[:-1]
+    names = [model.tokenizer.vocabulary.token(number) for number in own]
+    assert names == theirs_cut.convert_ids_to_tokens(ids[1:])
+    with torch.inference_mode():
+        masked = theirs_cut(text, return_tensors="pt").input_ids
+        gaps = masked[0] == mask
+        logits = theirs(masked).logits[0, gaps].double().numpy()
+    expected = log_softmax(logits, mask, theirs_cut.cls_token_id)
+    [gap] = model.fill(text, top=20)
+    best = expected[0].argsort()[::-1][: len(gap)]
+    tolerance = 1e-5 * float(np.abs(logits).max())
+    np.testing.assert_allclose(np.log([share for _, share in gap]), expected[0][best], atol=tolerance, rtol=0)
+    tokens = [theirs_cut.unk_token if token == "<unk>" else token for token, _ in gap]
+    assert tokens == theirs_cut.convert_ids_to_tokens(best)
+
+
+def test_a_masked_model_of_ours_comes_back_and_goes_out_again(tmp_path: Path) -> None:
+    model = trained(tmp_path, ours_as_bert())
+    for source, target in (("lm", "hf"), ("again", "twice")):
+        chainrule.convert(tmp_path / source, tmp_path / target, to="hugging-face")
+        if target == "hf":
+            chainrule.convert(tmp_path / "hf", tmp_path / "again")
+    first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("hf", "twice"))
+    assert first.keys() == second.keys()
+    for name, array in first.items():
+        np.testing.assert_array_equal(array, second[name], err_msg=name)
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        came, went = (json.loads((tmp_path / folder / name).read_bytes()) for folder in ("hf", "twice"))
+        assert came == went
+    again = chainrule.load(tmp_path / "hf")
+    np.testing.assert_allclose(again.score(TEXTS), model.score(TEXTS), rtol=1e-5)  # <s> is its own row there
+    np.testing.assert_array_equal(again.embed(TEXTS), model.embed(TEXTS))
+
+
+def test_a_masked_model_that_is_no_bert(tmp_path: Path) -> None:
+    trained(tmp_path, MaskedConfig(layers=1, width=16, heads=2, context=16))
+    with pytest.raises(SettingError, match=r"nearest is bert, which cannot have .*norm='rms'"):
+        chainrule.convert(tmp_path / "lm", tmp_path / "out", to="hugging-face")
+
+
+def test_a_bert_that_reads_texts_with_their_neighbours(tmp_path: Path) -> None:
+    trained(tmp_path, ours_as_bert(memory="stream"))
+    with pytest.raises(SettingError, match="a bert reads each text by itself, so it cannot have memory='stream'"):
         chainrule.convert(tmp_path / "lm", tmp_path / "out", to="hugging-face")

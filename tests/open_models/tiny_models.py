@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -32,6 +32,8 @@ with warnings.catch_warnings():
         OPTForCausalLM,
         Qwen2Config,
         Qwen2ForCausalLM,
+        RobertaConfig,
+        RobertaForMaskedLM,
     )
 
     transformers.utils.logging.set_verbosity_error()
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 END, BEGIN, ROWS = 0, 1, 285  # the ids of the tokenizer's two special tokens; some rows have no token
-CLS, SEP, MASK = 2, 3, 4  # of the tokenizer of masked models, after those of padding and what is unknown
 TEXTS = ["the cat sat on the mat", "the dog bit the man", "on the mat the cat bit the dog and the man sat"]
 _LLAMA: dict[str, Any] = {
     "hidden_size": 16,
@@ -133,10 +134,17 @@ def _distilbert() -> Any:
     return DistilBertForMaskedLM(DistilBertConfig(**size, vocab_size=60))
 
 
+def _roberta() -> Any:
+    size = {"max_position_embeddings": 34, "vocab_size": ROWS, "type_vocab_size": 1}
+    return RobertaForMaskedLM(RobertaConfig(**{**_LLAMA, **size}))
+
+
 MASKED: dict[str, Callable[[], Any]] = {
     "bert": _bert,
     "bert with gelu by tanh": lambda: _bert(hidden_act="gelu_new", layer_norm_eps=0.01, type_vocab_size=3),
     "distilbert": _distilbert,
+    "roberta": _roberta,
+    "roberta with a space before": _roberta,
 }
 
 
@@ -184,9 +192,31 @@ def word_pieces() -> Tokenizer:
     trainer = trainers.WordPieceTrainer(vocab_size=56, special_tokens=special, show_progress=False)
     tokenizer.train_from_iterator([*TEXTS, "[MASK]"], trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", CLS), ("[SEP]", SEP)]
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     return tokenizer
+
+
+def masked_byte_level(*, space_before: bool = False) -> Tokenizer:
+    """As RoBERTa's: byte-level pairs, with <s> and </s> around each text, and a mask that takes the space before it."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=space_before)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=280,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True)])
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=space_before)
+    return tokenizer
+
+
+def tokenizer_of(name: str) -> Tokenizer:
+    """That of a masked model, by its name."""
+    return masked_byte_level(space_before="space" in name) if name.startswith("roberta") else word_pieces()
 
 
 def save(model: Any, folder: Path, tokenizer: Tokenizer | None = None, **options: Any) -> Path:

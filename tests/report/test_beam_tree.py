@@ -45,7 +45,7 @@ def test_a_picture_has_every_token_and_its_probability() -> None:
     shown = texts(tree_svg("my <prompt>", TREE, NAMES.__getitem__))
     for text in ("my <prompt>", "a & b", "50%", "<c> </s>", "22%", "</s>", "0.1%", "d\N{REPLACEMENT CHARACTER}"):
         assert text in shown
-    assert "5 hypotheses looked at" in shown
+    assert "5 hypotheses scored" in shown
 
 
 def test_the_way_to_the_best_text_has_a_colour_of_its_own() -> None:

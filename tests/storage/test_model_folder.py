@@ -110,7 +110,7 @@ def test_an_empty_folder_may_be_used(tmp_path: Path) -> None:
 
 def test_a_model_is_not_replaced_unless_that_is_said(folder: Path) -> None:
     before = contents(folder)
-    with pytest.raises(OutputError, match="there is a model already; say overwrite=True"):
+    with pytest.raises(OutputError, match="there is a model already; use overwrite=True"):
         save(folder, OTHER_ARRAYS)
     assert contents(folder) == before
 

@@ -134,7 +134,7 @@ def test_pieces_cannot_be_learnt_from_what_can_be_read_only_once(tmp_path: Path)
 def test_the_tokenizer_of_a_model_normalises_in_its_own_way(tmp_path: Path) -> None:
     config = TokenizerConfig(kind="word", normalise=("lower",))
     chainrule.train(Lines(["A b"]), chainrule.UniformConfig(), tokenizer=config).save(tmp_path / "lm")
-    with pytest.raises(SettingError, match="normalises in its own way"):
+    with pytest.raises(SettingError, match="normalisation of its own"):
         tokenized(Lines(["a"]), TokenizerConfig(kind=tmp_path / "lm", normalise=("nfc",)))
     reused, stream, _ = tokenized(Lines(["B c A"]), TokenizerConfig(kind=tmp_path / "lm"))
     assert stream.tolist() == [4, UNKNOWN, 3, END]

@@ -80,9 +80,9 @@ def test_a_masked_network_begins_with_them_too() -> None:
 
 
 def test_vectors_that_do_not_fit_are_errors() -> None:
-    with pytest.raises(SettingError, match=r"glove.txt: its vectors have 7 numbers.* 5; say embedding_width=7"):
+    with pytest.raises(SettingError, match=r"glove.txt: its vectors have 7 numbers.* 5; set embedding_width=7"):
         trained(FEEDFORWARD, vectors=beginning(7, fixed=False))
-    with pytest.raises(SettingError, match="say width=7"):
+    with pytest.raises(SettingError, match="set width=7"):
         trained(TransformerConfig(width=8, layers=1, context=4), vectors=beginning(7, fixed=False))
     empty = InitialVectors(Vectors("glove.txt", np.empty(0, np.int64), np.empty((0, 5), np.float32)), fixed=False)
     with pytest.raises(SettingError, match=r"glove\.txt: it has no word of the vocabulary"):

@@ -14,7 +14,7 @@ from chainrule.errors import SettingError
 from chainrule.training.config import TrainingConfig
 from chainrule.training.defaults import Recipe
 from chainrule.training.job import Setup
-from chainrule.training.labels import AlikeBatches, Example, LabelData, LabelObjective, split
+from chainrule.training.labels import Example, LabelData, LabelObjective, SortedBatches, split
 from chainrule.training.machine import machine_on
 from chainrule.training.processes import Processes
 
@@ -62,7 +62,7 @@ def objective(network: Points, processes: Processes, accumulate: int = 1, batch:
 
 def test_every_epoch_has_each_example_once_in_batches_that_are_no_smaller() -> None:
     sizes = np.random.default_rng(1).integers(1, 50, 107)
-    batches = AlikeBatches(sizes, 8, seed=3)
+    batches = SortedBatches(sizes, 8, seed=3)
     assert len(batches) == 13
     read = 0
     for epoch in range(3):
@@ -75,12 +75,12 @@ def test_every_epoch_has_each_example_once_in_batches_that_are_no_smaller() -> N
             read += int(sizes[chosen].sum())
         assert seen == Counter(range(107))
     assert batches.tokens(39) == read == 3 * sizes.sum()
-    assert len(AlikeBatches(sizes[:5], 8, seed=3)) == 1
+    assert len(SortedBatches(sizes[:5], 8, seed=3)) == 1
 
 
 def test_examples_of_about_the_same_size_are_read_together() -> None:
     sizes = np.random.default_rng(1).integers(1, 1000, 512)
-    batches = AlikeBatches(sizes, 8, seed=0)
+    batches = SortedBatches(sizes, 8, seed=0)
     spread = [np.ptp(sizes[batches.examples(step)]) for step in range(len(batches))]
     assert np.mean(spread) < 150  # of eight at random, some 780
 
@@ -90,7 +90,7 @@ def test_the_gradient_of_a_step_is_that_of_the_mean_over_its_labels(processes: i
     network = Points()
     whole = objective(network, Processes())
     for step in (0, 5, 11):
-        chosen = [whole.data.learnt[i] for i in whole.batches.examples(step)]
+        chosen = [whole.data.training[i] for i in whole.batches.examples(step)]
         labels = torch.from_numpy(np.concatenate([each.labels for each in chosen]))
         expected = nn.functional.cross_entropy(network([each.input for each in chosen]), labels)
         total = torch.zeros(())
@@ -103,7 +103,7 @@ def test_the_gradient_of_a_step_is_that_of_the_mean_over_its_labels(processes: i
 
 
 def test_a_step_that_cannot_be_shared_out_is_refused() -> None:
-    with pytest.raises(SettingError, match="a batch of 4 of 30 examples cannot be shared among 6 parts of a step"):
+    with pytest.raises(SettingError, match="a batch of 4 of 30 examples cannot be divided into 6 parts"):
         objective(Points(), Processes(0, 6))
 
 
@@ -123,9 +123,9 @@ def test_validation_is_the_mean_over_all_labels_and_accuracy_the_share_that_is_r
 def test_a_share_is_kept_to_validate_on_and_every_label_stays_to_be_learnt() -> None:
     labelled = [Example(i, np.array([0 if i < 90 else i])) for i in range(100)]
     data = split(labelled, 0.2, seed=0)
-    assert len(data.kept) == 20
-    assert {int(each.labels[0]) for each in data.learnt} == {0, *range(90, 100)}
-    assert sorted(each.input for each in [*data.learnt, *data.kept]) == list(range(100))
+    assert len(data.validation) == 20
+    assert {int(each.labels[0]) for each in data.training} == {0, *range(90, 100)}
+    assert sorted(each.input for each in [*data.training, *data.validation]) == list(range(100))
     assert data.as_json() == split(labelled, 0.2, seed=0).as_json() != split(labelled, 0.2, seed=1).as_json()
     other = [*labelled[:-1], replace_label(labelled[-1])]
     assert data.as_json()["ids"] != split(other, 0.2, seed=0).as_json()["ids"]

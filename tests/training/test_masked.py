@@ -15,7 +15,7 @@ from training_runs import QUICK, VOCABULARY, trained
 from chainrule.neural.build_network import build
 from chainrule.neural.config import MaskedConfig, TwoSidedConfig
 from chainrule.protocol import BEGIN, END
-from chainrule.training.masked import BothSides, masked
+from chainrule.training.masked import BothSides, mask_rows
 
 TARGETS = np.random.default_rng(0).integers(2, 50, (40, 250))
 BEGINS = np.arange(50) % 3 == 0
@@ -29,14 +29,14 @@ def chance() -> np.random.Generator:
 @pytest.mark.parametrize("share", [0.15, 0.4])
 def test_about_the_share_is_masked_and_most_of_it_hidden(masks: str, share: float) -> None:
     config = MaskedConfig(masks=masks, masked_share=share, random_share=0.2, kept_share=0.1)
-    found = masked(TARGETS, config, BEGINS, chance())
-    assert np.array_equal(found.targets, TARGETS)
-    assert np.array_equal(found.inputs[~found.asked], TARGETS[~found.asked])
-    assert found.asked[TARGETS != END].mean() == pytest.approx(share, abs=0.05)
-    assert not found.asked[TARGETS == END].any()
-    hidden = found.inputs[found.asked]
+    rows = mask_rows(TARGETS, config, BEGINS, chance())
+    assert np.array_equal(rows.targets, TARGETS)
+    assert np.array_equal(rows.inputs[~rows.predicted], TARGETS[~rows.predicted])
+    assert rows.predicted[TARGETS != END].mean() == pytest.approx(share, abs=0.05)
+    assert not rows.predicted[TARGETS == END].any()
+    hidden = rows.inputs[rows.predicted]
     assert (hidden == BEGIN).mean() == pytest.approx(0.7, abs=0.04)
-    assert (hidden == TARGETS[found.asked]).mean() == pytest.approx(0.1 + 0.2 / 47, abs=0.04)
+    assert (hidden == TARGETS[rows.predicted]).mean() == pytest.approx(0.1 + 0.2 / 47, abs=0.04)
     assert hidden.min() >= BEGIN
 
 
@@ -45,18 +45,18 @@ def test_about_the_share_is_masked_and_most_of_it_hidden(masks: str, share: floa
 )
 def test_words_are_masked_whole_and_one_at_least(masks: str, tokens: list[int], seed: int) -> None:
     begins = np.arange(10) < 6
-    found = masked(np.array([tokens]), MaskedConfig(masks=masks), begins, np.random.default_rng(seed))
-    assert found.asked.any()
+    rows = mask_rows(np.array([tokens]), MaskedConfig(masks=masks), begins, np.random.default_rng(seed))
+    assert rows.predicted.any()
     for place in range(1, len(tokens)):
         goes_on = not begins[tokens[place]] and tokens[place - 1] != END
-        assert tokens[place] != END or not found.asked[0, place] or set(tokens) == {END}
-        assert not goes_on or found.asked[0, place] == found.asked[0, place - 1]
+        assert tokens[place] != END or not rows.predicted[0, place] or set(tokens) == {END}
+        assert not goes_on or rows.predicted[0, place] == rows.predicted[0, place - 1]
 
 
 def test_spans_are_longer_than_words() -> None:
     def run(masks: str) -> float:
-        asked = masked(TARGETS, MaskedConfig(masks=masks), np.ones(50, np.bool_), chance()).asked.ravel()
-        return float(asked.sum() / np.count_nonzero(np.diff(asked.astype(np.int8)) == 1))
+        predicted = mask_rows(TARGETS, MaskedConfig(masks=masks), np.ones(50, np.bool_), chance()).predicted.ravel()
+        return float(predicted.sum() / np.count_nonzero(np.diff(predicted.astype(np.int8)) == 1))
 
     assert run("words") < 2
     assert 4 < run("spans") < 8
@@ -85,7 +85,7 @@ def test_documents_that_are_much_shorter_than_what_is_read_are_told() -> None:
     config = MaskedConfig(layers=1, width=8, heads=2, context=16)
     _, _, told = trained(config, stream=lines)
     assert told[0].note is not None
-    assert told[0].note.startswith("documents have 4 tokens on average, and 16 are read at once")
+    assert told[0].note.startswith("documents have 4 tokens on average, the context 16")
     for other in (replace(config, memory="stream"), replace(config, context=12)):
         _, _, told = trained(other, stream=lines)
         assert told[0].note is None
@@ -102,5 +102,5 @@ def test_directions_apart_are_trained_by_the_mean_of_their_two_losses() -> None:
     losses = [-network.output.log_probs_of(side, tokens).sum() for side in (before, behind)]
 
     part = (tokens, tokens, torch.ones_like(tokens, dtype=torch.bool))
-    found = BothSides._loss(SimpleNamespace(network=network), part, network, 0.0)
-    torch.testing.assert_close(found, sum(losses) / 2)
+    rows = BothSides._loss(SimpleNamespace(network=network), part, network, 0.0)
+    torch.testing.assert_close(rows, sum(losses) / 2)

@@ -23,7 +23,7 @@ from chainrule.training.batches import blocks, lanes
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.masked import BothSides
 from chainrule.training.next_token import NextToken
-from chainrule.training.plan import fitted_rows, halved
+from chainrule.training.plan import batch_choices, choose_rows
 from chainrule.training.validation import Validation
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ LONG = Validation(stream=text(6000, seed=2), bytes=6000)
 class Machine:
     """A machine whose clock moves by what is done on it: seconds of a row, of a token validated on, of a checkpoint."""
 
-    def __init__(self, row: float, token: float = 0.0, save: float = 0.0, beside: float = 0.0) -> None:
-        self.row, self.token, self.save, self.beside = row, token, save, beside
+    def __init__(self, row: float, token: float = 0.0, save: float = 0.0, fixed_seconds: float = 0.0) -> None:
+        self.row, self.token, self.save, self.fixed_seconds = row, token, save, fixed_seconds
         self.now, self.between = 0.0, 0.0
         self.slower: Callable[[float], float] = lambda now: 1.0
 
@@ -67,7 +67,7 @@ class Machine:
         loss, validated = objective.loss, objective.validated
 
         def losing(own: Any, number: int, part: Any, *more: Any) -> Any:
-            self.work(self.beside + self.row * len(part[0]))
+            self.work(self.fixed_seconds + self.row * len(part[0]))
             return loss(own, number, part, *more)
 
         def validating(own: Any, tokens: int) -> Any:
@@ -141,7 +141,7 @@ def test_a_sample_is_validated_on_while_it_learns_and_all_at_the_end(monkeypatch
     assert 64 <= sample < 1000
     assert found["tokens"] == found["read_tokens"] == 6000
     assert found["while_learning"]["loss"] == min(each.valid_loss for each in told if each.valid_loss is not None)
-    assert any(f"validated on {sample} of 6,000 tokens while it learns" in (each.note or "") for each in told)
+    assert any(f"validation during training reads {sample} of 6,000 tokens" in (each.note or "") for each in told)
     times = sum(each.valid_loss is not None for each in told)
     assert machine.between == pytest.approx(0.0001 * (6000 + sample * times))
 
@@ -180,7 +180,7 @@ def test_a_slow_machine_takes_fewer_rows_says_so_and_keeps_them(
     kept = json.loads((tmp_path / "checkpoints" / "checkpoint.json").read_text())["progress"]
     assert kept["batch"] == 4
     with monkeypatch.context() as patches:
-        patches.setattr(run_module, "rows_for", lambda *_: 16)
+        patches.setattr(run_module, "choose_batch", lambda *_: 16)
         _, record, _ = trained(config, training, stream, folder=tmp_path, resume=True)
     assert record["training"]["batch"] == 4
     _, record, told = trained(config, training, stream)
@@ -213,18 +213,18 @@ def test_to_try_a_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    ("budget", "row", "beside", "rows"),
+    ("budget", "row", "fixed_seconds", "rows"),
     [(120, 0.01, 0.0, 32), (36, 0.01, 0.0, 16), (20, 0.01, 0.0, 8), (1, 0.01, 0.0, 4), (1, 0.01, 1.0, 32)],
     ids=["enough steps", "half", "a quarter", "no fewer than 256 tokens", "the optimiser takes most of a step"],
 )
-def test_rows_fit_the_minutes(budget: float, row: float, beside: float, rows: int) -> None:
-    assert halved(32, 64, 1) == [32, 16, 8, 4]
-    assert fitted_rows(halved(32, 64, 1), budget, row, beside) == rows
+def test_rows_fit_the_minutes(budget: float, row: float, fixed_seconds: float, rows: int) -> None:
+    assert batch_choices(32, 64, 1) == [32, 16, 8, 4]
+    assert choose_rows(batch_choices(32, 64, 1), budget, row, fixed_seconds) == rows
 
 
 def test_rows_stay_shareable() -> None:
-    assert halved(12, 64, 3) == [12, 6]
-    assert halved(5, 64, 1) == [5]
+    assert batch_choices(12, 64, 3) == [12, 6]
+    assert batch_choices(5, 64, 1) == [5]
 
 
 def test_a_budget_goes_on_where_it_was_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,14 +8,14 @@ from training_runs import RECURRENT, VOCABULARY
 
 from chainrule.neural.build_network import build
 from chainrule.training.config import TrainingConfig
-from chainrule.training.optimisers import Average, Muon, Optimisers, orthogonalised
+from chainrule.training.optimisers import Average, Muon, Optimisers, orthogonalise
 from chainrule.training.schedule import rate_share, steps_of
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 8), (2, 12, 5), (2, 5, 12)])
 def test_singular_values_come_near_one(shape: tuple[int, ...]) -> None:
     torch.manual_seed(1)
-    values = torch.linalg.svdvals(orthogonalised(torch.randn(shape)))
+    values = torch.linalg.svdvals(orthogonalise(torch.randn(shape)))
     assert float(values.min()) > 0.3  # of the smallest of a random square matrix
     assert float(values.max()) < 1.3
     assert float(values.median()) == pytest.approx(1, abs=0.3)

@@ -112,7 +112,7 @@ class Stop:
 @pytest.mark.parametrize("config", [RECURRENT, TRANSFORMER], ids=["recurrent", "transformer"])
 def test_an_interrupted_run_says_how_to_go_on_and_does(config: NetworkConfig, tmp_path: Path) -> None:
     whole, _, _ = trained(config)
-    with pytest.raises(KeyboardInterrupt, match=r"interrupted after step 5; all is kept in .*and resume=True"):
+    with pytest.raises(KeyboardInterrupt, match=r"interrupted after step 5; the run is saved in .*and resume=True"):
         trained(config, folder=tmp_path, told=Stop(5))
     resumed, _, told = trained(config, folder=tmp_path, resume=True)
     assert numbers(resumed) == numbers(whole)
@@ -120,7 +120,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(config: NetworkConfig, tm
 
 
 def test_an_interrupted_run_without_a_folder_says_that_nothing_is_kept() -> None:
-    with pytest.raises(KeyboardInterrupt, match="nothing was kept, since no folder was given"):
+    with pytest.raises(KeyboardInterrupt, match="nothing was saved, since no folder was given"):
         trained(RECURRENT, told=Stop(5))
 
 
@@ -154,12 +154,12 @@ def interrupted(tmp_path: Path) -> Path:
     [
         (replace(RECURRENT, width=14), QUICK, {}, "width was 12 and is 14"),
         (RECURRENT, replace(QUICK, steps=13, seed=4), {}, "steps was 12 and is 13; seed was 0 and is 4"),
-        (RECURRENT, QUICK, {"stream": text(390)}, r"the text is another one \(400 tokens, now 390\)\. "),
+        (RECURRENT, QUICK, {"stream": text(390)}, r"the text has changed \(400 tokens, now 390\)\. "),
         (
             RECURRENT,
             QUICK,
             {"validation": validation(90)},
-            r"the text to validate on is another one \(100 tokens, now 90\)",
+            r"the validation text has changed \(100 tokens, now 90\)",
         ),
         (RECURRENT, QUICK, {"origin": {"tokenizer": "word"}}, "tokenizer was None and is word"),
         (RECURRENT, QUICK, {"origin": {"family": "transformer"}}, "is of family None, not transformer"),
@@ -177,7 +177,9 @@ def test_what_has_no_effect_may_be_said_otherwise(interrupted: Path) -> None:
 
 
 def test_an_unfinished_run_is_not_lost_by_mistake(interrupted: Path) -> None:
-    with pytest.raises(OutputError, match="unfinished run; say resume=True to go on with it, or overwrite=True"):
+    with pytest.raises(
+        OutputError, match="an unfinished run is there; continue it with resume=True, or start over with overwrite=True"
+    ):
         trained(RECURRENT, folder=interrupted)
     trained(RECURRENT, folder=interrupted, overwrite=True)
 
@@ -187,7 +189,7 @@ def test_two_runs_in_one_folder_are_kept_apart(tmp_path: Path) -> None:
 
     def begun_twice(report: Report) -> None:
         for more in ({"resume": True}, {"overwrite": True}):
-            with pytest.raises(OutputError, match="another run goes on in this folder; wait for its end") as caught:
+            with pytest.raises(OutputError, match="another run is using this folder; wait for its end") as caught:
                 trained(RECURRENT, folder=tmp_path, **more)
             met.append(caught.value)
         remove_checkpoints(tmp_path)
@@ -207,7 +209,7 @@ def test_a_checkpoint_of_another_version_is_an_error(interrupted: Path, before: 
     index.write_text(index.read_text().replace(before, after, 1).replace(before, after))
     with pytest.raises(
         ModelFormatError,
-        match=r"checkpoint.json: .*another version; begin anew with overwrite=True in place of resume=True",
+        match=r"checkpoint.json: .*another version; start over with overwrite=True in place of resume=True",
     ):
         trained(RECURRENT, folder=interrupted, resume=True)
 
@@ -249,7 +251,7 @@ def test_where_the_last_weights_are_damaged_the_best_are_gone_on_from_and_that_i
     assert [report.step for report in told] == [11, 12]
     assert told[0].note is not None
     assert str(last) in told[0].note
-    assert "the best weights, of step 10, are whole, so the run goes on from there" in told[0].note
+    assert "the run continues from the best weights, of step 10, not from step" in told[0].note
     assert told[1].note is None
     assert record["steps"] == 12
     assert record["validation"]["loss"] <= kept["best"]

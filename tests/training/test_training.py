@@ -25,7 +25,7 @@ from chainrule.neural.language_model import NeuralModel
 from chainrule.protocol import END
 from chainrule.training import machine, next_token
 from chainrule.training.config import TrainingConfig
-from chainrule.training.defaults import stream_settled
+from chainrule.training.defaults import with_stream_defaults
 from chainrule.training.trainer import Trainer
 from chainrule.training.validation import Validation
 
@@ -108,7 +108,7 @@ def test_rows_go_on_where_they_ended_but_for_those_that_begin_anew(
     share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of weights that hardly move, so that the losses can be computed from what the rows have read, cut out by hand."""
-    monkeypatch.setattr(next_token, "_ANEW", share)
+    monkeypatch.setattr(next_token, "_RESET_CHANCE", share)
     config = replace(RECURRENT, dropout=0.0, output_dropout=0.0)
     training = replace(QUICK, optimiser="adamw", learning_rate=1e-30)
     torch.manual_seed(0)
@@ -162,7 +162,7 @@ def test_a_text_on_the_disk_is_as_good_as_one_in_memory(tmp_path: Path) -> None:
 
 
 def test_a_text_shorter_than_a_context_is_an_error() -> None:
-    with pytest.raises(TextError, match="the text has 7 tokens, fewer than the 8 that are seen at once"):
+    with pytest.raises(TextError, match="the text has 7 tokens, fewer than the context of 8"):
         trained(TRANSFORMER, stream=text(7))
     trained(TRANSFORMER, stream=text(8))
 
@@ -219,7 +219,7 @@ def test_too_little_memory_says_what_to_lower(error: Exception, monkeypatch: pyt
 
 
 def test_a_batch_that_cannot_be_divided_is_an_error() -> None:
-    with pytest.raises(SettingError, match="a batch of 4 cannot be gone through in 3 equal parts"):
+    with pytest.raises(SettingError, match="batch is 4, which cannot be split into accumulate=3 equal parts"):
         TrainingConfig(batch=4, accumulate=3)
 
 
@@ -258,7 +258,7 @@ def test_where_nothing_can_be_compiled_all_goes_on_and_the_log_says_so(
     monkeypatch.setattr(torch, "compile", failing)
     monkeypatch.setattr(machine.shutil, "which", lambda name: "/usr/bin/g++")
     network, _, told = trained(TRANSFORMER, replace(QUICK, compile="yes"), folder=tmp_path)
-    assert told[0].note == "torch.compile failed, so the network goes on as it is: no compiler here"
+    assert told[0].note == "torch.compile failed, so the network is not compiled: no compiler here"
     assert numbers(network) == numbers(trained(TRANSFORMER)[0])
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert {"event": "not compiled", "because": "no compiler here"} in lines
@@ -363,16 +363,16 @@ def test_a_causal_network_is_told_that_texts_will_end_with_their_lines() -> None
     lines = np.tile(np.array([4, 5, 6, 1], np.int32), 100)
     lines[lines == 1] = END
     note = trained(replace(TRANSFORMER, context=16), stream=lines)[2][0].note or ""
-    assert "documents have 4 tokens on average, and 16 are read at once" in note
-    assert "document='file' makes a file one text" in note
+    assert "documents have 4 tokens on average, the context 16" in note
+    assert "set document='file' to make a file one document" in note
     assert trained(replace(TRANSFORMER, context=12), stream=lines)[2][0].note is None
 
 
 def test_recurrent_networks_learn_by_adamw_in_few_minutes() -> None:
     chosen = [
-        stream_settled(config, training).optimiser
+        with_stream_defaults(config, training).optimiser
         for config in (RECURRENT, TRANSFORMER)
         for training in (TrainingConfig(minutes=0.5), TrainingConfig(), TrainingConfig(steps=3))
     ]
     assert chosen == ["adamw", "muon", "muon", "muon", "muon", "muon"]
-    assert stream_settled(RECURRENT, TrainingConfig(minutes=0.5, optimiser="muon")).optimiser == "muon"
+    assert with_stream_defaults(RECURRENT, TrainingConfig(minutes=0.5, optimiser="muon")).optimiser == "muon"

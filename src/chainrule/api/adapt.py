@@ -62,12 +62,21 @@ def adapt(
 def network_config_of(folder: Path) -> NetworkConfig:
     """Of a network that can be trained on. Raises SettingError where the folder holds none; ModelFormatError."""
     if is_hugging_face(folder):
-        config: NetworkConfig = load(folder).engine.network.config
-        return config
+        model = load(folder)
+        _check_trainable(folder, model.family)
+        own: NetworkConfig = model.engine.network.config
+        return own
     entry = read_config(folder)
     if entry.family == FAMILY:
         raise SettingError(f"{folder}: a model of pairs cannot be trained on with plain text; expected one of one text")
-    if entry.family not in (*NETWORKS, *TWO_SIDED):
-        raise SettingError(f"{folder}: a model of family {entry.family!r} cannot be trained on; expected a network")
-    config = config_from_json(FAMILIES[entry.family].config, entry.settings.get("network"))
+    _check_trainable(folder, entry.family)
+    config: NetworkConfig = config_from_json(FAMILIES[entry.family].config, entry.settings.get("network"))
     return config
+
+
+def _check_trainable(folder: Path, family: str) -> None:
+    """Raises SettingError."""
+    if family not in (*NETWORKS, *TWO_SIDED):
+        raise SettingError(
+            f"{folder}: a model of family {family!r} cannot be trained on; expected a network that predicts tokens"
+        )

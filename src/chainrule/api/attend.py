@@ -10,7 +10,9 @@ from chainrule.api.model import Model, check_model
 from chainrule.api.pair_model import TextPairModel
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.errors import SettingError
+from chainrule.open_models.vocabulary import name_before
 from chainrule.report.attention import AttentionMap, attention_page, attention_svg
+from chainrule.text.subword import Subword
 
 if TYPE_CHECKING:
     import os
@@ -87,8 +89,12 @@ def _of_pair(model: TextPairModel, source: str, target: str | None) -> Attention
 def _of_text(model: Model, text: str) -> AttentionMaps:
     from chainrule.neural.attention_maps import maps_of_text
 
-    read, maps = maps_of_text(model.scorer, model.tokenizer.encode_texts([text]).ids[:-1])
+    read, maps = maps_of_text(
+        model.engine_that("continue", "fill", "embed"), model.tokenizer.encode_texts([text]).ids[:-1]
+    )
     tokens = model.tokenizer.shown(read.tolist())
+    if isinstance(model.tokenizer.splitter, Subword):
+        tokens[0] = name_before(model.record, model.tokenizer.splitter) or tokens[0]
     return AttentionMaps(text, _titled(maps, {"text": (tokens, tokens)}))
 
 

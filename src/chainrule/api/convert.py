@@ -30,6 +30,7 @@ def convert(
     tokenizer: TokenizerConfig | str | None = None,
     compact: bool = False,
     to: Form | None = None,
+    allow_pickle: bool = False,
     overwrite: bool = False,
     progress: ProgressOption = None,
 ) -> Model:
@@ -38,6 +39,7 @@ def convert(
     source: whatever `load` opens. target: a new folder, or a file whose name ends in .arpa, .arpa.gz, .zst, .xz or
     .bz2. tokenizer: as `load` has it. compact: quantised, a fifth of the size; without it, a compact model becomes a
     fast one, and stays quantised. to: hugging-face: a folder that transformers opens, of a network.
+    allow_pickle: as `load` has it.
     Raises ModelFormatError, OutputError, SettingError.
 
     good:  chainrule.convert("lm/", "lm.arpa.gz")
@@ -50,10 +52,11 @@ def convert(
         if compact:
             raise SettingError("compact is for n-gram models; leave it out with to='hugging-face'")
         check_target(Path(target), overwrite=overwrite)
-        model = load(source, tokenizer=tokenizer, progress=progress)
+        model = load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
         save_hugging_face(model.parts, Path(target), overwrite=overwrite, progress=progress)
         return model
-    model = in_layout(load(source, tokenizer=tokenizer, progress=progress), compact=compact, progress=progress)
+    model = load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
+    model = in_layout(model, compact=compact, progress=progress)
     model.save(target, overwrite=overwrite, progress=progress)
     return model
 

@@ -57,7 +57,7 @@ class Together(NamedTuple):
         """
         target, on_progress = Path(path), callback(progress)
         if target.exists() and not overwrite:
-            raise OutputError(f"{target}: exists already; say overwrite=True to replace it, or choose another name")
+            raise OutputError(f"{target}: exists already; use overwrite=True to replace it, or choose another name")
         if target.suffix != ".bin":
             with replace_file(target) as raw, compressing(raw, target) as file:
                 self._write_lines(file, on_progress)

@@ -1,4 +1,4 @@
-"""Texts corrected by a language model and a channel of errors."""
+"""Corrects texts, by a language model and an error channel."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def correct(
     config: CorrectionConfig | None = None,
     progress: ProgressOption = None,
 ) -> Iterator[Corrected]:
-    """Corrects each line of a text, one after the other, as they are asked for.
+    """Corrects each line of a text, lazily.
 
-    channel: keyboard or ocr, or one learnt by `train_channel`, or its file. rate: for keyboard and ocr the
-    probability of an error at a character (0.02); for a learnt one the share of words that are wrong (0.05). lexicon:
+    channel: keyboard or ocr, or one trained by `train_channel`, or its file. rate: for keyboard and ocr the
+    probability of an error at a character (0.02); for a trained one the share of words that are wrong (0.05). lexicon:
     the right words with their counts, or a file of them, one a line; by default the words of the model's vocabulary.
     grammar: english, what learners of English confuse, or what `train_grammar` learnt, or its file; none by default.
     grammar_rate: for english, the probability of an error at a word that can go wrong (0.03). inflections: a file with
@@ -98,7 +98,7 @@ def corrector(
     learnt: TextPairModel | str | PathLike[str] | None = None,
     config: CorrectionConfig | None = None,
 ) -> Corrector:
-    """What `correct` does, for texts at hand: `corrector(lm).correct(["teh dog"])`. Arguments and errors as there."""
+    """As `correct`, for strings: `corrector(lm).correct(["teh dog"])`."""
     check_model(model)
     errors, words = _error_model(channel, rate), WordIndex(_log_priors(model, lexicon))
     proposer = None
@@ -177,10 +177,10 @@ def read_lexicon(path: str | PathLike[str]) -> dict[str, float]:
         try:
             count = float(fields[1]) if len(fields) == 2 else 1.0
         except ValueError:
-            raise TextError(f"{path}, line {number}: {fields[1]!r} is no count; expected a number") from None
+            raise TextError(f"{path}, line {number}: {fields[1]!r} is not a count; expected a number") from None
         counts[fields[0]] = counts.get(fields[0], 0.0) + count
     if not counts:
-        raise TextError(f"{path}: it holds no word; expected one a line, maybe with its count")
+        raise TextError(f"{path}: there are no words in it; expected one word a line, perhaps with its count")
     return counts
 
 
@@ -199,8 +199,8 @@ def _log_priors(model: Model, lexicon: Mapping[str, float] | str | PathLike[str]
     if lexicon is None:
         if model.tokenizer.name not in _OF_WORDS:
             raise SettingError(
-                f"the model's tokens are those of the {model.tokenizer.name} tokenizer, and no words; "
-                "name a lexicon: a file of words, one a line, maybe with counts"
+                f"the model has the {model.tokenizer.name} tokenizer, whose tokens are not words; "
+                "name a lexicon: a file of words, one a line, perhaps with counts"
             )
         words = [token.decode("utf-8", "replace") for token in model.tokenizer.vocabulary.tokens()[3:]]
         priors = prior_of(model.language_model, model.tokenizer, model.speller)(words)
@@ -211,7 +211,7 @@ def _log_priors(model: Model, lexicon: Mapping[str, float] | str | PathLike[str]
 
 
 def _corrected(source: Source, corrector: Corrector, progress: ProgressOption) -> Iterator[Corrected]:
-    """Raises TextError where a document is no line."""
+    """Raises TextError if a document has several lines."""
     with showing(progress) as shown:
         texts = _texts(source, BlockProgress(shown, "correcting"))
         while some := list(islice(texts, _AT_ONCE)):

@@ -71,7 +71,7 @@ def passing(
 def check_limits(keep: float | None, below: float | None) -> None:
     """Raises SettingError."""
     if (keep is None) == (below is None):
-        raise SettingError("say either keep, a share of the documents, or below, a score in bits a token")
+        raise SettingError("give either keep, a share of the documents, or below, a score in bits a token")
     if keep is not None and not 0 < keep <= 1:
         raise SettingError(f"the share to keep is {keep}; expected more than 0 and at most 1, such as 0.3")
     if below is not None and math.isnan(below):

@@ -36,6 +36,7 @@ def load(
     tokenizer: TokenizerConfig | str | None = None,
     markers: Markers | None = None,
     copy: bool = False,
+    allow_pickle: bool = False,
     progress: ProgressOption = None,
 ) -> Model: ...
 
@@ -48,6 +49,7 @@ def load(
     tokenizer: TokenizerConfig | str | None = None,
     markers: Markers | None = None,
     copy: bool = False,
+    allow_pickle: bool = False,
     progress: ProgressOption = None,
 ) -> Model | TextPairModel:
     """Opens any model: a folder, with what it holds; an ARPA file; or a binary of KenLM's.
@@ -60,7 +62,8 @@ def load(
     tokenizer.json, or of a model folder that has it. A model folder has its own tokenizer. markers: the rule for
     literal <s>, </s> and <unk>; by default the model's own, or error. copy: whether to read a model folder's numbers
     into memory; without it they are the file's pages, which all processes share, but which end the process where
-    somebody cuts the file off in place while they are read.
+    somebody cuts the file off in place while they are read. allow_pickle: whether to open a Hugging Face folder whose
+    weights are pickles; say so only where you trust who made it, though torch reads nothing of it but tensors.
     Raises ModelFormatError, SettingError.
 
     good:  chainrule.load("lm/").perplexity("heldout.txt")
@@ -77,10 +80,13 @@ def load(
             raise ModelFormatError(
                 f"{path}: is a model of one text given another, a TextPairModel; expected a model of one text"
             )
-        if (tokenizer, markers, copy) != (None, None, False):
+        if (tokenizer, markers, copy, allow_pickle) != (None, None, False, False):
             raise SettingError(
-                f"{path}: a model of one text given another takes no tokenizer, markers or copy; leave them out"
+                f"{path}: a model of one text given another takes no tokenizer, markers, copy or allow_pickle; leave "
+                "them out"
             )
     if is_pairs or kind is TextPairModel:
         return load_pairs(path)
-    return load_model(path, tokenizer=tokenizer, markers=markers, copy=copy, progress=callback(progress))
+    return load_model(
+        path, tokenizer=tokenizer, markers=markers, copy=copy, allow_pickle=allow_pickle, progress=callback(progress)
+    )

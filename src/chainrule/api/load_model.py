@@ -38,6 +38,7 @@ def load(
     tokenizer: TokenizerConfig | str | None = None,
     markers: Markers | None = None,
     copy: bool = False,
+    allow_pickle: bool = False,
     progress: Progress = silent,
 ) -> Model:
     """Opens a model folder, or reads an ARPA file or a binary of KenLM's.
@@ -47,13 +48,16 @@ def load(
     own tokenizer. markers: the rule for literal <s>, </s> and <unk>; by default the model's own, or error.
     copy: whether to read a model folder's numbers into memory; without it they are the file's pages, which all
     processes share, but which end the process where somebody cuts the file off in place while they are read.
+    allow_pickle: whether to open a Hugging Face folder whose weights are pickles, by torch and as tensors only.
     Raises ModelFormatError, SettingError.
     """
     path = Path(path)
     wanted = None if tokenizer is None else as_config(tokenizer)
     if path.is_dir():
-        is_foreign = is_hugging_face(path)
-        model = _open(open_folder(path), progress) if is_foreign else _load_folder(path, copy=copy)
+        if is_hugging_face(path):
+            model = _open_foreign(path, progress, allow_pickle=allow_pickle)
+        else:
+            model = _load_folder(path, copy=copy)
     elif is_gguf(path):
         model = _open(open_gguf_checkpoint(path), progress)
     elif is_llama2c(path):
@@ -68,6 +72,15 @@ def load(
     if markers is not None:
         model.set_markers(markers)
     return model
+
+
+def _open_foreign(path: Path, progress: Progress, *, allow_pickle: bool) -> Model:
+    """A Hugging Face folder. Raises ModelFormatError, SettingError."""
+    if not allow_pickle:
+        return _open(open_folder(path), progress)
+    from chainrule.neural.pickled_weights import open_pickle
+
+    return _open(open_folder(path, open_pickle), progress)
 
 
 def _open(checkpoint: Checkpoint, progress: Progress) -> Model:

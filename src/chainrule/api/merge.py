@@ -52,7 +52,7 @@ def merge(
     progress = callback(progress)
     names = [f"model {i}" for i in range(1, len(models) + 1)] if names is None else names
     if weights is not None and heldout is not None:
-        raise SettingError("weights are given, and a text to tune them on, too; say one of both")
+        raise SettingError("weights are given, and a text to tune them on, too; give only one of them")
     if weights is not None:
         MixtureConfig(weights=tuple(weights))
         if len(weights) != len(models):

@@ -68,7 +68,7 @@ def mix(
         told = ", ".join(names)
         raise SettingError(f"{len(config.weights)} weights for {len(names)} models ({told}); give one to each")
     if config.weights is not None and heldout is not None:
-        raise SettingError("weights are given, and a text to tune them on, too; say one of both")
+        raise SettingError("weights are given, and a text to tune them on, too; give only one of them")
     if config.buckets > 1 and heldout is None:
         raise SettingError("weights by the token before are tuned on a text; give one")
     tokenizer = models[0].tokenizer

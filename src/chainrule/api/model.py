@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from chainrule.api.answerer import ModelAnswerer
 from chainrule.api.embed import embed_blocks, embed_texts, embed_vocabulary
 from chainrule.api.judge import judge_pairs
 from chainrule.api.model_info import info_of_model, size_of
@@ -25,7 +26,9 @@ from chainrule.api.model_parts import ModelParts
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.save import save_arpa, save_folder
 from chainrule.applications.completion import Completer, Completion
+from chainrule.applications.continuation import score_continuations
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, VectorPrecision
+from chainrule.applications.prompting.choices import Choice, check_choices, log_shares
 from chainrule.base.distributions import top_of
 from chainrule.base.jit import map_in_order
 from chainrule.decoding.text_decoder import Text, TextDecoder
@@ -71,7 +74,12 @@ if TYPE_CHECKING:
 
 _SCORED_TOGETHER = 1 << 10  # texts, by one thread
 
-_DOES: dict[Job, str] = {"continue": "continues texts", "fill": "fills gaps in texts", "classify": "labels texts"}
+_DOES: dict[Job, str] = {
+    "continue": "continues texts",
+    "fill": "fills gaps in texts",
+    "embed": "gives vectors of texts and predicts no tokens",
+    "classify": "labels texts",
+}
 
 
 class Model:
@@ -161,15 +169,60 @@ class Model:
             self._speller = Speller.of_vocabulary(self.tokenizer)
         return self._speller
 
-    def score(self, texts: Iterable[str]) -> Float64[ndarray, " texts"]:
+    def score(self, texts: Iterable[str], *, given: str | Iterable[str] | None = None) -> Float64[ndarray, " texts"]:
         """log P of each text with its </s>, in nats; an unknown word counts as <unk>, without its spelling.
 
-        Of a network that sees both sides, pseudo-log-likelihoods. Raises MarkerError.
+        given: a prompt that comes before each text, or one for all: log P(text | prompt). The two are joined as they
+        are, so that a text after a word begins with its space. Of a network that sees both sides,
+        pseudo-log-likelihoods. Raises MarkerError; SettingError if there are not as many prompts as texts.
+
+        good:  model.score([" great", " terrible"], given="Overall, the movie was")
         """
         texts = _several(texts)
+        if given is not None:
+            prompts = [given] * len(texts) if isinstance(given, str) else _several(given)
+            return score_continuations(self.scorer, self.tokenizer, prompts, texts)
         parts = (texts[first : first + _SCORED_TOGETHER] for first in range(0, len(texts), _SCORED_TOGETHER))
         scores = map_in_order(lambda part: score_sentences(self.scorer, self.tokenizer.encode_texts(part).ids), parts)
         return np.concatenate([np.empty(0), *(part.log_probs for part in scores)])
+
+    @shows_progress
+    def choose(
+        self, prompt: str, choices: Iterable[str], *, separator: str = " ", progress: ProgressOption = None
+    ) -> dict[str, float]:
+        """How likely the model finds each choice after a prompt, relative to the others: probabilities that sum to one.
+
+        The prompt is read once. separator: what comes between, unless there is white space. A network that sees both
+        sides needs a [MASK] in the prompt. Raises SettingError, MarkerError.
+
+        good:  model.choose("Overall, the movie was", ["great", "terrible"])
+        """
+        choices = _several(choices)
+        [row] = self.choice_log_probs([prompt], choices, separator=separator, progress=progress)
+        return dict(zip(choices, np.exp(log_shares(row[None])[0]).tolist(), strict=True))
+
+    @shows_progress
+    def choice_log_probs(
+        self,
+        prompts: Iterable[str],
+        choices: Iterable[str],
+        *,
+        separator: str = " ",
+        progress: ProgressOption = None,
+    ) -> Float64[ndarray, "prompts choices"]:
+        """log P of each choice after each prompt, in nats, unknown words with their spelling; as `choose`.
+
+        Raises SettingError, MarkerError.
+        """
+        prompts, choices = _several(prompts), _several(choices)
+        check_choices([Choice(choice, choice) for choice in choices])
+        return self.answerer.score(prompts, choices, separator, callback(progress)).log_probs
+
+    @property
+    def answerer(self) -> ModelAnswerer:
+        """What answers prompts. Raises SettingError if the model is a classifier."""
+        self.engine_that("continue", "fill")
+        return ModelAnswerer(self.parts)
 
     def sentence_scores(self, block: Block) -> SentenceScores:
         """What `score` gives, for the documents of a block, with their numbers of tokens. Raises MarkerError."""
@@ -310,7 +363,7 @@ class Model:
         texts: Iterable[str],
         *,
         layer: int | None = None,
-        pooling: Pooling = "mean",
+        pooling: Pooling | None = None,
         precision: VectorPrecision = "float32",
     ) -> Float32[ndarray, "texts D"]:
         """A vector for each text, of a network's; the rest is as `EmbeddingConfig` says. Raises SettingError."""

@@ -35,7 +35,7 @@ def nearest(
     *,
     top: int = 10,
     layer: int | None = None,
-    pooling: Pooling = "mean",
+    pooling: Pooling | None = None,
     restrict: int | None = None,
     progress: ProgressOption = None,
 ) -> list[Neighbour]:
@@ -50,7 +50,7 @@ def nearest(
     good:  chainrule.nearest(chainrule.load_vectors("words/"), "bank", top=5)
     """
     if isinstance(model, WordVectors):
-        if (source, layer, pooling) != (None, None, "mean"):
+        if (source, layer, pooling) != (None, None, None):
             raise SettingError("word vectors know no text, layer or pooling; leave them out")
         similar = model.nearest(sentence, top=top, restrict=restrict)
         return [Neighbour(cosine, word, word, 0) for word, cosine in similar]

@@ -121,7 +121,8 @@ class ProgressLine:
     def report(self, report: Report) -> None:
         """The line of a training; what is measured on held-out text stays."""
         if report.note is not None:
-            self._write(f"note: {report.note}", stays=True)
+            for line in report.note.splitlines():
+                self._write(f"note: {line}", stays=True)
         stays = report.valid_loss is not None or report.step == report.steps
         if stays or self._clock() >= self._next:
             self._write(str(report), stays=stays or not self._changes)

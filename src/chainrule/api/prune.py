@@ -64,7 +64,7 @@ def prune_by_entropy(
     elif ngrams is not None and threshold is None:
         check_ngrams(ngrams, table)
     else:
-        raise SettingError("say either a threshold or a number of n-grams")
+        raise SettingError("give either a threshold or a number of n-grams")
     text = None if histories in ("discounts", "chain") else source_of(histories, model.document)
     found = score_ngrams(table, _weighed(model, text or histories, progress), progress)
     small = found.above(threshold, progress) if threshold is not None else found.best(ngrams or 0, progress)

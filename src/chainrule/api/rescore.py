@@ -1,4 +1,4 @@
-"""N-best lists rescored: the best hypothesis of each, by its own scores and those of language models."""
+"""Rescores n-best lists: chooses the best hypothesis of each, by its own scores and those of language models."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from chainrule.applications.rescoring.rescoring import Figure, Objective, Scored
     from chainrule.evaluation.error_rates import CorpusMeasure
 
-_READ_QUICKLY = ("ngram", "uniform", "mixture")  # families for which whole distributions cost more than beginnings
+_SCORED_WHOLE = ("ngram", "uniform", "mixture")  # families for which sharing prefixes costs more than it saves
 
 
 class Rescored(NamedTuple):
@@ -44,14 +44,14 @@ class Rescored(NamedTuple):
 
     @property
     def weights(self) -> dict[str, float]:
-        """Of the lists' own scores, of each model, and of the number of words."""
+        """The weights of the lists' own scores, of each model, and of the number of words."""
         return dict(self.rescoring.weights.values)
 
     def __repr__(self) -> str:
         return f"<Rescored>\n{self.rescoring}"
 
     def to_dict(self) -> dict[str, Any]:
-        """What was found, as `chainrule rescore --json` prints it."""
+        """The results, as `chainrule rescore --json` prints them."""
         return self.rescoring.as_json()
 
 
@@ -76,8 +76,8 @@ def rescore(
 ) -> Rescored:
     """Chooses the hypothesis of each n-best list with the best weighted sum of scores.
 
-    lists: a file of JSON lines, or of Moses', Kaldi's or SRILM's; a folder of ESPnet's or SRILM's. models: by the names
-    that weights and results have; one alone is called lm. The sum is of the list's own scores, log P under each model
+    lists: a file of JSON lines, or of Moses', Kaldi's or SRILM's; a folder of ESPnet's or SRILM's. models: by name,
+    for weights and results; a single one is called lm. The sum is of the list's own scores, log P under each model
     in nats, and the number of words. weights: by name; by default 1, and 0 for words and for priors that a model stands
     in for. references: a file, a line a list, or with the lists' ids before. tune: lists with references, or a file of
     references for these, on which the weights are tuned for the objective. scores, costs: the files beside a text of
@@ -99,20 +99,20 @@ def rescore(
     best: list[str] = []
     for block in run:
         texts = block.texts()
-        ids += [found.id for found in block.lists]
+        ids += [nbest.id for nbest in block.lists]
         best += [texts[row] for row in run.chooser.after(block).tolist()]
     return Rescored(ids, best, run)
 
 
 def scorer_of(model: Model, *, spelling: bool = True, share: bool | None = None) -> TextScorer:
-    """Raises SettingError where the model does not continue texts."""
-    shares = model.family not in _READ_QUICKLY if share is None else share
+    """A scorer of hypotheses. Raises SettingError if the model does not continue texts."""
+    shares = model.family not in _SCORED_WHOLE if share is None else share
     return SpelledScorer(model.language_model, model.tokenizer, model.speller if spelling else None, shares)
 
 
 @dataclass(frozen=True)
 class ListSource:
-    """Where lists come from, and their references."""
+    """A file or folder of lists, and their references."""
 
     name: str
     format: ListFormat
@@ -121,10 +121,10 @@ class ListSource:
 
     def lists(self, progress: Progress = silent) -> Iterator[NBestList]:
         """Raises TextError."""
-        found = read_lists(self.name, self.format, self.files, progress)
+        lists = read_lists(self.name, self.format, self.files, progress)
         if self.references is None:
-            return with_own_references(found)
-        return with_references(found, ReferenceFile(self.references, always_keyed=self.format in KEYED))
+            return with_own_references(lists)
+        return with_references(lists, ReferenceFile(self.references, always_keyed=self.format in KEYED))
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ def save_folder(parts: ModelParts, path: Path, *, overwrite: bool, progress: Pro
 def save_hugging_face(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
     """A folder that transformers opens. Raises OutputError; SettingError where it has no such model."""
     family = FAMILIES[parts.family]
-    if family.job not in ("continue", "fill") or not family.embeds:
+    if family.job not in ("continue", "fill", "embed") or not family.embeds:
         raise SettingError(
             f"a model of family {parts.family!r} cannot be written for transformers, which has networks; save it as a "
             "folder of ours"
@@ -74,6 +74,6 @@ def save_arpa(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progr
             f"a model of family {parts.family!r} cannot be written as ARPA, which holds n-grams; save it as a folder"
         )
     if path.exists() and not overwrite:
-        raise OutputError(f"{path}: exists already; say overwrite=True to replace it, or choose another")
+        raise OutputError(f"{path}: exists already; use overwrite=True to replace it, or choose another")
     otherwise = "cannot be written as ARPA: other programs would take it for a distribution that begins with one"
     write_arpa(path, plain_table_model(parts.engine, otherwise).table, parts.tokenizer.vocabulary, progress)

@@ -9,15 +9,33 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.api.word_vectors import load_vectors
+from chainrule.errors import SettingError
 from chainrule.protocol import END
 from chainrule.text.splitters import JOINER
 from chainrule.text.vectors import Vectors, read_vectors
+from chainrule.training.options import InitialVectors
 from chainrule.vectors.fasttext import is_fasttext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chainrule.base.progress import Progress
+
+
+def check_fixed(*sources: str | os.PathLike[str] | None, fixed: bool) -> None:
+    """Raises SettingError where vectors are to be kept and none are given."""
+    if fixed and all(source is None for source in sources):
+        raise SettingError("fixed_vectors is given without vectors; name word vectors, or leave fixed_vectors out")
+
+
+def initial_vectors(
+    source: str | os.PathLike[str] | None, tokens: Sequence[bytes], progress: Progress, *, fixed: bool
+) -> InitialVectors | None:
+    """What the vectors of a vocabulary's tokens begin as; None where no source is given.
+
+    fixed: whether none of them is trained. Raises TextError, ModelFormatError.
+    """
+    return None if source is None else InitialVectors(vectors_of_tokens(source, tokens, progress), fixed)
 
 
 def vectors_of_tokens(source: str | os.PathLike[str], tokens: Sequence[bytes], progress: Progress) -> Vectors:

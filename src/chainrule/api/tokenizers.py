@@ -56,7 +56,7 @@ def saved_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
     if config.kind in (*BUILT_IN, *LEARNT) or not folder.is_dir():
         return None
     if config.normalise:
-        raise SettingError(f"{folder}: this model's tokenizer normalises in its own way; say nothing about it")
+        raise SettingError(f"{folder}: its tokenizer has a normalisation of its own; leave normalise out")
     if is_hugging_face(folder):
         return import_tokenizer(open_folder(folder))
     entry, arrays, texts, mapped = open_model(folder)

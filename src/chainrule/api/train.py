@@ -15,7 +15,7 @@ from chainrule.api.model import Model
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run_options import RUN_OPTIONS, RunOptions, training_run
 from chainrule.api.speller import speller_of_counts, token_counts
-from chainrule.api.token_vectors import vectors_of_tokens
+from chainrule.api.token_vectors import check_fixed, initial_vectors
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
 from chainrule.api.validation_text import ids_file, kept_for_validation, validated_on
@@ -31,7 +31,7 @@ from chainrule.text.tokenizer import encoded_stream
 from chainrule.text.tokenizer_config import TokenizerConfig, as_config
 from chainrule.text.words import begins_word
 from chainrule.training.config import TrainingConfig
-from chainrule.training.options import InitialVectors, StreamOptions, vectors_name
+from chainrule.training.options import StreamOptions, vectors_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -201,8 +201,7 @@ def _check(request: _Request, run: TrainingRun) -> None:
             f"a model of family {request.family_name} is counted; training, validation, folder and vectors are for "
             "networks"
         )
-    if request.fixed_vectors and request.vectors is None:
-        raise SettingError("there are no vectors to be fixed; name a file of them, or let them be learnt")
+    check_fixed(request.vectors, fixed=request.fixed_vectors)
 
 
 def _read(request: _Request, markers: Markers, folder: Path | None, progress: Progress) -> Tokenized:
@@ -251,11 +250,7 @@ def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: 
         stream, kept = kept_for_validation(tokenizer, stream, training, text.left_out, text.speller)
     else:
         kept = validated_on(request.validation, tokenizer, training, text.speller, progress)
-    vectors = None
-    if request.vectors is not None:
-        vectors = InitialVectors(
-            vectors_of_tokens(request.vectors, tokenizer.vocabulary.tokens(), progress), request.fixed_vectors
-        )
+    vectors = initial_vectors(request.vectors, tokenizer.vocabulary.tokens(), progress, fixed=request.fixed_vectors)
     options = StreamOptions(
         training=training,
         validation=kept,
@@ -286,7 +281,7 @@ def _model_to_start_from(
         raise SettingError(f"{folder}: a model of family {model.family!r} cannot be trained on; expected a network")
     own = (as_config("word"), as_config(os.fspath(folder)))
     if config not in (None, model.engine.network.config) or as_config(tokenizer) not in own or vectors is not None:
-        raise SettingError(f"{folder}: its configuration, tokenizer and vectors are what they are; say nothing of them")
+        raise SettingError(f"{folder}: keeps its configuration, tokenizer and vectors; leave these arguments out")
     return model
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.api.pair_model import FAMILY, TextPairModel
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.run_options import RunOptions, training_run
-from chainrule.api.token_vectors import vectors_of_tokens
+from chainrule.api.token_vectors import check_fixed, initial_vectors
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
 from chainrule.errors import SettingError, TextError
@@ -66,15 +66,13 @@ def train_pairs(
            model.save("mt/")
     """
     from chainrule.neural.conditional_model import ConditionalModel
-    from chainrule.training.options import InitialVectors
     from chainrule.training.pairs import SideVectors, pairs_job
     from chainrule.training.run import run_job
 
     progress = callback(progress)
     run = training_run(run, options, progress)
     config, training = config or ConditionalConfig(), training or TrainingConfig()
-    if fixed_vectors and vectors is None and source_vectors is None:
-        raise SettingError("there are no vectors to be fixed; name word vectors, or leave fixed_vectors out")
+    check_fixed(vectors, source_vectors, fixed=fixed_vectors)
     if not isinstance(pairs, Pairs):
         raise TypeError(f"train_pairs takes Pairs, not {type(pairs).__name__}; see Pairs(sources, targets), parallel")
     began = time.perf_counter()
@@ -97,9 +95,7 @@ def train_pairs(
     sizes = (source.vocabulary_size, target.vocabulary_size)
     initial = SideVectors(
         *(
-            None
-            if name is None
-            else InitialVectors(vectors_of_tokens(name, side.vocabulary.tokens(), progress), fixed_vectors)
+            initial_vectors(name, side.vocabulary.tokens(), progress, fixed=fixed_vectors)
             for side, name in ((source, source_vectors), (target, vectors))
         )
     )

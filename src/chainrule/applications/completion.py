@@ -1,7 +1,7 @@
-"""Completion while typing: the word that is being typed, or the next one, and on while the model is sure.
+"""Completion while typing: the rest of the current word, or the next one, and more while the model is sure.
 
-The last token of the typed text may be the beginning of a longer one: then it is taken back, and all tokens that begin
-with it compete. What comes is grown to the end of its word, and further as long as the next word is likelier than not.
+The last token of the typed text may be the beginning of a longer one: then it is removed, and all tokens that begin
+with it compete. A completion extends to the end of its word, and on as long as the next word is likelier than not.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from chainrule.protocol import LanguageModel
     from chainrule.text.tokenizer import Tokenizer
 
-SURE = math.log(0.5)  # a phrase goes on while its next word is at least so likely
+SURE = math.log(0.5)  # a phrase goes on while its next word is at least this likely
 LONGEST = 24  # tokens that a completion grows by
 MARKERS = (UNKNOWN, BEGIN, END)
 
 
 class Completion(NamedTuple):
-    """text: the completed words, from the beginning of the typed one on. added: what is not typed yet.
-    log_prob: nats, of `text` among all that can complete what is typed.
+    """text: the completed words, from the beginning of the typed word on. added: what is not typed yet.
+    log_prob: nats, of `text` among all possible completions.
     """
 
     text: str
@@ -49,9 +49,9 @@ class Completer:
         self._sorted = [tokens[token] for token in self._ids.tolist()]
 
     def complete(self, text: str, n: int = 5) -> list[Completion]:
-        """The n likeliest completions of a text, the likeliest word first; fewer where fewer words fit.
+        """The n likeliest completions of a text, the likeliest word first; fewer if fewer words fit.
 
-        Text that ends with white space gets the next words. Raises SettingError, MarkerError.
+        A text that ends with white space gets the next words. Raises SettingError, MarkerError.
         """
         if n < 1:
             raise SettingError(f"n is {n}; expected 1 or more")
@@ -64,7 +64,7 @@ class Completer:
         if surfaces and not is_between:
             fitting = self._beginning_with(surfaces[-1])
             if not fitting.size:
-                return []  # a word that the vocabulary lacks
+                return []  # no token begins so
         if fitting.size and fitting.tolist() != [ids[-1]]:
             before, state = surfaces[:-1], self.model.start([ids[:-1]])
             log_probs, tokens = self._best_of(state, fitting, n)
@@ -72,15 +72,15 @@ class Completer:
             before, state = surfaces, self.model.start([ids])
             log_probs, tokens = self._best_of(state, None, n)
         stem = "" if is_between or typed[-1:].isspace() else typed.split()[-1] if typed else ""
-        found: dict[str, tuple[float, Completion]] = {}
-        for whole, log_prob, word_log_prob in self._grown(before, state, log_probs, tokens):
+        completions: dict[str, tuple[float, Completion]] = {}
+        for whole, log_prob, word_log_prob in self._extended(before, state, log_probs, tokens):
             added = whole[len(typed) :].lstrip() if is_between else whole[len(typed) :]
             if added.strip():
-                found.setdefault(added, (word_log_prob, Completion((stem + added).strip(), added, log_prob)))
-        return [completion for _, completion in sorted(found.values(), key=lambda pair: -pair[0])]
+                completions.setdefault(added, (word_log_prob, Completion((stem + added).strip(), added, log_prob)))
+        return [completion for _, completion in sorted(completions.values(), key=lambda pair: -pair[0])]
 
     def _beginning_with(self, surface: bytes) -> Int32[ndarray, " tokens"]:
-        """All tokens that begin with some bytes."""
+        """All tokens that begin with these bytes."""
         low = bisect_left(self._sorted, surface)
         high = bisect_left(self._sorted, surface + b"\xff", low)  # 0xff is in no token: it is never in UTF-8
         return self._ids[low:high]
@@ -88,22 +88,22 @@ class Completer:
     def _best_of(
         self, state: Any, fitting: Int32[ndarray, " tokens"] | None, n: int
     ) -> tuple[Float32[ndarray, " k"], Int32[ndarray, " k"]]:
-        """The n likeliest of some tokens, or of all that can be shown; log-probabilities among these."""
+        """The n likeliest of the fitting tokens, or of all that can be shown; log-probabilities among these."""
         if fitting is None:
             log_probs, tokens = (row[0] for row in self.model.top(state, n + len(MARKERS)))
             kept = ~np.isin(tokens, MARKERS) & np.isfinite(log_probs)
             return log_probs[kept][:n], tokens[kept][:n]
         rows = self.model.next_log_probs(state)[:, fitting]
         order = np.argsort(fitting)  # so that equal ones come by lower id
-        [log_probs], [places] = top_of(rows[:, order], n)
+        [log_probs], [positions] = top_of(rows[:, order], n)
         possible = np.isfinite(log_probs)
         total = np.logaddexp.reduce(rows[0].astype(np.float64))
-        return (log_probs[possible] - total).astype(np.float32), fitting[order][places[possible]]
+        return (log_probs[possible] - total).astype(np.float32), fitting[order][positions[possible]]
 
-    def _grown(
+    def _extended(
         self, before: list[bytes], state: Any, log_probs: Float32[ndarray, " k"], tokens: Int32[ndarray, " k"]
     ) -> list[tuple[str, float, float]]:
-        """Each first token, grown: the whole text, its log-probability, and that of its first word."""
+        """Completions that begin with each token: the whole text, its log-probability, and that of its first word."""
         words = [_Word(self.tokenizer, before, log_prob) for log_prob in log_probs.tolist()]
         for word, token in zip(words, tokens.tolist(), strict=True):
             word.add(self.tokenizer.vocabulary.token_bytes(token))
@@ -120,7 +120,7 @@ class Completer:
             growing = [growing[row] for row in rows]
             state, tokens = self.model.select(state, rows.astype(np.int32)), best[rows, 0]
         start = self._restored(before)
-        return [(start + text, *word.chances) for word in words if (text := word.text) is not None]
+        return [(start + text, *word.log_probs) for word in words if (text := word.text) is not None]
 
     def _goes_on(self, word: _Word, token: int, log_prob: float) -> bool:
         """Whether a word or a phrase grows by its likeliest next token."""
@@ -144,25 +144,25 @@ class _Word:
 
     @property
     def text(self) -> str | None:
-        """None where no end of a word was found."""
+        """What is shown; None if no word has ended."""
         return None if self._shown is None else self._shown[0]
 
     @property
-    def chances(self) -> tuple[float, float]:
-        """The log-probability of what is shown, and that of its first word."""
+    def log_probs(self) -> tuple[float, float]:
+        """The log-probabilities of what is shown, and of its first word."""
         return (self._shown or ("", self._log_prob))[1], self._word_log_prob
 
     def add(self, surface: bytes) -> None:
         self._text += self._growing.add(surface)
 
     def end(self) -> None:
-        """All that is there is shown."""
+        """Shows all of the text so far."""
         if self._shown is None:
             self._word_log_prob = self._log_prob
         self._shown = self._text, self._log_prob
 
     def grows_by(self, surface: bytes, log_prob: float) -> bool:
-        """Grows by a token, unless that begins something new that is not sure."""
+        """Whether it was extended by a token: not if that begins a new word that is unlikely."""
         piece = self._growing.add(surface)
         if piece and not (piece[0].isalnum() or piece[0] in "'’") and self._text.strip():
             self.end()

@@ -1,8 +1,8 @@
-"""What continuations of texts cost, and whether the model would write them itself: what benchmarks of prompts ask.
+"""Log-probabilities of continuations, and whether greedy decoding would produce them: what benchmarks ask of a model.
 
-A pair says in text where the continuation begins; a tokenizer cuts where it likes. So both are cut as one text, and the
-continuation has the tokens that end after the border: one that spans it, too. White space at the end of a context
-belongs to the continuation.
+A pair says where the continuation begins in the text; tokens may span that border. So both are tokenized as one text,
+and the continuation consists of the tokens that end after the border, one that spans it included. White space at the
+end of a context belongs to the continuation.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
+from chainrule.errors import SettingError
 from chainrule.evaluation.pseudo_likelihood import pseudo_price
 from chainrule.evaluation.token_costs import price, price_documents, price_stream
 from chainrule.protocol import END, UNKNOWN
@@ -27,18 +28,18 @@ if TYPE_CHECKING:
     from chainrule.evaluation.likelihood import StreamScoring
     from chainrule.evaluation.pseudo_likelihood import PseudoScorer
     from chainrule.evaluation.token_costs import Speller
-    from chainrule.protocol import LanguageModel
+    from chainrule.protocol import LanguageModel, Scorer
     from chainrule.text.detokenize import Alignment
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Encoded
 
     Tokens = Int32[ndarray, " T"]
 
-_TOGETHER = 1 << 13  # tokens of contexts that are read, and remembered, at once
+_TOKENS_AT_ONCE = 1 << 13  # whose states are in memory
 
 
 class Pair(NamedTuple):
-    """A text that is given, and the one that follows."""
+    """A context, and the text after it."""
 
     context: str
     continuation: str
@@ -54,13 +55,13 @@ def continuation_log_probs(
     end: bool = False,
     greedy: bool = True,
 ) -> tuple[Float64[ndarray, " pairs"], Bool[ndarray, " pairs"]]:
-    """log P(continuation | context) in nats, unknown words spelled; and whether each token is the likeliest there.
+    """log P(continuation | context) in nats, unknown words spelled; and whether greedy decoding would produce it.
 
-    end: whether </s> is predicted after the continuation. greedy: without it, the model only scores, and no token is
-    taken for the likeliest. Raises MarkerError.
+    end: whether </s> is predicted after the continuation. greedy: if not, the second answer is False for all, and the
+    model only scores. Raises MarkerError.
     """
     log_probs, is_greedy = np.zeros(len(pairs)), np.zeros(len(pairs), np.bool_)
-    encoded, given = _cut(pairs, tokenizer)
+    encoded, given = split_pairs(pairs, tokenizer)
     sequences = documents_of(encoded.ids)
     for some in _batches([len(sequence) for sequence in sequences]):
         progress("scoring continuations", some.start, len(pairs))
@@ -70,15 +71,15 @@ def continuation_log_probs(
             continue
         contexts = [sequence[:first] for sequence, first in zip(sequences[some], given[some], strict=True)]
         rest = [sequence[first:] for sequence, first in zip(sequences[some], given[some], strict=True)]
-        is_greedy[some] = _greedy(model, contexts, [np.append(each, END) for each in rest] if end else rest)
+        is_greedy[some] = _is_greedy(model, contexts, [np.append(tokens, END) for tokens in rest] if end else rest)
     return log_probs, is_greedy
 
 
 def pseudo_continuation_log_probs(
     model: PseudoScorer, speller: Speller, tokenizer: Tokenizer, pairs: Sequence[Pair]
 ) -> Float64[ndarray, " pairs"]:
-    """Of the continuations, pseudo-log-likelihoods in nats, their contexts seen. Raises MarkerError."""
-    _, given = _cut(pairs, tokenizer)
+    """The pseudo-log-likelihoods of the continuations given their contexts, in nats. Raises MarkerError."""
+    _, given = split_pairs(pairs, tokenizer)
     return pseudo_price(model, speller, tokenizer, [_text(pair) for pair in pairs], given=given)[0]
 
 
@@ -93,37 +94,53 @@ def document_log_probs(
 ) -> Float64[ndarray, " texts"]:
     """log P of each text by itself, in nats, unknown words spelled and </s> not predicted.
 
-    running: what scores a text in one stream, for a model that reads in windows. Raises MarkerError.
+    running: scores a text as one stream, for a model that reads in windows. Raises MarkerError.
     """
     totals = np.zeros(len(texts))
-    for number, text in enumerate(texts):
-        progress("scoring documents", number, len(texts))
+    for i, text in enumerate(texts):
+        progress("scoring documents", i, len(texts))
         encoded = tokenizer.encode_texts([text])
         if running is None:
             prices = price(model, speller, encoded)
         else:
             prices = price_stream(encoded, speller, *running.score(encoded.ids, lambda share: None))
-        totals[number] = prices.total[:-1].sum()
+        totals[i] = prices.total[:-1].sum()
     return totals
+
+
+def score_continuations(
+    model: Scorer, tokenizer: Tokenizer, contexts: Sequence[str], continuations: Sequence[str]
+) -> Float64[ndarray, " texts"]:
+    """log P(continuation </s> | context) in nats; an unknown word counts as <unk>, without its spelling.
+
+    Raises SettingError if there are not as many of both; MarkerError.
+    """
+    if len(contexts) != len(continuations):
+        raise SettingError(f"there are {len(contexts)} prompts for {len(continuations)} texts; expected one for each")
+    encoded, given = split_pairs([Pair(*pair) for pair in zip(contexts, continuations, strict=True)], tokenizer)
+    sequences = documents_of(encoded.ids)
+    prefixes = [sequence[:first] for sequence, first in zip(sequences, given, strict=True)]
+    rest = [sequence[first:] for sequence, first in zip(sequences, given, strict=True)]
+    return np.array([row.sum(dtype=np.float64) for row in model.score(rest, prefixes=prefixes)])
 
 
 def _text(pair: Pair) -> str:
     return pair.context + pair.continuation
 
 
-def _cut(pairs: Sequence[Pair], tokenizer: Tokenizer) -> tuple[Encoded, list[int]]:
-    """The pairs as texts, and how many tokens of each are its context. Raises MarkerError."""
+def split_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> tuple[Encoded, list[int]]:
+    """The pairs, each joined to one encoded text, and the number of tokens of each context. Raises MarkerError."""
     encoded = tokenizer.encode_texts([_text(pair) for pair in pairs])
     contexts = list(dict.fromkeys(pair.context.rstrip() for pair in pairs))
     encoded_contexts = tokenizer.encode_texts(contexts)
-    as_read = dict(zip(contexts, _texts(encoded_contexts, tokenizer.align(encoded_contexts)), strict=True))
+    normalised_contexts = dict(zip(contexts, _texts(encoded_contexts, tokenizer.align(encoded_contexts)), strict=True))
     aligned = tokenizer.align(encoded)
     ends = np.flatnonzero(encoded.ids == END)
     firsts = np.concatenate([[0], ends[:-1] + 1])
     given = []
     for pair, text, first, end in zip(pairs, _texts(encoded, aligned), firsts, ends, strict=True):
         begin = aligned.starts[end] - len(text)
-        border = begin + _shared(as_read[pair.context.rstrip()], text)
+        border = begin + _shared_length(normalised_contexts[pair.context.rstrip()], text)
         is_given = (aligned.stops[first:end] <= border) & (aligned.starts[first:end] < border)
         given.append(int(np.argmin(np.append(is_given, False))))
     return encoded, given
@@ -135,40 +152,42 @@ def _texts(encoded: Encoded, aligned: Alignment) -> list[bytes]:
     return [aligned.text[last + 1 : border].tobytes() for last, border in pairwise(borders)]
 
 
-def _shared(context: bytes, text: bytes) -> int:
-    """How much of a context a text begins with: all, unless a normaliser joins what stands around the border."""
+def _shared_length(context: bytes, text: bytes) -> int:
+    """The length of the prefix that a context shares with a text: all of it, unless a normaliser joins both at the
+    border.
+    """
     if text.startswith(context):
         return len(context)
     return next(i for i, (one, other) in enumerate(zip(context + b"\n", text + b"\0", strict=False)) if one != other)
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[slice]:
-    """Neighbours, about as many tokens each time."""
+    """Slices of neighbouring sequences with about as many tokens each."""
     begin, size = 0, 0
-    for number, length in enumerate(lengths):
-        if number > begin and size + length > _TOGETHER:
-            yield slice(begin, number)
-            begin, size = number, 0
+    for i, length in enumerate(lengths):
+        if i > begin and size + length > _TOKENS_AT_ONCE:
+            yield slice(begin, i)
+            begin, size = i, 0
         size += length
     if lengths:
         yield slice(begin, len(lengths))
 
 
-def _greedy(
+def _is_greedy(
     model: LanguageModel[Any], contexts: Sequence[Tokens], rest: Sequence[Tokens]
 ) -> Bool[ndarray, " continuations"]:
-    """Whether each continuation is what the likeliest token, over and over, writes; <unk> is never written."""
+    """Whether greedy decoding, which never writes <unk>, produces each continuation."""
     distinct = list(dict.fromkeys(context.tobytes() for context in contexts))
     state = model.start([np.frombuffer(context, np.int32) for context in distinct])
-    number_of = {context: number for number, context in enumerate(distinct)}
-    rows = np.array([number_of[context.tobytes()] for context in contexts], np.int32)
+    row_of = {context: row for row, context in enumerate(distinct)}
+    rows = np.array([row_of[context.tobytes()] for context in contexts], np.int32)
     state = model.select(state, rows)
     is_greedy = np.ones(len(rest), np.bool_)
     alive = np.arange(len(rest))
-    for place in range(max(map(len, rest), default=0)):
-        goes_on = np.array([len(rest[number]) > place for number in alive.tolist()], np.bool_)
+    for position in range(max(map(len, rest), default=0)):
+        goes_on = np.array([len(rest[i]) > position for i in alive.tolist()], np.bool_)
         state, alive = model.select(state, np.flatnonzero(goes_on).astype(np.int32)), alive[goes_on]
-        tokens = np.array([rest[number][place] for number in alive.tolist()], np.int32)
+        tokens = np.array([rest[i][position] for i in alive.tolist()], np.int32)
         _, best = model.top(state, min(2, model.vocabulary_size))
         likeliest = np.where(best[:, 0] == UNKNOWN, best[:, -1], best[:, 0])
         is_same = likeliest == tokens

@@ -1,4 +1,4 @@
-"""Vectors of texts, words and tokens, and their nearest neighbours."""
+"""Vectors of texts, words and tokens from an embedder, and their nearest neighbours."""
 
 from __future__ import annotations
 
@@ -30,11 +30,15 @@ _SEVERAL = re.compile(r"\[\s*[^\[\]\s]+\s+[^\[\]\s]")
 
 
 class Embedded(NamedTuple):
-    """A document. spans: where its units stand in the text, in characters; none of a document without tokens."""
+    """The vectors of a document. spans: of its units in the text, in characters; none for a document without tokens.
+
+    is_cut: whether a sentence encoder left out the end of the text, which was too long for it.
+    """
 
     text: str  # normalised
     spans: list[tuple[int, int]]
-    vectors: Vectors  # one a unit
+    vectors: Vectors  # one for each unit
+    is_cut: bool = False
 
     @property
     def units(self) -> list[str]:
@@ -44,10 +48,17 @@ class Embedded(NamedTuple):
 def embedded(embedder: Embedder, tokenizer: Tokenizer, encoded: Encoded, config: EmbeddingConfig) -> Iterator[Embedded]:
     """The encoded documents, in order. A text without tokens has a vector of zeros. Raises SettingError."""
     units = units_of(tokenizer, encoded, config.unit)
-    found = embedder.vectors(documents_of(encoded.ids), config.layer, bfloat16=config.precision == "bfloat16")
-    if not found:
+    sequences, bfloat16 = documents_of(encoded.ids), config.precision == "bfloat16"
+    if not sequences:
         return
-    pooled = _pooled(np.concatenate(found), units, config)
+    if config.unit == "text" and config.pooling is None:
+        of_texts = embedder.text_vectors(sequences, config.layer, bfloat16=bfloat16)
+        if of_texts is not None:
+            for document, vector, is_cut in zip(units.by_document(), *of_texts, strict=True):
+                yield Embedded(document.text, document.spans, vector[None], bool(is_cut))
+            return
+    vectors = embedder.vectors(sequences, config.layer, bfloat16=bfloat16)
+    pooled = _pooled(np.concatenate(vectors), units, config)
     for document in units.by_document():
         yield Embedded(document.text, document.spans, pooled[document.numbers])
 
@@ -55,10 +66,10 @@ def embedded(embedder: Embedder, tokenizer: Tokenizer, encoded: Encoded, config:
 def vector_of_marked(
     embed_units: Callable[[Sequence[str], EmbeddingConfig], list[Embedded]], text: str, config: EmbeddingConfig
 ) -> Float32[ndarray, " D"]:
-    """Of the word or token of a text that stands in brackets: the [bank] of the river.
+    """The vector of the word or token in brackets: the [bank] of the river.
 
-    embed_units: a model's, which embeds the words or tokens of texts.
-    Raises SettingError where not exactly one does, or the model has no vectors.
+    embed_units: a model's method that embeds the words or tokens of texts.
+    Raises SettingError if not exactly one word is in brackets, or the model has no vectors.
     """
     match = _MARKED.fullmatch(text)
     if match is None or "[" in match[3]:
@@ -66,36 +77,36 @@ def vector_of_marked(
         raise SettingError(f"{text!r} {marks}; put one of its words in brackets, as in: the [bank] of the river")
     [before] = embed_units([match[1]], config)
     [whole] = embed_units([match[1] + match[2] + match[3]], config)
-    place = next((i for i, (_, stop) in enumerate(whole.spans) if stop > len(before.text.rstrip())), None)
-    if place is None:
-        raise SettingError(f"nothing of [{match[2]}] is left after normalising, so that it has no vector")
-    return whole.vectors[place]
+    unit = next((i for i, (_, stop) in enumerate(whole.spans) if stop > len(before.text.rstrip())), None)
+    if unit is None:
+        raise SettingError(f"normalising leaves nothing of [{match[2]}], so it has no vector; mark another word")
+    return whole.vectors[unit]
 
 
 def nearest(
-    found: Iterable[Embedded], wanted: Float32[ndarray, " D"], number: int
+    documents: Iterable[Embedded], query: Float32[ndarray, " D"], n: int
 ) -> list[tuple[float, str, tuple[int, int]]]:
-    """The units whose vectors have the largest cosine with the wanted one, best first: with their texts and spans."""
+    """The n units whose vectors have the largest cosine with the query, best first: cosine, text and span."""
     best: list[tuple[float, int, str, tuple[int, int]]] = []
-    place = 0
-    for text, spans, vectors in found:
-        for cosine, span in zip(cosines(vectors, wanted).tolist(), spans, strict=True):
-            place -= 1  # of equal ones, the first
-            if len(best) < number:
-                heapq.heappush(best, (cosine, place, text, span))
+    rank = 0
+    for text, spans, vectors, _ in documents:
+        for cosine, span in zip(cosines(vectors, query).tolist(), spans, strict=True):
+            rank -= 1  # of equal ones, the first
+            if len(best) < n:
+                heapq.heappush(best, (cosine, rank, text, span))
             elif cosine > best[0][0]:
-                heapq.heapreplace(best, (cosine, place, text, span))
+                heapq.heapreplace(best, (cosine, rank, text, span))
     return [(cosine, text, span) for cosine, _, text, span in sorted(best, reverse=True)]
 
 
-def cosines(vectors: Vectors, wanted: Float32[ndarray, " D"]) -> Float32[ndarray, " units"]:
-    """The cosine of each vector with the wanted one; 0 for a vector of zeros."""
-    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(wanted)
-    return np.asarray((vectors @ wanted) / np.where(lengths == 0, 1, lengths))
+def cosines(vectors: Vectors, query: Float32[ndarray, " D"]) -> Float32[ndarray, " units"]:
+    """The cosine of each vector with the query; 0 for a vector of zeros."""
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
+    return np.asarray((vectors @ query) / np.where(lengths == 0, 1, lengths))
 
 
 def write_rows(file: BinaryIO, parts: Iterable[Vectors]) -> None:
-    """A .npy file of vectors that come bit by bit: NumPy's headers leave room for the number of rows to grow."""
+    """Writes a .npy file of vectors that arrive in parts: NumPy's headers leave room for the final number of rows."""
     rows = width = 0
     for part in parts:
         if not width:
@@ -112,19 +123,21 @@ def _write_header(file: BinaryIO, rows: int, width: int) -> None:
 
 
 def _pooled(vectors: Vectors, units: TextUnits, config: EmbeddingConfig) -> Vectors:
-    """A word without a token of its own has that of the token that spans it, which belongs to a later word."""
+    """One vector for each unit. A word without a token of its own has that of the token that spans it, which belongs
+    to a later word.
+    """
     belongs = units.of_tokens >= 0
     of_tokens = units.of_tokens[belongs]
     own = vectors if belongs.all() else vectors[belongs]
-    vectors = np.concatenate([own, np.zeros((1, vectors.shape[1]), np.float32)])  # one that none has
+    vectors = np.concatenate([own, np.zeros((1, vectors.shape[1]), np.float32)])  # so that reduceat has a last row
     firsts = np.searchsorted(of_tokens, np.arange(len(units.starts) + 1))
     counts = np.diff(firsts)
-    if config.pooling == "mean":
-        found = np.add.reduceat(vectors, firsts)[:-1] / np.maximum(counts, 1)[:, None].astype(np.float32)
+    if config.pooling in (None, "mean"):
+        pooled = np.add.reduceat(vectors, firsts)[:-1] / np.maximum(counts, 1)[:, None].astype(np.float32)
     elif config.pooling == "max":
-        found = np.maximum.reduceat(vectors, firsts)[:-1]
+        pooled = np.maximum.reduceat(vectors, firsts)[:-1]
     else:
-        found = vectors[firsts[:-1] if config.pooling == "first" else np.maximum(firsts[1:] - 1, firsts[:-1])]
+        pooled = vectors[firsts[:-1] if config.pooling == "first" else np.maximum(firsts[1:] - 1, firsts[:-1])]
     if config.unit == "text":
-        found[counts == 0] = 0
-    return found
+        pooled[counts == 0] = 0
+    return pooled

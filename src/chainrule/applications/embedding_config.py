@@ -14,16 +14,22 @@ VectorPrecision = Literal["float32", "bfloat16"]
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingConfig:
-    """Raises SettingError.
+    """What is embedded, and how. Raises SettingError.
 
     good:  model.embed_units(["a text"], EmbeddingConfig(unit="token", layer=0))
     """
 
     unit: Unit = setting("text", "what gets a vector: a text, a word (as split at spaces), or a token")
-    layer: int | None = setting(None, "0: of the tokens alone; from 1 on: that layer's; nothing: the last")
-    pooling: Pooling = setting("mean", "how the vectors of a unit's tokens become one")
+    layer: int | None = setting(
+        None, "0: the token embeddings; from 1 on: that layer's output; nothing: the last layer"
+    )
+    pooling: Pooling | None = setting(
+        None,
+        "how to combine the vectors of a unit's tokens; nothing: their mean, or as a sentence encoder was trained",
+    )
     precision: VectorPrecision = setting(
-        "float32", "what the network computes in; bfloat16 has three digits, and takes half the time where it is known"
+        "float32",
+        "in which the network computes; bfloat16 has three digits, and is twice as fast where it is supported",
     )
 
     def __post_init__(self) -> None:

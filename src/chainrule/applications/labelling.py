@@ -1,4 +1,4 @@
-"""Labels texts or their words with a classifier, and measures how well it does."""
+"""Labels texts or their words with a classifier, and measures how good it is."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LABELS_SHOWN = 20
 
 
 class Labeller(Protocol):
-    """What gives labels to texts, or to their words: a network with a head."""
+    """A classifier of texts, or of their words: a network with a classification head."""
 
     labels: tuple[str, ...]
     unit: LabelledUnit
@@ -43,7 +43,7 @@ class Labeller(Protocol):
 
 
 class Predicted(NamedTuple):
-    """Of a text: itself, as normalised, or its words, as written, and the log-probability of each label of each."""
+    """The log-probabilities of all labels of a text, as normalised, or of its words, as written."""
 
     units: list[str]
     labels: tuple[str, ...]
@@ -57,79 +57,81 @@ class Predicted(NamedTuple):
 
 
 def predicted_of(classifier: Labeller, tokenizer: Tokenizer, encoded: Encoded, texts: Sequence[str]) -> list[Predicted]:
-    """The labels of documents, or of their words, from how they are encoded and written."""
+    """The labels of documents, or of their words. encoded, texts: the same documents."""
     units = units_of(tokenizer, encoded, classifier.unit)
-    found, shown = _by_text(encoded, units), [document.shown for document in units.by_document()]
+    tokens, shown = _by_text(encoded, units), [document.shown for document in units.by_document()]
     if classifier.unit == "word":
         given = [split_words(text) for text in texts]
-        for i, own in enumerate(_of_given_words(tokenizer, found, given)):
+        for i, own in enumerate(_of_given_words(tokenizer, tokens, given)):
             if own is not None:  # otherwise the words of the normalised text are labelled
-                found[i], shown[i] = own, given[i]
-    rows = _log_probs(classifier, found)
+                tokens[i], shown[i] = own, given[i]
+    rows = _log_probs(classifier, tokens)
     return [Predicted(own, classifier.labels, row) for own, row in zip(shown, rows, strict=True)]
 
 
 def assessed(
     classifier: Labeller, tokenizer: Tokenizer, examples: Iterable[Labelled], progress: Progress = silent
 ) -> Classification:
-    """How well a classifier does on labelled texts; one whose label was not seen in training counts as wrong.
+    """How good a classifier is on labelled texts; a label that was not seen in training counts as an error.
 
-    Raises SettingError; TextError where no label was seen in training.
+    Raises SettingError; TextError if no label was seen in training.
     """
     examples = check_labelled(examples, classifier.unit)
     units = labelled_units(tokenizer, examples, classifier.unit)
     check_labels(examples, classifier.labels)
     own = {label for example in examples for label in example.labels}
     labels = [*classifier.labels, *sorted(own.difference(classifier.labels))]
-    numbers = {label: number for number, label in enumerate(labels)}
+    index = {label: i for i, label in enumerate(labels)}
     log_probs = np.concatenate(_log_probs(classifier, units, progress)).astype(np.float64)
-    true = np.array([numbers[label] for example in examples for label in example.labels])
+    true = np.array([index[label] for example in examples for label in example.labels])
     return measure_classification(labels, log_probs, true)
 
 
 def check_labels(examples: Sequence[Labelled], known: Sequence[str]) -> None:
-    """Raises TextError where there are examples, and none of their labels is known: they are of something else."""
+    """Raises TextError if there are examples, and none of their labels is known."""
     labels = [(label, example.place) for example in examples for label in example.labels]
     if labels and not {label for label, _ in labels}.intersection(known):
         label, place = labels[0]
         shown = ", ".join(map(repr, known[:_LABELS_SHOWN])) + ", ..." * (len(known) > _LABELS_SHOWN)
         raise TextError(
-            f"{place}: the label {label!r} was not seen in training, nor was any other of these texts; the "
-            f"{len(known):,} known are {shown}"
+            f"{place}: the label {label!r} was not seen in training, nor was any other label of these texts; expected "
+            f"some of the {len(known):,} known: {shown}"
         )
 
 
 def _log_probs(
     classifier: Labeller, units: Sequence[UnitTokens], progress: Progress = silent
 ) -> list[Float32[ndarray, "units labels"]]:
-    """Raises ModelFormatError where a damaged model gives something else."""
-    found = classifier.log_probs(units, progress)
-    for own in found:
-        check_log_probs(own)
-    return found
+    """Checked log-probabilities. Raises ModelFormatError if a damaged model gives other numbers."""
+    log_probs = classifier.log_probs(units, progress)
+    for rows in log_probs:
+        check_log_probs(rows)
+    return log_probs
 
 
 def labelled_units(tokenizer: Tokenizer, examples: Sequence[Labelled], unit: LabelledUnit) -> list[UnitTokens]:
-    """Raises TextError where there are more or fewer words than labels; MarkerError. Each is told with its place."""
+    """The tokens of labelled texts, by unit. Raises TextError if a text has more or fewer words than labels;
+    MarkerError. Both name the place.
+    """
     try:
         encoded = tokenizer.encode_texts([example.text for example in examples])
     except MarkerError as error:
         raise error.at(examples[error.document - 1].place) from None
-    found = _by_text(encoded, units_of(tokenizer, encoded, unit))
+    texts = _by_text(encoded, units_of(tokenizer, encoded, unit))
     if unit == "text":
-        return found
+        return texts
     given = [split_words(example.text) for example in examples]
     units = []
-    for own, words, example in zip(_of_given_words(tokenizer, found, given), given, examples, strict=True):
+    for own, words, example in zip(_of_given_words(tokenizer, texts, given), given, examples, strict=True):
         if len(words) != len(example.labels):
             raise TextError(
-                f"{example.place}: the text has {len(words)} words, and there are {len(example.labels)} labels; give "
-                "one to each"
+                f"{example.place}: the text has {len(words)} words, but {len(example.labels)} labels; expected one "
+                "label for each word"
             )
         if own is None:
             raise TextError(
-                f"{example.place}: the {tokenizer.name} tokenizer reads words otherwise in this text than by "
-                "themselves, so its labels belong to no words; leave the text out, or take another tokenizer"
+                f"{example.place}: the {tokenizer.name} tokenizer splits words differently in this text than alone, so "
+                "its labels cannot be assigned; leave the text out, or choose another tokenizer"
             )
         units.append(own)
     return units
@@ -138,25 +140,25 @@ def labelled_units(tokenizer: Tokenizer, examples: Sequence[Labelled], unit: Lab
 def _of_given_words(
     tokenizer: Tokenizer, texts: Sequence[UnitTokens], given: Sequence[Sequence[str]]
 ) -> list[UnitTokens | None]:
-    """UnitTokens of the normalised texts' words, as units of the words that were given: a tokenizer of pieces may make
-    several of one, `don ' t` of don't, and a normaliser none. None where these cannot be told apart in a text.
+    """The tokens of normalised texts, with the given words as their units: a tokenizer may split one word into several,
+    don't into `don ' t`, and a normaliser may remove it. None for a text where they cannot be matched.
     """
     distinct = sorted({word for words in given for word in words})
     parts = dict(zip(distinct, count_words(tokenizer, distinct), strict=True))
-    found: list[UnitTokens | None] = []
+    results: list[UnitTokens | None] = []
     for text, words in zip(texts, given, strict=True):
         owners = np.repeat(np.arange(len(words)), [parts[word] for word in words])
         of_tokens = np.append(owners, -1)[text.of_tokens] if len(owners) == text.number else None
-        found.append(None if of_tokens is None else text._replace(of_tokens=of_tokens, number=len(words)))
-    return found
+        results.append(None if of_tokens is None else text._replace(of_tokens=of_tokens, number=len(words)))
+    return results
 
 
 def _by_text(encoded: Encoded, units: TextUnits) -> list[UnitTokens]:
-    """What a classifier is given of each document: its tokens, and which of its units each belongs to."""
-    found = []
+    """The tokens of each document, with the unit that each belongs to."""
+    texts = []
     token = 0
-    for tokens, (first, behind) in zip(documents_of(encoded.ids), pairwise(units.documents.tolist()), strict=True):
+    for tokens, (first, stop) in zip(documents_of(encoded.ids), pairwise(units.documents.tolist()), strict=True):
         owners = units.of_tokens[token : token + len(tokens)]
-        found.append(UnitTokens(tokens, np.where(owners < 0, -1, owners - first), behind - first))
+        texts.append(UnitTokens(tokens, np.where(owners < 0, -1, owners - first), stop - first))
         token += len(tokens)
-    return found
+    return texts

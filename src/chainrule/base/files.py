@@ -118,7 +118,7 @@ def check_new_file(path: Path, *, overwrite: bool, inputs: Iterable[str | os.Pat
         if any(os.path.exists(name) and path.samefile(name) for name in inputs):
             raise OutputError(f"{path}: is one of the files to read; choose another name")
         if not overwrite:
-            raise OutputError(f"{path}: exists already; say overwrite=True to replace it, or choose another name")
+            raise OutputError(f"{path}: exists already; use overwrite=True to replace it, or choose another name")
     if not path.absolute().parent.is_dir():
         raise OutputError(f"{path}: there is no folder {path.parent} to write it in; create it first")
     check_writable(path.parent)

@@ -1,4 +1,4 @@
-"""chainrule analogy VECTORS A B C: what C is to, as A is to B."""
+"""chainrule analogy VECTORS A B C: A is to B as C is to what?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from chainrule.cli.arguments import Json, WholeNumber
 from chainrule.cli.nearest import Restrict, VectorsPath
 from chainrule.cli.screen import on_one_line, print_json, progress_bar
 
-Word = Annotated[str, Parameter(help="One word, as it stands in the vocabulary.")]
+Word = Annotated[str, Parameter(help="One word of the vocabulary.")]
 
 
 def analogy(
@@ -24,7 +24,7 @@ def analogy(
         Literal["add", "multiply"],
         Parameter(help="add: 3CosAdd, b - a + c; multiply: 3CosMul (Levy and Goldberg 2014)."),
     ] = "add",
-    top: Annotated[int, WholeNumber, Parameter(help="How many are shown, the best first.")] = 10,
+    top: Annotated[int, WholeNumber, Parameter(help="How many words to show, best first.")] = 10,
     restrict: Restrict = None,
     json: Json = False,
 ) -> None:
@@ -39,8 +39,8 @@ def analogy(
     from chainrule.api.word_vectors import load_vectors
 
     with progress_bar() as progress:
-        found = load_vectors(vectors, progress=progress).analogy(a, b, c, rule=rule, top=top, restrict=restrict)
-    for word, score in found:
+        ranked = load_vectors(vectors, progress=progress).analogy(a, b, c, rule=rule, top=top, restrict=restrict)
+    for word, score in ranked:
         if json:
             print_json({"word": word, "score": score})
         else:

@@ -1,4 +1,4 @@
-"""chainrule classify CLASSIFIER [TEXT]: predicts labels of texts or of their words, or measures how well it does."""
+"""chainrule classify CLASSIFIER [TEXT]: predicts labels of texts or of their words, or measures a classifier."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def classify(
     /,
     *,
     data: Annotated[
-        str | None, FILE, Parameter(help="Labelled texts, as for finetune: report how well the classifier labels them.")
+        str | None, FILE, Parameter(help="Labelled texts, as for finetune, to measure the classifier on.")
     ] = None,
     strict: Strict = False,
     markers: ModelMarkerRule = None,

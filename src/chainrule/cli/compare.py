@@ -165,7 +165,7 @@ def _compare_models(
     from chainrule.comparison.saved_models import compare_models
 
     if not models:
-        raise CycloptsError(msg="MODELS are missing: name the model folders or ARPA files to compare.")
+        raise CycloptsError(msg="MODELS are missing; give the model folders or ARPA files to compare.")
     if text == "-" and len(models) > 1:
         raise CycloptsError(msg="Standard input, -, can be read only once, and each model reads the text.")
     twice = describe_duplicate(models)
@@ -173,7 +173,7 @@ def _compare_models(
         raise CycloptsError(msg=f"MODELS name {twice}; a model is compared with others.")
     source = text_for([Path(name) for name in models], reading, text)
     config = None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config()
-    # A folder has a tokenizer of its own. Beside ARPA files, the option is for these; by themselves, folders refuse it.
+    # A folder has a tokenizer of its own. With ARPA files, the option is for these; without any, folders refuse it.
     of_folders = config if all(Path(name).is_dir() for name in models) else None
     with progress_bar() as progress:
         named = (
@@ -219,10 +219,10 @@ def _compare_families(
 
 def _about_networks(whole: str, heldout: str | None, minutes: float) -> str:
     """What a table with networks is about: their text has a third part, to choose weights by."""
-    learnt, chosen, measured = ("85.5 %", "4.5 %", "10 %") if heldout is None else ("95 %", "5 %", heldout)
+    trained, chosen, measured = ("85.5 %", "4.5 %", "10 %") if heldout is None else ("95 %", "5 %", heldout)
     longer = ", which is short for a network: try --minutes 10" if minutes < _SHORT else ""
     return (
-        f"trained on {learnt} of {whole}; {chosen} of it chose the networks' best weights and the mixture; "
+        f"trained on {trained} of {whole}; {chosen} of it chose the networks' best weights and the mixture; "
         f"measured on {'the other ' if heldout is None else ''}{measured}; {minutes:g} minutes for each network{longer}"
     )
 
@@ -235,13 +235,13 @@ def _about(train: Source, measured: Source) -> str:
 def _train_and_heldout(
     texts: tuple[str, ...], heldout: str | None, reading: TextOptions
 ) -> Iterator[tuple[Source, Source, Progress]]:
-    """The text to train on, the text to measure on, and a progress bar; notes afterwards what was repaired."""
+    """The text to train on, the text to measure on, and a progress bar; afterwards, prints notes on repairs."""
     from chainrule.comparison.compare import parts_of
 
     check_read_once(*texts, heldout)
     folders = [name for name in texts if (Path(name) / "config.json").is_file()]
     if folders:
-        raise CycloptsError(msg=f"{folders[0]} is a model; say --text and the text to compare models on.")
+        raise CycloptsError(msg=f"{folders[0]} is a model; give the text to compare models on as --text.")
     if heldout in texts:
         note(f"{heldout}: is also trained on, so the figures will be too good")
     with progress_bar() as progress:
@@ -255,7 +255,7 @@ def _files(comparison: Comparison, about: str) -> dict[str, str]:
     """The files of a report, by name."""
     drawn = {plot.name: svg_of(plot.figure()) for plot in comparison.plots()} if has_matplotlib() else {}
     if not has_matplotlib():
-        note("the page has tables in place of plots: these need pip install 'chainrule[report]'")
+        note("the page has tables instead of plots, which need pip install 'chainrule[report]'")
     command = ["chainrule", *sys.argv[1:]]
     page = report_page(comparison, drawn, about=about, command=command, notes=comparison.notes())
     plots = {f"{name}.svg": svg for name, svg in drawn.items()}
@@ -279,7 +279,7 @@ def _check_report_folder(folder: Path, *, overwrite: bool) -> None:
     existing = [name for name in (TABLE, FIGURES, PAGE, *PLOTS) if (folder / name).exists()]
     if existing and not overwrite:
         raise OutputError(
-            f"{folder / existing[0]}: exists already; say --overwrite to replace it, or choose another folder"
+            f"{folder / existing[0]}: exists already; use --overwrite to replace it, or choose another folder"
         )
     check_writable(folder)
 
@@ -307,7 +307,7 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 
 
 def _markdown(comparison: Comparison, about: str) -> str:
-    """Markdown."""
+    """The table as a Markdown page."""
     table = markdown_table(comparison.header(), comparison.rows())
     footer = "\n".join(f"- {markdown_code(line)}" for line in comparison.notes())
     return f"# Language models compared\n\n{markdown_code(about)}\n\n{table}\n{footer}\n"

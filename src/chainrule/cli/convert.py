@@ -34,6 +34,12 @@ def convert(
     to: Annotated[
         Form | None, Parameter(help="hugging-face: write a network as a folder that transformers opens.")
     ] = None,
+    allow_pickle: Annotated[
+        bool,
+        Parameter(
+            negative=(), help="Open a Hugging Face folder whose weights are pickles, where you trust who made it."
+        ),
+    ] = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Convert between model folders, ARPA files, and the formats of other programs.
@@ -64,17 +70,17 @@ def convert(
         from chainrule.api.convert import convert as convert_to
 
         with progress_bar() as progress:
-            convert_to(source, target, to=to, overwrite=overwrite, progress=progress)
+            convert_to(source, target, to=to, allow_pickle=allow_pickle, overwrite=overwrite, progress=progress)
         return
     if _are_vectors(source):
-        if tokenizer is not None or compact:
-            raise CycloptsError(msg="--tokenizer, --normalise and --compact are not for word vectors.")
+        if tokenizer is not None or compact or allow_pickle:
+            raise CycloptsError(msg="--tokenizer, --normalise, --compact and --allow-pickle are not for word vectors.")
         _convert_vectors(source, target, overwrite=overwrite)
         return
     check_model_target(target, overwrite=overwrite, compact=compact)
     with progress_bar() as progress:
         config = tokenizer and TokenizerConfig(kind=tokenizer, normalise=normalisation_steps(normalise))
-        model = open_model(source, config, None, progress)
+        model = open_model(source, config, None, progress, allow_pickle=allow_pickle)
         if model.layout == COMPACT and not compact:
             note(f"{source}: its probabilities were quantised when it was compacted, and stay so")
         save_or_keep(
@@ -83,7 +89,7 @@ def convert(
 
 
 def _are_vectors(source: Path) -> bool:
-    """Whether a source holds word vectors, by its name or its first bytes."""
+    """Whether a source has word vectors, by its name or its first bytes."""
     from chainrule.api.word_vectors import is_vectors_folder, suffix_of
     from chainrule.ngram.kenlm.header import is_binary
     from chainrule.open_models.llama2c import is_llama2c

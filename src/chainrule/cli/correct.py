@@ -26,18 +26,21 @@ def correct(
     /,
     *,
     channel: Annotated[
-        str, Parameter(help="How words go wrong: keyboard, ocr, or a file from chainrule train channel.")
+        str, Parameter(help="The model of errors: keyboard, ocr, or a file that chainrule train channel wrote.")
     ] = "keyboard",
     rate: Annotated[
         float | None,
-        Parameter(help="Errors a character (by default 0.02) or, with a learnt channel, wrong words a word (0.05)."),
+        Parameter(
+            help="The share of wrong characters (by default 0.02) or, with a learned channel, of wrong words (0.05)."
+        ),
     ] = None,
     at_least: Annotated[float, Parameter(help="Make only changes of at least this probability.")] = 0.5,
     keep: Annotated[
-        Path | None, Parameter(help="A file of words, one a line, that are right: names, terms of your own.")
+        Path | None, Parameter(help="A file of words that are never changed, one on each line: names, special terms.")
     ] = None,
     lexicon: Annotated[
-        Path | None, Parameter(help="The right words, one a line, maybe with counts; by default the model's.")
+        Path | None,
+        Parameter(help="The correct words, one on each line, optionally with counts; by default the model's."),
     ] = None,
     grammar: Annotated[
         str | None,
@@ -57,21 +60,21 @@ def correct(
     corrector_weight: Annotated[
         float, Parameter(help="With --corrector: the weight of its log-probability; others have 1.")
     ] = 0.5,
-    beam: Annotated[int, WholeNumber, Parameter(help="Ways through a text that are kept.")] = 4,
-    candidates: Annotated[int, WholeNumber, Parameter(help="Words that may replace a word.")] = 6,
+    beam: Annotated[int, WholeNumber, Parameter(help="How many hypotheses to keep.")] = 4,
+    candidates: Annotated[int, WholeNumber, Parameter(help="How many candidates to consider for each word.")] = 6,
     references: Annotated[
         tuple[Path, ...],
         Parameter(
             consume_multiple=True,
             negative=(),
-            help="What the texts should be, line by line, maybe by several people: measures the corrections instead.",
+            help="What the texts should be, line by line, perhaps by several people: measure the corrections instead.",
         ),
     ] = (),
     errant: Annotated[
         bool, Parameter(negative=(), help="With --references: F0.5 of edits, too, by the package errant.")
     ] = False,
     diff: Annotated[
-        bool, Parameter(negative=(), help="Print only lines that change, with their changes marked.")
+        bool, Parameter(negative=(), help="Print only the lines that change, with their changes marked.")
     ] = False,
     interactive: Annotated[bool, Parameter(negative=(), help="Ask about each change.")] = False,
     output: Annotated[
@@ -86,11 +89,11 @@ def correct(
 
         $ chainrule correct lm/ heldout.txt --diff
 
-    What was most likely meant, by a channel of errors and a language model:
-    words that the model does not know are corrected, and known ones that do not
-    fit their context (there, their); lost and added spaces, too. Case is kept.
-    Addresses, numbers, names with inner capitals and --keep are left alone.
-    --json gives each change with its place and probability.
+    Finds what was most likely meant, by a model of errors and a language model.
+    Corrects unknown words, known words that do not fit their context (there,
+    their), and lost and added spaces. Keeps the case. Addresses, numbers, words
+    with inner capitals and those of --keep are left alone. --json gives each
+    change with its position and probability.
     """
     from chainrule.api.correct import correct as corrected_lines
     from chainrule.api.correct import corrector as ready_corrector
@@ -99,7 +102,7 @@ def correct(
     if sum((diff, interactive, json, bool(references))) > 1:
         raise CycloptsError(msg="Choose one of --diff, --interactive, --json and --references.")
     if interactive and (output is None or text == "-"):
-        raise CycloptsError(msg="--interactive reads a file and writes another one: name TEXT and --output.")
+        raise CycloptsError(msg="--interactive reads one file and writes another: give TEXT and --output.")
     if errant and not references:
         raise CycloptsError(msg="--errant measures against --references; name them.")
     source = reading.corpus(text)
@@ -153,15 +156,15 @@ def _write(lines: Iterable[Corrected], write: Any, *, interactive: bool) -> None
             continue
         accepted = []
         for change in line.changes:
-            answer = _asked(line, change, number) if asking else "n"
+            answer = _ask(line, change, number) if asking else "n"
             asking = asking and answer != "q"
             if answer == "y":
                 accepted.append(change)
         write(line.with_changes(accepted))
 
 
-def _asked(line: Corrected, change: Change, number: int) -> str:
-    """y, n, or q: no further change."""
+def _ask(line: Corrected, change: Change, number: int) -> str:
+    """Asks about a change: y, n, or q for no further change."""
     before, after = line.text[max(0, change.start - 40) : change.start], line.text[change.stop : change.stop + 40]
     print(f"\nline {number}: {before}[{change.before} -> {change.after}]{after}   ({change.prob:.0%})", file=sys.stderr)
     while True:
@@ -210,7 +213,8 @@ def _print_measures(corrector: Any, source: Any, references: tuple[Path, ...], *
     for path, lines in zip(references, meant, strict=True):
         if len(texts) != len(lines):
             raise CycloptsError(
-                msg=f"There are {len(texts):,} texts and {len(lines):,} references in {path}; give a line for each."
+                msg=f"There are {len(texts):,} texts and {len(lines):,} references in {path}; "
+                "expected a reference for each text."
             )
     for name, before, after in measure_correction(corrector, texts, meant, errant=errant).rows():
         print(f"{name:24} {before:>26} {after:>26}")

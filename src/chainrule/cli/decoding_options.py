@@ -109,12 +109,12 @@ class BeamOptions:
     must_end: Annotated[bool | None, Parameter(negative=(), help="Only return texts that end with </s>.")] = None
 
     def config(self, best: int) -> BeamConfig | None:
-        """None where no beam is asked for. Raises SettingError; CycloptsError where other options need a beam."""
+        """None without --beam. Raises SettingError; CycloptsError if another option needs a beam."""
         from chainrule.decoding.beam import BeamConfig
 
         given = _given(self)
         if self.beam is None:
-            _refuse(given, "has no use without --beam")
+            _refuse(given, "needs --beam")
             return None
         size = given.pop("beam")
         if self.rank_by != "wu":
@@ -126,7 +126,7 @@ class BeamOptions:
 
 def refuse_sampling(options: SamplingOptions) -> None:
     """Raises CycloptsError where an option of sampling was given."""
-    _refuse(_given(options), "has no use with --beam, which does not sample")
+    _refuse(_given(options), "has no effect with --beam, which does not sample")
 
 
 def _refuse(given: dict[str, Any], why: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_library
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -15,7 +16,7 @@ from chainrule.cli.screen import note, print_json, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from chainrule.api.model import Model
     from chainrule.applications.embedding import Embedded
@@ -29,7 +30,10 @@ Layer = Annotated[
     WholeNumber,
     Parameter(help="0: token vectors without context; 1, 2, ...: the output of that layer. By default the last."),
 ]
-Pool = Annotated[Pooling, Parameter(help="How to combine the vectors of several tokens.")]
+Pool = Annotated[
+    Pooling | None,
+    Parameter(help="How to combine the vectors of several tokens; by default their mean, or a sentence encoder's own."),
+]
 
 
 def embed(
@@ -46,7 +50,7 @@ def embed(
         ),
     ] = None,
     layer: Layer = None,
-    pooling: Pool = "mean",
+    pooling: Pool = None,
     precision: Annotated[
         VectorPrecision,
         Parameter(help="bfloat16 keeps three digits and takes half the time on processors that support it."),
@@ -69,6 +73,9 @@ def embed(
 
     The rows of a .npy file are in the order of the texts, or of their words
     or tokens, which JSON lines name. An empty text has a vector of zeros.
+
+    A sentence encoder (all-MiniLM) makes the vector of a text as it has learnt
+    to, of as many tokens as it reads.
     """
     if words + tokens + vocabulary > 1:
         raise CycloptsError(msg="Choose one of --words, --tokens and --vocabulary.")
@@ -91,9 +98,12 @@ def embed(
         else:
             config = EmbeddingConfig(unit=unit, layer=layer, pooling=pooling, precision=precision)
             records = network.embed_blocks(source.blocks(progress, "embedding"), config)
-        _write(records, output, unit)
+        cut = Counter[bool]()
+        _write(_counting_cut(records, cut), output, unit)
     if source is not None:
         note_repairs(source)
+    if cut[True]:
+        note(f"{cut[True]:,} of the texts are longer than what this encoder reads; only their beginnings count")
 
 
 def _check_target(output: Path, *, vocabulary: bool) -> None:
@@ -101,14 +111,14 @@ def _check_target(output: Path, *, vocabulary: bool) -> None:
     suffixes = (".npy", ".jsonl", ".vec") if vocabulary else (".npy", ".jsonl")
     if output.suffix not in suffixes:
         *others, last = suffixes
-        raise CycloptsError(msg=f"-o takes a name that ends in {', '.join(others)} or {last}, not {output.name}.")
+        raise CycloptsError(msg=f"--output {output}: its name must end in {', '.join(others)} or {last}.")
 
 
 def _note_precision(model: Model) -> None:
-    from chainrule.neural.capabilities import bfloat16_note
+    from chainrule.neural.capabilities import bfloat16_notes
 
     network = cast("Any", model.embedder).network
-    if (message := bfloat16_note(network, network.device)) is not None:
+    for message in bfloat16_notes(network, network.device):
         note(message)
 
 
@@ -134,6 +144,13 @@ def _write(records: Iterable[Embedded], output: Path | None, unit: Unit) -> None
                 file.write(json_library.dumps(_as_json(record, unit), ensure_ascii=False).encode() + b"\n")
         else:
             write_rows(file, (record.vectors for record in records))
+
+
+def _counting_cut(records: Iterable[Embedded], cut: Counter[bool]) -> Iterator[Embedded]:
+    """The records as they come, counted by whether the end of their text was left out."""
+    for record in records:
+        cut[record.is_cut] += 1
+        yield record
 
 
 def _as_json(record: Embedded, unit: Unit) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class VectorsOptions:
     restrict: Annotated[
         int | None,
         WholeNumber,
-        Parameter(help="Analogies are asked and answered among so many of the most frequent words: by default all."),
+        Parameter(help="Ask and answer analogies among this many of the most frequent words; by default all."),
     ] = None
     rule: Annotated[
         Literal["add", "multiply"],
@@ -40,7 +40,7 @@ class VectorsOptions:
     ] = "add"
     unknown: Annotated[
         Literal["skip", "zero"],
-        Parameter(help="What a pair with an unknown word does: skip leaves it out; zero takes its cosine for 0."),
+        Parameter(help="Pairs with an unknown word: skip leaves them out; zero takes their cosine for 0."),
     ] = "skip"
 
 
@@ -48,14 +48,17 @@ NO_VECTORS = VectorsOptions()
 
 
 def evaluate_vectors(model: Path, options: VectorsOptions, *, json: bool) -> None:
-    """Prints what word vectors know. Raises CycloptsError, SettingError, TextError, ModelFormatError."""
-    from chainrule.api.evaluate_vectors import evaluate_vectors as measured
+    """Measures word vectors and prints the result.
+
+    Raises CycloptsError, SettingError, TextError, ModelFormatError.
+    """
+    from chainrule.api.evaluate_vectors import evaluate_vectors as measure
     from chainrule.api.word_vectors import load_vectors
 
     if options.similarity is None and options.analogies is None:
         raise CycloptsError(msg="--restrict, --rule and --unknown go with --similarity or --analogies.")
     with progress_bar() as progress:
-        found = measured(
+        measurement = measure(
             load_vectors(model, progress=progress),
             similarity=options.similarity,
             analogies=options.analogies,
@@ -65,15 +68,15 @@ def evaluate_vectors(model: Path, options: VectorsOptions, *, json: bool) -> Non
             progress=progress,
         )
     if json:
-        print_json(found.to_dict())
+        print_json(measurement.to_dict())
     else:
-        _print(found)
+        _print(measurement)
 
 
-def _print(found: VectorsMeasurement) -> None:
+def _print(measurement: VectorsMeasurement) -> None:
     from chainrule.report.tables import text_table
 
-    if found.similarity:
+    if measurement.similarity:
         rows = [
             [
                 one.name,
@@ -81,17 +84,17 @@ def _print(found: VectorsMeasurement) -> None:
                 *(_number(one.spearman), _interval(one.spearman_interval)),
                 *(_number(one.pearson), _interval(one.pearson_interval)),
             ]
-            for one in found.similarity
+            for one in measurement.similarity
         ]
         print(text_table(["", "pairs", "Spearman", "95 %", "Pearson", "95 %"], rows))
-        if found.by_ngrams:
-            note(f"{found.by_ngrams:,} words that are unknown had vectors by their n-grams")
-    if found.similarity and found.analogies:
+        if measurement.by_ngrams:
+            note(f"{measurement.by_ngrams:,} unknown words got their vectors from their character n-grams")
+    if measurement.similarity and measurement.analogies:
         print()
-    if found.analogies:
+    if measurement.analogies:
         rows = [
             [one.section, f"{one.questions:,} of {one.of:,}", f"{one.share:.1%}" if one.questions else ""]
-            for one in found.analogies
+            for one in measurement.analogies
         ]
         print(text_table(["", "questions", "right"], rows))
 

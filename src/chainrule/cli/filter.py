@@ -111,12 +111,12 @@ def _check(texts: tuple[str, ...], keep: float | None, below: float | None, outp
     from chainrule.api.document_scores import check_limits
 
     if (keep is None) == (below is None):
-        raise CycloptsError(msg="Say either --keep, a share, or --below, a score.")
+        raise CycloptsError(msg="Give either --keep, a share, or --below, a score.")
     check_limits(keep, below)
     if keep is not None and "-" in texts:
-        raise CycloptsError(msg="Standard input, -, can be read only once, and --keep reads twice; say --below.")
+        raise CycloptsError(msg="Standard input, -, can be read only once, and --keep reads twice; use --below.")
     if json and output is None:
-        raise CycloptsError(msg="With --json, the documents need a file: say -o.")
+        raise CycloptsError(msg="With --json, the documents need a file: give --output.")
 
 
 def _open_target(output: Path | None, field: str) -> AbstractContextManager[DocumentFile]:

@@ -103,7 +103,7 @@ def finetune(
             tests = read_labelled(test, unit, on_bad)
     check_labels(tests or [], classes_of(examples))
     if is_first_process():
-        _note_oddities(examples, unit)
+        _note_suspicious_labels(examples, unit)
     with progress_bar() as progress:
         screen = TrainingScreen(progress.close)
         classifier = train_classifier(
@@ -148,9 +148,10 @@ def finetune(
         print(describe(result))
 
 
-def _note_oddities(examples: Sequence[Labelled], unit: LabelledUnit) -> None:
+def _note_suspicious_labels(examples: Sequence[Labelled], unit: LabelledUnit) -> None:
+    """Prints notes on examples that may be a mistake: single words as texts, labels that occur once."""
     if unit == "text" and all(len(example.text.split()) == 1 for example in examples):
-        note("every text is a single word; to label the words of texts, say --words")
+        note("every text is a single word; to label the words of texts, use --words")
     times = Counter(label for example in examples for label in example.labels)
     single = [label for label, number in times.items() if number == 1]
     if single:
@@ -170,7 +171,7 @@ def note_unseen(result: Classification) -> None:
 
 
 def _by_word(result: Classification) -> list[tuple[str, str, str]]:
-    """A line of `describe`, where it is known."""
+    """The baseline's line of `describe`, if there is one."""
     if result.word_baseline is None:
         return []
     return [("by word", f"{result.word_baseline:.2%}", "if each word gets its most frequent label in --data")]

@@ -1,4 +1,4 @@
-"""--resume of a training run that has ended: checks that it is the same run, and says that it has ended."""
+"""--resume of a training run that has ended: checks that it is the same run, and prints that it has ended."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def report_finished_run(
     """Prints that the run of the model in a folder has ended.
 
     network: the settings of the network now; None: `other_changes` compares them. training: the training settings that
-    were given. other_changes: says, in words, what else differs from the model's record. Raises SettingError where the
-    model was trained otherwise, ModelFormatError where there is no model.
+    were given. other_changes: returns, in words, what else differs from the model's record. Raises SettingError if the
+    model was trained with other settings, ModelFormatError if there is no model.
     """
     from chainrule.storage.config_json import read_config
     from chainrule.training.run_folder import is_first_process
@@ -47,7 +47,7 @@ def report_finished_run(
         changes += other_changes(entry.record)
     if changes:
         raise SettingError(
-            f"{output}: the run has ended, with other settings: {'; '.join(changes)}. Say --overwrite in place of "
+            f"{output}: the run has ended, with other settings: {'; '.join(changes)}. Use --overwrite instead of "
             "--resume to replace its model, or choose another folder"
         )
     if is_first_process():

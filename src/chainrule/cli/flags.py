@@ -1,6 +1,6 @@
 """Flags from configurations: each field of a configuration is a flag, with the field's own help.
 
-So each setting is described once, for the library and all verbs.
+Each setting is described only once, for the library and all verbs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from chainrule.cli.arguments import WholeNumber
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-_FLAGS = {"output": "--output-layer"}  # fields whose name another flag has
+_FLAGS = {"output": "--output-layer"}  # fields whose name is that of another flag
 
 
 def flags_of(config: type[DataclassInstance]) -> Any:

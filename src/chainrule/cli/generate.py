@@ -58,7 +58,7 @@ def generate(
     refuse_sampling(sampling)
     for name, given in (("--seed", seed is not None), ("--stream", stream)):
         if given:
-            raise CycloptsError(msg=f"{name} has no use with --beam, which does not sample.")
+            raise CycloptsError(msg=f"{name} has no effect with --beam, which does not sample.")
     if tree is not None:
         _check_tree(tree, overwrite=overwrite)
     _search(model, prompt, search, limits.limits(), tree, tokenizer, markers, json=json)
@@ -66,7 +66,7 @@ def generate(
 
 def _check_without_beam(tree: Path | None, *, stream: bool, json: bool) -> None:
     if tree is not None:
-        raise CycloptsError(msg="--tree has no use without --beam.")
+        raise CycloptsError(msg="--tree needs --beam.")
     if stream and json:
         raise CycloptsError(msg="--stream prints text; leave out --json.")
 
@@ -134,7 +134,7 @@ def _search(
     if prompt and limits.max_tokens and result.texts and not result.texts[0].tokens:
         note(_why_no_continuation(model))
     if len(result.texts) < config.best:
-        note(f"the beam found {len(result.texts)} of {config.best} texts; widen it, or let it end earlier or later")
+        note(f"the beam found {len(result.texts)} of {config.best} texts; widen it, or change --max-tokens")
     if tree is not None:
         draw = tree_svg if tree.suffix.lower() == ".svg" else tree_json
         with replace_file(tree) as file:

@@ -1,4 +1,4 @@
-"""chainrule map VECTORS -o PAGE: words in two dimensions."""
+"""chainrule map VECTORS -o PAGE: draws words in two dimensions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def draw_map(
     /,
     *,
     output: Annotated[Path, Parameter(name=("--output", "-o"), help="The page to write: a name that ends in .html.")],
-    words: Annotated[int, WholeNumber, Parameter(help="How many words are on it, the most frequent.")] = 1000,
+    words: Annotated[int, WholeNumber, Parameter(help="How many words to draw, the most frequent.")] = 1000,
     method: Annotated[
         Literal["pca", "tsne"],
-        Parameter(help="pca: the directions of most variance; tsne: neighbours stay near, by scikit-learn."),
+        Parameter(help="pca: the directions of most variance; tsne: keeps neighbours close, by scikit-learn."),
     ] = "pca",
-    seed: Annotated[int, WholeNumber, Parameter(help="Another seed gives another t-SNE.")] = 0,
+    seed: Annotated[int, WholeNumber, Parameter(help="The seed of t-SNE.")] = 0,
     overwrite: Overwrite = False,
 ) -> None:
     """Draw a searchable two-dimensional map of word vectors, as a page.

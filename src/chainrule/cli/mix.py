@@ -73,7 +73,7 @@ def mix(
 
     Models may be of any family, mixtures included. The result is a model like
     any other: a folder that holds all of them. Without --tune and --weights,
-    all weigh the same. To train a model with the vocabulary of another, say
+    all weigh the same. To train a model with the vocabulary of another, use
     --tokenizer OTHER/. Of two texts, choose the vocabulary of the one that is
     more like the text to be read, since words that it lacks are spelled out.
 
@@ -123,12 +123,12 @@ def mix(
 
 
 def _note_unknown(tuned_on: dict[str, Any]) -> None:
-    """Says so where the shared vocabulary lacks so much of a text that another would be better."""
+    """Prints a note if the shared vocabulary lacks so much of a text that another would be better."""
     share = tuned_on["unknown_tokens"] / tuned_on["tokens"]
     if share > _FEW_UNKNOWN:
         note(
             f"the vocabulary lacks {share:.1%} of the tokens of {', '.join(tuned_on['data'])}, which are spelled out; "
-            "with the vocabulary of a text like that (--tokenizer in training) a mixture does better; so may --static"
+            "a mixture does better with the vocabulary of a similar text (--tokenizer in training); so may --static"
         )
 
 

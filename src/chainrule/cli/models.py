@@ -1,4 +1,4 @@
-"""What several verbs do with models: open one, save one, and check before the work that one may be written."""
+"""Helpers for models that several verbs share: open one, save one, check before the work that one may be written."""
 
 from __future__ import annotations
 
@@ -18,12 +18,17 @@ if TYPE_CHECKING:
 
 
 def open_model(
-    path: Path, tokenizer: TokenizerConfig | str | None, markers: Markers | None, progress: Progress
+    path: Path,
+    tokenizer: TokenizerConfig | str | None,
+    markers: Markers | None,
+    progress: Progress,
+    *,
+    allow_pickle: bool = False,
 ) -> Model:
     """Opens a model, with notes on what its file lacks. Raises ModelFormatError, SettingError."""
     from chainrule.api.load_model import load
 
-    model = load(path, tokenizer=tokenizer, markers=markers, progress=progress)
+    model = load(path, tokenizer=tokenizer, markers=markers, allow_pickle=allow_pickle, progress=progress)
     for warning in model.record.get("warnings", []) if path.is_file() else []:
         note(warning)
     return model
@@ -44,7 +49,7 @@ def is_model(folder: Path) -> bool:
 
 
 def save_or_keep(model: Model | TextPairModel, target: Path, *, overwrite: bool, progress: Progress) -> None:
-    """Saves a model after the work; where `target` cannot be written any more, under a new name next to it.
+    """Saves a model after the work; if `target` can no longer be written, under a new name next to it.
 
     Raises OutputError, which says where the model is.
     """

@@ -30,7 +30,7 @@ def nearest_words(
     *,
     top: Annotated[int, WholeNumber, Parameter(help="How many words to show, nearest first.")] = 10,
     layer: Layer = None,
-    pooling: Pool = "mean",
+    pooling: Pool = None,
     restrict: Restrict = None,
     contexts: Annotated[
         bool,
@@ -57,7 +57,7 @@ def nearest_words(
         if (
             text is not None
             or layer is not None
-            or pooling != "mean"
+            or pooling is not None
             or reading != DEFAULT_READING
             or markers is not None
         ):

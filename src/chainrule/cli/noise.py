@@ -70,7 +70,7 @@ def noise(
     prior, which a model given to rescore replaces. The original line is the
     list's "reference", the corrupted one its "observed".
     """
-    from chainrule.api.noise import noise as spoil
+    from chainrule.api.noise import noise as add_noise
     from chainrule.applications.channel.confusions import CONFUSIONS, channel_named
     from chainrule.base.files import compressing, replace_file
     from chainrule.text.writing import check_format
@@ -88,7 +88,7 @@ def noise(
         check_text_target(output, source, overwrite=overwrite)
     with progress_bar() as progress, ExitStack() as stack:
         loaded = None if model is None else open_model(model, tokenizer, None, progress)
-        lines = spoil(
+        lines = add_noise(
             source,
             channel=channel if channel in (*CONFUSIONS, "grammar") or not Path(channel).exists() else Path(channel),
             rate=rate,

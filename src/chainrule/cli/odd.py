@@ -1,4 +1,4 @@
-"""chainrule odd VECTORS WORD WORD WORD ...: which does not belong to the others."""
+"""chainrule odd VECTORS WORD WORD WORD ...: which does not belong with the others."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def odd(
     from chainrule.api.word_vectors import load_vectors
 
     with progress_bar() as progress:
-        found = load_vectors(vectors, progress=progress).odd(words)
-    for word, score in found:
+        ranked = load_vectors(vectors, progress=progress).odd(words)
+    for word, score in ranked:
         if json:
             print_json({"word": word, "score": score})
         else:

@@ -65,7 +65,7 @@ def prune(
         $ chainrule prune lm/ --to-ngrams 1000 -o small/
 
     By relative entropy (Stolcke 1998), to a number of n-grams, to a
-    vocabulary, or to what a text needs. Back-off weights are recomputed, so
+    vocabulary, or to what a text needs. Backoff weights are recomputed, so
     that all distributions sum to one, except with --for-text. To drop n-grams
     by their counts, train with --prune.
 
@@ -73,9 +73,9 @@ def prune(
     if the model was pruned before, the training text. For models whose lower
     orders are relative frequencies, chain works too.
     """
-    ways = {"--entropy": entropy, "--to-ngrams": to_ngrams, "--vocabulary": vocabulary, "--for-text": for_text}
-    if sum(way is not None for way in ways.values()) != 1:
-        raise CycloptsError(msg=f"Give one of {', '.join(ways)}.")
+    methods = {"--entropy": entropy, "--to-ngrams": to_ngrams, "--vocabulary": vocabulary, "--for-text": for_text}
+    if sum(value is not None for value in methods.values()) != 1:
+        raise CycloptsError(msg=f"Give one of {', '.join(methods)}.")
     if histories != "discounts" and entropy is None and to_ngrams is None:
         raise CycloptsError(msg="--histories is for --entropy and --to-ngrams.")
     check_model_target(output, overwrite=overwrite)
@@ -84,8 +84,8 @@ def prune(
         large = open_model(model, tokenizer, markers, progress)
         if histories == "discounts" and (entropy or to_ngrams) and _was_pruned(large):
             note(
-                "the model was pruned before, so its discounts are a poor guide to its counts; "
-                "--histories with its training text does better"
+                "the model was pruned before, so its discounts say little about its counts; --histories with its "
+                "training text does better"
             )
         small = _prune(large, model, entropy, to_ngrams, vocabulary, for_text, histories, reading, progress)
         save_or_keep(small, output, overwrite=overwrite, progress=progress)

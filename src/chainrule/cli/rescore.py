@@ -72,7 +72,7 @@ class WeightOptions:
     objective: Annotated[
         Literal["wer", "cer", "bleu", "likelihood"],
         Parameter(
-            help="What to optimise: an error rate, BLEU, or the likelihood of the hypotheses nearest to the references."
+            help="What to optimise: an error rate, BLEU, or the likelihood of the hypotheses closest to the references."
         ),
     ] = "wer"
     restarts: Annotated[int, WholeNumber, Parameter(help="Tune again from this many random weights.")] = 8
@@ -153,13 +153,15 @@ def rescore(
 
     inputs = [name for name in (lists, weighing.tune, references) if name is not None]
     _check(inputs, weighing, output, nbest_out, json=json, overwrite=overwrite)
-    given = _given(weighing)
+    given = _all_weights(weighing)
     source = ListSource(lists, reading.format or format_of(lists, reading.files), reading.files, references)
     config = TuningConfig(restarts=weighing.restarts, seed=weighing.seed)
     tuning = None if weighing.tune is None else Tuning(weighing.tune, weighing.objective, config)
     with progress_bar() as progress:
         scorers = _scorers(model, tokenizer, markers, progress, spelled=spelling, share=share)
-        run = Rescoring(source, scorers, given, before=_typed(weighing), tuning=tuning, bleu=bleu, progress=progress)
+        run = Rescoring(
+            source, scorers, given, before=_typed_weights(weighing), tuning=tuning, bleu=bleu, progress=progress
+        )
         _note_replaced(run.replaced)
         if run.judge is not None and bleu and not has_bleu():
             note("BLEU was not measured: it needs pip install 'chainrule[bleu]'; --no-bleu turns off this note")
@@ -174,18 +176,18 @@ def rescore(
         print(run, file=sys.stdout if output is not None else sys.stderr)
 
 
-def _given(weighing: WeightOptions) -> Weights:
+def _all_weights(weighing: WeightOptions) -> Weights:
     """The weights of the command line, then those of a file. Raises CycloptsError, SettingError, TextError."""
     from chainrule.applications.rescoring.weights import Weights, load_weights
 
-    typed = _typed(weighing)
+    typed = _typed_weights(weighing)
     if weighing.weights is None:
         return typed
     loaded = load_weights(weighing.weights)
     return Weights({**loaded.values, **typed.values}, loaded.record)
 
 
-def _typed(weighing: WeightOptions) -> Weights:
+def _typed_weights(weighing: WeightOptions) -> Weights:
     """The weights of the command line alone. Raises CycloptsError, SettingError."""
     from chainrule.applications.rescoring.weights import Weights
 
@@ -207,7 +209,7 @@ def _scorers(
     spelled: bool,
     share: bool | None,
 ) -> dict[str, TextScorer]:
-    """Opens the models; gives them by name. Raises ModelFormatError, SettingError."""
+    """Opens the models and returns their scorers by name. Raises ModelFormatError, SettingError."""
     from chainrule.api.rescore import scorer_of
     from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 
@@ -219,7 +221,7 @@ def _scorers(
             suffix = next((suffix for suffix in ARPA_SUFFIXES if path.name.endswith(suffix)), "")
             name = path.resolve().name.removesuffix(suffix)
         if name in scorers:
-            raise SettingError(f"two models are called {name!r}; rename one with --model NAME=PATH")
+            raise SettingError(f"two models are named {name!r}; rename one with --model NAME=PATH")
         with prefix_errors(str(path)):
             scorers[name] = scorer_of(open_model(path, tokenizer, markers, progress), spelling=spelled, share=share)
     return scorers
@@ -240,11 +242,11 @@ def _check(
     if inputs.count("-") > 1 or (inputs[0] == "-" and weighing.tune is not None):
         raise CycloptsError(msg="Standard input, -, can be read only once, and tuning reads the lists twice.")
     if json and output is None:
-        raise CycloptsError(msg="With --json, the best hypotheses need a file: say -o.")
+        raise CycloptsError(msg="With --json, the best hypotheses need a file: give --output.")
     targets = [path for path in (output, nbest_out, weighing.weights_out) if path is not None]
     for i, path in enumerate(targets):
         if path in targets[:i]:
-            raise OutputError(f"{path}: is named for two outputs; choose another name for one")
+            raise OutputError(f"{path}: is given for two outputs; choose another name for one of them")
         check_new_file(path, overwrite=overwrite, inputs=[name for name in inputs if name != "-"])
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from chainrule.text.block import Block
 
 
-_PART_BYTES = 1 << 18  # what one thread scores at a time
+_PART_BYTES = 1 << 18  # that one thread scores at a time
 
 
 def score(
@@ -70,7 +70,7 @@ def score(
 
 
 def _units(**asked: bool) -> By | None:
-    """Raises CycloptsError where two are asked for at once."""
+    """The unit to score by; None for whole texts. Raises CycloptsError if several are chosen."""
     names = [name for name, is_asked in asked.items() if is_asked]
     if len(names) > 1:
         raise CycloptsError(msg=f"Choose one of {' and '.join(f'--{name}' for name in names)}.")

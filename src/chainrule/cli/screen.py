@@ -107,7 +107,7 @@ class Bar:
                 self(task, done, total)
 
     def _finish(self) -> None:
-        """Shows the current task as done, whatever its last report: another task follows, or the end."""
+        """Shows the current task as done, whatever its last report was, since the work goes on or ends."""
         if self.rich is not None and self.task_id is not None:
             total = next((task.total for task in self.rich.tasks if task.id == self.task_id), None) or 1
             self.rich.update(self.task_id, completed=total, total=total)

@@ -28,7 +28,7 @@ def compare_smoothings(
     markers: Markers,
     progress: Progress,
 ) -> SmoothingTable:
-    """Raises TextError, SettingError, EstimationError; CycloptsError for an unknown name."""
+    """The table, computed. Raises TextError, SettingError, EstimationError; CycloptsError for an unknown name."""
     from chainrule.comparison.smoothing_table import smoothing_table
 
     for name in names:
@@ -46,7 +46,7 @@ def compare_smoothings(
 
 
 def markdown_page(table: SmoothingTable, about: str) -> str:
-    """Markdown."""
+    """The table as a Markdown page."""
     parts = [f"## {title}\n\n{markdown_table(table.header(), rows)}" for title, rows in table.tables()]
     footer = "\n".join(f"- {markdown_code(line)}" for line in table.notes())
     return "\n".join(["# Smoothings compared\n", f"{markdown_code(about)}\n", *parts, footer, ""])

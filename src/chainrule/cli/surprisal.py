@@ -1,4 +1,4 @@
-"""score --tokens, --words and --characters: a line for each unit, or a JSON object for each document."""
+"""The output of score --tokens, --words and --characters: a line for each unit, or JSON for each document."""
 
 from __future__ import annotations
 
@@ -98,12 +98,12 @@ def documents(model: Model, block: Block, by: By) -> Iterator[Document]:
     rows = list(zip(*columns, aligned_units.unknown.tolist(), strict=True))
     token_stops = (np.flatnonzero(encoded.ids == END) + 1).tolist()
     oov_before = np.concatenate([[0], np.cumsum(prices.unknown)])
-    first_unit = first_token = at = 0
+    first_unit = first_token = first_byte = 0
     for original, last_unit, token_stop in zip(
         block.documents(), aligned_units.documents[1:].tolist(), token_stops, strict=True
     ):
         end = rows[last_unit - 1][0]  # the newline
-        at_character = int(before[at])
+        first_character = int(before[first_byte])
         shown = []
         for index in range(first_unit, last_unit):
             start, stop, start_character, stop_character, closed, total, unknown = rows[index]
@@ -114,11 +114,16 @@ def documents(model: Model, block: Block, by: By) -> Iterator[Document]:
                 spelled = encoded.surface(index).decode("utf-8", "replace")
             else:
                 spelled = text[start:stop].decode("utf-8", "replace")
-            offsets = (start_character - at_character, stop_character - at_character, start - at, stop - at)
+            offsets = (
+                start_character - first_character,
+                stop_character - first_character,
+                start - first_byte,
+                stop - first_byte,
+            )
             shown.append(Unit(spelled, closed, total, not unknown, *offsets))
         oov = int(oov_before[token_stop] - oov_before[first_token])
-        yield Document(original, text[at:end].decode("utf-8", "replace"), shown, token_stop - first_token, oov)
-        first_unit, first_token, at = last_unit, token_stop, end + 1
+        yield Document(original, text[first_byte:end].decode("utf-8", "replace"), shown, token_stop - first_token, oov)
+        first_unit, first_token, first_byte = last_unit, token_stop, end + 1
 
 
 def _one_line(text: str) -> str:

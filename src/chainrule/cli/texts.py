@@ -104,25 +104,25 @@ def text_for(models: Sequence[Path], reading: TextOptions, *texts: str) -> Corpu
     records = {str(model): _record(model) for model in models}
     known = {name: read_as(by_options, document_in(record)) for name, record in records.items() if "reading" in record}
     if len({corpus.documents for corpus in known.values()}) > 1:
-        trained = ", ".join(f"{_named(corpus)} in the training of {name}" for name, corpus in known.items())
-        note(f"a document was {trained}; here it is {_named(by_options)}; to change that, say --document")
+        trained = ", ".join(f"{_document_kinds(corpus)} in the training of {name}" for name, corpus in known.items())
+        note(f"a document was {trained}; here it is {_document_kinds(by_options)}; --document changes that")
         return by_options
     name, corpus = next(iter(known.items()), ("", by_options))
     if corpus.documents != by_options.documents:
-        note(f"a document is {_named(corpus)}, as in the training of {name}; to change that, say --document")
+        note(f"a document is {_document_kinds(corpus)}, as in the training of {name}; --document changes that")
     return corpus
 
 
 def _record(model: Path) -> dict[str, Any]:
-    """The record of a model's training; empty for a file, and for a model of others."""
+    """The record of a model's training; empty for a file, and for a Hugging Face model."""
     from chainrule.storage.config_json import read_config
     from chainrule.storage.hugging_face import is_hugging_face
 
     return read_config(model).record if model.is_dir() and not is_hugging_face(model) else {}
 
 
-def _named(corpus: Corpus) -> str:
-    """What a document of it is, in words."""
+def _document_kinds(corpus: Corpus) -> str:
+    """What its documents are, in words."""
     return " or ".join({"line": "a line", "file": "a whole file", "record": "a record"}[d] for d in corpus.documents)
 
 

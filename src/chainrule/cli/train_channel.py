@@ -1,4 +1,4 @@
-"""chainrule train channel PAIRS: learns how words go wrong from pairs of wrong and right ones."""
+"""chainrule train channel PAIRS: learns how words are misspelled from pairs of wrong and right spellings."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def channel(
     rounds: Annotated[int | None, WholeNumber, Parameter(help="Rounds of EM, without --grammar; by default 8.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """How words go wrong, learnt from pairs, for chainrule correct.
+    """A model of spelling errors, learned from pairs, for chainrule correct.
 
         $ chainrule train channel pairs.tsv -o channel.json
 
-    A channel says how likely each word is to be written in each wrong way. Its
-    rules rewrite one or two letters, and know the beginning and the end of a
-    word; EM learns their probabilities from all ways to explain the pairs.
-    Words are taken in lower case; pairs of several words are left out.
+    A channel gives the probability of each misspelling of each word. Its rules
+    rewrite one or two letters, and distinguish the beginning, middle and end of
+    a word; EM learns their probabilities from all ways to explain the pairs.
+    Words are put in lower case; pairs of several words are left out.
 
     With --grammar, pairs are whole texts, and what became of each word is
     counted: lost, put in, replaced, or in another form.
@@ -52,7 +52,7 @@ def channel(
         raise CycloptsError(msg="--inflections is for --grammar.")
     read = read_error_pairs(pairs)
     if read.left_out:
-        note(f"{count_of(read.left_out, 'pair')} left out: of several words, or the same twice")
+        note(f"{count_of(read.left_out, 'pair')} left out: with several words, or with twice the same")
     with progress_bar() as progress:
-        learnt = train_channel(pairs, output, rounds=8 if rounds is None else rounds, progress=progress)
-    print(f"{output}: a channel of {len(learnt.rules):,} rules, learnt from {count_of(len(read.pairs), 'pair')}")
+        trained = train_channel(pairs, output, rounds=8 if rounds is None else rounds, progress=progress)
+    print(f"{output}: a channel of {len(trained.rules):,} rules, learned from {count_of(len(read.pairs), 'pair')}")

@@ -40,7 +40,7 @@ from chainrule.cli.texts import (
 )
 from chainrule.cli.training_screen import TrainingScreen, note_untrained, validated_on
 from chainrule.errors import SettingError
-from chainrule.neural.config import NETWORKS, TWO_SIDED, TransformerConfig, settings_of
+from chainrule.neural.config import NETWORKS, TWO_SIDED, MaskedConfig, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
 from chainrule.training.config import TrainingConfig
 from chainrule.training.options import vectors_name
@@ -61,17 +61,27 @@ if TYPE_CHECKING:
     class TransformerFlags:
         """All fields are optional."""
 
+    class MaskedFlags:
+        """All fields are optional."""
+
     class TrainingFlags:
         """All fields are optional."""
 else:
     TransformerFlags = flags_of(TransformerConfig)
+    MaskedFlags = flags_of(MaskedConfig)
     TrainingFlags = flags_of(TrainingConfig)
 
-DEFAULT_TRAINING, DEFAULT_NETWORK = TrainingFlags(), TransformerFlags()
+DEFAULT_TRAINING, DEFAULT_NETWORK, DEFAULT_MASKED = TrainingFlags(), TransformerFlags(), MaskedFlags()
 
 Preset = Annotated[
     Literal["vaswani", "gpt2", "palm", "llama", "modern"],
     Parameter(help="The settings of a known architecture; other options override single ones."),
+]
+MaskedPreset = Annotated[
+    Literal["bert"] | None,
+    Parameter(
+        help="bert: the settings of BERT, as which transformers can open it; other options override single ones."
+    ),
 ]
 ValidationFile = Annotated[
     str | None,
@@ -154,6 +164,30 @@ def transformer(
     continues after Ctrl-C, or after the process was killed.
     """
     _train(texts, preset_named(preset, **given_settings(network)), output, run, tokenizer, beginning)
+
+
+def masked(
+    *texts: Annotated[TextFiles, Parameter(required=False)],
+    output: Output,
+    preset: MaskedPreset = None,
+    network: MaskedFlags = DEFAULT_MASKED,
+    beginning: VectorOptions = DEFAULT_VECTORS,
+    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    run: RunOptions = DEFAULT_RUN,
+) -> None:
+    """A masked Transformer: it sees both sides, and learns to fill in.
+
+        $ chainrule train masked corpus.txt -o masked/ --minutes 5
+
+    As BERT (Devlin 2019) with masks that change at each step (Liu 2019).
+    Texts are scored by pseudo-log-likelihood (Salazar 2020).
+
+    Checkpoints and log.jsonl are kept in the folder during training. --resume
+    continues after Ctrl-C, or after the process was killed.
+    """
+    settings = given_settings(network)
+    config = MaskedConfig(**settings) if preset is None else preset_named(preset, **settings)
+    _train(texts, config, output, run, tokenizer, beginning)
 
 
 def _verb(family: str, config: type[NetworkConfig]) -> Callable[..., None]:

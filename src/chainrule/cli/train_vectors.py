@@ -53,7 +53,8 @@ def vectors(
     resume: Annotated[
         bool,
         Parameter(
-            negative=(), help="Go on from the checkpoint in the folder, with the same settings; begin if it has none."
+            negative=(),
+            help="Continue from the checkpoint in the folder, with the same settings; start if there is none.",
         ),
     ] = False,
     markers: MarkerRule = "error",
@@ -76,14 +77,12 @@ def vectors(
     check_read_once(*texts)
     source = mixing.source(texts, reading)
     if resume and overwrite:
-        raise SettingError(
-            "--resume and --overwrite are both given; resume to continue the run, overwrite to start again"
-        )
-    goes_on = resume and is_unfinished(output)
-    if resume and not goes_on and is_model(output):
+        raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
+    continues = resume and is_unfinished(output)
+    if resume and not continues and is_model(output):
         note(f"the run has ended; {output} is its model")
         return
-    replaces = overwrite or goes_on
+    replaces = overwrite or continues
     check_target(output, overwrite=replaces)
     began = time.perf_counter()
     with progress_bar() as progress:
@@ -126,10 +125,10 @@ def _print_summary(trained: WordVectors, output: Path, seconds: float, *, json: 
     losses = record["losses"]
     by_epoch = ", ".join(f"{loss:.4f}" for loss in losses[-3:])
     memory = summary["peak_memory_bytes"]
-    at_most = f", {memory / 1e9:.2f} GB of memory at most" if memory else ""
+    memory_used = f", {memory / 1e9:.2f} GB peak memory" if memory else ""
     print(
         f"{output}: {summary['words']:,} words, {summary['dimensions']:,} dimensions; {record['tokens']:,} tokens in "
         f"{record['documents']:,} documents, {unknown:.2%} unknown\n"
         f"{record['words_per_second']:,.0f} {unit}/s; loss by epoch {'... ' if len(losses) > 3 else ''}{by_epoch}\n"
-        f"{summary['bytes'] / 1e6:,.1f} MB, {seconds:.1f} s{at_most}"
+        f"{summary['bytes'] / 1e6:,.1f} MB, {seconds:.1f} s{memory_used}"
     )

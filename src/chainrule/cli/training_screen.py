@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from chainrule.cli.screen import note
 from chainrule.cli.wrong_usage import with_flags
 from chainrule.evaluation.comparison import is_untrained
-from chainrule.report.tables import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +33,8 @@ class TrainingScreen:
             self._before_first()
             self._before_first = None
         if report.note is not None:
-            sys.stderr.write(f"note: {printable(with_flags(report.note))}\n")
+            for line in report.note.splitlines():
+                note(with_flags(line))
         stays = report.valid_loss is not None or report.step == report.steps
         if not stays and not self._is_terminal and time.monotonic() - self._written < _PATIENCE:
             return
@@ -64,8 +64,5 @@ def validated_on(validation: dict[str, Any]) -> str:
 def note_untrained(validation: dict[str, Any]) -> None:
     """Prints a note where a network has learned no more than token frequencies."""
     if is_untrained({"validation": validation}):
-        note(
-            "this is no better than token frequencies alone, "
-            f"{validation['unigram_loss']:.4f} nats: the network has learned "
-            "nothing from context yet; train it longer, or make it smaller"
-        )
+        note(f"this is no better than token frequencies alone, {validation['unigram_loss']:.4f} nats")
+        note("the network has learned nothing from context yet; train it longer, or make it smaller")

@@ -1,6 +1,6 @@
 """The verbs: the function of each, and the first line of its help.
 
-So the list of verbs can be shown, and one verb run, without importing the others.
+With this table, the list of verbs can be shown, and one verb run, without importing the others.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ VERBS = {
     "fill": ("fill:fill", "Fill gaps in a text with the likeliest tokens, given the text on both sides."),
     "adapt": ("train_neural:adapt", "Continue training a network, on other text."),
     "finetune": ("finetune:finetune", "Fine-tune a network, with a classification head, on labelled texts or words."),
+    "prompt": ("prompt:prompt", "Measure a model's answers to prompts, zero-shot or few-shot."),
+    "rank": ("rank:rank", "Rank documents by the probability of a query."),
     "classify": ("classify:classify", "Label texts, or each of their words."),
     "embed": ("embed:embed", "Embed texts, or their words or tokens in context, as vectors."),
     "nearest": (
@@ -57,13 +59,16 @@ INSTALL = ("completion_script:install", "Install completion for your shell.")
 GROUPS = {
     "Train": ("train", "adapt", "finetune", "mix", "prune"),
     "Measure": ("evaluate", "compare", "score", "experiment", "harness"),
-    "Use": ("next", "generate", "complete", "fill", "rescore", "correct", "noise", "translate", "classify"),
+    "Use": (
+        *("next", "generate", "complete", "fill", "rescore", "correct", "noise", "translate"),
+        *("prompt", "rank", "classify"),
+    ),
     "Vectors": ("embed", "nearest", "analogy", "odd", "map"),
     "Look inside": ("info", "attend"),
     "Files": ("split", "filter", "count", "convert", "verify", "lmplz"),
 }
 
-# The same, under `chainrule train`.
+# The same for the models of `chainrule train`.
 FAMILIES = {
     "ngram": ("train:ngram", "An n-gram model, by default with modified Kneser-Ney smoothing."),
     "bilinear": ("train_neural:bilinear", "A log-bilinear model: it predicts the next token's vector linearly."),
@@ -85,7 +90,7 @@ FAMILIES = {
         "train_translation:translation",
         "An encoder-decoder for pairs of texts: translations, summaries, corrections.",
     ),
-    "channel": ("train_channel:channel", "How words go wrong, learnt from pairs, for chainrule correct."),
+    "channel": ("train_channel:channel", "A model of spelling errors, learned from pairs, for chainrule correct."),
     "vectors": ("train_vectors:vectors", "Word vectors: skip-gram, CBOW or GloVe, with subwords or without."),
     "uniform": ("train:uniform", "Every token equally likely: the floor for any comparison."),
 }

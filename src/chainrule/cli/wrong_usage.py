@@ -39,7 +39,7 @@ _TEXTS = (
 
 
 def usage_message(error: CycloptsError, verb: App, arguments: list[str]) -> str:
-    """Says what is wrong with the arguments of a verb."""
+    """The message for a wrong argument of a verb."""
     if isinstance(error, MissingArgumentError) and error.argument is not None and error.keyword is None:
         greedy = [name for name in _greedy_options(verb) if name in arguments]
         return f"{error.argument.name} is missing{f'; put it before {greedy[0]}' if greedy else ''}."
@@ -56,7 +56,7 @@ def usage_message(error: CycloptsError, verb: App, arguments: list[str]) -> str:
 
 
 def _unused(words: list[str], verb: App, arguments: list[str]) -> str:
-    """Says that a verb takes fewer arguments."""
+    """The message for arguments beyond those that a verb takes."""
     names = {argument.name for argument in _arguments(verb)}
     _, *positional = (word for word in arguments if not word.startswith("-"))  # after the verb
     model = next((word for word in words if _is_model(word)), None)
@@ -71,7 +71,7 @@ def _unused(words: list[str], verb: App, arguments: list[str]) -> str:
 
 
 def check_no_option_is_text(bound: BoundArguments, verb: App, arguments: list[str]) -> None:
-    """Raises CycloptsError where an argument looks like a misspelt option."""
+    """Raises CycloptsError if an argument looks like a misspelt option."""
     texts = {value for value in bound.arguments.values() if isinstance(value, str) and _OPTION.fullmatch(value)}
     misspelt = next((word for word in _before_dashes(arguments) if word in texts), None)
     if misspelt is not None and misspelt in _unknown_options(arguments, verb):
@@ -79,7 +79,7 @@ def check_no_option_is_text(bound: BoundArguments, verb: App, arguments: list[st
 
 
 def misplaced_model(bound: BoundArguments) -> str | None:
-    """What to say of a command that failed because a model was given for a text; perhaps they are swapped."""
+    """The message for a command that failed because a model was given as a text, or both were swapped; else None."""
     model_names = (*_MODELS, "texts") if bound.arguments.get("text") else _MODELS  # then compare takes models
     given = list(_paths(bound))
     no_model = next((value for name, value in given if name in model_names and not _is_model(value)), None)
@@ -97,7 +97,7 @@ def in_options(message: str, verb: App) -> str:
     """Translates a message of the library, which names settings as in Python, to the options of a verb.
 
     top_p is 2              --top-p is 2
-    say markers='skip'      say --markers skip
+    use markers='skip'      use --markers skip
     leave mixed=True out    leave --mixed out
     """
     names = {name.removeprefix("--").replace("-", "_"): name for name in _options(verb)}

@@ -45,6 +45,7 @@ def pseudo_price(
     pseudo: Pseudo | None = None,
     *,
     given: Sequence[int] | None = None,
+    until: Sequence[int] | None = None,
 ) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
     """The pseudo-log-likelihood of each text (Salazar et al. 2020), in nats, and its number of tokens.
 
@@ -52,22 +53,29 @@ def pseudo_price(
     pseudo: "original" predicts each token from all others; "word-l2r" hides the rest of its word from it, too (Kauf and
     Ivanova 2023). None: the latter if the network masks. Raises SettingError if word-l2r is chosen and it does not.
     given: for each text, how many of its first tokens are seen at no cost; by default none.
+    until: for each text, the token from which on the rest is seen at no cost; by default there is no such rest.
     """
     encoded = tokenizer.encode_texts(texts)
     sequences = documents_of(encoded.ids)
     firsts = [0] * len(sequences) if given is None else given
+    stops = [len(sequence) for sequence in sequences] if until is None else until
     prefixes = [sequence[:first] for sequence, first in zip(sequences, firsts, strict=True)]
     rest = [sequence[first:] for sequence, first in zip(sequences, firsts, strict=True)]
     if pseudo == "word-l2r" or (pseudo is None and model.masks):
         scores = model.score_left_to_right(rest, begins_word(tokenizer), prefixes=prefixes)
     else:
         scores = model.score(rest, prefixes=prefixes, end=False)
-    totals = np.array([log_probs.sum(dtype=np.float64) for log_probs in scores])
+    sizes = np.array(stops, np.int64) - np.array(firsts, np.int64)
+    own = (log_probs[:size] for log_probs, size in zip(scores, sizes.tolist(), strict=True))
+    totals = np.array([log_probs.sum(dtype=np.float64) for log_probs in own])
     positions = np.flatnonzero(encoded.ids == UNKNOWN)
     documents = np.cumsum(encoded.ids == END)
     starts = np.concatenate([[0], np.flatnonzero(encoded.ids == END) + 1])
     in_document = positions - starts[documents[positions]]
-    positions = positions[in_document >= np.array(firsts, np.int64)[documents[positions]]]
+    is_counted = (in_document >= np.array(firsts, np.int64)[documents[positions]]) & (
+        in_document < np.array(stops, np.int64)[documents[positions]]
+    )
+    positions = positions[is_counted]
     spelling = speller.log_probs([encoded.surface(i) for i in positions.tolist()])
     np.add.at(totals, documents[positions], spelling)
-    return totals, np.array([len(sequence) for sequence in rest])
+    return totals, sizes

@@ -67,24 +67,27 @@ class Prices:
         return self.closed + self.unseen + self.spelling
 
 
-def price(model: Measurable, speller: Speller, encoded: Encoded, given: Sequence[int] | None = None) -> Prices:
+def price(
+    model: Measurable, speller: Speller, encoded: Encoded, given: Sequence[int] | None = None, *, end: bool = True
+) -> Prices:
     """The prices of encoded documents, each scored by itself.
 
     given: for each document, how many of its first tokens are conditioned on, at no cost; by default none.
+    end: whether </s> is predicted after each document; if not, it costs nothing.
     """
     sequences = documents_of(encoded.ids)
-    if given is None:
-        closed, log_share = _join(model.score(sequences)), _join(model.unknown_log_probs(sequences))
-        return price_stream(encoded, speller, closed, log_share)
-    prefixes = [sequence[:first] for sequence, first in zip(sequences, given, strict=True)]
-    rest = [sequence[first:] for sequence, first in zip(sequences, given, strict=True)]
-    is_priced = np.repeat(
-        np.tile([False, True], len(rest)),
-        [size for prefix, own in zip(prefixes, rest, strict=True) for size in (prefix.size, own.size + 1)],
-    )
+    firsts = [0] * len(sequences) if given is None else given
+    prefixes = [sequence[:first] for sequence, first in zip(sequences, firsts, strict=True)]
+    rest = [sequence[first:] for sequence, first in zip(sequences, firsts, strict=True)]
+    is_priced = np.ones(encoded.ids.size, np.bool_)
+    is_priced[encoded.ids == END] = end
+    starts = np.cumsum([0, *(len(sequence) + 1 for sequence in sequences)])
+    for start, first in zip(starts.tolist(), firsts, strict=False):
+        is_priced[start : start + first] = False
     closed, log_share = np.zeros(is_priced.size), np.full(is_priced.size, -np.inf)
-    closed[is_priced] = _join(model.score(rest, prefixes=prefixes))
-    log_share[is_priced] = _join(model.unknown_log_probs(rest, prefixes=prefixes))
+    closed[is_priced] = _join(model.score(rest, prefixes=prefixes, end=end))
+    if speller.unseen_types != 1:  # with one unseen type, the share of <unk> is not needed
+        log_share[is_priced] = _join(model.unknown_log_probs(rest, prefixes=prefixes, end=end))
     prices = price_stream(encoded, speller, closed, log_share)
     unseen, spelling = (np.where(is_priced, column, 0.0) for column in (prices.unseen, prices.spelling))
     return Prices(closed, unseen, spelling, prices.unknown)
@@ -120,9 +123,7 @@ def price_documents(
     if not ends.size:
         return np.empty(0), np.empty(0, np.int64)
     starts = np.concatenate([[0], ends[:-1] + 1])
-    prices = price(model, speller, encoded, given).total
-    if not end:
-        prices[ends] = 0
+    prices = price(model, speller, encoded, given, end=end).total
     return np.add.reduceat(prices, starts), ends + int(end) - starts
 
 

@@ -14,6 +14,7 @@ from chainrule.neural.document_boundaries import framed
 from chainrule.neural.encoded_source import WeightLists
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.language_model import NeuralModel
+from chainrule.neural.text_encoder import TextEncoder
 from chainrule.neural.two_sided_model import TwoSidedModel
 from chainrule.protocol import END
 
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.neural.conditional_model import ConditionalModel
-    from chainrule.protocol import Scorer
+    from chainrule.protocol import Embedder, Scorer
 
     Tokens = Int32[ndarray, " tokens"]
 
+_OfNetworks = NeuralModel | TwoSidedModel | TextEncoder
 Sides = Literal["text", "source", "target", "target on source"]
 
 
@@ -39,13 +41,13 @@ class Weights(NamedTuple):
 
 
 @torch.inference_mode()
-def maps_of_text(model: Scorer, tokens: Tokens) -> tuple[Int64[ndarray, " read"], list[Weights]]:
+def maps_of_text(model: Scorer | Embedder, tokens: Tokens) -> tuple[Int64[ndarray, " read"], list[Weights]]:
     """The tokens that the network reads for a text, </s> included, and its attention maps over them.
 
     Raises SettingError if the network has no attention, or the text is longer than its context.
     """
-    encoder = model.network.encoder if isinstance(model, NeuralModel | TwoSidedModel) else None
-    if not isinstance(model, NeuralModel | TwoSidedModel) or not isinstance(encoder, Transformer):
+    encoder = model.network.encoder if isinstance(model, _OfNetworks) else None
+    if not isinstance(model, _OfNetworks) or not isinstance(encoder, Transformer):
         raise SettingError("this model has no attention to show; expected a Transformer, or a model of pairs")
     read = framed(tokens, model.network)
     if encoder.context is not None and len(read) > encoder.context:

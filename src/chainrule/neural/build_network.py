@@ -19,6 +19,7 @@ from chainrule.neural.config import (
     MaskedRecurrentConfig,
     NetworkConfig,
     RecurrentConfig,
+    TextEncoderConfig,
     TransformerConfig,
     TwoSidedConfig,
 )
@@ -31,7 +32,7 @@ from chainrule.neural.encoders.recurrent import Recurrent
 from chainrule.neural.encoders.transformer import Transformer, norm_of
 from chainrule.neural.layers import Embedding, OutputTransform, initialise
 from chainrule.neural.network import Network
-from chainrule.neural.output import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
+from chainrule.neural.output import AdaptiveSoftmax, FullSoftmax, NoOutput, SampledSoftmax
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +49,7 @@ _ENCODERS: dict[type[NetworkConfig], Callable[[Any], Encoder]] = {
     RecurrentConfig: Recurrent,
     TransformerConfig: Transformer,
     MaskedConfig: partial(Transformer, is_bidirectional=True),
+    TextEncoderConfig: partial(Transformer, is_bidirectional=True),
     MaskedRecurrentConfig: BidirectionalRecurrent,
     TwoSidedConfig: SeparateDirections,
 }
@@ -66,6 +68,8 @@ def build(config: NetworkConfig, vocabulary_size: int, counts: Float[Tensor, " V
     if config.closed_by is not None and config.closed_by >= vocabulary_size:
         raise SettingError(f"closed_by names token {config.closed_by}, but the vocabulary has {vocabulary_size:,}")
     encoder = _ENCODERS[type(config)](config)
+    if isinstance(config, TextEncoderConfig):
+        return Network(config, ends.embedding, encoder, NoOutput())
     counts = torch.zeros(vocabulary_size, device="cpu") if counts is None else counts
     if config.output == "adaptive":
         cutoffs = config.cutoffs or _cutoffs(vocabulary_size)

@@ -70,15 +70,15 @@ def layers_in_float32(network: nn.Module, device: torch.device) -> list[str]:
     return ["LSTM"] if has_lstm and not runs_lstm_in_bfloat16(device.type) else []
 
 
-def bfloat16_note(network: nn.Module, device: torch.device) -> str | None:
-    """What to tell a person before a network runs in bfloat16 on a device; None: nothing."""
-    parts = []
+def bfloat16_notes(network: nn.Module, device: torch.device) -> list[str]:
+    """What users should know before a network runs in bfloat16 on a device, a sentence each."""
+    notes = []
     if device.type == "cpu" and bfloat16_gain(device) < 0.5:
         ratio = 1 / bfloat16_gain(device)
-        parts.append(f"bfloat16 is slower than float32 here: matrix products take {ratio:.0f} times as long")
+        notes.append(f"bfloat16 is slower than float32 here: matrix products take {ratio:.0f} times as long")
     if layers := layers_in_float32(network, device):
-        parts.append(f"{' and '.join(layers)} layers run in float32, since they cannot run in bfloat16")
-    return "; ".join(parts) or None
+        notes.append(f"{' and '.join(layers)} layers run in float32, since they cannot run in bfloat16")
+    return notes
 
 
 def _side(device: torch.device) -> int:

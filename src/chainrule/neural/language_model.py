@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.network import Network
+    from chainrule.protocol import TextVectors
 
     Tokens = Int32[ndarray, " tokens"]
 
@@ -231,6 +232,12 @@ class NeuralModel:
     ) -> list[Float32[ndarray, "tokens D"]]:
         """As `Embedder.vectors`."""
         return token_vectors(self.network, sequences, layer, bfloat16=bfloat16)
+
+    def text_vectors(
+        self, sequences: Sequence[Tokens], layer: int | None = None, *, bfloat16: bool = False
+    ) -> TextVectors | None:
+        """As `Embedder.text_vectors`; it has learnt none."""
+        return None
 
     def static_vectors(self) -> Float32[ndarray, "vocab D"]:
         """As `Embedder.static_vectors`."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chainrule.neural.config.network import Memory
     from chainrule.neural.encoder_states import State
     from chainrule.neural.layers import Embedding
-    from chainrule.neural.output import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
+    from chainrule.neural.output import AdaptiveSoftmax, FullSoftmax, NoOutput, SampledSoftmax
 
 
 class Encoder(Protocol):
@@ -78,7 +78,7 @@ class Network(nn.Module):
         config: NetworkConfig,
         embedding: Embedding,
         encoder: Encoder,
-        output: FullSoftmax | SampledSoftmax | AdaptiveSoftmax,
+        output: FullSoftmax | SampledSoftmax | AdaptiveSoftmax | NoOutput,
     ) -> None:
         super().__init__()
         self.config, self.embedding, self.encoder, self.output = config, embedding, encoder, output

@@ -47,6 +47,34 @@ class Output(Protocol):
         """The same for one token at each position, without holding the rest."""
 
 
+class NoOutput(nn.Module):
+    """Of a network that predicts nothing: it gives vectors."""
+
+    def loss(
+        self,
+        hidden: Float[Tensor, "*shape D"],
+        targets: Int64[Tensor, "*shape"],
+        *,
+        label_smoothing: float = 0.0,
+        weights: Float[Tensor, "*shape"] | None = None,
+    ) -> Float32[Tensor, ""]:
+        """As `Output.loss`. Raises SettingError."""
+        raise SettingError(_PREDICTS_NOTHING)
+
+    def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
+        """As `Output.log_probs`. Raises SettingError."""
+        raise SettingError(_PREDICTS_NOTHING)
+
+    def log_probs_of(
+        self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape"]
+    ) -> Float32[Tensor, "*shape"]:
+        """As `Output.log_probs_of`. Raises SettingError."""
+        raise SettingError(_PREDICTS_NOTHING)
+
+
+_PREDICTS_NOTHING = "this network has no output layer, so it predicts no tokens; it gives vectors"
+
+
 class FullSoftmax(nn.Module):
     """softmax(U h + b) over the whole vocabulary."""
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
+    from chainrule.neural.text_encoder import TextEncoder
     from chainrule.neural.two_sided_model import TwoSidedModel
 
     Json = dict[str, Any]
@@ -45,7 +46,7 @@ _FLOATS = (np.dtype("float32"), np.dtype("float16"), BFLOAT16)  # of matrices; t
 _DRAWING = (torch.Tensor.normal_, torch.Tensor.uniform_)
 
 
-def take_apart(model: NeuralModel | TwoSidedModel) -> tuple[Json, Arrays]:
+def take_apart(model: NeuralModel | TwoSidedModel | TextEncoder) -> tuple[Json, Arrays]:
     """The settings of the network, and its weights by name: float32, or in 16 bits as they were stored."""
     return network_settings(model.network), arrays_of(model.network)
 
@@ -57,7 +58,7 @@ def network_settings(network: Network) -> Json:
 
 def arrays_of(network: nn.Module) -> Arrays:
     """The weights of a network, each once: weights that two layers share have the name of the first."""
-    return {name: _array_of(tensor.detach().cpu()) for name, tensor in _named(network).items()}
+    return {name: array_of(tensor.detach().cpu()) for name, tensor in _named(network).items()}
 
 
 def shapes_of(config: NetworkConfig, vocabulary_size: int) -> dict[str, tuple[int, ...]]:
@@ -67,7 +68,8 @@ def shapes_of(config: NetworkConfig, vocabulary_size: int) -> dict[str, tuple[in
     }
 
 
-def _array_of(tensor: torch.Tensor) -> ndarray:
+def array_of(tensor: torch.Tensor) -> ndarray:
+    """A tensor of the processor as an array, without a copy: float32, or in 16 bits as it is; integers as they are."""
     if tensor.dtype == torch.bfloat16:
         return tensor.contiguous().view(torch.int16).numpy().view(BFLOAT16)
     is_kept = tensor.dtype == torch.float16 or not tensor.is_floating_point()

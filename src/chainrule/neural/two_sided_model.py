@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.neural.network import Network
+    from chainrule.protocol import TextVectors
 
     Tokens = Int32[ndarray, " tokens"]
 
@@ -119,6 +120,12 @@ class TwoSidedModel:
     ) -> list[Float32[ndarray, "tokens D"]]:
         """As `Embedder.vectors`."""
         return token_vectors(self.network, sequences, layer, bfloat16=bfloat16)
+
+    def text_vectors(
+        self, sequences: Sequence[Tokens], layer: int | None = None, *, bfloat16: bool = False
+    ) -> TextVectors | None:
+        """As `Embedder.text_vectors`; it has learnt none."""
+        return None
 
     def static_vectors(self) -> Float32[ndarray, "vocab D"]:
         """As `Embedder.static_vectors`."""

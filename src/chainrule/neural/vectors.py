@@ -30,7 +30,6 @@ _TOGETHER = 1 << 9  # tokens in a batch: hidden states then fit a processor's ca
 _TOGETHER_BFLOAT16 = 1 << 11  # more, since each shape of a product has to be prepared first
 
 
-@torch.inference_mode()
 def token_vectors(
     network: Network,
     sequences: Sequence[Int32[ndarray, " tokens"]],
@@ -38,7 +37,20 @@ def token_vectors(
     *,
     bfloat16: bool = False,
 ) -> list[Float32[ndarray, "tokens D"]]:
-    """A vector for each token of each sequence; each sequence is a text of its own.
+    """A vector for each token of each sequence, as `vectors_of_read`, but without those of the markers around it."""
+    read = vectors_of_read(network, sequences, layer, bfloat16=bfloat16)
+    return [vectors[1 : len(sequence) + 1] for sequence, vectors in zip(sequences, read, strict=True)]
+
+
+@torch.inference_mode()
+def vectors_of_read(
+    network: Network,
+    sequences: Sequence[Int32[ndarray, " tokens"]],
+    layer: int | None = None,
+    *,
+    bfloat16: bool = False,
+) -> list[Float32[ndarray, "read D"]]:
+    """A vector for each token that is read for a sequence, which is a text of its own; its markers among them.
 
     layer: 0: the embedding, without context; from 1 on: the hidden states of that layer; None: the last layer.
     bfloat16: whether the network computes in bfloat16.
@@ -65,7 +77,7 @@ def token_vectors(
             )
         for vectors, (row, begin, first, end) in zip(hidden, batch, strict=True):
             all_vectors[row][first:end] = vectors[first - begin : end - begin]
-    return [vectors[1 : len(sequence) + 1] for sequence, vectors in zip(sequences, all_vectors, strict=True)]
+    return all_vectors
 
 
 @torch.inference_mode()

@@ -14,6 +14,7 @@ import numpy as np
 from chainrule.base.bfloat16 import BFLOAT16, widened
 from chainrule.errors import SettingError
 from chainrule.open_models.architectures import ARCHITECTURES
+from chainrule.open_models.sentence_encoders import without_output
 from chainrule.open_models.settings import differences, read_settings, write_settings
 from chainrule.open_models.vocabulary import Numbering
 from chainrule.protocol import BEGIN, END, UNKNOWN
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 _SPELLINGS = ("rope_theta", "rope_scaling", "rope_parameters", "dtype", "torch_dtype")  # old and new names of the same
+_MASK, _BEFORE = "[MASK]", "[CLS]"  # what a masked model of ours calls <s> and </s> there
 _TYPES = {np.dtype("float32"): "float32", np.dtype("float16"): "float16", BFLOAT16: "bfloat16"}
 
 
@@ -68,20 +70,19 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
         )
     origin = record.get("hugging_face")
     architecture = _architecture_of(config, origin)
-    if architecture.family == "masked" and origin is None:
-        raise SettingError(
-            f"a {architecture.model_type} reads tokens of its own before and after a text, which a masked model that "
-            "was trained here does not have"
-        )
-    tokens = _native_tokens(tokenizer, splitter, config.context) if origin is None else _tokens_of(origin, splitter)
+    is_masked = architecture.family == "masked"
+    if is_masked and origin is None and config.memory == "stream":
+        raise SettingError(f"a {architecture.model_type} reads each text by itself, so it cannot have memory='stream'")
+    native = _native_masked_tokens if is_masked else _native_tokens
+    tokens = native(tokenizer, splitter, config.context) if origin is None else _tokens_of(origin, splitter)
     tensors = _tensors(architecture, config, arrays, tokens.ours)
     dtype = _TYPES[arrays["embedding.weight"].dtype]
     written: Json = {
+        "pad_token_id": None,
         **write_settings(architecture, config),
         "vocab_size": len(tokens.ours),
         "bos_token_id": tokens.begin,
         "eos_token_id": tokens.end,
-        "pad_token_id": None,
         "dtype": dtype,
         "torch_dtype": dtype,
     }
@@ -91,6 +92,8 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
         written = {**spelled, **origin["config"]}
         generation = origin["generation_config"] or generation
     files = {CONFIG: _json_bytes(written), **tokens.files}
+    if origin is not None:
+        files |= {name: text.encode() for name, text in origin["sentence_files"].items()}
     if generation:
         files[hugging_face.GENERATION_CONFIG] = _json_bytes(generation)
     return Exported(files, tensors)
@@ -98,7 +101,8 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
 
 def _architecture_of(config: NetworkConfig, origin: Json | None) -> Architecture:
     """The architecture that a network is; the one that it came as, if that still suits. Raises SettingError."""
-    candidates = list(ARCHITECTURES.values())
+    known = ARCHITECTURES.values()
+    candidates = [*known, *(without_output(each) for each in known if each.sees_both_sides)]
     if origin is not None:
         name = origin["config"].get("model_type")
         candidates.sort(key=lambda each: each.model_type != name)
@@ -141,7 +145,10 @@ def _tensors(
             if row.by_token:
                 array = array[ours]
             parts = row.change.to_theirs(array, config)
-            found |= {their: _narrowed(part, kind) for their, part in zip(row.names(layer), parts, strict=True)}
+            names = row.names(layer)
+            if not architecture.writes_prefix:
+                names = tuple(name.removeprefix(architecture.prefix) for name in names)
+            found |= {their: _narrowed(part, kind) for their, part in zip(names, parts, strict=True)}
     return found
 
 
@@ -163,7 +170,7 @@ def _tokens_of(origin: Json, splitter: Subword) -> _Tokens:
     files = {hugging_face.TOKENIZER: splitter.definition}
     begin, end = numbering.end if numbering.begin is None else numbering.begin, numbering.end
     usual = {"bos": begin, "eos": end}
-    if numbering.closing is not None:
+    if numbering.masked:
         usual, begin, end = {"mask": begin, "cls": end, "sep": numbering.closing}, None, None
     said = origin["tokenizer_config"] or _tokenizer_config(splitter, usual)
     files[hugging_face.TOKENIZER_CONFIG] = _json_bytes(said)
@@ -184,18 +191,48 @@ def _tokenizer_config(splitter: Subword, special: Mapping[str, int | None]) -> J
 
 def _native_tokens(tokenizer: Tokenizer, splitter: Subword, context: int) -> _Tokens:
     """Of a model that was trained here: the library's ids, and our markers after them where it has none."""
+    named = _named_tokens(tokenizer, splitter, dict(zip(MARKER_TOKENS, (UNKNOWN, BEGIN, END), strict=True)))
+    end = MARKER_TOKENS[END]
+    files = _native_files(named, before=end, context=context, special={"bos": end, "eos": end})
+    return _Tokens(named.ours, files, named.numbers[end], named.numbers[end])
+
+
+def _native_masked_tokens(tokenizer: Tokenizer, splitter: Subword, context: int) -> _Tokens:
+    """Of a masked model: <s>, which is the mask here, and </s>, which is read before a text, by their usual names."""
+    named = _named_tokens(tokenizer, splitter, {MARKER_TOKENS[UNKNOWN]: UNKNOWN, _MASK: BEGIN, _BEFORE: END})
+    files = _native_files(
+        named, before=_BEFORE, context=context, special={"mask": _MASK, "cls": _BEFORE, "pad": _BEFORE}
+    )
+    return _Tokens(named.ours, files, None, None)
+
+
+class _Named(NamedTuple):
+    """Tokens by their names in a tokenizer.json. numbers: theirs. ours: our id of each of theirs."""
+
+    described: Json
+    numbers: dict[str, int]
+    ours: Int64[ndarray, " theirs"]
+    unknown: str
+
+
+def _named_tokens(tokenizer: Tokenizer, splitter: Subword, markers: dict[str, int]) -> _Named:
+    """markers: our ids of what is to be added, by its names there; <unk> only where it has no unknown token.
+
+    Raises SettingError where a token would be one that the model does not know, or two.
+    """
     described = json.loads(splitter.definition)
     numbers = dict(splitter.numbers)
     known = {name: number for number, name in enumerate(tokenizer.vocabulary.tokens())}
-    markers = dict(zip(MARKER_TOKENS, (UNKNOWN, BEGIN, END), strict=True))
-    unknown_name = MARKER_TOKENS[UNKNOWN]
+    unknown = next((name for name, number in markers.items() if number == UNKNOWN), MARKER_TOKENS[UNKNOWN])
     if splitter.unknown is not None:  # it has one, under a name of its own
-        unknown_name = next(name for name, number in numbers.items() if number == splitter.unknown)
-        del markers[MARKER_TOKENS[UNKNOWN]]
-    for marker in markers:
+        del markers[unknown]
+        unknown = next(name for name, number in numbers.items() if number == splitter.unknown)
+    for marker, number in markers.items():
+        if known.get(marker.encode(), number) != number:
+            raise SettingError(f"its vocabulary has the token {marker!r}, which is a marker there; train without it")
         if marker not in numbers:
             numbers[marker] = 1 + max(numbers.values(), default=-1)
-            described["added_tokens"].append(_special(marker, numbers[marker]))
+            described["added_tokens"].append(_special(marker, numbers[marker], takes_space=marker == _MASK))
     ours = np.full(1 + max(numbers.values()), -1, np.int64)
     for number, name in enumerate(splitter.spelled()):
         ours[number] = known.get(name, -1)
@@ -208,25 +245,29 @@ def _native_tokens(tokenizer: Tokenizer, splitter: Subword, context: int) -> _To
             f"its {hugging_face.TOKENIZER} has the token {missing[0]!r}, which the model does not know; there it would "
             "get probability"
         )
-    end = numbers[MARKER_TOKENS[END]]
-    described["post_processor"] = _followed_by(described.get("post_processor"), MARKER_TOKENS[END], end)
+    return _Named(described, numbers, ours, unknown)
+
+
+def _native_files(named: _Named, *, before: str, context: int, special: Mapping[str, str]) -> dict[str, bytes]:
+    """before: the token that is put before a text. special: tokens by their purposes."""
+    processor = _followed_by(named.described.get("post_processor"), before, named.numbers[before])
     config: Json = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": MARKER_TOKENS[END],
-        "eos_token": MARKER_TOKENS[END],
-        "unk_token": unknown_name,
+        **{f"{purpose}_token": token for purpose, token in special.items()},
+        "unk_token": named.unknown,
         "model_max_length": context,
         "clean_up_tokenization_spaces": False,
     }
-    files = {
+    described = {**named.described, "post_processor": processor}
+    return {
         hugging_face.TOKENIZER: json.dumps(described, ensure_ascii=False).encode(),
         hugging_face.TOKENIZER_CONFIG: _json_bytes(config),
     }
-    return _Tokens(ours, files, end, end)
 
 
-def _special(content: str, number: int) -> Json:
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+def _special(content: str, number: int, *, takes_space: bool) -> Json:
+    """takes_space: whether the space before it is its own, as that before a word is the word's."""
+    flags = {**dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False), "lstrip": takes_space}
     return {"id": number, "content": content, **flags, "special": True}
 
 

@@ -10,10 +10,11 @@ from chainrule.base.bfloat16 import has_nan
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError
 from chainrule.open_models.architectures import ARCHITECTURES
+from chainrule.open_models.sentence_encoders import output_tensors, read_pooling, without_output
 from chainrule.open_models.settings import read_settings
 from chainrule.open_models.vocabulary import numbering_of, rows_by_ours, vocabulary_of
 from chainrule.storage.config_json import CONFIG
-from chainrule.storage.hugging_face import TOKENIZER
+from chainrule.storage.hugging_face import MODULES, TOKENIZER
 from chainrule.text.subword import Subword
 from chainrule.text.tokenizer import Tokenizer
 
@@ -50,10 +51,9 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Im
     config, ignored = read_settings(architecture, checkpoint.config, f"{place}: {CONFIG}")
     tensors = _Tensors(architecture, checkpoint)
     splitter = _splitter_of(checkpoint)
-    numbering, warnings = numbering_of(
-        checkpoint, splitter, _rows(architecture, tensors), is_masked=architecture.family == "masked"
-    )
-    config = replace(config, memory="document", **numbering.settings())
+    numbering, warnings = _numbering_of(checkpoint, architecture, tensors, splitter)
+    pooling = read_pooling(checkpoint, config.context) if architecture.family == "text-encoder" else {}
+    config = replace(config, memory="document", **numbering.settings(), **pooling)
     layers: int = getattr(config, "layers", 0)
     if layers > len(tensors.names):
         raise ModelFormatError(f"{place}: {CONFIG}: asks for {layers:,} layers, but has {len(tensors.names)} tensors")
@@ -73,6 +73,9 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Im
             "tokenizer_config": checkpoint.tokenizer_config,
             "chat_template": checkpoint.chat_template,
             "tokens": numbering._asdict(),
+            "sentence_files": {
+                name: data.decode("utf-8", "replace") for name, data in checkpoint.sentence_files.items()
+            },
         },
     }
     tokenizer = Tokenizer(splitter, vocabulary_of(splitter, numbering))
@@ -82,9 +85,16 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent) -> Im
 def import_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
     """How a model's text is cut, without the model. Raises ModelFormatError, SettingError."""
     architecture, splitter = _architecture_of(checkpoint), _splitter_of(checkpoint)
-    rows, is_masked = _rows(architecture, _Tensors(architecture, checkpoint)), architecture.family == "masked"
-    numbering, _ = numbering_of(checkpoint, splitter, rows, is_masked=is_masked)
+    numbering, _ = _numbering_of(checkpoint, architecture, _Tensors(architecture, checkpoint), splitter)
     return Tokenizer(splitter, vocabulary_of(splitter, numbering))
+
+
+def _numbering_of(
+    checkpoint: Checkpoint, architecture: Architecture, tensors: _Tensors, splitter: Subword
+) -> tuple[Numbering, list[str]]:
+    """Raises ModelFormatError."""
+    rows = _rows(architecture, tensors)
+    return numbering_of(checkpoint, splitter, rows, is_masked=architecture.sees_both_sides)
 
 
 def _splitter_of(checkpoint: Checkpoint) -> Subword:
@@ -98,7 +108,30 @@ def _splitter_of(checkpoint: Checkpoint) -> Subword:
 
 def _architecture_of(checkpoint: Checkpoint) -> Architecture:
     """Raises ModelFormatError."""
+    architecture = _named_architecture(checkpoint)
+    if not architecture.sees_both_sides:
+        if checkpoint.sentence_files:
+            masked = ", ".join(each.model_type for each in ARCHITECTURES.values() if each.sees_both_sides)
+            raise ModelFormatError(
+                f"{checkpoint.place}: {MODULES} makes a sentence encoder of a {architecture.model_type}; here there "
+                f"are those of {masked}"
+            )
+        return architecture
+    classes = checkpoint.config.get("architectures") or []
+    has_output = architecture.class_name in classes or bool(
+        output_tensors(architecture) & _Tensors(architecture, checkpoint).names.keys()
+    )
+    return architecture if has_output and not checkpoint.sentence_files else without_output(architecture)
+
+
+def _named_architecture(checkpoint: Checkpoint) -> Architecture:
+    """Raises ModelFormatError."""
     name = checkpoint.config.get("model_type")
+    if name is None:
+        raise ModelFormatError(
+            f"{checkpoint.place}: {CONFIG}: lacks model_type, as old ones do; write into it which of these it is: "
+            f"{', '.join(ARCHITECTURES)}"
+        )
     if not isinstance(name, str) or name not in ARCHITECTURES:
         raise ModelFormatError(
             f"{checkpoint.place}: {CONFIG}: model_type is {name!r}, which is not known here; known are "

@@ -78,7 +78,8 @@ class Architecture:
     family: of ours. config: of its networks. class_name: what transformers calls it. implied: settings of ours that it
     has without saying so. fixed: fields of config.json that can be followed only with this value; where they are left
     out, they have it. ignored: fields that change no number. ignored_tensors: patterns of tensors that are no weights.
-    prefix: what files may leave out at the beginning of tensors' names. old_endings: of tensors' names in old files,
+    prefix: what files may leave out at the beginning of tensors' names, and are written without where writes_prefix is
+    false. old_endings: of tensors' names in old files,
     and what these became.
     """
 
@@ -93,4 +94,10 @@ class Architecture:
     ignored: tuple[str, ...] = ()
     ignored_tensors: tuple[str, ...] = ()
     prefix: str = ""
+    writes_prefix: bool = True
     old_endings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def sees_both_sides(self) -> bool:
+        """Whether it reads a text with a token of its own on either side."""
+        return self.family != "transformer"

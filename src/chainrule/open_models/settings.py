@@ -31,6 +31,7 @@ _IGNORED = {
     *("_attn_implementation", "_attn_implementation_autoset", "_attn_implementation_internal", "unsloth_fixed"),
     *("_model_name_or_path", "unk_token_id"),  # written by transformers' reader of GGUF
     *("chunk_size_feed_forward", "unsloth_version", "is_llama_config", "transformers.js_config", "mlx"),
+    *("output_past", "num_labels", "xla_device"),  # of transformers 2 and 3
     # What older files say of how texts are generated:
     *("max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty"),
     *("temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size"),
@@ -48,7 +49,7 @@ _FIXED |= {"pruned_heads": {}, "is_decoder": False, "tie_encoder_decoder": False
 _NO_MATTER = {
     *("memory", "begins_with", "ends", "banned", "initialisation", "zero_projections", "cutoffs", "noise_samples"),
     *("noise_power", "dropout", "attention_dropout", "embedding_dropout", "masks", "masked_share", "random_share"),
-    *("kept_share", "closed_by"),
+    *("kept_share", "closed_by", "text_pooling", "unit_length", "most_tokens"),
 }
 
 

@@ -31,8 +31,8 @@ _MASKED_MARKERS = {"mask": ("[MASK]", "<mask>"), "cls": ("[CLS]", "<s>"), "sep":
 class Numbering(NamedTuple):
     """rows: how many ids they have. unknown, begin, end: theirs of our markers; None: they have none of their own.
 
-    other_ends: further ids of theirs that end a text, too. closing: of a masked model, the one that is read after a
-    text; its begin is the mask, and its end is what is read before a text, as </s> is here.
+    other_ends: further ids of theirs that end a text, too. masked: whether the begin is the mask, and the end what is
+    read before a text, as </s> is here. closing: of such a model, what is read after a text; None: nothing.
     """
 
     rows: int
@@ -40,6 +40,7 @@ class Numbering(NamedTuple):
     begin: int | None
     end: int | None
     other_ends: tuple[int, ...] = ()
+    masked: bool = False
     closing: int | None = None
 
     def theirs(self) -> Int64[ndarray, " ours"]:
@@ -58,13 +59,23 @@ class Numbering(NamedTuple):
     def settings(self) -> Json:
         """What a network has to know of it."""
         missing = [number for number, theirs in enumerate(self.theirs()[:3].tolist()) if theirs < 0 and number != 1]
-        if self.closing is not None:
-            return {"closed_by": int(self.ours()[self.closing]), "banned": tuple(missing)}
+        if self.masked:
+            closing = None if self.closing is None else int(self.ours()[self.closing])
+            return {"closed_by": closing, "banned": tuple(missing)}
         return {
             "begins_with": "</s>" if self.begin is None else "<s>",
             "ends": tuple(self.ours()[list(self.other_ends)].tolist()),
             "banned": tuple(missing),
         }
+
+
+def name_before(record: Json, splitter: Subword) -> str | None:
+    """What others call the token that their model reads before a text, which is </s> here; None: of a model of ours."""
+    if (origin := record.get("hugging_face")) is None:
+        return None
+    numbering = Numbering(**origin["tokens"])
+    number = numbering.end if numbering.masked or numbering.begin is None else numbering.begin
+    return next((name for name, own in splitter.numbers.items() if own == number), None)
 
 
 def rows_by_ours(array: ndarray, numbering: Numbering) -> ndarray:
@@ -128,10 +139,17 @@ def numbering_of(
 
 
 def _masked_numbering(checkpoint: Checkpoint, splitter: Subword, rows: int) -> Numbering:
-    """Of a model that reads [CLS] text [SEP], with [MASK] for a gap. Raises ModelFormatError."""
+    """Of a model that reads [CLS] text [SEP], with [MASK] for a gap; or without [SEP], where its tokenizer puts none.
+
+    Raises ModelFormatError.
+    """
     numbers: dict[str, int] = {}
-    for name, usual in _MASKED_MARKERS.items():
-        token = _content(checkpoint.tokenizer_config.get(f"{name}_token"))
+    processor = json.loads(splitter.definition).get("post_processor")
+    around = {"cls": _put_before(processor), "sep": _put_after(processor)}
+    needed = [name for name in _MASKED_MARKERS if name == "mask" or around["cls"] is None or around[name] is not None]
+    for name in needed:
+        usual = _MASKED_MARKERS[name]
+        token = around.get(name) or _content(checkpoint.tokenizer_config.get(f"{name}_token"))
         number = next((splitter.numbers[each] for each in (token, *usual) if each in splitter.numbers), None)
         if number is None:
             raise ModelFormatError(
@@ -142,7 +160,7 @@ def _masked_numbering(checkpoint: Checkpoint, splitter: Subword, rows: int) -> N
     if len(set(numbers.values())) < len(numbers):
         raise ModelFormatError(f"{checkpoint.place}: the mask, cls and sep tokens must differ, but are {numbers}")
     unknown = None if splitter.unknown in numbers.values() else splitter.unknown
-    return Numbering(rows, unknown, numbers["mask"], numbers["cls"], closing=numbers["sep"])
+    return Numbering(rows, unknown, numbers["mask"], numbers["cls"], masked=True, closing=numbers.get("sep"))
 
 
 def _ends(checkpoint: Checkpoint, splitter: Subword) -> tuple[list[int], list[str]]:
@@ -187,6 +205,18 @@ def _put_before(processor: Json | None) -> str | None:
         case {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": str(token)}}, *_]}:
             return token
         case {"type": "RobertaProcessing" | "BertProcessing", "cls": [str(token), _]}:
+            return token
+    return None
+
+
+def _put_after(processor: Json | None) -> str | None:
+    """The special token that a post-processor puts after a text."""
+    match processor:
+        case {"type": "Sequence", "processors": list(parts)}:
+            return next((token for token in map(_put_after, reversed(parts)) if token is not None), None)
+        case {"type": "TemplateProcessing", "single": [*_, {"SpecialToken": {"id": str(token)}}]}:
+            return token
+        case {"type": "RobertaProcessing" | "BertProcessing", "sep": [str(token), _]}:
             return token
     return None
 

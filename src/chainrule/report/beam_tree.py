@@ -28,7 +28,7 @@ LEGEND = (
     ("best", "the best text"),
     ("finished", "another finished text"),
     ("kept", "kept in the beam"),
-    ("pruned", "looked at and pruned"),
+    ("pruned", "scored and pruned"),
 )
 
 
@@ -53,7 +53,7 @@ def tree_json(prompt: str, tree: Sequence[TreeNode], name: Callable[[int], str])
 
 
 def tree_svg(prompt: str, tree: Sequence[TreeNode], name: Callable[[int], str]) -> str:
-    """A drawing: time runs to the right; siblings are ordered from the likeliest, which is beside their parent, down.
+    """A drawing: time runs to the right; siblings are sorted downwards, the likeliest on the level of their parent.
 
     Each box has a token with its probability given what is to its left, or a run of tokens without a fork; a thicker
     line means a more probable path. Large trees are drawn without pruned hypotheses.
@@ -81,7 +81,7 @@ def tree_svg(prompt: str, tree: Sequence[TreeNode], name: Callable[[int], str]) 
         height=height,
         margin=MARGIN,
         title=f"Beam search after “{_short(prompt, 60) or '<s>'}”",
-        subtitle=f"{len(tree):,} hypotheses looked at{left_out}",
+        subtitle=f"{len(tree):,} hypotheses scored{left_out}",
         legend=list(_legend()),
         lines=[_line(box, child, lefts) for box in visible for child in reversed(box.children)],
         boxes=[_drawn(box, lefts) for box in visible],

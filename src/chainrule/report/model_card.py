@@ -13,7 +13,7 @@ from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_BEGINNING = (
+_HEADER = (
     "# A model of chainrule",
     "",
     f"Written by chainrule {__version__}; `config.json` holds all of this for programs.",
@@ -24,9 +24,9 @@ _BEGINNING = (
 
 
 def model_card(rows: Sequence[tuple[str, str]]) -> str:
-    """Markdown. rows: as `model_rows` gives them."""
+    """The card in Markdown. rows: as `model_rows` returns them."""
     table = (f"| {_cell(what)} | {_cell(value)} |" for what, value in rows)
-    return "\n".join([*_BEGINNING, *table]) + "\n"
+    return "\n".join([*_HEADER, *table]) + "\n"
 
 
 def model_rows(
@@ -38,10 +38,10 @@ def model_rows(
     size: int | None = None,
     signature: str | None = None,
 ) -> list[tuple[str, str]]:
-    """Names and values of all that the record says about a model.
+    """Names and values of what is known about a model.
 
-    size: bytes on disk. signature: of its measurements. Entries that this program would not have written are left out,
-    since people may edit config.json.
+    size: bytes on disk. signature: of its measurements. Entries of the record that chainrule would not have written are
+    left out, since people may edit config.json.
     """
     rows = [
         ("family", family),

@@ -1,10 +1,13 @@
 """Hugging Face folders: config.json, safetensors in one file or in shards, tokenizer.json. Data, never executed.
 
+A pickle in place of safetensors is opened only by a function that the caller gives for it.
+
 config.json                        the architecture and its settings
 generation_config.json             optional; which tokens end a text
 model.safetensors                  the tensors; or
 model.safetensors.index.json       which of several files, all in the folder, holds which tensor
 tokenizer.json                     how text is cut; tokenizer_config.json beside it
+modules.json                       of sentence-transformers: what makes a vector of a text, with a folder for each part
 """
 
 from __future__ import annotations
@@ -23,16 +26,19 @@ from chainrule.storage.config_json import CONFIG
 from chainrule.storage.safetensors import open_tensors, write_tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy import ndarray
 
     Json = dict[str, Any]
+    OpenTensors = Callable[[Path], Mapping[str, ndarray]]
 
 TENSORS, INDEX = "model.safetensors", "model.safetensors.index.json"
 TOKENIZER, TOKENIZER_CONFIG, GENERATION_CONFIG = "tokenizer.json", "tokenizer_config.json", "generation_config.json"
 CHAT_TEMPLATE = "chat_template.jinja"
-_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+MODULES, READ_TEXTS, PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
+_PICKLE, _PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
+_OF_OLD = ("architectures", "num_hidden_layers", "n_layer")  # what a config.json without model_type has
 _MOST_JSON = 1 << 28  # bytes of a file of JSON: a tokenizer of a million tokens has a tenth of that
 
 
@@ -47,10 +53,11 @@ class Checkpoint(NamedTuple):
     generation_config: Json = {}  # noqa: RUF012  # nobody writes to it
     tokenizer_config: Json = {}  # noqa: RUF012
     chat_template: str | None = None
+    sentence_files: Mapping[str, bytes] = {}  # of sentence-transformers, by their paths in the folder
 
 
 def is_hugging_face(folder: Path) -> bool:
-    """Whether a folder's config.json names an architecture, as ours never does. Raises ModelFormatError."""
+    """Whether a folder's config.json names an architecture, or layers as old ones do without that; ours never does."""
     path = folder / CONFIG
     if not path.is_file() or os.path.getsize(path) > _MOST_JSON:
         return False
@@ -58,18 +65,21 @@ def is_hugging_face(folder: Path) -> bool:
         config = json.loads(path.read_bytes())
     except (ValueError, RecursionError, OSError):
         return False  # it is read again as one of ours, and refused as that
-    return isinstance(config, dict) and "model_type" in config and "family" not in config
+    return isinstance(config, dict) and bool({"model_type", *_OF_OLD} & config.keys()) and "family" not in config
 
 
-def open_folder(folder: Path) -> Checkpoint:
-    """What a folder holds; no tensor is read yet. Raises ModelFormatError."""
+def open_folder(folder: Path, open_pickle: OpenTensors | None = None) -> Checkpoint:
+    """What a folder holds; no tensor of a safetensors file is read yet.
+
+    open_pickle: what opens a pickle where there are no safetensors; None: it is refused. Raises ModelFormatError.
+    """
     config = read_json(folder / CONFIG)
     if "auto_map" in config:
         raise ModelFormatError(
             f"{folder / CONFIG}: auto_map asks for code of the model's own, which is never run here; take a model "
             "whose architecture transformers has built in"
         )
-    tensors, files = _tensors_of(folder)
+    tensors, files = _tensors_of(folder, open_pickle)
     template = folder / CHAT_TEMPLATE
     return Checkpoint(
         str(folder),
@@ -80,18 +90,53 @@ def open_folder(folder: Path) -> Checkpoint:
         _optional_json(folder / GENERATION_CONFIG),
         _optional_json(folder / TOKENIZER_CONFIG),
         _bytes_of(template).decode("utf-8", "replace") if template.exists() else None,
+        _sentence_files(folder),
     )
+
+
+def _sentence_files(folder: Path) -> dict[str, bytes]:
+    """What a folder of sentence-transformers says of its parts. Raises ModelFormatError."""
+    path = folder / MODULES
+    if not path.exists():
+        return {}
+    files = {name: _bytes_of(folder / name) for name in (MODULES, READ_TEXTS, PROMPTS) if (folder / name).exists()}
+    modules = _parsed(files[MODULES], str(path))
+    if not isinstance(modules, list):
+        raise ModelFormatError(f"{path}: holds a JSON {type(modules).__name__}; expected a list of modules")
+    for module in modules:
+        match module:
+            case {"path": str(part), "type": str()} if part == "" or _is_name(part):
+                name = f"{part}/{CONFIG}"
+                if part and (folder / name).exists():
+                    files[name] = _bytes_of(folder / name)
+            case _:
+                raise ModelFormatError(f"{path}: has the module {module!r:.80}; expected its type, and a path inside")
+    return files
+
+
+def _is_name(part: str) -> bool:
+    """Whether a path leads to something in the folder itself."""
+    return Path(part).name == part and part not in ("", ".", "..") and "\0" not in part
 
 
 def read_json(path: Path) -> Json:
     """A file that holds a JSON object. Raises ModelFormatError."""
-    try:
-        found = json.loads(_bytes_of(path))
-    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
-        raise ModelFormatError(f"{path}: is no JSON: {error}; the file is cut off or damaged") from error
+    return json_object(_bytes_of(path), str(path))
+
+
+def json_object(content: bytes, place: str) -> Json:
+    """What a file of JSON holds. place: the file, for messages. Raises ModelFormatError where it is no object."""
+    found = _parsed(content, place)
     if not isinstance(found, dict):
-        raise ModelFormatError(f"{path}: holds a JSON {type(found).__name__}; expected an object")
+        raise ModelFormatError(f"{place}: holds a JSON {type(found).__name__}; expected an object")
     return found
+
+
+def _parsed(content: bytes, place: str) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
+        raise ModelFormatError(f"{place}: is no JSON: {error}; the file is cut off or damaged") from error
 
 
 def _optional_json(path: Path) -> Json:
@@ -108,38 +153,45 @@ def _bytes_of(path: Path) -> bytes:
         raise ModelFormatError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _tensors_of(folder: Path) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
+def _tensors_of(folder: Path, open_pickle: OpenTensors | None) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
     """All tensors of the folder, and the file that each is in. Raises ModelFormatError."""
     if (folder / INDEX).exists():
-        return _sharded(folder)
+        return _sharded(folder / INDEX, open_tensors)
     if (folder / TENSORS).exists():
-        tensors = open_tensors(folder / TENSORS)
-        return tensors, dict.fromkeys(tensors, str(folder / TENSORS))
-    pickled = next((name for name in _PICKLES if (folder / name).exists()), None)
-    if pickled is not None:
+        return _in_one_file(folder / TENSORS, open_tensors)
+    pickled = next((folder / name for name in (_PICKLE, _PICKLE_INDEX) if (folder / name).exists()), None)
+    if pickled is None:
+        raise ModelFormatError(f"{folder}: has no {TENSORS}, and no {INDEX}")
+    if open_pickle is None:
         raise ModelFormatError(
-            f"{folder / pickled}: is a pickle, which can run code when it is opened, so it is not; save the model as "
-            "safetensors, in Python with transformers: AutoModel.from_pretrained(folder).save_pretrained(new_folder)"
+            f"{pickled}: is a pickle, which can run code when it is opened, so it is not. If you trust who made it, "
+            f"convert it: chainrule convert {folder} NEW_FOLDER --allow-pickle, or chainrule.load(..., "
+            "allow_pickle=True); or save the model as safetensors, in Python with transformers: "
+            "AutoModel.from_pretrained(folder).save_pretrained(new_folder)"
         )
-    raise ModelFormatError(f"{folder}: has no {TENSORS}, and no {INDEX}")
+    return (_sharded if pickled.name == _PICKLE_INDEX else _in_one_file)(pickled, open_pickle)
 
 
-def _sharded(folder: Path) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
-    """Raises ModelFormatError."""
-    path = folder / INDEX
-    places = read_json(path).get("weight_map")
+def _in_one_file(path: Path, opened: OpenTensors) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
+    tensors = opened(path)
+    return tensors, dict.fromkeys(tensors, str(path))
+
+
+def _sharded(path: Path, opened: OpenTensors) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
+    """path: of the index. opened: what opens a shard. Raises ModelFormatError."""
+    folder, places = path.parent, read_json(path).get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(shard, str) for shard in places.values()):
         raise ModelFormatError(f"{path}: weight_map does not say which file each tensor is in; expected an object")
     shards = sorted(set(places.values()))
     for shard in shards:
-        if Path(shard).name != shard or shard in ("", ".", "..") or "\0" in shard:
+        if not _is_name(shard):
             raise ModelFormatError(f"{path}: weight_map names the file {shard!r}; expected one in the folder itself")
         if not (folder / shard).is_file():
             raise ModelFormatError(f"{folder / shard}: is missing; {path.name} names it")
     tensors: dict[str, ndarray] = {}
     files: dict[str, str] = {}
     for shard in shards:
-        for name, tensor in open_tensors(folder / shard).items():
+        for name, tensor in opened(folder / shard).items():
             if name in tensors:
                 raise ModelFormatError(f"{folder / shard}: has the tensor {name!r}, which is in {files[name]}, too")
             if places.get(name) != shard:
@@ -169,6 +221,7 @@ def write_folder(
         try:
             temporary.mkdir(parents=True)
             for name, data in files.items():
+                (temporary / name).parent.mkdir(exist_ok=True)
                 (temporary / name).write_bytes(data)
             write_tensors(temporary / TENSORS, tensors, progress, metadata={"format": "pt"})
             sync_folder(temporary)
@@ -201,5 +254,5 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
         raise OutputError(f"{folder}: this folder has other things in it; choose a new one")
     if not overwrite:
         raise OutputError(
-            f"{folder}: there is a model already; say overwrite=True to replace it, or choose another folder"
+            f"{folder}: there is a model already; use overwrite=True to replace it, or choose another folder"
         )

@@ -59,7 +59,7 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
             if (folder / CONFIG).exists():
                 if not overwrite:
                     raise OutputError(
-                        f"{folder}: there is a model already; say overwrite=True to replace it, "
+                        f"{folder}: there is a model already; use overwrite=True to replace it, "
                         "or choose another folder"
                     )
             elif not all(path.name in RUN or _is_ours(path) for path in folder.iterdir()):

@@ -40,7 +40,7 @@ def masked_tokens(tokenizer: Tokenizer, text: str, mask: str = MASK) -> Int32[nd
     for number in range(1, masks + 1):
         start = whole.find(written, start + 1)
         if start < 0 or not written:
-            raise SettingError(f"the {tokenizer.name} tokenizer does not keep {mask}; say mask=... and a word it knows")
+            raise SettingError(f"the {tokenizer.name} tokenizer does not keep {mask}; use mask=... and a word it knows")
         before = start if has_space_tokens else len(whole[:start].rstrip(b" "))
         inside = (aligned.starts[:-1] < start + len(written)) & (aligned.stops[:-1] > before)
         around = (

@@ -1,4 +1,4 @@
-"""How many rows a step has where the minutes are few for this machine, found by a short trial before the first step."""
+"""Chooses the batch size of a short run: a trial before the first step measures what a row takes on this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from chainrule.training.optimisers import orthogonalising_flops
-from chainrule.training.plan import fitted_rows, halved
+from chainrule.training.plan import batch_choices, choose_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
     from chainrule.training.job import N, Setup, TrainingJob
     from chainrule.training.objective import Objective
 
-_SHARE, _LONGEST = 0.01, 1.0  # of the minutes, and seconds, for the trial
-_UPDATE_SECONDS = 2e-9  # of a parameter, for the optimiser: some 20 bytes of memory are read and written
+_TRIAL_SHARE, _MAX_TRIAL_SECONDS = 0.01, 1.0  # the trial takes this share of the minutes, but not longer
+_UPDATE_SECONDS = 2e-9  # per parameter, for the optimiser, which reads and writes some 20 bytes of each
 
 
-def rows_for(
+def choose_batch(
     job: TrainingJob[N], network: N, setup: Setup, objective: Objective, matrices: Iterable[Tensor], budget: float
 ) -> int:
-    """Rows of a step, those of the recipe or fewer. objective: with those of the recipe. budget: seconds."""
+    """Rows per step: those of the recipe, or fewer. objective: built for the rows of the recipe. budget: seconds."""
     recipe, processes = setup.recipe, setup.processes
-    choices = halved(recipe.batch, objective.row_tokens, setup.training.accumulate * processes.number)
+    choices = batch_choices(recipe.batch, objective.row_tokens, setup.training.accumulate * processes.number)
     if len(choices) == 1:
         return recipe.batch
-    row_seconds = _row_seconds(job, network, setup, choices[-1], min(_LONGEST, _SHARE * budget))
+    row_seconds = _row_seconds(job, network, setup, choices[-1], min(_MAX_TRIAL_SECONDS, _TRIAL_SHARE * budget))
     row_flops = objective.flops_per_token * objective.row_tokens
     is_muon = setup.training.optimiser == "muon"
-    beside = _UPDATE_SECONDS * sum(weight.numel() for weight in network.parameters())
+    fixed_seconds = _UPDATE_SECONDS * sum(weight.numel() for weight in network.parameters())
     if is_muon:
-        beside += orthogonalising_flops(matrices) / row_flops * row_seconds
-    return int(processes.agreed(float(fitted_rows(choices, budget, row_seconds / processes.number, beside))))
+        fixed_seconds += orthogonalising_flops(matrices) / row_flops * row_seconds
+    return int(processes.broadcast(float(choose_rows(choices, budget, row_seconds / processes.number, fixed_seconds))))
 
 
 def _row_seconds(job: TrainingJob[N], network: N, setup: Setup, rows: int, enough: float) -> float:
-    """What a row takes, forward and back, in steps of so many; neither weights nor random numbers are changed.
+    """Seconds per row, forward and backward, in steps of `rows` rows. Weights and random states do not change.
 
-    enough: seconds of trial.
+    enough: seconds after which the trial ends.
     """
     objective = job.objective(network, replace(setup, recipe=replace(setup.recipe, batch=rows)))
     parts = objective.parts(0)
@@ -59,5 +59,5 @@ def _row_seconds(job: TrainingJob[N], network: N, setup: Setup, rows: int, enoug
             setup.machine.wait()
             times.append(time.perf_counter() - began)
     network.zero_grad(set_to_none=True)
-    later = times[1:] or times  # the first one makes things ready
+    later = times[1:] or times  # the first one also warms up
     return sum(later) / len(later) / rows * len(parts) * setup.processes.number

@@ -1,4 +1,4 @@
-"""Carried states as flat lists of tensors, batch first: for checkpoints, and for steps gone through in parts."""
+"""Carried states as flat lists of tensors, batch first: for checkpoints, and for steps split into parts."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ def leaves(state: Any) -> list[Tensor]:
 
 
 def with_leaves(state: Any, tensors: list[Tensor]) -> Any:
-    """A state of the same form with other tensors, which are taken off the list."""
+    """A state of the same structure with other tensors, which are popped off the list."""
     if isinstance(state, torch.Tensor):
         return tensors.pop(0)
     return None if state is None else tuple(with_leaves(branch, tensors) for branch in state)
 
 
 def in_float32(state: Any) -> Any:
-    """The same numbers in float32, whatever the matrix products gave: files and all-gathers know no bfloat16.
+    """The same state in float32, since neither files nor all-gathers support bfloat16.
 
-    Nothing is rounded, so a run that goes on from a file carries the same numbers as one that never ended.
+    Nothing is rounded, so a resumed run carries the same numbers as one that was never interrupted.
     """
     return with_leaves(state, [leaf.float() for leaf in leaves(state)])
 
 
 def with_rows_of(state: Any, other: Any, rows: Tensor) -> Any:
-    """A state with some of its rows from another of the same form. rows: (B,), True for those."""
+    """A state with some rows of another of the same structure. rows: (B,), True where `other` is used."""
     pairs = zip(leaves(state), leaves(other), strict=True)
-    return with_leaves(state, [torch.where(rows.view(-1, *[1] * (one.ndim - 1)), two, one) for one, two in pairs])
+    return with_leaves(state, [torch.where(rows.view(-1, *[1] * (own.ndim - 1)), others, own) for own, others in pairs])
 
 
-def joined(states: list[Any]) -> Any:
-    """One state of the rows of several."""
+def join_rows(states: list[Any]) -> Any:
+    """One state with the rows of several."""
     rows = [torch.cat(parts) for parts in zip(*map(leaves, states), strict=True)]
     return with_leaves(states[0], rows)
 
 
-def parted(like: Any, tensors: list[Tensor], parts: int) -> list[Any]:
-    """The states of as many rows each, of the form of `like`, that together have these tensors."""
+def split_rows(like: Any, tensors: list[Tensor], parts: int) -> list[Any]:
+    """`parts` states of equally many rows, structured like `like`, that together hold these tensors."""
     chunks = [tensor.chunk(parts) for tensor in tensors]
     return [with_leaves(like, [chunk[part] for chunk in chunks]) for part in range(parts)]

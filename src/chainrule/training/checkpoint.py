@@ -1,10 +1,10 @@
-"""Checkpoints: all that a run needs to go on, and its best weights so far.
+"""Checkpoints: all that a run needs to continue, and its best weights so far.
 
-    checkpoint.json              what was trained how, how far it is, and which files belong to it
+    checkpoint.json              settings, progress, and which files belong to this checkpoint
     last-<digest>.safetensors    weights, optimiser, average, carried state, random state
     best-<digest>.safetensors    the weights that validated best
 
-Replacing checkpoint.json is the one commit point: a kill at any moment leaves the checkpoint before it whole, or this
+Replacing checkpoint.json is the one commit point: after a kill at any moment, this checkpoint is whole or the previous
 one. Nothing is ever unpickled.
 """
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 FORMAT: Literal[1] = 1
 FOLDER, INDEX = "checkpoints", "checkpoint.json"
-_ANEW = "begin anew with overwrite=True in place of resume=True"
+_START_OVER = "start over with overwrite=True in place of resume=True"
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Data(_Strict):
+class DataFile(_Strict):
     """A file of arrays."""
 
     name: str
@@ -44,23 +44,23 @@ class Data(_Strict):
     sha256: str
 
 
-class Progressed(_Strict):
-    """How far a run is. Losses are nats a token."""
+class RunProgress(_Strict):
+    """How far a run has come. Losses are nats per token."""
 
     step: int = 0
-    steps: int | None = None  # the budget; None while the speed is not known
+    steps: int | None = None  # the budget; None until the speed is known
     batch: int | None = None  # rows
-    every: int | None = None  # steps between validations, and the tokens of each; None while there are no steps
+    every: int | None = None  # steps between validations, and tokens in each; None until `steps` is known
     sample: int | None = None
-    token_seconds: float | None = None  # of validation, when last measured
+    token_seconds: float | None = None  # for validation, as last measured
     plans: int = 0  # times that the number of steps was set by the clock
-    seconds: float = 0.0  # of steps alone
-    elapsed: float = 0.0  # seconds of all that was done between them, too
+    seconds: float = 0.0  # of training steps alone
+    elapsed: float = 0.0  # seconds of the whole run, validation and checkpoints included
     best: float | None = None
     best_step: int = 0
-    since_best: int = 0  # validations
+    since_best: int = 0  # validations since then
     halved: int = 0  # times that plateau has halved the learning rate
-    averaged: int = 0  # weights that the running average has been told
+    averaged: int = 0  # weights that the running average has taken in
     log_bytes: int = 0
 
 
@@ -68,19 +68,19 @@ class Checkpoint(_Strict):
     """What checkpoint.json holds."""
 
     format: Literal[1]
-    run: dict[str, Any]  # the settings of network and training, the tokenizer and the text: must be the same to go on
+    run: dict[str, Any]  # settings of network and training, tokenizer and text: a resumed run must have the same
     machine: dict[str, Any]
-    progress: Progressed
-    files: dict[str, Data]
+    progress: RunProgress
+    files: dict[str, DataFile]
 
 
-class Opened(NamedTuple):
-    """What a checkpoint holds."""
+class OpenedCheckpoint(NamedTuple):
+    """A checkpoint that was read from its folder."""
 
     entry: Checkpoint
-    last: dict[str, ndarray] | None  # None where the file is damaged, and the best is whole
+    last: dict[str, ndarray] | None  # None if that file is damaged while the best is whole
     best: dict[str, ndarray] | None
-    damage: str  # to the last
+    damage: str  # what is wrong with the last
 
 
 class Checkpoints:
@@ -88,7 +88,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._files: dict[str, Data] = {}
+        self._files: dict[str, DataFile] = {}
         self._best_step = 0
 
     @property
@@ -96,43 +96,43 @@ class Checkpoints:
         return self.folder / INDEX
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keeps other runs out of this folder, and leaves none where nothing was saved. Raises OutputError."""
-        made = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
+    def lock(self) -> Iterator[None]:
+        """Keeps other runs out of this folder; at the end removes folders that stayed empty. Raises OutputError."""
+        created = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
         with ExitStack() as lock:
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 lock.enter_context(lock_folder(self.folder, wait=False))
             except BlockingIOError as error:
                 raise OutputError(
-                    f"{self.folder.parent}: another run goes on in this folder; wait for its end, or choose another"
+                    f"{self.folder.parent}: another run is using this folder; wait for its end, or choose another"
                 ) from error
             except OSError as error:
                 raise OutputError(f"{self.folder}: cannot be written: {error.strerror}") from error
             try:
                 yield
             finally:
-                with suppress(OSError):  # those that hold something stay
-                    for path in made:
+                with suppress(OSError):  # those that are not empty stay
+                    for path in created:
                         path.rmdir()
 
     def exist(self) -> bool:
         return self.index.exists()
 
     def has_best(self, step: int) -> bool:
-        """Whether the best weights of this step are saved already."""
+        """Whether the best weights, those of this step, are already saved."""
         return "best" in self._files and self._best_step == step
 
     def save(
         self,
         run: dict[str, Any],
         machine: dict[str, Any],
-        progress: Progressed,
+        progress: RunProgress,
         last: dict[str, ndarray],
         best: dict[str, ndarray] | None,
     ) -> None:
-        """best: None where there is none, or where that of before is still the best. Raises OutputError."""
-        fresh: list[Path] = []
+        """best: None if there is none, or if the saved one is still the best. Raises OutputError."""
+        new: list[Path] = []
         files = dict(self._files)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -140,91 +140,91 @@ class Checkpoints:
                 if arrays is None:
                     continue
                 temporary = self.folder / f".{name}.{secrets.token_hex(4)}.tmp"
-                fresh.append(temporary)
+                new.append(temporary)
                 digest = write_tensors(temporary, arrays)
                 path = self.folder / f"{name}-{digest[:16]}.safetensors"
-                files[name] = Data(name=path.name, bytes=temporary.stat().st_size, sha256=digest)
-                fresh.append(path)
+                files[name] = DataFile(name=path.name, bytes=temporary.stat().st_size, sha256=digest)
+                new.append(path)
                 os.replace(temporary, path)
             sync_folder(self.folder)
             entry = Checkpoint(format=FORMAT, run=run, machine=machine, progress=progress, files=files)
             with replace_file(self.index) as file:
                 file.write(entry.model_dump_json(indent=2).encode())
         except OSError as error:
-            self._remove(fresh)
+            self._remove(new)
             raise OutputError(
                 f"{self.folder}: the checkpoint of step {progress.step:,} cannot be written: {error.strerror}; "
-                f"{self._kept()}"
+                f"{self._what_remains()}"
             ) from error
         except OutputError as error:
-            self._remove(fresh)
-            raise OutputError(f"{error}; {self._kept()}") from error
+            self._remove(new)
+            raise OutputError(f"{error}; {self._what_remains()}") from error
         self._files, self._best_step = files, progress.best_step
         self._sweep()
 
-    def _kept(self) -> str:
+    def _what_remains(self) -> str:
         if not self.exist():
-            return "there is none yet. Make room and begin again"
-        return "the one before it is whole. Make room, and go on with resume=True"
+            return "there is no earlier one. Make room, and start again"
+        return "the one before it is whole. Make room, and continue with resume=True"
 
     def _remove(self, paths: list[Path]) -> None:
-        named = {data.name for data in self._files.values()}
+        named = {file.name for file in self._files.values()}
         for path in paths:
             if path.name not in named:
                 with suppress(OSError):
                     path.unlink()
 
     def _sweep(self) -> None:
-        """Removes what earlier checkpoints and kills have left."""
-        named = {INDEX, *(data.name for data in self._files.values())}
+        """Removes the files of earlier checkpoints and of interrupted saves."""
+        named = {INDEX, *(file.name for file in self._files.values())}
         for path in self.folder.iterdir():
             if path.name not in named:
                 with suppress(OSError):
                     path.unlink()
 
-    def open(self) -> Opened:
-        """Raises ModelFormatError where neither the last arrays nor the best are whole, or the best are damaged."""
+    def open(self) -> OpenedCheckpoint:
+        """Raises ModelFormatError if the best arrays are damaged, or the last ones are and there are no best."""
         try:
             entry = Checkpoint.model_validate_json(self.index.read_bytes())
         except OSError as error:
             raise ModelFormatError(f"{self.index}: cannot be read: {error.strerror}") from error
         except ValidationError as error:
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"])) or "the file"
+            field = ".".join(map(str, first["loc"])) or "the file"
             raise ModelFormatError(
-                f"{self.index}: {place}: {first['msg']}, found {str(first.get('input'))[:80]!r}; this checkpoint is "
-                f"damaged, or of another version; {_ANEW}"
+                f"{self.index}: {field}: {first['msg']}, found {str(first.get('input'))[:80]!r}; this checkpoint is "
+                f"damaged, or of another version; {_START_OVER}"
             ) from error
         if "last" not in entry.files:
-            raise ModelFormatError(f"{self.index}: files: there is no last; {_ANEW}")
-        best = self._opened(entry.files["best"]) if "best" in entry.files else None
+            raise ModelFormatError(f"{self.index}: files: expected an entry named last; {_START_OVER}")
+        best = self._read_arrays(entry.files["best"]) if "best" in entry.files else None
         last, damage = None, ""
         try:
-            last = self._opened(entry.files["last"])
+            last = self._read_arrays(entry.files["last"])
         except ModelFormatError as error:
             if best is None:
                 raise
-            damage = str(error).removesuffix(f"; {_ANEW}")
+            damage = str(error).removesuffix(f"; {_START_OVER}")
         self._files, self._best_step = dict(entry.files), entry.progress.best_step
-        return Opened(entry, last, best, damage)
+        return OpenedCheckpoint(entry, last, best, damage)
 
-    def _opened(self, data: Data) -> dict[str, ndarray]:
-        path = self.folder / os.path.basename(data.name)
+    def _read_arrays(self, file: DataFile) -> dict[str, ndarray]:
+        path = self.folder / os.path.basename(file.name)
         try:
-            found = file_digest(path)
+            digest = file_digest(path)
         except OSError as error:
             raise ModelFormatError(
-                f"{path}: cannot be read: {error.strerror}; the checkpoint is incomplete; {_ANEW}"
+                f"{path}: cannot be read: {error.strerror}; the checkpoint is incomplete; {_START_OVER}"
             ) from error
-        if found != data.sha256:
+        if digest != file.sha256:
             raise ModelFormatError(
-                f"{path}: its SHA-256 is {found}, expected {data.sha256}; the file has changed since it was written; "
-                f"{_ANEW}"
+                f"{path}: its SHA-256 is {digest}, expected {file.sha256}; the file has changed since it was written; "
+                f"{_START_OVER}"
             )
         return open_tensors(path)
 
     def remove(self) -> None:
-        """When a run is over, and its model saved; not where another one has begun here since."""
+        """Removes the checkpoints of a run whose model is saved, unless another run has started here since."""
         with suppress(OSError), lock_folder(self.folder, wait=False):
             self.index.unlink()
             self._files = {}

@@ -1,4 +1,4 @@
-"""torch.compile, given up where it fails."""
+"""torch.compile, with the plain network to fall back on."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-def compiled_or_not(network: nn.Module, on_failure: Callable[[str], None]) -> Callable[..., Any]:
-    """The network, compiled when it is first called; the network as it is from the first failure on.
+def compile_or_fall_back(network: nn.Module, on_failure: Callable[[str], None]) -> Callable[..., Any]:
+    """The network, compiled when it is first called; from the first failure on, the plain network.
 
-    on_failure: gets the reason, once.
+    on_failure: called once, with the reason.
     """
     compiled: Callable[..., Any] | None = torch.compile(network)
 

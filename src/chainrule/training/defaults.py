@@ -1,4 +1,4 @@
-"""What a family is trained with where nothing else is said. Measured: see docs/decisions.md."""
+"""The training defaults of each family, as measured (docs/decisions.md)."""
 
 from __future__ import annotations
 
@@ -15,48 +15,50 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_FEW_MINUTES = 2.0
-_ROWS_OF, _RECURRENT_ROWS_OF = 2048, 6144  # tokens in a step, about
+_SHORT_MINUTES = 2.0
+_STEP_TOKENS, _RECURRENT_STEP_TOKENS = 2048, 6144  # tokens per step, about
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The settings that a configuration leaves open."""
+    """The values of settings that a configuration leaves to its family."""
 
     batch: int
-    rate: float  # the highest of AdamW, or of SGD
-    matrix_rate: float  # the highest of Muon
+    rate: float  # the peak of AdamW or SGD
+    matrix_rate: float  # the peak of Muon
     warm_up: int  # steps
 
 
-def settled(training: TrainingConfig) -> TrainingConfig:
-    """With a budget and an optimiser, where none is said."""
+def with_defaults(training: TrainingConfig) -> TrainingConfig:
+    """The settings, with a budget and an optimiser if they name none."""
     return replace(with_budget(training), optimiser=training.optimiser or "muon")
 
 
 def with_budget(training: TrainingConfig) -> TrainingConfig:
-    """With a budget, where none is said."""
+    """The settings, with a budget if they name none."""
     if any(getattr(training, name) is not None for name in BUDGETS):
         return training
     return replace(training, minutes=DEFAULT_MINUTES)
 
 
-def stream_settled(config: NetworkConfig, training: TrainingConfig) -> TrainingConfig:
-    """As `settled`, of a network that learns from a stream. Recurrent ones are not compiled unless it is said: the
-    compiler does not look into torch's layers, and what it makes around them takes a third longer. In few minutes they
-    learn by AdamW, since Muon takes most of a step for their large matrices.
+def with_stream_defaults(config: NetworkConfig, training: TrainingConfig) -> TrainingConfig:
+    """As `with_defaults`, for a network that learns from a stream.
+
+    Recurrent ones are compiled only on request: the compiler does not look into torch's layers, and the code around
+    them becomes a third slower. In a short run they use AdamW, since Muon would take most of a step.
     """
     if not isinstance(config, RecurrentConfig):
-        return settled(training)
+        return with_defaults(training)
     minutes = with_budget(training).minutes
-    if training.optimiser is None and minutes is not None and minutes < _FEW_MINUTES:
+    if training.optimiser is None and minutes is not None and minutes < _SHORT_MINUTES:
         training = replace(training, optimiser="adamw")
-    return _hardly_compiled(settled(training))
+    return _compiled_on_request(with_defaults(training))
 
 
 def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
-    """The same tokens in a step whatever the context; more for recurrent networks, whose large matrices Muon takes long
-    for. training: settled.
+    """The same tokens per step whatever the context; more for recurrent networks, on whose large matrices Muon is slow.
+
+    training: with defaults.
     """
     is_recurrent = isinstance(config, RecurrentConfig)
     if training.optimiser == "muon":
@@ -66,22 +68,22 @@ def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
     else:
         rate, warm_up = (0.3, 0) if is_recurrent else (0.03, 100)
     return Recipe(
-        batch=_or(training.batch, max(8, (_RECURRENT_ROWS_OF if is_recurrent else _ROWS_OF) // config.context)),
+        batch=_or(training.batch, max(8, (_RECURRENT_STEP_TOKENS if is_recurrent else _STEP_TOKENS) // config.context)),
         rate=_or(training.learning_rate, rate),
         matrix_rate=_or(training.matrix_learning_rate, 0.02),
         warm_up=_or(training.warm_up, warm_up),
     )
 
 
-def conditional_settled(training: TrainingConfig) -> TrainingConfig:
-    """As `settled`, of a conditional model: nothing is compiled unless it is said, since that would be done again for
-    each length that pairs have.
+def with_pair_defaults(training: TrainingConfig) -> TrainingConfig:
+    """As `with_defaults`, for a conditional model: it is compiled only on request, since every length of pairs would be
+    compiled anew.
     """
-    return _hardly_compiled(settled(training))
+    return _compiled_on_request(with_defaults(training))
 
 
 def conditional_recipe(config: ConditionalConfig, training: TrainingConfig) -> Recipe:
-    """Of a conditional model. training: settled."""
+    """As `recipe_for`, for a conditional model. training: with defaults."""
     is_recurrent = config.is_recurrent(config.decoder)
     if training.optimiser == "muon":
         rate, warm_up = (1e-2 if is_recurrent else 6e-3), 50
@@ -97,7 +99,7 @@ def conditional_recipe(config: ConditionalConfig, training: TrainingConfig) -> R
     )
 
 
-def _hardly_compiled(training: TrainingConfig) -> TrainingConfig:
+def _compiled_on_request(training: TrainingConfig) -> TrainingConfig:
     return replace(training, compile="no" if training.compile == "auto" else training.compile)
 
 

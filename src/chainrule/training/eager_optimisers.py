@@ -13,10 +13,10 @@ _GUARDED = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
 
 
 def eager(optimiser: type[O]) -> type[O]:
-    """The class of an optimiser, for steps that are never compiled.
+    """The class of an optimiser without torch's guards, for steps that are never compiled.
 
-    torch guards these methods against `torch.compile` and imports torch._dynamo when the first is called, which takes
-    longer than importing torch. Only networks are compiled here, never a step, so the methods themselves do.
+    torch guards these methods against `torch.compile`, and imports torch._dynamo at the first call, which takes longer
+    than importing torch. We compile networks only, never a step, so the bare methods are enough.
     """
     methods = {name: unwrap(getattr(optimiser, name)) for name in _GUARDED}
     methods["step"] = torch.no_grad()(unwrap(optimiser.step))

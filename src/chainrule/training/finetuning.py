@@ -1,4 +1,4 @@
-"""Fine-tuning: a pre-trained network gets a head, and learns labels with it."""
+"""Fine-tuning: a pre-trained network gets a head and learns labels."""
 
 from __future__ import annotations
 
@@ -37,15 +37,14 @@ def finetune_network(
     config: FineTuningConfig,
     run: TrainingRun,
 ) -> tuple[Classifier, dict[str, Any]]:
-    """A classifier in evaluation mode, on the CPU, with its record. The given network stays as it was.
+    """A classifier in evaluation mode, on the CPU, with its record. The given network does not change.
 
-    Raises SettingError where layers cannot be mixed, there is no such device or a step does not fit into memory;
-    EstimationError where the loss is no number; and what `run_job` raises.
+    Raises SettingError if layers cannot be mixed, and what `run_job` raises.
     """
     data = split(examples, config.valid_share, config.seed)
-    settled = config.fitted_to(len(data.learnt))
+    settled = config.fitted_to(len(data.training))
     classifier, record = run_job(_job(network, labels, unit, data, config, settled, run), run)
-    steps = steps_in_epoch(len(data.learnt), _batch_of(settled))
+    steps = steps_in_epoch(len(data.training), _batch_of(settled))
     validation = record.get("validation")
     return classifier, {
         **record,
@@ -55,8 +54,8 @@ def finetune_network(
         "best_epoch": -(-(record["steps"] if validation is None else validation["step"]) // steps),
         "validation_nats": None if validation is None else validation["loss"],
         "validation_accuracy": None if validation is None else validation["accuracy"],
-        "examples": len(data.learnt),
-        "validation_examples": len(data.kept),
+        "examples": len(data.training),
+        "validation_examples": len(data.validation),
     }
 
 
@@ -69,11 +68,11 @@ def _job(
     settled: FineTuningConfig,
     run: TrainingRun,
 ) -> TrainingJob[Classifier]:
-    """settled: the configuration with nothing left open."""
+    """settled: the configuration with its defaults filled in."""
     widths = layer_widths(network)
     if config.mixed and len(set(widths)) > 1:
-        raise SettingError(f"layers of the widths {widths} cannot be mixed; leave mixed=True out")
-    batch, steps = _batch_of(settled), steps_in_epoch(len(data.learnt), _batch_of(settled))
+        raise SettingError(f"layers of different widths, {widths}, cannot be mixed; leave mixed=True out")
+    batch, steps = _batch_of(settled), steps_in_epoch(len(data.training), _batch_of(settled))
 
     def build_classifier() -> Classifier:
         body = build(network.config, network.vocabulary_size) if config.fresh else copy.deepcopy(network).float()
@@ -84,7 +83,7 @@ def _job(
     training = settled.training(steps)
     return TrainingJob(
         training=training,
-        recipe=Recipe(batch, config.learning_rate, config.learning_rate, settled.warm_up(len(data.learnt), steps)),
+        recipe=Recipe(batch, config.learning_rate, config.learning_rate, settled.warm_up(len(data.training), steps)),
         network={**network_settings(network.config), "weights": _digest_of(network), "head": asdict(config)},
         text={
             "family": "classifier",
@@ -98,7 +97,7 @@ def _job(
         objective=lambda classifier, setup: LabelObjective(classifier, setup, data),
         step=f"{batch} texts",
         smaller="batch, or cut long texts into parts",
-        note=None if settled == config else _fitted_note(settled, len(data.learnt)),
+        notes=() if settled == config else (_fitted_note(settled, len(data.training)),),
         keeps_best=True,
         calmer="a lower learning_rate",
     )
@@ -110,12 +109,12 @@ def _batch_of(settled: FineTuningConfig) -> int:
 
 
 def _fitted_note(settled: FineTuningConfig, texts: int) -> str:
-    epochs = "" if settled.epochs is None else f", {settled.epochs} epochs at most"
-    return f"{settled.batch} texts in a step{epochs}, for {texts:,} texts"
+    epochs = "" if settled.epochs is None else f", for at most {settled.epochs} epochs"
+    return f"the texts are {texts:,}, so each step reads {settled.batch}{epochs}"
 
 
 def _digest_of(network: Network) -> str:
-    """What tells these weights from others."""
+    """A digest that identifies these weights."""
     digest = hashlib.sha256()
     for weight in network.state_dict().values():
         digest.update(weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)

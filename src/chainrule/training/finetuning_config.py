@@ -1,4 +1,4 @@
-"""How a pre-trained network is fine-tuned. Free of torch, so that help and completion are quick."""
+"""The settings of fine-tuning. Does not import torch, so that help and completion are quick."""
 
 from __future__ import annotations
 
@@ -10,51 +10,60 @@ from chainrule.training.config import DEVICE_HELP, PRECISION_HELP, Precision, Tr
 
 _EPOCHS, _MOST_EPOCHS = 10, 30
 _BATCH, _LEAST_BATCH = 32, 8
-_SEEN_TEXTS, _STEPS_IN_EPOCH = 36_000, 400  # what few texts are gone through for
-_WARM_UP = 0.1  # share of the steps
+_SEEN_TEXTS, _STEPS_IN_EPOCH = (
+    36_000,
+    400,
+)  # a small set is read until it comes to so many texts, in steps of a fitting size
+_WARM_UP = 0.1  # share of the steps in which the rate rises
 _ALL = 1 << 62  # tokens to validate on
 
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuningConfig:
-    """Raises SettingError.
+    """How a pre-trained network is fine-tuned. Raises SettingError.
 
     good:  FineTuningConfig(epochs=5, frozen=True)
     """
 
     epochs: int | None = setting(
-        None, "passes over the labelled texts, at most; nothing: 10, up to 30 where the texts are few", least=1
+        None, "at most this many passes over the labelled texts; nothing: 10, up to 30 for few texts", least=1
     )
-    minutes: float | None = setting(None, "end after so many minutes, in place of a number of epochs", least=0)
-    batch: int | None = setting(None, "texts in a step; nothing: 32, down to 8 where the texts are few", least=1)
-    accumulate: int = setting(1, "a step goes through its texts in so many parts, to save memory", least=1)
-    learning_rate: float = setting(1e-3, "the highest of AdamW; it rises for a tenth of the steps, then falls", least=0)
-    weight_decay: float = setting(0.01, "decoupled, on all weights that learn", least=0)
-    dropout: float = setting(0.1, "share of the numbers that the head is given that are dropped", least=0, below=1)
-    frozen: bool = setting(False, "only the head learns; the network stays as it is")
+    minutes: float | None = setting(None, "stop after this many minutes, in place of epochs", least=0)
+    batch: int | None = setting(None, "texts per step; nothing: 32, down to 8 for few texts", least=1)
+    accumulate: int = setting(1, "split each step into this many parts, to save memory", least=1)
+    learning_rate: float = setting(
+        1e-3, "the peak rate of AdamW; it rises for a tenth of the steps, then falls", least=0
+    )
+    weight_decay: float = setting(0.01, "decoupled, on all weights that are trained", least=0)
+    dropout: float = setting(0.1, "share of the head's inputs that are set to 0", least=0, below=1)
+    frozen: bool = setting(False, "train only the head; the network stays as it is")
     mixed: bool = setting(
-        False, "the head is given a mix of all layers, by learned weights (ELMo, Peters 2018), not the last one"
+        False, "the head reads a mix of all layers, with learned weights (ELMo, Peters 2018), not just the last"
     )
-    fresh: bool = setting(False, "the network forgets all that it has learnt: training from scratch, to compare with")
-    valid_share: float = setting(0.1, "share of the texts that is kept to choose the epoch by", least=0, below=0.51)
-    patience: int = setting(3, "epochs without a better one before training ends", least=1)
-    save_every: int | None = setting(None, "steps between checkpoints; nothing: after epochs, and each minute", least=1)
+    fresh: bool = setting(False, "train from scratch, from random weights, for comparison")
+    valid_share: float = setting(
+        0.1, "share of the texts that is held out to choose the best epoch", least=0, below=0.51
+    )
+    patience: int = setting(3, "epochs without improvement before training ends", least=1)
+    save_every: int | None = setting(
+        None, "steps between checkpoints; nothing: after each epoch and every minute", least=1
+    )
     precision: Precision = setting("auto", PRECISION_HELP)
     device: str = setting("auto", DEVICE_HELP)
-    seed: int = setting(0, "another seed, another classifier", least=0, below=1 << 63)
+    seed: int = setting(0, "of the random numbers: another seed gives another classifier", least=0, below=1 << 63)
 
     def __post_init__(self) -> None:
         check_settings(self)
         for name in ("learning_rate", "minutes"):
             if getattr(self, name) == 0:
-                raise SettingError(f"{name} is 0; expected more")
+                raise SettingError(f"{name} is 0; expected more than 0")
         if self.epochs is not None and self.minutes is not None:
             raise SettingError("epochs and minutes are both given; choose one of them")
         if self.frozen and self.fresh:
             raise SettingError("frozen and fresh are both given, so the weights would stay random; choose one of them")
 
     def fitted_to(self, texts: int) -> FineTuningConfig:
-        """With nothing left open: few texts are gone through in more steps, each of fewer texts."""
+        """With defaults for this many texts: a small set gets more epochs, and steps of fewer texts."""
         epochs = self.epochs
         if epochs is None and self.minutes is None:
             epochs = _epochs_of(texts)
@@ -64,11 +73,11 @@ class FineTuningConfig:
         return replace(self, epochs=epochs, batch=self.batch or batch)
 
     def warm_up(self, texts: int, steps: int) -> int:
-        """Steps in which the rate rises. steps: of an epoch."""
+        """Steps in which the rate rises. steps: in an epoch."""
         return int(_WARM_UP * (self.epochs or _epochs_of(texts)) * steps)
 
     def training(self, steps: int) -> TrainingConfig:
-        """The settings of the training loop. steps: of an epoch."""
+        """The settings of the training loop. steps: in an epoch."""
         return TrainingConfig(
             epochs=self.epochs,
             minutes=self.minutes,

@@ -1,4 +1,4 @@
-"""Networks whose vectors of tokens begin as those of a file."""
+"""Initialises a network's token vectors from a file."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 def set_vectors(network: Network, initial: InitialVectors) -> None:
-    """As `set_rows` for the vectors of a network's tokens. Raises SettingError."""
+    """Sets a network's token vectors, as `set_rows` does. Raises SettingError."""
     setting = "embedding_width" if isinstance(network.config, LayersConfig) else "width"
     set_rows(network.embedding.weight, initial, setting)
 
 
 def set_rows(weight: Tensor, initial: InitialVectors, setting: str) -> None:
-    """The vectors of the tokens that were found become what they are there; the others are drawn with their spread.
+    """Copies the vectors that the file has; draws the others with the same standard deviation.
 
-    weight: (V, D). setting: the name of what D is set by. Raises SettingError where none was found, or they are of
-    another width.
+    weight: (V, D). setting: the name of the setting for D. Raises SettingError if the file has none of the tokens, or
+    its vectors have another width.
     """
     vectors = initial.vectors
-    found, width = vectors.rows.shape
-    if not found:
+    count, width = vectors.rows.shape
+    if not count:
         raise SettingError(
             f"{vectors.name}: it has no word of the vocabulary; give vectors of the text's language, and cut the text "
             "into words as theirs was (tokenizer='word', normalise='lower')"
@@ -38,7 +38,7 @@ def set_rows(weight: Tensor, initial: InitialVectors, setting: str) -> None:
     if width != weight.shape[1]:
         raise SettingError(
             f"{vectors.name}: its vectors have {width} numbers, those of the network {weight.shape[1]}; "
-            f"say {setting}={width}"
+            f"set {setting}={width}"
         )
     with torch.no_grad():
         weight.normal_(std=float(vectors.rows.std()))
@@ -47,7 +47,7 @@ def set_rows(weight: Tensor, initial: InitialVectors, setting: str) -> None:
 
 
 def coverage_of(initial: InitialVectors, vocabulary_size: int) -> str:
-    """How much of the vocabulary was found, in words."""
-    vectors, found = initial.vectors, len(initial.vectors.ids)
+    """A sentence that says how much of the vocabulary the file covers."""
+    vectors, count = initial.vectors, len(initial.vectors.ids)
     kept = "; no vector is trained" if initial.fixed else ""
-    return f"{vectors.name} has {found:,} of {vocabulary_size:,} tokens ({found / vocabulary_size:.0%}){kept}"
+    return f"{vectors.name} has {count:,} of {vocabulary_size:,} tokens ({count / vocabulary_size:.0%}){kept}"

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while a network is trained: noted, so that no step is cut in two."""
+"""Defers Ctrl-C and SIGTERM during training to the end of a step."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ if TYPE_CHECKING:
 
 
 class Interruption:
-    """Which signal asked for an end; 0: none has."""
+    """The signal that asked the run to stop; 0: none."""
 
     signal = 0
 
 
 @contextmanager
 def interruptions() -> Iterator[Interruption]:
-    """Notes the first Ctrl-C or SIGTERM; a second one ends the process at once. Other threads note none."""
+    """Notes the first Ctrl-C or SIGTERM; a second one ends the process at once. Works in the main thread only."""
     interruption = Interruption()
     if threading.current_thread() is not threading.main_thread():
         yield interruption
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {signal_number: signal.getsignal(signal_number) for signal_number in (signal.SIGINT, signal.SIGTERM)}
 
     def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for signal_number, handler in before.items():
+            signal.signal(signal_number, handler)
 
-    def note(number: int, frame: object) -> None:
-        interruption.signal = number
+    def note(signal_number: int, frame: object) -> None:
+        interruption.signal = signal_number
         restore()
 
-    for number in before:
-        signal.signal(number, note)
+    for signal_number in before:
+        signal.signal(signal_number, note)
     try:
         yield interruption
     finally:

@@ -1,4 +1,4 @@
-"""What is trained, for the loop: a network that is not built yet, and what it is to learn."""
+"""What the training loop trains: how to build a network, and its objective."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ N = TypeVar("N", bound="nn.Module")
 
 @dataclass(frozen=True)
 class Setup:
-    """What a run's settings come to on this machine."""
+    """A run's settings, with the defaults and the machine that they resolve to."""
 
     training: TrainingConfig
     recipe: Recipe
@@ -31,14 +31,14 @@ class Setup:
 
 @dataclass(frozen=True)
 class TrainingJob(Generic[N]):
-    """A network that is not built yet, and what it is to learn.
+    """How to build a network, and what it learns.
 
-    training: with nothing left open that the family settles. network: its settings; text: what it learns from, in words
-    and digests; both must be the same for a run to go on. build: makes the network, its weights drawn by torch's random
-    numbers. matrices: those of its parameters that Muon makes orthogonal. step: what a step holds in memory, in words;
-    smaller: the settings that make it less. note: for people, before the first step. keeps_best: Ctrl-C ends the
-    training with the best weights so far, once some have been validated. calmer: the settings that keep its loss from
-    growing without end, where these are not the usual ones.
+    training: with the family's defaults. network: its settings. text: names and digests of the texts. A run resumes
+    only if `network` and `text` are the same. build: makes the network, with weights from torch's random numbers.
+    matrices: the parameters that Muon orthogonalises. step: what a step holds in memory, in words. smaller: the
+    settings to lower if that does not fit. notes: for users, before the first step, a sentence each. keeps_best: Ctrl-C
+    ends training with the best weights so far, once some have been validated. calmer: what to change if the loss
+    diverges, if not the usual settings.
     """
 
     training: TrainingConfig
@@ -50,6 +50,6 @@ class TrainingJob(Generic[N]):
     objective: Callable[[N, Setup], Objective]
     step: str
     smaller: str
-    note: str | None = None
+    notes: tuple[str, ...] = ()
     keeps_best: bool = False
     calmer: str | None = None

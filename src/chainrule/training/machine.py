@@ -1,4 +1,4 @@
-"""What a run computes with: the device, its precision and threads, how fast it multiplies, whether to compile."""
+"""What a run computes with: device, precision, threads, and whether to compile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from chainrule.errors import SettingError
-from chainrule.neural.capabilities import bfloat16_note, has_quick_bfloat16, layers_in_float32, product_speed
+from chainrule.neural.capabilities import bfloat16_notes, has_quick_bfloat16, layers_in_float32, product_speed
 from chainrule.neural.threads import use_threads
 
 if TYPE_CHECKING:
@@ -30,28 +30,28 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # mallopt(3)
 
 @dataclass(frozen=True)
 class Machine:
-    """What one run computes with; settled at its start, and kept when it is resumed."""
+    """What a run computes with; chosen when it starts, and kept when it resumes."""
 
     device: torch.device
     bfloat16: bool  # matrix products of the network
-    quick_bfloat16: bool  # whether it is there for what needs few digits
+    quick_bfloat16: bool  # whether it is fast here, for work that needs few digits
     compiled: bool
 
     def precision(self) -> AbstractContextManager[Any]:
-        """What the network runs in."""
+        """The precision of the network, as a context."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16)
 
     def wait(self) -> None:
-        """Until the device has done all that was asked of it, so that the clock tells the truth."""
+        """Waits until the device is idle, so that timings are right."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
-    def note(self, network: nn.Module) -> str | None:
-        """What people should know of this network's precision before the first step."""
-        return bfloat16_note(network, self.device) if self.bfloat16 else None
+    def notes(self, network: nn.Module) -> list[str]:
+        """What users should know of this network's precision before the first step."""
+        return bfloat16_notes(network, self.device) if self.bfloat16 else []
 
     def layers_in_float32(self, network: nn.Module) -> list[str]:
-        """The kinds of its layers that stay in float32 while matrix products are in bfloat16."""
+        """The kinds of layers that stay in float32 while matrix products are in bfloat16."""
         return layers_in_float32(network, self.device) if self.bfloat16 else []
 
     def as_json(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class Machine:
 
 
 def machine_for(config: TrainingConfig) -> Machine:
-    """Raises SettingError where there is no such device, or nothing to compile with."""
+    """The machine that a configuration asks for. Raises SettingError if it has no such device or no compiler."""
     machine = machine_on(config.device, config.precision)
     device = machine.device
     can_compile = device.type == "cuda" or shutil.which("g++") is not None or shutil.which("c++") is not None
@@ -77,8 +77,8 @@ def machine_for(config: TrainingConfig) -> Machine:
 
 
 def machine_on(device_name: str, precision: Precision) -> Machine:
-    """One that compiles nothing. Raises SettingError where there is no such device."""
-    device = device_named(device_name)
+    """A machine that does not compile. Raises SettingError if there is no such device."""
+    device = select_device(device_name)
     use_threads()
     if device.type == "cpu":
         _keep_memory()
@@ -87,9 +87,9 @@ def machine_on(device_name: str, precision: Precision) -> Machine:
 
 
 def _keep_memory() -> None:
-    """Tells glibc to keep what is freed, up to 1 GiB, for the next step, whose tensors are as large as this one's.
+    """Tells glibc to keep freed memory, up to 1 GiB, for the next step, whose tensors have the same sizes.
 
-    Otherwise each large tensor is asked of the system anew, which clears its pages; a step takes up to a tenth longer.
+    Otherwise the system maps and clears the pages of every large tensor anew; a step takes up to a tenth longer.
     """
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
@@ -97,8 +97,8 @@ def _keep_memory() -> None:
             libc.mallopt(parameter, size)
 
 
-def device_named(name: str) -> torch.device:
-    """Raises SettingError where there is no such device."""
+def select_device(name: str) -> torch.device:
+    """The device of that name. Raises SettingError if there is none."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
@@ -109,26 +109,26 @@ def device_named(name: str) -> torch.device:
     return device
 
 
-def peak(machine: Machine) -> float:
-    """Floating-point operations a second: products of large matrices in the precision that the network runs in."""
+def peak_speed(machine: Machine) -> float:
+    """Floating-point operations per second in products of large matrices, in the precision of the network."""
     return product_speed(machine.device, torch.bfloat16 if machine.bfloat16 else torch.float32)
 
 
 @contextmanager
-def held_in_memory(does_not_fit: Callable[[str], str]) -> Iterator[None]:
-    """Raises SettingError, with what `does_not_fit` says of where, if what is done inside needs more than there is."""
+def explain_out_of_memory(message: Callable[[str], str]) -> Iterator[None]:
+    """Turns running out of memory into a SettingError. message: gets "the GPU" or "the processor"."""
     try:
         yield
     except torch.OutOfMemoryError as error:
-        raise SettingError(does_not_fit("the GPU")) from error
+        raise SettingError(message("the GPU")) from error
     except RuntimeError as error:
         if "can't allocate memory" not in str(error):
             raise
-        raise SettingError(does_not_fit("the processor")) from error
+        raise SettingError(message("the processor")) from error
 
 
 def memory_in_use(device: torch.device) -> int | None:
-    """The most bytes held so far, of the GPU or of this process; None where the system does not tell."""
+    """Peak memory of the GPU or of this process so far, in bytes; None if the system does not report it."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     try:

@@ -11,7 +11,7 @@ from chainrule.errors import SettingError
 from chainrule.neural.config import RecurrentConfig
 from chainrule.neural.encoder_states import detach
 from chainrule.training.batches import Lanes, Windows
-from chainrule.training.carried_states import in_float32, joined, leaves, parted, with_rows_of
+from chainrule.training.carried_states import in_float32, join_rows, leaves, split_rows, with_rows_of
 from chainrule.training.scheduled_sampling import own_guesses
 from chainrule.training.stream_job import counts_of, flops_per_token, stream_job
 from chainrule.training.validation import unigram_loss, validation_loss
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
     from chainrule.training.job import Setup, TrainingJob
-    from chainrule.training.objective import Validated
+    from chainrule.training.objective import ValidationResult
     from chainrule.training.options import StreamOptions
     from chainrule.training.validation import Validation
 
-_ANEW = 1 / 64  # the chance of a row to begin anew at a step
+_RESET_CHANCE = 1 / 64  # that a row starts from a fresh state at a step
 
 
 def next_token_job(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, options: StreamOptions
 ) -> TrainingJob[Network]:
-    """A language model that is to be trained on a stream. Raises TextError, SettingError."""
+    """Trains a language model on a stream. Raises TextError, SettingError."""
     if options.training.forcing != "teacher" and not isinstance(config, RecurrentConfig):
         raise SettingError(f"forcing is {options.training.forcing}, which is for recurrent networks; choose teacher")
     return stream_job(
@@ -51,28 +51,28 @@ def next_token_job(
 class Part(NamedTuple):
     """Some rows of a step."""
 
-    inputs: Tensor  # (B, T), what is read
-    targets: Tensor  # (B, T), what is to be predicted
-    anew: Tensor  # (B,), whether a row that could go on where it ended does not
+    inputs: Tensor  # (B, T)
+    targets: Tensor  # (B, T)
+    resets: Tensor  # (B,), whether a row starts from a fresh state, though it has one to continue from
 
 
 class NextToken:
-    """An Objective: -log P(token | those before it). Where a state never fills, rows go on where they ended.
+    """An Objective: -log P(token | those before it). If the state has a fixed size, rows continue from step to step.
 
-    Now and then one begins anew, as every text does that is scored: a recurrent network that has not seen that for long
-    would be at a loss there.
+    Now and then a row starts from a fresh state, as every text does that is scored: a recurrent network that has not
+    seen one for long would predict badly from it.
     """
 
     def __init__(
         self, network: Network, setup: Setup, stream: Int32[ndarray, " tokens"], validation: Validation | None
     ) -> None:
-        """Raises SettingError where a batch cannot be shared out."""
+        """Raises SettingError if a batch cannot be divided among processes and parts."""
         training, batch, length = setup.training, setup.recipe.batch, network.config.context
         setup.processes.check_batch(batch, training.accumulate)
         self.network, self.setup, self.validation = network, setup, validation
-        self.carries = network.encoder.context is None  # training sees what evaluation will
+        self.carries = network.encoder.context is None  # as evaluation does
         self.batches = Lanes(stream, batch, length) if self.carries else Windows(stream, batch, length, training.seed)
-        self.states: list[Any] = [None] * training.accumulate  # of the rows of each part of a step
+        self.states: list[Any] = [None] * training.accumulate  # for each part of a step, of its rows
         self.epoch = stream.size
         self.flops_per_token = flops_per_token(network)
         self.row_tokens: float = length
@@ -85,23 +85,23 @@ class NextToken:
         first, last = self.setup.processes.rows(self.batches.batch)
         rows = self.batches.rows(step, first, last)
         chance = np.random.default_rng([self.setup.training.seed, step]).random(self.batches.batch)
-        inputs, targets, anew = (
-            torch.from_numpy(each)
+        inputs, targets, resets = (
+            torch.from_numpy(array)
             .to(self.setup.machine.device, non_blocking=True)
             .chunk(self.setup.training.accumulate)
-            for each in (rows.inputs, rows.targets, chance[first:last] < _ANEW)
+            for array in (rows.inputs, rows.targets, chance[first:last] < _RESET_CHANCE)
         )
-        return [Part(*each) for each in zip(inputs, targets, anew, strict=True)]
+        return [Part(*columns) for columns in zip(inputs, targets, resets, strict=True)]
 
     def weight(self, step: int) -> float:
         return self.tokens(1)
 
     def loss(self, number: int, part: Part, forward: Callable[..., Any], done: float) -> Tensor:
-        training, (inputs, targets, anew) = self.setup.training, part
+        training, (inputs, targets, resets) = self.setup.training, part
         state = self.states[number]
         if self.carries:
             fresh = self.network.start(len(inputs))
-            state = fresh if state is None else with_rows_of(state, fresh, anew)
+            state = fresh if state is None else with_rows_of(state, fresh, resets)
         if training.forcing != "teacher":
             share = 1.0 if training.forcing == "student" else done
             inputs = own_guesses(self.network, self.network.output, inputs, state, share)
@@ -110,18 +110,18 @@ class NextToken:
         return self.network.output.loss(hidden, targets, label_smoothing=training.label_smoothing)
 
     def carried(self) -> list[Tensor]:
-        return leaves(joined(self.states)) if self.carries and self.states[0] is not None else []
+        return leaves(join_rows(self.states)) if self.carries and self.states[0] is not None else []
 
     def carry(self, tensors: list[Tensor]) -> None:
         if not tensors:
             return
         first, last = self.setup.processes.rows(self.batches.batch)
-        own = [each[first:last].to(self.setup.machine.device) for each in tensors]
-        self.states = parted(self.network.start(last - first), own, self.setup.training.accumulate)
+        own = [tensor[first:last].to(self.setup.machine.device) for tensor in tensors]
+        self.states = split_rows(self.network.start(last - first), own, self.setup.training.accumulate)
 
-    def validated(self, tokens: int) -> Validated:
+    def validated(self, tokens: int) -> ValidationResult:
         assert self.validation is not None
-        found = validation_loss(
+        result = validation_loss(
             self.network,
             self.validation.stream,
             self.batches.length,
@@ -130,8 +130,8 @@ class NextToken:
             carried=self.carries,
             tokens=tokens,
         )
-        figures = {"bits_per_byte": self.validation.bits_per_byte(found.loss), "bytes": self.validation.bytes}
-        return found._replace(figures=figures)
+        figures = {"bits_per_byte": self.validation.bits_per_byte(result.loss), "bytes": self.validation.bytes}
+        return result._replace(figures=figures)
 
     def unigram_loss(self) -> float:
         assert self.validation is not None

@@ -1,6 +1,6 @@
-"""What the loop knows of what it trains: the rows of a step, their loss, and the loss on what is kept to validate on.
+"""What the training loop needs of an objective: the rows of a step, their loss, and the validation loss.
 
-The first of them is the next token of a stream, in next_token.py.
+The simplest implementation is next_token.py: the next token of a stream.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Validated(NamedTuple):
-    """A loss, in nats a prediction, how many were made, and what else is to be known, by name.
+class ValidationResult(NamedTuple):
+    """A validation loss in nats per prediction, the number of predictions, and other figures by name.
 
-    figures: bits_per_byte and accuracy are reported, where they are among them.
+    figures: bits_per_byte and accuracy are reported if they are among them.
     """
 
     loss: float
@@ -25,10 +25,10 @@ class Validated(NamedTuple):
 
 
 class Objective(Protocol):
-    """What is minimised. All of a step follows from its number, so that a run can go on at any.
+    """What is minimised. Steps are pure functions of their index, so that a run can resume at any.
 
-    epoch: the tokens of one pass over what is learnt from. flops_per_token: of a step, forward and back.
-    validation_tokens: those of the text to validate on; 0 where there is none. row_tokens: learnt from in a row.
+    epoch: tokens in one pass over the training data. flops_per_token: forward and backward. validation_tokens: 0 if
+    there is no validation data. row_tokens: tokens in a row, on average.
     """
 
     epoch: int
@@ -37,31 +37,31 @@ class Objective(Protocol):
     row_tokens: float
 
     def tokens(self, steps: int) -> int:
-        """Those of the first so many steps, of all processes together; it rises with every step."""
+        """Tokens in the first `steps` steps, over all processes; strictly increasing."""
 
     def parts(self, step: int) -> Sequence[Any]:
-        """This process's rows of a step, on its device, in as many parts as are accumulated, none of them empty."""
+        """This process's rows of a step, on its device, in as many parts as are accumulated; no part is empty."""
 
     def weight(self, step: int) -> float:
-        """What the losses of a step, summed over all parts of all processes, are divided by: what is predicted."""
+        """The number of predictions in a step over all processes, which divides the sum of losses."""
 
     def loss(self, number: int, part: Any, forward: Callable[..., Any], done: float) -> Tensor:
-        """What is minimised, in nats, summed over the rows of one part of a step.
+        """The loss of one part of a step, in nats, summed over its rows.
 
-        number: of the part in its step. forward: the network, perhaps compiled. done: the share of the run that is
-        over.
+        number: the index of the part. forward: the network, perhaps compiled. done: the share of the run that is over.
         """
 
     def carried(self) -> list[Tensor]:
-        """What a step hands to the next besides the weights, a row for each of this process's rows; mostly nothing."""
+        """The state that a step hands to the next, besides the weights; batch first, for this process's rows."""
 
     def carry(self, tensors: list[Tensor]) -> None:
-        """Goes on with what `carried` gave, the rows of all processes one after the other. Raises IndexError."""
+        """Restores what `carried` gave, with the rows of all processes in order. Raises IndexError."""
 
-    def validated(self, tokens: int) -> Validated:
-        """On about so many tokens, evenly spread over the text; the same in all processes. The network is in evaluation
-        mode.
+    def validated(self, tokens: int) -> ValidationResult:
+        """The loss on about `tokens` tokens, evenly spread over the validation data; the same in all processes.
+
+        The network is in evaluation mode.
         """
 
     def unigram_loss(self) -> float:
-        """Of the text to validate on, in nats a prediction, by the frequencies of what is learnt from."""
+        """The validation loss of training frequencies (add-one), in nats per prediction."""

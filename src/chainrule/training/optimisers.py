@@ -1,4 +1,4 @@
-"""From gradients to new weights: Muon for matrices, AdamW or SGD for the rest, each with its own highest rate."""
+"""From gradients to new weights: Muon for matrices, AdamW or SGD for the rest, each with its own peak rate."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _A, _B, _C = 3.4445, -4.7750, 2.0315  # of the quintic iteration: Jordan 2024, h
 _ITERATIONS = 5
 
 
-def orthogonalised(matrices: Float[Tensor, "matrices rows columns"]) -> Float[Tensor, "matrices rows columns"]:
-    """Roughly the nearest matrices whose singular values are all one, by Newton and Schulz's iteration."""
+def orthogonalise(matrices: Float[Tensor, "matrices rows columns"]) -> Float[Tensor, "matrices rows columns"]:
+    """Approximately the nearest matrices with all singular values one, by Newton-Schulz iterations."""
     is_tall = matrices.size(-2) > matrices.size(-1)
     x = matrices.mT if is_tall else matrices
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
@@ -32,18 +32,18 @@ def orthogonalised(matrices: Float[Tensor, "matrices rows columns"]) -> Float[Te
 
 
 def orthogonalising_flops(matrices: Iterable[Tensor]) -> float:
-    """Floating-point operations of `orthogonalised` for all of them."""
+    """Floating-point operations of `orthogonalise` for these matrices."""
     shapes = [sorted((matrix.shape[-2], matrix.numel() // matrix.shape[-2])) for matrix in matrices]
     return float(sum(_ITERATIONS * (4 * short * short * long + 2 * short**3) for short, long in shapes))
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum, orthogonalised (Jordan 2024), with Nesterov's step; matrices of one shape are worked on at once."""
+    """Nesterov momentum, orthogonalised (Jordan 2024); matrices of equal shape are updated in one batch."""
 
     def __init__(
         self, parameters: Iterable[Tensor], *, lr: float, momentum: float, weight_decay: float, in_bfloat16: bool
     ) -> None:
-        """in_bfloat16: the iteration needs few digits, so it may have no more where that is quicker."""
+        """in_bfloat16: run the iteration in bfloat16, whose few digits suffice, where that is faster."""
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
         self._in_bfloat16 = in_bfloat16
 
@@ -64,7 +64,7 @@ class Muon(torch.optim.Optimizer):
         ahead = torch._foreach_lerp(gradients, means, group["momentum"])
         stacked = torch.stack(ahead)
         rows, columns = stacked.shape[-2:]
-        updates = orthogonalised(stacked.bfloat16() if self._in_bfloat16 else stacked).to(stacked.dtype)
+        updates = orthogonalise(stacked.bfloat16() if self._in_bfloat16 else stacked).to(stacked.dtype)
         if group["weight_decay"]:
             torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
         torch._foreach_add_(parameters, list(updates.unbind()), alpha=-group["lr"] * max(1.0, rows / columns) ** 0.5)
@@ -78,7 +78,7 @@ class Muon(torch.optim.Optimizer):
 
 
 class Optimisers:
-    """What takes a step: one optimiser, or Muon and AdamW side by side; their rates rise and fall together."""
+    """One optimiser, or Muon and AdamW side by side, whose rates follow the same schedule."""
 
     def __init__(
         self,
@@ -88,15 +88,15 @@ class Optimisers:
         rates: tuple[float, float],
         in_bfloat16: bool,
     ) -> None:
-        """rates: the highest of AdamW or SGD, and of Muon."""
+        """rates: the peaks of AdamW or SGD, and of Muon."""
         rate, matrix_rate = rates
         own = {id(matrix) for matrix in matrices}
         rest = [parameter for parameter in network.parameters() if id(parameter) not in own]
         decay = config.weight_decay
-        self._each: list[torch.optim.Optimizer] = []
+        self._optimisers: list[torch.optim.Optimizer] = []
         if config.optimiser == "muon":
             if matrices:
-                self._each.append(
+                self._optimisers.append(
                     eager(Muon)(
                         matrices, lr=matrix_rate, momentum=config.momentum, weight_decay=decay, in_bfloat16=in_bfloat16
                     )
@@ -111,40 +111,40 @@ class Optimisers:
         groups = [group for group in groups if group["params"]]
         if config.optimiser in ("muon", "adamw"):
             betas = (config.beta1, config.beta2)
-            self._each.append(eager(torch.optim.AdamW)(groups, lr=rate, betas=betas, fused=True))
+            self._optimisers.append(eager(torch.optim.AdamW)(groups, lr=rate, betas=betas, fused=True))
         else:
-            self._each.append(eager(torch.optim.SGD)(groups, lr=rate, momentum=config.momentum, fused=True))
+            self._optimisers.append(eager(torch.optim.SGD)(groups, lr=rate, momentum=config.momentum, fused=True))
         for group in self._groups():
-            group["highest"] = group["lr"]
+            group["peak"] = group["lr"]
 
     def step(self, share: float) -> None:
-        """One step at a share of the highest rates."""
+        """One step at this share of the peak rates."""
         for group in self._groups():
-            group["lr"] = group["highest"] * share
-        for optimiser in self._each:
+            group["lr"] = group["peak"] * share
+        for optimiser in self._optimisers:
             optimiser.step()
 
     @property
     def has_muon(self) -> bool:
-        """Whether there are two highest rates, one of them for matrices."""
-        return any(isinstance(each, Muon) for each in self._each)
+        """Whether Muon is among them, with a peak rate of its own."""
+        return any(isinstance(optimiser, Muon) for optimiser in self._optimisers)
 
     def _groups(self) -> list[dict[str, Any]]:
-        return [group for optimiser in self._each for group in optimiser.param_groups]
+        return [group for optimiser in self._optimisers for group in optimiser.param_groups]
 
     def tensors(self) -> dict[str, Tensor]:
         """All that a step depends on besides the weights, by name."""
-        found = {}
-        for i, optimiser in enumerate(self._each):
+        tensors = {}
+        for i, optimiser in enumerate(self._optimisers):
             for number, state in optimiser.state_dict()["state"].items():
                 for name, value in state.items():
                     if isinstance(value, torch.Tensor):
-                        found[f"{i}.{number}.{name}"] = value
-        return found
+                        tensors[f"{i}.{number}.{name}"] = value
+        return tensors
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Takes what `tensors` gave."""
-        for i, optimiser in enumerate(self._each):
+        """Restores what `tensors` gave."""
+        for i, optimiser in enumerate(self._optimisers):
             state: dict[int, dict[str, Tensor]] = {}
             for key, value in tensors.items():
                 which, number, name = key.split(".", 2)
@@ -154,7 +154,7 @@ class Optimisers:
 
 
 class Average:
-    """A running average of weights: exponential, or, with a decay of None, of all that it was told alike."""
+    """A running average of weights: exponential, or the plain mean if the decay is None."""
 
     def __init__(self, parameters: Sequence[Tensor], decay: float | None) -> None:
         self._parameters, self._decay = parameters, decay
@@ -163,14 +163,14 @@ class Average:
 
     @torch.no_grad()
     def add_weights(self) -> None:
-        """Takes the weights as they are now. The first of them do not weigh more than the later ones."""
+        """Adds the current weights. The first ones do not weigh more than later ones."""
         self.steps += 1
         share = 1 / self.steps if self._decay is None else max(1 - self._decay, 9 / (9 + self.steps))
         torch._foreach_lerp_(self.weights, list(self._parameters), share)
 
     @torch.no_grad()
     def swap(self) -> None:
-        """Exchanges the weights with their average; done twice, nothing has changed."""
+        """Exchanges the weights and their average; a second call undoes the first."""
         for parameter, mean in zip(self._parameters, self.weights, strict=True):
             kept = parameter.clone()
             parameter.copy_(mean)

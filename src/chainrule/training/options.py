@@ -1,4 +1,4 @@
-"""What a training takes besides a configuration: how its run goes, and what belongs to a stream. Free of torch."""
+"""What training takes besides its settings: how the run goes, and what belongs to a stream. Does not import torch."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class TrainingRun:
     """How a run goes, whatever it trains.
 
-    folder: where checkpoints and log.jsonl go; without one there are none. resume: go on from the checkpoint there, or
-    begin where there is none. overwrite: begin anew where there is one. on_report: gets a Report now and then.
+    folder: for checkpoints and log.jsonl; without one, neither is written. resume: continue from the checkpoint in it,
+    or start if there is none. overwrite: start over even if there is one. on_report: called with a Report now and then.
     """
 
     folder: Path | None = None
@@ -38,7 +38,7 @@ class TrainingRun:
 
 @dataclass(frozen=True)
 class InitialVectors:
-    """Vectors that those of tokens begin as. fixed: none is trained, nor those of tokens that the file lacks."""
+    """Vectors to initialise the embedding with. fixed: train none of the embedding."""
 
     vectors: Vectors
     fixed: bool
@@ -49,17 +49,17 @@ class InitialVectors:
 
 
 def vectors_name(file: str, *, fixed: bool) -> str:
-    """As records have it."""
+    """The name in records."""
     return f"{file}, fixed" if fixed else file
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamOptions:
-    """What a job on a stream of tokens takes besides the stream and the network's configuration.
+    """What training on a stream of tokens takes besides the stream and the network's settings.
 
-    origin: what the ids came from, which must be the same for a run to go on. vectors: what those of tokens begin as.
-    begins_word: whether a token begins a word, for what masks words. start: a network of the same configuration, whose
-    weights training begins with, and whether that is new: a resumed run has noted it before.
+    origin: where the ids came from; a run resumes only if it is the same. vectors: to initialise the embedding with.
+    begins_word: whether a token begins a word, for masks of whole words. start: a network with the same settings, whose
+    weights training starts from.
     """
 
     training: TrainingConfig = field(default_factory=TrainingConfig)

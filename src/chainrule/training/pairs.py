@@ -1,6 +1,6 @@
 """The objective of a conditional model: the tokens of a target, given its source.
 
-Pairs of about the same length make a step, and each step has about as many tokens.
+A step has pairs of similar length, and all steps have about as many tokens.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from chainrule.neural.conditional import ConditionalNetwork, build_conditional
 from chainrule.neural.conditional_model import Bound
 from chainrule.neural.scoring_batches import padded, rounded_up
 from chainrule.protocol import END
-from chainrule.training.defaults import conditional_recipe, conditional_settled
+from chainrule.training.defaults import conditional_recipe, with_pair_defaults
 from chainrule.training.initial_vectors import set_rows
 from chainrule.training.job import TrainingJob
-from chainrule.training.objective import Validated
+from chainrule.training.objective import ValidationResult
 from chainrule.training.scheduled_sampling import own_guesses, own_guesses_at_once
 from chainrule.training.validation import unigram_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtyping import Int32, Int64
+    from jaxtyping import Bool, Int32, Int64
     from numpy import ndarray
     from torch import Tensor
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
     Tokens = Int32[ndarray, " tokens"]
 
-_VALIDATED_AT_ONCE = 1 << 13  # tokens
-_ROWS = 8
+_VALIDATION_BATCH = 1 << 13  # tokens
+_ROW_MULTIPLE = 8
 
 
 class SideVectors(NamedTuple):
-    """Vectors that those of tokens begin as, of sources and of targets."""
+    """Vectors to initialise the embeddings of sources and targets with."""
 
     sources: InitialVectors | None = None
     targets: InitialVectors | None = None
@@ -53,32 +53,32 @@ NO_VECTORS = SideVectors()
 
 
 class TokenPairs(NamedTuple):
-    """sources, targets: ids without markers, as many."""
+    """Sources and their targets, as ids without markers."""
 
     sources: Sequence[Tokens]
     targets: Sequence[Tokens]
 
     def predicted(self) -> int:
-        """Tokens of all targets, </s> counted."""
+        """The number of tokens in all targets, </s> included."""
         return sum(len(target) + 1 for target in self.targets)
 
     def first(self, tokens: int) -> TokenPairs:
-        """As many of the first pairs as have no more tokens to predict; one at least, where there are any."""
+        """The first pairs with at most this many tokens to predict; at least one, if there are any."""
         sizes = np.cumsum([len(target) + 1 for target in self.targets])
-        number = max(1, int(np.searchsorted(sizes, tokens, "right")))
-        return TokenPairs(self.sources[:number], self.targets[:number])
+        count = max(1, int(np.searchsorted(sizes, tokens, "right")))
+        return TokenPairs(self.sources[:count], self.targets[:count])
 
     def sample(self, tokens: int) -> TokenPairs:
-        """Pairs with about so many tokens to predict, evenly spaced, one at least; all where these are no more."""
-        whole, number = self.predicted(), len(self.targets)
+        """Evenly spaced pairs with about this many tokens to predict, at least one; all, if they have no more."""
+        whole, count = self.predicted(), len(self.targets)
         if tokens >= whole:
             return self
-        chosen = np.arange(max(1, number * tokens // whole))
-        places = (chosen * number // chosen.size).tolist()
-        return TokenPairs([self.sources[i] for i in places], [self.targets[i] for i in places])
+        chosen = np.arange(max(1, count * tokens // whole))
+        positions = (chosen * count // chosen.size).tolist()
+        return TokenPairs([self.sources[i] for i in positions], [self.targets[i] for i in positions])
 
     def digest(self) -> str:
-        """What tells these pairs from others."""
+        """A digest that identifies these pairs."""
         digest = hashlib.sha256()
         for side in self:
             for row in side:
@@ -87,66 +87,70 @@ class TokenPairs(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Some pairs of a step: all (B, S) or (B, T), and True in `seen` and `wanted` where there is a token."""
+    """Some pairs of a step: (B, S) for sources, (B, T) for targets; the masks are True where there is a token."""
 
     sources: Tensor
-    seen: Tensor
+    source_mask: Tensor
     inputs: Tensor
     targets: Tensor
-    wanted: Tensor
+    target_mask: Tensor
 
 
 class Buckets:
-    """Which pairs make which step: a pure function of its number.
+    """The pairs of each step: a pure function of its index.
 
-    Pairs are sorted by length, those of the same lengths by chance, and cut into buckets of about as many tokens; so
-    each epoch has buckets of the same lengths, in another order. Lengths are rounded up, and rows mostly a multiple of
-    8, so that there are few shapes.
+    Pairs are sorted by length, with ties in random order, and cut into buckets of about as many tokens; so each epoch
+    has buckets of the same lengths, in another order. Lengths are rounded up, and the rows are mostly a multiple of 8,
+    so that there are few shapes.
     """
 
     def __init__(
         self, sources: Int64[ndarray, " pairs"], targets: Int64[ndarray, " pairs"], tokens: int, least: int, seed: int
     ) -> None:
-        """sources, targets: lengths. tokens: of both sides, filled up, in a bucket. least: pairs in one."""
-        read, written = (np.array([rounded_up(length) for length in side.tolist()]) for side in (sources, targets))
-        self.lengths, self.seed = np.stack((sources, targets, read, written)), seed
+        """sources, targets: lengths. tokens: in a bucket, both sides, with padding. least: the fewest pairs in one."""
+        padded_sources, padded_targets = (
+            np.array([rounded_up(length) for length in side.tolist()]) for side in (sources, targets)
+        )
+        self.lengths, self.seed = np.stack((sources, targets, padded_sources, padded_targets)), seed
         order = np.lexsort(self.lengths)
         starts, longest = [0], 0
-        for place, pair in enumerate(order.tolist()):
-            longest = max(longest, int(read[pair]))
-            rows = place + 1 - starts[-1]
-            if rows > least and rows * (longest + int(written[pair])) > tokens:
+        for position, pair in enumerate(order.tolist()):
+            longest = max(longest, int(padded_sources[pair]))
+            rows = position + 1 - starts[-1]
+            if rows > least and rows * (longest + int(padded_targets[pair])) > tokens:
                 fitting = rows - 1
-                starts.append(starts[-1] + max(least, fitting - fitting % _ROWS if fitting > _ROWS else fitting))
-                longest = int(read[order[starts[-1] : place + 1]].max())
+                starts.append(
+                    starts[-1] + max(least, fitting - fitting % _ROW_MULTIPLE if fitting > _ROW_MULTIPLE else fitting)
+                )
+                longest = int(padded_sources[order[starts[-1] : position + 1]].max())
         if len(starts) > 1 and order.size - starts[-1] < least:
             del starts[-1]
         self.edges = np.array([*starts, order.size])
-        self.sizes = np.add.reduceat(targets[order], starts)  # tokens predicted in each bucket
+        self.sizes = np.add.reduceat(targets[order], starts)  # tokens to predict in each bucket
         self._plans: dict[int, tuple[Int64[ndarray, " pairs"], Int64[ndarray, " buckets"]]] = {}
 
     def __len__(self) -> int:
-        """Steps of an epoch."""
+        """Steps in an epoch."""
         return self.edges.size - 1
 
     def pairs(self, step: int) -> Int64[ndarray, " pairs"]:
-        """Those of a step."""
+        """The indices of a step's pairs."""
         order, buckets = self._plan(step // len(self))
         bucket = buckets[step % len(self)]
         return order[self.edges[bucket] : self.edges[bucket + 1]]
 
     def tokens(self, steps: int) -> int:
-        """Predicted in the first so many steps."""
+        """The tokens to predict in the first `steps` steps."""
         epochs, rest = divmod(steps, len(self))
         return int(epochs * self.sizes.sum() + (self.sizes[self._plan(epochs)[1][:rest]].sum() if rest else 0))
 
     def _plan(self, epoch: int) -> tuple[Int64[ndarray, " pairs"], Int64[ndarray, " buckets"]]:
-        """The order of the pairs, and of the buckets."""
+        """An epoch's order of the pairs, and of the buckets."""
         if epoch not in self._plans:
-            chance = np.random.default_rng([self.seed, epoch])
-            order = chance.permutation(self.edges[-1])
+            rng = np.random.default_rng([self.seed, epoch])
+            order = rng.permutation(self.edges[-1])
             order = order[np.lexsort(self.lengths[:, order])]
-            self._plans = {epoch: (order, chance.permutation(len(self)))}
+            self._plans = {epoch: (order, rng.permutation(len(self)))}
         return self._plans[epoch]
 
 
@@ -159,14 +163,14 @@ def pairs_job(
     origin: dict[str, Any],
     vectors: SideVectors = NO_VECTORS,
 ) -> TrainingJob[ConditionalNetwork]:
-    """A conditional model that is to be trained on pairs.
+    """Trains a conditional model on pairs. Raises TextError, SettingError.
 
-    sizes: of the vocabularies of sources and targets. vectors: what those of tokens begin as, side by side; where both
-    sides share theirs, those of targets come last. Raises TextError, SettingError.
+    sizes: of the vocabularies of sources and targets. vectors: to initialise the embeddings with; if both sides share
+    one, those of the targets win.
     """
     if not pairs.targets:
         raise TextError("there are no pairs to learn from; at least one is needed")
-    training = conditional_settled(training)
+    training = with_pair_defaults(training)
     recipe = conditional_recipe(config, training)
     if training.label_smoothing and config.attention == "hard":
         raise SettingError("label_smoothing does not work with hard attention; leave one of them out")
@@ -200,19 +204,21 @@ def _with_vectors(network: ConditionalNetwork, vectors: SideVectors) -> Conditio
 class GivenSource:
     """An Objective: -log P(token of the target | those before it, the source).
 
-    A step holds as many tokens as `batch` pairs of middling length.
+    A step holds as many tokens as `batch` pairs of mean length.
     """
 
     def __init__(
         self, network: ConditionalNetwork, setup: Setup, pairs: TokenPairs, validation: TokenPairs | None
     ) -> None:
-        self.network, self.setup, self.learnt, self.validation = network, setup, pairs, validation
+        self.network, self.setup, self.pairs, self.validation = network, setup, pairs, validation
         sources, targets = (np.array([len(row) + 1 for row in side], np.int64) for side in pairs)
         self.shares = setup.processes.number * setup.training.accumulate
         if len(targets) < self.shares:
-            raise SettingError(f"{len(targets)} pairs cannot be shared among {self.shares} parts of a step")
-        middling = float(sources.mean() + targets.mean())
-        self.buckets = Buckets(sources, targets, int(setup.recipe.batch * middling), self.shares, setup.training.seed)
+            raise SettingError(f"{len(targets)} pairs cannot be divided into {self.shares} parts of a step; give more")
+        mean_length = float(sources.mean() + targets.mean())
+        self.buckets = Buckets(
+            sources, targets, int(setup.recipe.batch * mean_length), self.shares, setup.training.seed
+        )
         self.epoch = pairs.predicted()
         hidden = sum(weight.numel() for weight in network.matrices())
         self.flops_per_token = 6.0 * (hidden + network.output.weight.numel())
@@ -223,8 +229,8 @@ class GivenSource:
         return self.buckets.tokens(steps)
 
     def parts(self, step: int) -> list[Part]:
-        chosen, rank, number = self.buckets.pairs(step), self.setup.processes.rank, self.setup.training.accumulate
-        return [self._part(self.learnt, chosen[rank * number + part :: self.shares]) for part in range(number)]
+        chosen, rank, parts = self.buckets.pairs(step), self.setup.processes.rank, self.setup.training.accumulate
+        return [self._part(self.pairs, chosen[rank * parts + part :: self.shares]) for part in range(parts)]
 
     def weight(self, step: int) -> float:
         return self.tokens(step + 1) - self.tokens(step)
@@ -233,78 +239,81 @@ class GivenSource:
         training, inputs = self.setup.training, part.inputs
         if training.forcing != "teacher":
             inputs = self._own_guesses(part, 1.0 if training.forcing == "student" else done)
-        hidden = forward(part.sources, part.seen, inputs)
+        hidden = forward(part.sources, part.source_mask, inputs)
         return self.network.output.loss(
-            hidden[part.wanted], part.targets[part.wanted], label_smoothing=training.label_smoothing
+            hidden[part.target_mask], part.targets[part.target_mask], label_smoothing=training.label_smoothing
         )
 
     @torch.no_grad()
     def _own_guesses(self, part: Part, share: float) -> Tensor:
-        """What is read in place of the target. Recurrent decoders step; others guess all places after the target
-        (Mihaylova and Martins 2019).
+        """The inputs with guesses in place of some tokens. Recurrent decoders guess step by step, others everywhere at
+        once (Mihaylova and Martins 2019).
         """
         if self.network.config.is_recurrent(self.network.config.decoder):
-            bound = Bound(self.network, self.network.read(part.sources, part.seen))
+            bound = Bound(self.network, self.network.read(part.sources, part.source_mask))
             state = bound.start(len(part.inputs))
             return own_guesses(
                 lambda tokens, state: bound(bound.embedding(tokens), state), bound.output, part.inputs, state, share
             )
-        hidden = self.network(part.sources, part.seen, part.inputs)
+        hidden = self.network(part.sources, part.source_mask, part.inputs)
         return own_guesses_at_once(self.network.output.log_probs(hidden), part.inputs, share)
 
     def carried(self) -> list[Tensor]:
         return []
 
     def carry(self, tensors: list[Tensor]) -> None:
-        pass
+        """No state is carried from step to step."""
 
     @torch.no_grad()
-    def validated(self, tokens: int) -> Validated:
+    def validated(self, tokens: int) -> ValidationResult:
         assert self.validation is not None
         pairs = self.validation.sample(tokens)
         sources, targets = (np.array([len(row) + 1 for row in side], np.int64) for side in pairs)
-        buckets, total = Buckets(sources, targets, _VALIDATED_AT_ONCE, 1, 0), torch.zeros(1, dtype=torch.float64)
+        buckets, total = Buckets(sources, targets, _VALIDATION_BATCH, 1, 0), torch.zeros(1, dtype=torch.float64)
         for step in range(self.setup.processes.rank, len(buckets), self.setup.processes.number):
             part = self._part(pairs, buckets.pairs(step))
             with self.setup.machine.precision():
-                hidden = self.network(part.sources, part.seen, part.inputs)
-                total += self.network.output.loss(hidden[part.wanted], part.targets[part.wanted]).double().cpu()
+                hidden = self.network(part.sources, part.source_mask, part.inputs)
+                total += (
+                    self.network.output.loss(hidden[part.target_mask], part.targets[part.target_mask]).double().cpu()
+                )
         self.setup.processes.add([total])
         predicted = int(targets.sum())
-        return Validated(float(total) / predicted, predicted, {"pairs": len(self.validation.targets)})
+        return ValidationResult(float(total) / predicted, predicted, {"pairs": len(self.validation.targets)})
 
     def unigram_loss(self) -> float:
         assert self.validation is not None
-        learnt, held = (
-            np.concatenate([np.append(row, END) for row in pairs.targets]) for pairs in (self.learnt, self.validation)
+        training, validation = (
+            np.concatenate([np.append(row, END) for row in pairs.targets]) for pairs in (self.pairs, self.validation)
         )
-        return unigram_loss(np.bincount(learnt, minlength=self.network.vocabulary_size), held)
+        return unigram_loss(np.bincount(training, minlength=self.network.vocabulary_size), validation)
 
     def _part(self, pairs: TokenPairs, chosen: Int64[ndarray, " pairs"]) -> Part:
         sources = [np.append(pairs.sources[i], END) for i in chosen.tolist()]
         targets = [np.append(pairs.targets[i], END) for i in chosen.tolist()]
         inputs = [np.append([END], target[:-1]) for target in targets]
-        read, written = _length(sources, self.network.config.max_source), _length(targets)
+        source_length = _padded_length(sources, self.network.config.max_source)
+        target_length = _padded_length(targets)
         return Part(
             *(
-                torch.from_numpy(each).to(self.setup.machine.device, non_blocking=True)
-                for each in (
-                    padded(sources, END, length=read),
-                    _filled(sources, read),
-                    padded(inputs, END, length=written),
-                    padded(targets, END, length=written),
-                    _filled(targets, written),
+                torch.from_numpy(array).to(self.setup.machine.device, non_blocking=True)
+                for array in (
+                    padded(sources, END, length=source_length),
+                    _token_mask(sources, source_length),
+                    padded(inputs, END, length=target_length),
+                    padded(targets, END, length=target_length),
+                    _token_mask(targets, target_length),
                 )
             )
         )
 
 
-def _length(rows: Sequence[Tokens], most: int | None = None) -> int:
-    """What rows are filled up to: no more than `most`, unless they are longer."""
+def _padded_length(rows: Sequence[Tokens], most: int | None = None) -> int:
+    """The length to pad rows to: at most `most`, unless a row is longer."""
     longest = max(map(len, rows))
     return rounded_up(longest) if most is None else max(longest, min(rounded_up(longest), most))
 
 
-def _filled(rows: Sequence[Tokens], length: int) -> ndarray:
-    """True where a row has a token, in the array that `padded` makes of them."""
+def _token_mask(rows: Sequence[Tokens], length: int) -> Bool[ndarray, "B {length}"]:
+    """True where a padded row has a token."""
     return np.arange(length) < np.array([len(row) for row in rows])[:, None]

@@ -1,6 +1,6 @@
-"""How a run is laid out: the steps it has time for, the rows of a step, and how much of a text validation reads.
+"""How a run is planned: the rows of a step, and how often and on how much text it validates.
 
-Nothing here reads the clock: what steps and validation take is given.
+Nothing here reads the clock: durations are arguments.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from chainrule.training.config import TrainingConfig
 
-VALIDATIONS, _FEWEST = 10, 3  # in a run, by default
-LEARNING_SHARE, FINAL_SHARE = 0.02, 0.05  # of the minutes, for validation while the network learns and at the end
-_SMALL_SAMPLE, _SMALLEST_SAMPLE = 1024, 64  # tokens, in a run of minutes
-_STEPS_SAMPLE = 8192  # at least, where no clock runs
-FORWARD_SHARE = 1 / 3  # of a step's operations, which go back, too
-KEPT_PLAN = 0.02  # of the minutes may be missed before a plan is changed
-_WANTED_STEPS = 200  # fewer of them learn less than smaller ones would
+VALIDATIONS, _FEWEST = 10, 3  # per run, by default
+LEARNING_SHARE, FINAL_SHARE = 0.02, 0.05  # of the minutes: validation during training, and at the end
+_SMALL_SAMPLE, _SMALLEST_SAMPLE = 1024, 64  # tokens, if the budget is in minutes
+_STEPS_SAMPLE = 8192  # at least, if the budget is not in minutes
+FORWARD_SHARE = 1 / 3  # of the operations of a training step, which also has a backward pass
+KEPT_PLAN = 0.02  # a plan changes only if it misses the minutes by more than this share
+_WANTED_STEPS = 200  # with fewer, more steps of fewer rows learn more
 _LEAST_TOKENS = 256  # in a step
-_LEAST_GAIN = 1.8  # in steps, when a batch is halved: the optimiser's own work does not become less
+_LEAST_GAIN = 1.8  # in steps, for halving the batch to pay: the optimiser's own work stays the same
 
 
 class Layout(NamedTuple):
-    """Steps between validations, and the tokens that each of them reads."""
+    """Steps between validations, and the tokens that each one reads."""
 
     every: int
     sample: int
 
 
 def layout(training: TrainingConfig, steps: int, tokens: int, text: int) -> Layout:
-    """How a run is validated while it learns: a function of its length, not of the machine.
+    """When a run validates, and on how much text: a function of its length, not of the machine.
 
-    tokens: learnt from in all steps. text: tokens of the text to validate on. A sample is as large as a small share of
-    the run's operations allows; of a short run in minutes, there are fewer.
+    tokens: of all steps. text: tokens in the validation text. Validation may take a small share of the run's
+    operations, which sets the sample's size; a short run with a budget in minutes validates less often.
     """
     allowed = int(LEARNING_SHARE * tokens / FORWARD_SHARE)
     if training.validate_every is not None:
@@ -47,23 +47,23 @@ def layout(training: TrainingConfig, steps: int, tokens: int, text: int) -> Layo
     return Layout(every, min(text, sample))
 
 
-def halved(rows: int, row_tokens: float, shares: int) -> list[int]:
-    """`rows`, and half of them again and again, as long as they can be shared out and are not too few to learn from."""
+def batch_choices(rows: int, row_tokens: float, shares: int) -> list[int]:
+    """Batch sizes to choose from: `rows`, batch_choices while it divides evenly into `shares` and has enough tokens."""
     choices = [rows]
     while choices[-1] % (2 * shares) == 0 and choices[-1] // 2 * row_tokens >= _LEAST_TOKENS:
         choices.append(choices[-1] // 2)
     return choices
 
 
-def fitted_rows(choices: list[int], budget: float, row_seconds: float, beside: float) -> int:
-    """The first choice with which a run has enough steps; of fewer rows, as long as these make it many more steps.
+def choose_rows(choices: list[int], budget: float, row_seconds: float, fixed_seconds: float) -> int:
+    """The first choice that gives a run enough steps; it goes on halving only while that gives many more steps.
 
-    budget: seconds. row_seconds: of each row of a step. beside: seconds of a step that do not depend on its rows.
+    budget, row_seconds: seconds, of the run and per row. fixed_seconds: of a step, independent of its rows.
     """
-    fitted, *smaller = choices
+    chosen, *smaller = choices
     for rows in smaller:
-        before, seconds = (each * row_seconds + beside for each in (fitted, rows))
+        before, seconds = (count * row_seconds + fixed_seconds for count in (chosen, rows))
         if budget / before >= _WANTED_STEPS or before < _LEAST_GAIN * seconds:
             break
-        fitted = rows
-    return fitted
+        chosen = rows
+    return chosen

@@ -1,4 +1,4 @@
-"""One process or several: torchrun starts them, and each takes its share of the rows of every step."""
+"""One process or several, started by torchrun: each takes its share of the rows of every step."""
 
 from __future__ import annotations
 
@@ -20,50 +20,50 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Processes:
-    """How many there are, and which this one is."""
+    """The number of processes, and which one this is."""
 
     rank: int = 0
     number: int = 1
 
     @property
     def is_first(self) -> bool:
-        """Only the first process writes files and reports."""
+        """Whether this is the process that writes files and reports."""
         return self.rank == 0
 
     def rows(self, batch: int) -> tuple[int, int]:
-        """The first row of a batch that is this process's, and the one after its last."""
+        """This process's rows of a batch: the first, and the one after the last."""
         return self.rank * batch // self.number, (self.rank + 1) * batch // self.number
 
     def add(self, tensors: Iterable[Tensor]) -> None:
-        """Each becomes the sum of it over all processes; small ones travel together."""
+        """Replaces each tensor by its sum over all processes, in one transfer."""
         if self.number == 1:
             return
         tensors = list(tensors)
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
         dist.all_reduce(flat)
-        place = 0
+        start = 0
         for tensor in tensors:
-            tensor.copy_(flat[place : place + tensor.numel()].view_as(tensor))
-            place += tensor.numel()
+            tensor.copy_(flat[start : start + tensor.numel()].view_as(tensor))
+            start += tensor.numel()
 
-    def joined(self, tensor: Tensor) -> Tensor:
-        """The rows of all processes, one after the other; every process must have as many."""
+    def gather(self, tensor: Tensor) -> Tensor:
+        """The rows of all processes, in order; all must have equally many."""
         if self.number == 1:
             return tensor
         parts = [torch.empty_like(tensor) for _ in range(self.number)]
         dist.all_gather(parts, tensor.contiguous())
         return torch.cat(parts)
 
-    def agreed(self, number: float) -> float:
-        """The first process's number, so that all decide alike."""
+    def broadcast(self, value: float) -> float:
+        """The first process's value, so that all processes decide alike."""
         if self.number == 1:
-            return number
-        told = torch.tensor([number], dtype=torch.float64)
-        dist.broadcast(told, 0)
-        return float(told)
+            return value
+        tensor = torch.tensor([value], dtype=torch.float64)
+        dist.broadcast(tensor, 0)
+        return float(tensor)
 
     def check_batch(self, batch: int, accumulate: int) -> None:
-        """Raises SettingError where a batch cannot be shared out."""
+        """Raises SettingError if a batch does not divide evenly."""
         if batch % (self.number * accumulate):
             raise SettingError(
                 f"a batch of {batch} rows cannot be shared evenly among {self.number} processes"
@@ -71,8 +71,8 @@ class Processes:
             )
 
 
-def started_here() -> Processes:
-    """This process among those that torchrun started, if it did; they are connected when this returns."""
+def join_processes() -> Processes:
+    """Joins the other processes, if torchrun started any."""
     number = int(os.environ.get("WORLD_SIZE", "1"))
     if number == 1:
         return Processes()
@@ -83,8 +83,8 @@ def started_here() -> Processes:
     return Processes(dist.get_rank(), dist.get_world_size())
 
 
-def ended() -> None:
-    """Lets the other processes go."""
+def leave_processes() -> None:
+    """Ends the connection to the other processes."""
     with suppress(Exception):
         if dist.is_initialized():
             dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""What a run tells while it goes on: to whoever calls, to log.jsonl, and to TensorBoard where that is asked for."""
+"""Progress reports of a run: for the caller, for log.jsonl and, on request, for TensorBoard."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ LOG = "log.jsonl"
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """How a run stands. Losses are nats a token."""
+    """The state of a run. Losses are nats per token."""
 
     step: int
-    steps: int | None  # None while the speed is not known
+    steps: int | None  # None until the speed is known
     tokens: int
     epoch: float
-    loss: float  # the mean since the report before
-    gradient: float  # the norm of the last step's, before it was clipped
-    rate: float  # the learning rate, as a share of its highest
-    seconds: float  # of training alone
+    loss: float  # the mean since the previous report
+    gradient: float  # the norm in the last step, before clipping
+    rate: float  # the learning rate, as a share of its peak
+    seconds: float  # of training steps
     tokens_per_second: float
-    peak_share: float  # of the floating-point operations that this machine can do
+    peak_share: float  # of the floating-point speed of this machine
     memory: int | None  # bytes
-    seconds_left: float | None = None  # of steps, and of all validation
+    seconds_left: float | None = None  # validation included
     valid_loss: float | None = None
     bits_per_byte: float | None = None
     accuracy: float | None = None  # the share of labels that are right
     is_best: bool = False
     saved: bool = False
-    note: str | None = None  # what is to be known besides, once
+    note: str | None = None  # what users should know, a sentence a line; each is reported once
 
     def __str__(self) -> str:
-        """In one line, for people."""
+        """One line, for people."""
         of = "" if self.steps is None else f" of {self.steps:,}"
         parts = [f"step {self.step:,}{of}"]
         if not math.isnan(self.loss):
@@ -73,10 +73,10 @@ def ignore(report: Report) -> None:
 
 
 class Log:
-    """log.jsonl, a report a line, and a line for anything else worth knowing; and TensorBoard's files."""
+    """log.jsonl, with a line for each report and each event; and TensorBoard's files."""
 
     def __init__(self, folder: Path | None, *, tensorboard: bool, keep: int = 0, step: int = 0) -> None:
-        """keep: bytes of a log that is there already, up to this step. Raises OutputError, SettingError."""
+        """keep: bytes of an existing log to keep, up to this step. Raises OutputError, SettingError."""
         self.path = None if folder is None else folder / LOG
         self.bytes = keep
         self._board = _tensorboard(folder, step) if tensorboard and folder is not None else None
@@ -110,7 +110,7 @@ class Log:
                 file.write(data)
         except OSError as error:
             raise OutputError(
-                f"{self.path}: cannot be written: {error.strerror}; make room, and go on with resume=True"
+                f"{self.path}: cannot be written: {error.strerror}; make room, and continue with resume=True"
             ) from error
         self.bytes += len(data)
 
@@ -121,12 +121,12 @@ class Log:
 
 
 def _tensorboard(folder: Path, step: int) -> Any:
-    """A writer to go on after a step; what runs before have written of later ones is no longer shown."""
+    """A TensorBoard writer that continues after a step; what earlier runs wrote of later steps is hidden."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise SettingError(
-            f"tensorboard is not installed ({error}); pip install tensorboard, or leave it out"
+            f"tensorboard is not installed ({error}); install it with pip install tensorboard, or leave it out"
         ) from None
     try:
         return SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)

@@ -1,4 +1,4 @@
-"""A whole run: from a job to a trained network, with checkpoints in a folder, from the start or resumed."""
+"""A whole run: from a job to a trained network, with checkpoints in a folder; new or resumed."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ import torch
 from chainrule.errors import EstimationError
 from chainrule.neural.config import TWO_SIDED
 from chainrule.storage.model_folder import check_target
-from chainrule.training.batch_size import rows_for
+from chainrule.training.batch_size import choose_batch
 from chainrule.training.checkpoint import FOLDER, Checkpoints
-from chainrule.training.compiling import compiled_or_not
+from chainrule.training.compiling import compile_or_fall_back
 from chainrule.training.config import settings_of as training_settings
 from chainrule.training.interruptions import interruptions
 from chainrule.training.job import N, Setup
-from chainrule.training.machine import Machine, held_in_memory, machine_for, peak
+from chainrule.training.machine import Machine, explain_out_of_memory, machine_for, peak_speed
 from chainrule.training.masked import two_sided_job
 from chainrule.training.next_token import next_token_job
 from chainrule.training.options import StreamOptions, TrainingRun
-from chainrule.training.processes import Processes, ended, started_here
+from chainrule.training.processes import Processes, join_processes, leave_processes
 from chainrule.training.reports import Log, Report
 from chainrule.training.resume_check import check_same, open_checkpoint
+from chainrule.training.run_record import run_record, validate_finally
 from chainrule.training.timetable import Timetable
 from chainrule.training.trainer import Trainer
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.network import Network
-    from chainrule.training.checkpoint import Opened, Progressed
+    from chainrule.training.checkpoint import OpenedCheckpoint, RunProgress
     from chainrule.training.job import TrainingJob
 
 _SECONDS_BETWEEN_CHECKPOINTS, _SECONDS_BETWEEN_REPORTS = 60.0, 2.0
@@ -50,33 +51,33 @@ def train_network(
     options: StreamOptions | None = None,
     run: TrainingRun | None = None,
 ) -> tuple[Network, dict[str, Any]]:
-    """A network of any family, trained on a stream, as `run_job` gives it. Raises as that does, and TextError."""
+    """Trains a network of any family on a stream; returns and raises as `run_job`, and raises TextError."""
     make_job = two_sided_job if isinstance(config, tuple(TWO_SIDED.values())) else next_token_job
     return run_job(make_job(stream, vocabulary_size, config, options or StreamOptions()), run or TrainingRun())
 
 
 def run_job(job: TrainingJob[N], run: TrainingRun) -> tuple[N, dict[str, Any]]:
-    """A trained network in evaluation mode, on the CPU, with its record; its weights are the best that were validated.
+    """Trains a network; returns it with its record: the best weights, in evaluation mode, on the CPU.
 
-    Raises SettingError, EstimationError, OutputError, ModelFormatError; KeyboardInterrupt where it was interrupted,
-    after a checkpoint.
+    Raises SettingError if a device is missing or a step does not fit into memory; EstimationError if the loss is not
+    finite; OutputError, ModelFormatError; KeyboardInterrupt after a checkpoint if the run was interrupted.
     """
-    processes = started_here()
+    processes = join_processes()
     folder = run.folder if processes.is_first else None
     try:
         with (
-            held_in_memory(lambda where: _does_not_fit(where, job, run)),
-            nullcontext() if folder is None else Checkpoints(folder / FOLDER).held(),
+            explain_out_of_memory(lambda device: _out_of_memory(device, job, run)),
+            nullcontext() if folder is None else Checkpoints(folder / FOLDER).lock(),
         ):
-            if folder is not None:  # again, now that no other run can save a model there
+            if folder is not None:  # checked again: now no other run can save a model there
                 check_target(folder, overwrite=run.overwrite or (run.resume and Checkpoints(folder / FOLDER).exist()))
             return _RunningJob(job, run, processes).train()
     finally:
-        ended()
+        leave_processes()
 
 
 class _RunningJob(Generic[N]):
-    """A job under way: the steps of its trainer, and what is due between them."""
+    """A job in progress: training steps, and validation, reports and checkpoints between them."""
 
     def __init__(self, job: TrainingJob[N], run: TrainingRun, processes: Processes) -> None:
         training = job.training
@@ -86,17 +87,15 @@ class _RunningJob(Generic[N]):
         progress = None if resumed is None else resumed.entry.progress
         machine = machine_for(training)
         if resumed is not None:
-            machine = _kept(machine, resumed.entry.machine)
+            machine = _as_before(machine, resumed.entry.machine)
         began = time.monotonic()
         torch.manual_seed(training.seed)
         self.network = job.build().to(machine.device)
         self.settings = {"network": job.network, "training": training_settings(training), "text": job.text}
-        self.notes = [
-            note for note in (None if run.resume else job.note, machine.note(self.network)) if note
-        ]  # for the next report
+        self.notes = [*(() if run.resume else job.notes), *machine.notes(self.network)]  # for the next report
         self.trainer = self._trainer(Setup(training, job.recipe, machine, processes), progress)
         self.setup, self.objective = self.trainer.setup, self.trainer.objective
-        if processes.number > 1 and resumed is None:  # the same weights everywhere; other random numbers in each
+        if processes.number > 1 and resumed is None:  # the same weights, but other random numbers
             torch.manual_seed(training.seed + processes.rank)
         if resumed is not None:
             check_same(run.folder, resumed.entry.run, self.settings)
@@ -111,46 +110,46 @@ class _RunningJob(Generic[N]):
         )
         self.saved_at, self.saved_time, self.reported_time = self.trainer.step, time.monotonic(), 0.0
 
-    def _trainer(self, setup: Setup, progress: Progressed | None) -> Trainer:
-        """With as many rows in a step as a resumed run had, or as few minutes ask for."""
+    def _trainer(self, setup: Setup, progress: RunProgress | None) -> Trainer:
+        """A trainer whose batch is that of the resumed run, or one that fits the minutes."""
         job, training, recipe = self.job, self.training, self.job.recipe
         objective, matrices = job.objective(self.network, setup), job.matrices(self.network)
         batch: int | None = recipe.batch
         if progress is not None:
             batch = progress.batch
         elif training.batch is None and training.minutes is not None:
-            batch = rows_for(job, self.network, setup, objective, matrices, 60 * training.minutes)
+            batch = choose_batch(job, self.network, setup, objective, matrices, 60 * training.minutes)
         if batch is not None and batch != recipe.batch:
             if progress is None:
                 self.notes.append(
-                    f"the batch is {batch}, not {recipe.batch}, so that {training.minutes:g} minutes of this machine "
-                    "are more steps"
+                    f"the batch is {batch}, not {recipe.batch}, to take more steps in {training.minutes:g} minutes"
                 )
             setup = replace(setup, recipe=replace(recipe, batch=batch))
             objective = job.objective(self.network, setup)
-        return Trainer(self.network, matrices, objective, setup, peak(setup.machine))
+        return Trainer(self.network, matrices, objective, setup, peak_speed(setup.machine))
 
-    def _load(self, resumed: Opened) -> None:
-        """Raises SettingError."""
+    def _load(self, resumed: OpenedCheckpoint) -> None:
+        """Restores a checkpoint. Raises SettingError."""
         progress = resumed.entry.progress
         if resumed.last is not None:
             self.trainer.load(progress, resumed.last, resumed.best)
             return
         assert resumed.best is not None
         self.trainer.load_best(progress, resumed.best)
-        self.notes.append(
-            f"{resumed.damage}; the best weights, of step {progress.best_step:,}, are whole, so the run goes on from "
-            f"there, not from step {progress.step:,}, and its optimiser begins anew"
-        )
+        self.notes += [
+            resumed.damage,
+            f"the run continues from the best weights, of step {progress.best_step:,}, not from step {progress.step:,}",
+            "the optimiser starts afresh",
+        ]
 
     def train(self) -> tuple[N, dict[str, Any]]:
-        """Steps until the budget is spent, and what is due between them; the network and its record."""
+        """Runs until the budget is spent; returns the network and its record."""
         trainer, machine = self.trainer, self.setup.machine
         self.log.line({"event": "resumed" if self.resumed_at else "begun", "step": trainer.step, **machine.as_json()})
         for note in [*self.notes, *self.timetable.notes]:
             self.log.line({"event": "note", "note": note})
         if machine.compiled:
-            trainer.forward = compiled_or_not(self.network, self._note_not_compiled)
+            trainer.forward = compile_or_fall_back(self.network, self._note_not_compiled)
         try:
             with interruptions() as interruption:
                 while not trainer.is_over:
@@ -158,20 +157,20 @@ class _RunningJob(Generic[N]):
                     if self.timetable.step_done():
                         self.log.line({"event": "planned", "step": trainer.step, "steps": trainer.steps})
                     self._do_what_is_due()
-                    number = int(self.processes.agreed(float(interruption.signal)))
-                    if number and not self._ends_with_best(number):
+                    signal_number = int(self.processes.broadcast(float(interruption.signal)))
+                    if signal_number and not self._ends_with_best(signal_number):
                         self._stop()
-                    if number:
+                    if signal_number:
                         break
         except EstimationError as error:
-            raise EstimationError(f"{error}; try {self._calmer()}{self._how_to_go_on()}") from error
+            raise EstimationError(f"{error}; try {self._advice_on_divergence()}") from error
         finally:
             self.log.close()
         return self._finish()
 
     def _note_not_compiled(self, because: str) -> None:
         self.log.line({"event": "not compiled", "because": because})
-        self.notes.append(f"torch.compile failed, so the network goes on as it is: {because}")
+        self.notes.append(f"torch.compile failed, so the network is not compiled: {because}")
 
     def _do_what_is_due(self) -> None:
         """After a step: validation, a checkpoint, a report."""
@@ -188,7 +187,7 @@ class _RunningJob(Generic[N]):
                 self.timetable.pace.step_seconds,
                 **validation,
                 seconds_left=self.timetable.seconds_left(),
-                note="; ".join(notes) or None,
+                note="\n".join(notes) or None,
                 saved=saves,
             )
             self._report(report, now, is_important=is_important)
@@ -196,7 +195,7 @@ class _RunningJob(Generic[N]):
             self._save(is_new_best=bool(validation.get("is_best")))
 
     def _validate(self) -> dict[str, Any]:
-        """What a report has of it."""
+        """Validates; returns the fields for a report."""
         began, sample = time.monotonic(), self.timetable.sample()
         validated, is_best = self.trainer.validate(sample)
         self.timetable.validated(sample, time.monotonic() - began)
@@ -215,10 +214,10 @@ class _RunningJob(Generic[N]):
         since = now - self.saved_time
         is_wanted = is_validated or since > _SECONDS_BETWEEN_CHECKPOINTS
         is_cheap = self.timetable.save_seconds <= _SAVING_SHARE * since
-        return bool(self.processes.agreed(float(is_over or (is_wanted and is_cheap))))
+        return bool(self.processes.broadcast(float(is_over or (is_wanted and is_cheap))))
 
     def _report(self, report: Report, now: float, *, is_important: bool) -> None:
-        """Every report goes to the log, some to the callback."""
+        """Sends every report to the log, and some to the callback."""
         self.log.report(report)
         if self.processes.is_first and (is_important or now - self.reported_time > _SECONDS_BETWEEN_REPORTS):
             self.reported_time = now
@@ -252,106 +251,62 @@ class _RunningJob(Generic[N]):
         self.saved_at, self.saved_time = trainer.step, time.monotonic()
         timetable.save_seconds = self.saved_time - began
 
-    def _ends_with_best(self, number: int) -> bool:
-        """Whether a signal ends the run as if its budget were spent; then this is noted."""
+    def _ends_with_best(self, signal_number: int) -> bool:
+        """Whether a signal ends the run with the best weights, as if its budget were spent; reports that."""
         trainer = self.trainer
-        if number != signal.SIGINT or not self.job.keeps_best or trainer.best_weights is None:
+        if signal_number != signal.SIGINT or not self.job.keeps_best or trainer.best_weights is None:
             return False
         if trainer.is_over:
             return True
         self.log.line({"event": "interrupted", "step": trainer.step})
-        note = (
-            f"interrupted after step {trainer.step:,}; the weights are the best so far, of step {trainer.best_step:,}"
-        )
+        note = f"interrupted after step {trainer.step:,}; kept the best weights so far, of step {trainer.best_step:,}"
         self._report(trainer.report(self.timetable.pace.step_seconds, note=note), time.monotonic(), is_important=True)
         return True
 
     def _stop(self) -> None:
-        """Raises KeyboardInterrupt, with what to do to go on."""
+        """Saves a checkpoint. Raises KeyboardInterrupt that says how to continue."""
         step = self.trainer.step
         if self.checkpoints is None:
-            raise KeyboardInterrupt(f"interrupted after step {step:,}; nothing was kept, since no folder was given")
+            raise KeyboardInterrupt(f"interrupted after step {step:,}; nothing was saved, since no folder was given")
         if self.saved_at != step:
             self._save()
         self.log.line({"event": "interrupted", "step": step})
         raise KeyboardInterrupt(
-            f"interrupted after step {step:,}; all is kept in {self.run.folder}: "
-            "go on with the same settings and resume=True"
+            f"interrupted after step {step:,}; the run is saved in {self.run.folder}: "
+            "continue with the same settings and resume=True"
         )
 
-    def _calmer(self) -> str:
-        """What keeps a loss from growing without end, of the settings that this run heeds."""
-        if self.job.calmer is not None:
-            return self.job.calmer
-        rates = "learning_rate and matrix_learning_rate" if self.trainer.optimisers.has_muon else "learning_rate"
-        clip = min(0.5, self.training.clip / 2) or 0.5
-        return f"a lower {rates}, a longer warm_up (now {self.trainer.warm_up}), or clip={clip:g}"
-
-    def _how_to_go_on(self) -> str:
-        """After a loss that is no number: the same settings would end in the same place."""
+    def _advice_on_divergence(self) -> str:
+        """What to do after a loss that is not finite; the same settings would end the same way."""
+        calmer = self.job.calmer
+        if calmer is None:
+            rates = "learning_rate and matrix_learning_rate" if self.trainer.optimisers.has_muon else "learning_rate"
+            clip = min(0.5, self.training.clip / 2) or 0.5
+            calmer = f"a lower {rates}, a longer warm_up (now {self.trainer.warm_up}), or clip={clip:g}"
         if self.checkpoints is None:
-            return ""
+            return calmer
         if not self.saved_at:
-            return ". There is no checkpoint yet; begin anew with these settings"
+            return f"{calmer}. There is no checkpoint yet; start over with these settings"
         return (
-            f". The checkpoint of step {self.saved_at:,} in {self.run.folder} is whole, but resume=True keeps the "
-            "settings and would come to the same; begin anew with these and overwrite=True"
+            f"{calmer}. The checkpoint of step {self.saved_at:,} in {self.run.folder} is whole, but resume=True keeps "
+            "the settings, and would end the same way; start over with these and overwrite=True"
         )
 
     def _finish(self) -> tuple[N, dict[str, Any]]:
+        """Puts the best weights, or the average, into the network, and validates it as a whole."""
         trainer, network = self.trainer, self.network
         if trainer.best_weights is not None:
             network.load_state_dict(trainer.best_weights)
         elif trainer.average is not None:
             trainer.average.swap()
         network.eval()
-        validation = self._last_validation()
+        validation = validate_finally(trainer, self.timetable)
         network.cpu()
-        machine, recipe = self.setup.machine, self.setup.recipe
-        record: dict[str, Any] = {
-            "parameters": sum(parameter.numel() for parameter in network.parameters()),
-            "training": {
-                **training_settings(self.training),
-                "batch": recipe.batch,
-                "learning_rate": recipe.rate,
-                "matrix_learning_rate": recipe.matrix_rate,
-                "warm_up": trainer.warm_up,
-                **machine.as_json(),
-                "float32_layers": machine.layers_in_float32(network),
-                "processes": self.processes.number,
-                "torch": torch.__version__,
-            },
-            "steps": trainer.step,
-            "tokens_seen": trainer.tokens,
-            "training_seconds": trainer.seconds,
-            "run_seconds": self.timetable.elapsed,
-        }
-        return network, record | ({} if validation is None else {"validation": validation})
-
-    def _last_validation(self) -> dict[str, Any] | None:
-        """The best weights on all of the text, or as much of it as the minutes have time for; for the record."""
-        trainer, objective, whole = self.trainer, self.objective, self.objective.validation_tokens
-        if trainer.best_weights is None or not whole:
-            return None
-        sample = self.timetable.sample()
-        validated, tokens = trainer.best_validated, whole
-        if sample < whole or validated is None:
-            tokens = self.timetable.final_sample()
-            validated = objective.validated(tokens)
-        return {
-            "loss": validated.loss,
-            "step": trainer.best_step,
-            "tokens": validated.predictions,
-            "read_tokens": tokens,
-            "text_tokens": whole,
-            "while_learning": {"loss": trainer.best, "read_tokens": sample},
-            "unigram_loss": objective.unigram_loss(),
-            **validated.figures,
-        }
+        return network, run_record(trainer, self.timetable.elapsed, validation)
 
 
-def _kept(machine: Machine, before: dict[str, Any]) -> Machine:
-    """A machine that computes as one did before, as far as it can."""
+def _as_before(machine: Machine, before: dict[str, Any]) -> Machine:
+    """The machine, set to compute as the resumed run did, if its device is the same."""
     if machine.device.type != before.get("device"):
         return machine
     return replace(
@@ -362,10 +317,10 @@ def _kept(machine: Machine, before: dict[str, Any]) -> Machine:
     )
 
 
-def _does_not_fit(where: str, job: TrainingJob[N], run: TrainingRun) -> str:
-    is_kept = run.folder is not None and Checkpoints(run.folder / FOLDER).exist()
-    kept = " The last checkpoint is whole." if is_kept else ""
+def _out_of_memory(device: str, job: TrainingJob[N], run: TrainingRun) -> str:
+    is_saved = run.folder is not None and Checkpoints(run.folder / FOLDER).exist()
+    kept = " The last checkpoint is whole." if is_saved else ""
     return (
-        f"the memory of {where} does not hold a step of {job.step}; raise accumulate (now {job.training.accumulate}), "
+        f"the memory of {device} does not hold a step of {job.step}; raise accumulate (now {job.training.accumulate}), "
         f"or lower {job.smaller}.{kept}"
     )

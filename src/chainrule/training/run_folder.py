@@ -1,4 +1,4 @@
-"""The folder of a run, for those who do not train; free of torch."""
+"""The folder of a run, for code that does not train. Does not import torch."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def is_first_process() -> bool:
 
 
 def is_unfinished(folder: Path) -> bool:
-    """Whether there is a checkpoint that a run can go on from."""
+    """Whether the folder has a checkpoint to resume from."""
     return Checkpoints(folder / FOLDER).exist()
 
 
 def remove_checkpoints(folder: Path) -> None:
-    """Of a run whose model has been saved."""
+    """Removes the checkpoints of a run whose model is saved."""
     Checkpoints(folder / FOLDER).remove()

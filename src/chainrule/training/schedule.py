@@ -1,4 +1,4 @@
-"""The learning rate as a share of its highest, and the number of steps that a budget gives."""
+"""The learning rate as a share of its peak, and the number of steps in a budget."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def rate_share(
     schedule: Schedule, step: int, steps: int | None, *, warm_up: int, decay_share: float, final_share: float
 ) -> float:
-    """The learning rate of a step (from 0), as a share of the highest; where the number of steps is not fixed, that."""
+    """The learning rate of a step (from 0), as a share of its peak; after the warm-up, 1 until `steps` is known."""
     if step < warm_up:
         return (step + 1) / (warm_up + 1)
     if steps is None or schedule == "plateau":
@@ -29,9 +29,9 @@ def rate_share(
 
 
 def steps_of(config: TrainingConfig, epoch: int, tokens_of: Callable[[int], int]) -> int | None:
-    """How many steps a budget gives; None where only the speed will tell.
+    """The number of steps in a budget; None if it is in minutes.
 
-    epoch: tokens of one pass over the text. tokens_of: those of the first so many steps, one at least in each.
+    epoch: tokens in one pass over the text. tokens_of: tokens in the first n steps, at least one in each.
     """
     if config.steps is not None:
         return config.steps

@@ -1,4 +1,4 @@
-"""What a recurrent network reads in training: the text, or its own guesses (Williams and Zipser 1989; Bengio 2015)."""
+"""Scheduled sampling: networks that read their own guesses (Williams and Zipser 1989; Bengio 2015)."""
 
 from __future__ import annotations
 
@@ -15,31 +15,30 @@ if TYPE_CHECKING:
 
     from chainrule.neural.output import Output
 
-    Reads = Callable[[Tensor, Any], tuple[Tensor, Any]]  # tokens (B, T), a state -> hidden states, and the state after
+    Forward = Callable[[Tensor, Any], tuple[Tensor, Any]]  # tokens (B, T), state -> hidden states, next state
 
 
 @torch.no_grad()
-def own_guesses(network: Reads, output: Output, inputs: Tensor, state: Any, share: float) -> Tensor:
-    """What is read, (B, T): the first token as it is, and then by chance, in this share of places, a guess instead.
+def own_guesses(network: Forward, output: Output, inputs: Tensor, state: Any, share: float) -> Tensor:
+    """The inputs, (B, T), with guesses in place of a random share of the tokens; the first token stays.
 
-    A guess is drawn from what the network predicts after all that it has read so far, guesses among it. No gradient
-    flows through it, so the loss on what comes out here has the gradient of stepping with guesses.
+    A guess is sampled from what the network predicts after all that it has read, earlier guesses included. No gradient
+    flows through guesses, so one pass over the result has the gradient of sampling step by step.
     """
     read = inputs.clone()
-    for place in range(inputs.size(1) - 1):
-        here = slice(place, place + 1)
-        hidden, state = network(read[:, here], state)
+    for i in range(inputs.size(1) - 1):
+        hidden, state = network(read[:, i : i + 1], state)
         state = detach(state)
         guesses = torch.multinomial(output.log_probs(hidden[:, 0]).float().exp(), 1)[:, 0]
         is_guessed = torch.rand(len(read), device=read.device) < share
-        read[:, place + 1] = torch.where(is_guessed, guesses, read[:, place + 1])
+        read[:, i + 1] = torch.where(is_guessed, guesses, read[:, i + 1])
     return read
 
 
 @torch.no_grad()
 def own_guesses_at_once(log_probs: Tensor, inputs: Tensor, share: float) -> Tensor:
-    """As `own_guesses`, for networks that read all places at once: the guesses are drawn from what is predicted after
-    the text, not after other guesses (Mihaylova and Martins 2019).
+    """As `own_guesses`, for networks that read all positions at once: a guess depends on the text before it, not on
+    other guesses (Mihaylova and Martins 2019).
 
     log_probs: (B, T, V), after each input.
     """

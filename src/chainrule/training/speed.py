@@ -1,4 +1,4 @@
-"""What steps and validation take on this machine, as measured lately."""
+"""The measured speed of steps and of validation."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ from collections import deque
 
 from chainrule.training.plan import FORWARD_SHARE
 
-_SLOW_STEPS = 3  # the first ones, which say nothing of the speed
+_SLOW_STEPS = 3  # the first ones, which do not count
 _FEW_STEPS = 10
-_SHORTEST, _LONGEST = 2.0, 30.0  # seconds that are looked back at
-_SHARE, _LATEST_SHARE = 0.05, 0.15  # of a budget, after which the speed is known, or has to be
+_SHORTEST, _LONGEST = 2.0, 30.0  # seconds of recent steps that are averaged
+_SHARE, _LATEST_SHARE = (
+    0.05,
+    0.15,
+)  # of the budget: the speed may be known after the first, and is assumed to be after the second
 
 
 class Pace:
-    """Measured seconds of a step, and of validation per token."""
+    """Seconds per step, and per token of validation."""
 
     def __init__(self, step: int, seconds: float, budget: float | None, token_seconds: float | None) -> None:
-        """step, seconds: where the run begins, or goes on. budget: seconds for all of it. token_seconds: of validation,
-        where it was measured before.
+        """step, seconds: where the run starts or resumes. budget: seconds for the whole run. token_seconds: of
+        validation, if it was measured before.
         """
         self._start, self._budget = (step, seconds), budget
         self._window = _LONGEST if budget is None else min(_LONGEST, max(_SHORTEST, _SHARE * budget))
@@ -37,13 +40,13 @@ class Pace:
 
     @property
     def step_seconds(self) -> float | None:
-        """The mean of the last steps; of the slow first ones where there are no others; None where there are none."""
+        """The mean of recent steps, or of the slow first ones if there are no others; None if there are none."""
         last, ended = self._marks[-1]
         first, began = self._marks[0] if last > self._marks[0][0] else self._start
         return (ended - began) / (last - first) if last > first else None
 
     def is_known(self, elapsed: float) -> bool:
-        """Whether the steps so far say how many there will be."""
+        """Whether enough steps were measured to plan the rest of the run."""
         if self._budget is None or self.step_seconds is None:
             return False
         steps, seconds = (last - first for first, last in zip(self._marks[0], self._marks[-1], strict=True))
@@ -51,7 +54,7 @@ class Pace:
         return is_enough or elapsed >= _LATEST_SHARE * self._budget
 
     def validation_seconds(self, tokens: int, step_tokens: float) -> float:
-        """For so many tokens. step_tokens: learnt from in a step, which tell as long as nothing was validated on."""
+        """Seconds to validate on `tokens` tokens. step_tokens: of a training step, for a first estimate."""
         if self.token_seconds is not None:
             return tokens * self.token_seconds
         return tokens * FORWARD_SHARE * (self.step_seconds or 0.0) / max(1.0, step_tokens)

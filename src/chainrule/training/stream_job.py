@@ -1,4 +1,4 @@
-"""What all networks that learn from one stream of ids have in common: how they are made, and what a run keeps."""
+"""The parts of a training job that all networks share that learn from one stream of ids."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chainrule.neural.config import settings_of as network_settings
 from chainrule.neural.network import Network
 from chainrule.protocol import END
 from chainrule.training.batches import check_long_enough
-from chainrule.training.defaults import recipe_for, stream_settled
+from chainrule.training.defaults import recipe_for, with_stream_defaults
 from chainrule.training.initial_vectors import coverage_of, set_vectors
 from chainrule.training.job import TrainingJob
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from chainrule.training.objective import Objective
     from chainrule.training.options import StreamOptions
 
-_AT_ONCE = 1 << 22  # tokens
-_SHORT = 4  # so many documents and more are read at once
+_CHUNK = 1 << 22  # tokens
+_SHORT = 4  # documents are short if more of them fit into a context
 
 
 def stream_job(
@@ -41,8 +41,8 @@ def stream_job(
     options: StreamOptions,
     objective: Callable[[Network, Setup], Objective],
 ) -> TrainingJob[Network]:
-    """A network that is to learn from a stream. Raises TextError where there is too little of it, SettingError."""
-    training, validation = stream_settled(config, options.training), options.validation
+    """A job that trains a network on a stream. Raises TextError if the stream is too short; SettingError."""
+    training, validation = with_stream_defaults(config, options.training), options.validation
     if validation is not None and not validation.stream.size:
         raise TextError("the text to validate on is empty; give another, or leave it out")
     check_long_enough(stream, config.context)
@@ -56,7 +56,7 @@ def stream_job(
 
     notes = [] if options.vectors is None else [coverage_of(options.vectors, vocabulary_size)]
     if options.start is None:
-        notes += _of_short_documents(stream, config)
+        notes += _notes_on_short_documents(stream, config)
 
     def build_network() -> Network:
         counts = torch.from_numpy(counts_of(stream, vocabulary_size)) if config.output != "full" else None
@@ -84,34 +84,34 @@ def stream_job(
         objective=objective,
         step=f"{recipe.batch} rows of {config.context} tokens",
         smaller="batch, context or width",
-        note="; ".join(notes) or None,
+        notes=tuple(notes),
     )
 
 
-def _of_short_documents(stream: Int32[ndarray, " tokens"], config: NetworkConfig) -> list[str]:
-    """What to say where documents are much shorter than what a network reads at once."""
+def _notes_on_short_documents(stream: Int32[ndarray, " tokens"], config: NetworkConfig) -> list[str]:
+    """A note for users if documents are much shorter than the context."""
     if config.memory != "document" and isinstance(config, tuple(TWO_SIDED.values())):
-        return []  # it writes no texts
+        return []  # it does not generate texts
     length = stream.size / max(1, sum(np.count_nonzero(part == END) for part in _parts(stream)))
     if length * _SHORT > config.context:
         return []
-    of_running_text = (
-        "memory='stream' has them read together"
+    advice = (
+        "set memory='stream' to read across their ends"
         if config.memory == "document"
-        else "texts that the model writes will end with a line, too: document='file' makes a file one text"
+        else "set document='file' to make a file one document; otherwise generated texts end after a line, too"
     )
     return [
-        f"documents have {length:.0f} tokens on average, and {config.context:,} are read at once; if they are lines of "
-        f"running text, {of_running_text}"
+        f"documents have {length:.0f} tokens on average, the context {config.context:,}",
+        f"if these documents are lines of running text, {advice}",
     ]
 
 
 def flops_per_token(network: Network) -> float:
-    """Of one step, forward and back: six for each weight that multiplies, and those of attention."""
+    """Floating-point operations per token, forward and backward: six per weight in a product, and attention."""
     weights = sum(parameter.numel() for parameter in network.parameters() if parameter.dim() >= 2)
     config = network.config
     if config.output == "full" and not config.tied:
-        weights -= network.embedding.weight.numel()  # looked up, not multiplied
+        weights -= network.embedding.weight.numel()  # a lookup, not a product
     attention = 0.0
     if isinstance(config, TransformerConfig):
         attention = 6.0 * config.layers * config.width * min(config.context, 2 * (config.window or config.context))
@@ -119,7 +119,7 @@ def flops_per_token(network: Network) -> float:
 
 
 def _digest_of(stream: Int32[ndarray, " tokens"]) -> str:
-    """What tells one stream of ids from another."""
+    """A digest that identifies a stream of ids."""
     digest = hashlib.sha256()
     for part in _parts(stream):
         digest.update(np.ascontiguousarray(part, np.int32).data)
@@ -127,7 +127,7 @@ def _digest_of(stream: Int32[ndarray, " tokens"]) -> str:
 
 
 def counts_of(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> ndarray:
-    """How often each token is in a stream."""
+    """The count of each token in a stream."""
     counts = np.zeros(vocabulary_size, np.int64)
     for part in _parts(stream):
         counts += np.bincount(part, minlength=vocabulary_size)
@@ -135,6 +135,6 @@ def counts_of(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> ndarra
 
 
 def _parts(stream: Int32[ndarray, " tokens"]) -> Iterator[Int32[ndarray, " tokens"]]:
-    """A stream may be a file that is larger than memory."""
-    for start in range(0, stream.size, _AT_ONCE):
-        yield stream[start : start + _AT_ONCE]
+    """The stream in chunks, since it may be a file larger than memory."""
+    for start in range(0, stream.size, _CHUNK):
+        yield stream[start : start + _CHUNK]

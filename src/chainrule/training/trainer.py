@@ -1,7 +1,7 @@
-"""The loop: batches, gradients, steps; validation, checkpoints and reports in between.
+"""Training steps: gradients, optimisers, averages; and validation.
 
-All that the next step depends on is in `Trainer.arrays` and `Progressed`, so that a run can go on from a checkpoint as
-if nothing had happened, bit for bit on a CPU.
+All that the next step depends on is in `Trainer.arrays` and `RunProgress`, so that a resumed run gives the same weights
+as an uninterrupted one, bit for bit on a CPU.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from chainrule.errors import EstimationError, SettingError
-from chainrule.training.checkpoint import Progressed
+from chainrule.training.checkpoint import RunProgress
 from chainrule.training.machine import memory_in_use
 from chainrule.training.optimisers import Average, Optimisers
 from chainrule.training.reports import Report
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from chainrule.training.job import Setup
-    from chainrule.training.objective import Objective, Validated
+    from chainrule.training.objective import Objective, ValidationResult
 
 
-_WARM_UP_SHARE = 0.2  # of a short run is warm-up at most, where nothing else is said
+_WARM_UP_SHARE = 0.2  # of the run, at most, unless warm_up is set
 _FETCHED_AFTER = {"cpu": 1, "cuda": 16}  # steps after which losses are fetched: a GPU should not wait for each
 
 
 class Trainer:
-    """A network that is being trained."""
+    """A network in training."""
 
     def __init__(
         self, network: nn.Module, matrices: list[nn.Parameter], objective: Objective, setup: Setup, peak: float
     ) -> None:
-        """matrices: of the network, for Muon. peak: floating-point operations that this machine does in a second."""
+        """matrices: of the network, for Muon. peak: floating-point operations per second of this machine."""
         training, recipe = setup.training, setup.recipe
         self.network, self.objective, self.setup = network, objective, setup
         self.parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
@@ -52,9 +52,9 @@ class Trainer:
         self.steps = steps_of(training, objective.epoch, objective.tokens)
         self.best, self.best_step, self.since_best, self.halved = math.inf, 0, 0, 0
         self.best_weights: dict[str, Tensor] | None = None
-        self.best_validated: Validated | None = None  # None, too, where the best were there before the run was resumed
+        self.best_validated: ValidationResult | None = None  # also None if the best weights are older than a resumption
         self._peak = peak
-        self._pending: list[tuple[int, Tensor, Tensor]] = []  # steps whose loss and norm have not been looked at
+        self._pending: list[tuple[int, Tensor, Tensor]] = []  # step, loss, norm; not fetched yet
         self._losses: list[float] = []  # since the last report
         self._norm = 0.0
 
@@ -68,7 +68,7 @@ class Trainer:
         return self.objective.tokens(self.step)
 
     def run(self, steps: int) -> None:
-        """So many steps, at most as many as there are to do. Raises EstimationError where the loss is no number."""
+        """Takes steps, at most to the end of the run. Raises EstimationError if the loss is not finite."""
         if not self.network.training:
             self.network.train()
         for _ in range(steps):
@@ -90,7 +90,7 @@ class Trainer:
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, training.clip or math.inf)
         self._pending.append((self.step, total, norm))
         if self.setup.machine.device.type == "cpu":
-            self.fetch_losses()  # before the weights are changed
+            self.fetch_losses()  # so that an infinite loss is reported before the weights change
         self.optimisers.step(share)
         for parameter in self.parameters:
             parameter.grad = None
@@ -99,7 +99,7 @@ class Trainer:
         self.step += 1
 
     def _backward(self, number: int, part: Any) -> Tensor:
-        """The gradient of a part of a step, added to those there are; its share of the step's loss."""
+        """Accumulates the gradient of a part of a step; returns its share of the step's loss."""
         with self.setup.machine.precision():
             nats = self.objective.loss(number, part, self.forward, self._done())
         loss = nats / self.objective.weight(self.step)
@@ -107,7 +107,7 @@ class Trainer:
         return loss.detach()
 
     def _done(self) -> float:
-        """The share of the run that is over; nothing while its end is not known."""
+        """The share of the run that is over; 0 until its end is known."""
         return 0.0 if self.steps is None else self.step / self.steps
 
     def _rate_share(self) -> float:
@@ -124,14 +124,14 @@ class Trainer:
 
     @property
     def warm_up(self) -> int:
-        """The steps in which the learning rate rises."""
+        """Steps in which the learning rate rises."""
         recommended, steps = self.setup.recipe.warm_up, self.steps
         if steps is None or self.setup.training.warm_up is not None:
             return recommended
         return min(recommended, int(_WARM_UP_SHARE * steps))
 
     def fetch_losses(self) -> None:
-        """At the losses of the steps that have not been looked at. Raises EstimationError where one is no number."""
+        """Fetches the losses of recent steps from the device. Raises EstimationError if one is not finite."""
         pending, self._pending = self._pending, []
         for step, loss, norm in pending:
             value, self._norm = float(loss), float(norm)
@@ -140,22 +140,24 @@ class Trainer:
                 raise EstimationError(f"the {what} at step {step + 1:,}, after {self.objective.tokens(step):,} tokens")
             self._losses.append(value)
 
-    def validate(self, tokens: int) -> tuple[Validated, bool]:
-        """The loss on about so many tokens of what is kept for that, and whether it is the best so far."""
+    def validate(self, tokens: int) -> tuple[ValidationResult, bool]:
+        """The validation loss on about `tokens` tokens, and whether it is the best so far."""
         with self.averaged():
             self.network.eval()
-            found = self.objective.validated(tokens)
-            loss = found.loss
+            validated = self.objective.validated(tokens)
+            loss = validated.loss
             self.network.train()
             if not math.isfinite(loss):
-                raise EstimationError(f"the loss in validation is {loss} after step {self.step:,}")
+                raise EstimationError(f"the validation loss is {loss} after step {self.step:,}")
             is_best = loss < self.best
             if is_best:
-                self.best, self.best_step, self.since_best, self.best_validated = loss, self.step, 0, found
-                self.best_weights = {name: each.detach().clone() for name, each in self.network.state_dict().items()}
+                self.best, self.best_step, self.since_best, self.best_validated = loss, self.step, 0, validated
+                self.best_weights = {
+                    name: weight.detach().clone() for name, weight in self.network.state_dict().items()
+                }
             else:
                 self._count_no_better()
-        return found, is_best
+        return validated, is_best
 
     def _count_no_better(self) -> None:
         training = self.setup.training
@@ -166,11 +168,11 @@ class Trainer:
                 self.average = Average(self.parameters, None)
 
     def averaged(self) -> Averaged:
-        """While it lasts, the network has the average of its weights, if one is kept."""
+        """A context in which the network has the average of its weights, if one is kept."""
         return Averaged(self.average)
 
     def report(self, step_seconds: float | None, **more: Any) -> Report:
-        """How the run stands. step_seconds: what steps take of late."""
+        """The state of the run. step_seconds: of recent steps."""
         losses, self._losses = self._losses, []
         speed = self.tokens / self.step / step_seconds if step_seconds else 0.0
         return Report(
@@ -189,22 +191,22 @@ class Trainer:
         )
 
     def arrays(self) -> dict[str, ndarray]:
-        """All that the next step depends on, but for `progress`, as arrays. All processes must call it."""
-        tensors: dict[str, Tensor] = {f"network.{name}": each for name, each in self.network.state_dict().items()}
-        tensors |= {f"optimiser.{name}": each for name, each in self.optimisers.tensors().items()}
+        """All that the next step depends on, except for `progress`. All processes must call it."""
+        tensors: dict[str, Tensor] = {f"network.{name}": weight for name, weight in self.network.state_dict().items()}
+        tensors |= {f"optimiser.{name}": tensor for name, tensor in self.optimisers.tensors().items()}
         if self.average is not None:
-            tensors |= {f"average.{i}": each for i, each in enumerate(self.average.weights)}
+            tensors |= {f"average.{i}": mean for i, mean in enumerate(self.average.weights)}
         carried = self.objective.carried()
-        tensors |= {f"state.{i}": self.setup.processes.joined(leaf) for i, leaf in enumerate(carried)}
-        tensors["random.cpu"] = self.setup.processes.joined(torch.get_rng_state()[None])
+        tensors |= {f"state.{i}": self.setup.processes.gather(leaf) for i, leaf in enumerate(carried)}
+        tensors["random.cpu"] = self.setup.processes.gather(torch.get_rng_state()[None])
         if self.setup.machine.device.type == "cuda":
             state = torch.cuda.get_rng_state(self.setup.machine.device)
-            tensors["random.cuda"] = self.setup.processes.joined(state[None].to(self.setup.machine.device))
-        return {name: each.detach().cpu().contiguous().numpy() for name, each in tensors.items()}
+            tensors["random.cuda"] = self.setup.processes.gather(state[None].to(self.setup.machine.device))
+        return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()}
 
-    def progress(self, **more: Any) -> Progressed:
-        """more: what the trainer does not know."""
-        return Progressed(
+    def progress(self, **more: Any) -> RunProgress:
+        """How far the run has come. more: the fields that the trainer does not know."""
+        return RunProgress(
             step=self.step,
             steps=self.steps,
             seconds=self.seconds,
@@ -216,27 +218,27 @@ class Trainer:
             **more,
         )
 
-    def load(self, progress: Progressed, arrays: dict[str, ndarray], best: dict[str, ndarray] | None) -> None:
-        """Goes on from what `progress` and `arrays` gave. Raises SettingError where they are of another network."""
+    def load(self, progress: RunProgress, arrays: dict[str, ndarray], best: dict[str, ndarray] | None) -> None:
+        """Restores what `progress` and `arrays` gave. Raises SettingError if they are of another network."""
         tensors = {name: torch.tensor(array) for name, array in arrays.items()}
 
-        def those(kind: str) -> dict[str, Tensor]:
+        def select(kind: str) -> dict[str, Tensor]:
             prefix = kind + "."
-            return {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}
+            return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
         try:
-            self.network.load_state_dict(those("network"))
-            self.optimisers.load(those("optimiser"))
-            averages = those("average")
+            self.network.load_state_dict(select("network"))
+            self.optimisers.load(select("optimiser"))
+            averages = select("average")
             if averages:
                 if self.average is None:
                     self.average = Average(self.parameters, None)
                 for i, mean in enumerate(self.average.weights):
                     mean.copy_(averages[str(i)])
                 self.average.steps = progress.averaged
-            carried = those("state")
+            carried = select("state")
             self.objective.carry([carried[str(i)] for i in range(len(carried))])
-            self._load_random_states(those("random"))
+            self._load_random_states(select("random"))
         except (RuntimeError, KeyError, ValueError, IndexError) as error:
             raise SettingError(f"the checkpoint does not fit this network: {error}") from error
         self.step, self.steps, self.seconds = progress.step, progress.steps, progress.seconds
@@ -245,10 +247,10 @@ class Trainer:
         if best is not None:
             self.best_weights = {name: torch.tensor(array) for name, array in best.items()}
 
-    def load_best(self, progress: Progressed, best: dict[str, ndarray]) -> None:
-        """Goes on from the best weights alone, where the last are lost: optimiser, averages and states begin anew.
+    def load_best(self, progress: RunProgress, best: dict[str, ndarray]) -> None:
+        """Restores the best weights alone, if the last are lost; optimiser, averages and states start afresh.
 
-        Raises SettingError where they are of another network.
+        Raises SettingError if they are of another network.
         """
         self.best_weights = {name: torch.tensor(array) for name, array in best.items()}
         try:
@@ -259,16 +261,16 @@ class Trainer:
         self.step, self.steps, self.seconds = progress.best_step, progress.steps, progress.seconds
         self.best, self.best_step, self.halved = progress.best, progress.best_step, progress.halved
 
-    def _load_random_states(self, found: dict[str, Tensor]) -> None:
-        """Of other numbers of processes, too: then dropout goes on otherwise."""
+    def _load_random_states(self, states: dict[str, Tensor]) -> None:
+        """Works with another number of processes, too, but then dropout continues differently."""
         rank = self.setup.processes.rank
-        torch.set_rng_state(found["cpu"][rank % len(found["cpu"])])
-        if "cuda" in found and self.setup.machine.device.type == "cuda":
-            torch.cuda.set_rng_state(found["cuda"][rank % len(found["cuda"])], self.setup.machine.device)
+        torch.set_rng_state(states["cpu"][rank % len(states["cpu"])])
+        if "cuda" in states and self.setup.machine.device.type == "cuda":
+            torch.cuda.set_rng_state(states["cuda"][rank % len(states["cuda"])], self.setup.machine.device)
 
 
 class Averaged:
-    """Holds the average of the weights in place of them."""
+    """A context in which the network has the average of its weights."""
 
     def __init__(self, average: Average | None) -> None:
         self._average = average if average is not None and average.steps else None

@@ -1,1 +1,1 @@
-"""A noisy channel: how texts get errors, and which texts may have been meant."""
+"""A noisy channel: how errors get into texts, and which texts may have been meant."""

@@ -1,4 +1,4 @@
-"""A learnt channel as a JSON file: its rules, and how it was learnt."""
+"""Reads and writes a learnt channel as a JSON file: its rules, and how it was learnt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _VERSION = 1
-_WHAT = "a channel written by chainrule train channel"
+_EXPECTED = "a channel written by chainrule train channel"
 
 
 def write_channel(channel: Channel, path: Path, record: dict[str, Any]) -> None:
@@ -29,14 +29,14 @@ def read_channel(path: Path) -> Channel:
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:
-        raise ModelFormatError(f"{path}: cannot be read: {error.strerror}; expected {_WHAT}") from error
+        raise ModelFormatError(f"{path}: cannot be read: {error.strerror}; expected {_EXPECTED}") from error
     except (ValueError, RecursionError) as error:
-        raise ModelFormatError(f"{path}: no JSON ({error}); expected {_WHAT}") from None
+        raise ModelFormatError(f"{path}: is not JSON ({error}); expected {_EXPECTED}") from None
     if not isinstance(content, dict) or content.get("chainrule_channel") != _VERSION:
-        raise ModelFormatError(f"{path}: no channel of version {_VERSION}; expected {_WHAT}")
+        raise ModelFormatError(f"{path}: is not a channel of version {_VERSION}; expected {_EXPECTED}")
     name, rules = content.get("name"), content.get("rules")
     if not isinstance(name, str) or not isinstance(rules, list) or not rules:
-        raise ModelFormatError(f"{path}: name or rules are missing; expected {_WHAT}")
+        raise ModelFormatError(f"{path}: name or rules are missing; expected {_EXPECTED}")
     try:
         return Channel(name, [_rule(rule, path, i) for i, rule in enumerate(rules)])
     except SettingError as error:

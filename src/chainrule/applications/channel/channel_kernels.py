@@ -1,7 +1,7 @@
-"""The compiled channel: the probability of what is seen, and the search for the words that may have been meant.
+"""The compiled channel: the probability of an observed text, and the search for the words that may have been meant.
 
-sides[r, 0] is what rule r replaces, sides[r, 1] what it puts there, as code points with 0 after them. Every code is
-compared with a table's size before it is an index.
+sides[r, 0] is what rule r replaces, sides[r, 1] what it puts there, as code points padded with 0. Every code is
+compared with a table's size before it becomes an index.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from chainrule.base.jit import allocating_kernel, kernel
 
 Array = NDArray[Any]
 
-SIDE = 2  # characters that a side of a rule has at most
+SIDE = 2  # the most characters on either side of a rule
 NO_WORD = -1
 
 
 @kernel
 def symbol_of(symbols: Array, code: int) -> int:
-    """The symbol of a code point: those that rules name have one each, all others share 0."""
+    """The symbol of a code point: those in rules have their own, all others share 0."""
     return symbols[code] if code < symbols.size else 0
 
 
@@ -36,7 +36,7 @@ def rewrite_forward(
     probs: Array,
     forward: Array,
 ) -> None:
-    """forward[s, o]: the probability that the source's first s characters became the first o that are seen.
+    """forward[s, o]: the probability that the source's first s characters became the first o observed ones.
 
     symbols, copied, begin, sides, probs: see `RulesBySource`. forward: zeros, (longest source + 1, longest text + 1).
     """
@@ -51,7 +51,7 @@ def rewrite_forward(
                 continue
             if o < seen.size and seen[o] == source[s]:
                 forward[s + 1, o + 1] += so_far * copied[symbol, following]
-            for kind in range(2):  # rules that leave nothing; rules that leave the character that is seen
+            for kind in range(2):  # deletions; rules that put the observed character
                 first = 0 if kind == 0 or o == seen.size else symbol_of(symbols, seen[o])
                 if symbol == 0 or (kind == 1 and first == 0):
                     continue
@@ -68,7 +68,7 @@ def rewrite_forward(
 
 @kernel
 def lengths_of(sides: Array, rule: int) -> tuple[int, int]:
-    """Characters that a rule rewrites, and characters that it puts there."""
+    """The numbers of characters that a rule rewrites, and that it puts there."""
     return 1 + (sides[rule, 0, 1] != 0), (sides[rule, 1, 0] != 0) + (sides[rule, 1, 1] != 0)
 
 
@@ -83,32 +83,32 @@ def log_probs(
     begin: Array,
     sides: Array,
     probs: Array,
-    found: Array,
+    results: Array,
 ) -> None:
-    """found[i] = log P(observed text i | source text i), by the forward algorithm over both texts' characters."""
+    """results[i] = log P(observed text i | source text i), by the forward algorithm over both texts' characters."""
     height, width = longest(source_offsets) + 1, longest(observed_offsets) + 1
-    room = np.empty((height, width))
-    for i in range(found.size):
+    scratch = np.empty((height, width))
+    for i in range(results.size):
         source = sources[source_offsets[i] : source_offsets[i + 1]]
         seen = observed[observed_offsets[i] : observed_offsets[i + 1]]
-        forward = room[: source.size + 1, : seen.size + 1]
+        forward = scratch[: source.size + 1, : seen.size + 1]
         forward[:] = 0.0
         rewrite_forward(source, seen, symbols, copied, begin, sides, probs, forward)
-        found[i] = np.log(forward[source.size, seen.size])
+        results[i] = np.log(forward[source.size, seen.size])
 
 
 @kernel
 def longest(offsets: Array) -> int:
     """The length of the longest text."""
-    most = 0
+    length = 0
     for i in range(offsets.size - 1):
-        most = max(most, offsets[i + 1] - offsets[i])
-    return most
+        length = max(length, offsets[i + 1] - offsets[i])
+    return length
 
 
 @kernel
 def child_of(characters: Array, children: Array, node: int, code: int) -> int:
-    """The node behind `node` whose character this is, or NO_WORD."""
+    """The child of `node` for a character, or NO_WORD."""
     low, end = children[node], children[node + 1]
     high = end
     while low < high:
@@ -130,43 +130,43 @@ def meant_words(
     characters: Array,
     children: Array,
     words: Array,
-    found: Array,
+    matches: Array,
     counts: Array,
 ) -> None:
-    """found[i, :counts[i]]: the words from which at most most_errors[i] rules lead to the observed text i.
+    """matches[i, :counts[i]]: the words that at most most_errors[i] rules turn into the observed text i.
 
-    A trie is walked along the text, rules being undone: those of the character that is seen, and those by which one
-    was lost (rules by what is seen: those of code c at begin[c] .. begin[c + 1]). Words may come several times, and
-    no more than there is room for.
+    Walks the trie along the text and undoes rules: those that put the observed character, and deletions (rules by what
+    is observed: those of code c are begin[c] .. begin[c + 1]). A word may occur several times; matches without room
+    are dropped.
     """
-    nodes, places, errors = np.empty(1 << 14, np.int64), np.empty(1 << 14, np.int64), np.empty(1 << 14, np.int64)
+    nodes, positions, errors = np.empty(1 << 14, np.int64), np.empty(1 << 14, np.int64), np.empty(1 << 14, np.int64)
     for i in range(counts.size):
         seen = observed[offsets[i] : offsets[i + 1]]
         counts[i] = 0
-        nodes[0], places[0], errors[0] = 0, 0, 0
+        nodes[0], positions[0], errors[0] = 0, 0, 0
         height = 1
         while height > 0:
             height -= 1
-            node, place, made = nodes[height], places[height], errors[height]
-            if place == seen.size and words[node] != NO_WORD and counts[i] < found.shape[1]:
-                found[i, counts[i]] = words[node]
+            node, position, count = nodes[height], positions[height], errors[height]
+            if position == seen.size and words[node] != NO_WORD and counts[i] < matches.shape[1]:
+                matches[i, counts[i]] = words[node]
                 counts[i] += 1
-            for kind in range(2 if made < most_errors[i] else 0):  # what nothing is seen of; what begins as seen here
-                code = 0 if kind == 0 or place == seen.size else seen[place]
+            for kind in range(2 if count < most_errors[i] else 0):  # deletions; rules that put the observed character
+                code = 0 if kind == 0 or position == seen.size else seen[position]
                 if (kind == 1 and code == 0) or code >= begin.size - 1:
                     continue
                 for rule in range(begin[code], begin[code + 1]):
                     put = (sides[rule, 1, 0] != 0) + (sides[rule, 1, 1] != 0)
-                    if place + put > seen.size or (put == 2 and seen[place + 1] != sides[rule, 1, 1]):
+                    if position + put > seen.size or (put == 2 and seen[position + 1] != sides[rule, 1, 1]):
                         continue
-                    below = child_of(characters, children, node, sides[rule, 0, 0])
-                    if below != NO_WORD and sides[rule, 0, 1] != 0:
-                        below = child_of(characters, children, below, sides[rule, 0, 1])
-                    if below != NO_WORD and height < nodes.size:
-                        nodes[height], places[height], errors[height] = below, place + put, made + 1
+                    child = child_of(characters, children, node, sides[rule, 0, 0])
+                    if child != NO_WORD and sides[rule, 0, 1] != 0:
+                        child = child_of(characters, children, child, sides[rule, 0, 1])
+                    if child != NO_WORD and height < nodes.size:
+                        nodes[height], positions[height], errors[height] = child, position + put, count + 1
                         height += 1
-            if place < seen.size:
-                below = child_of(characters, children, node, seen[place])
-                if below != NO_WORD and height < nodes.size:
-                    nodes[height], places[height], errors[height] = below, place + 1, made
+            if position < seen.size:
+                child = child_of(characters, children, node, seen[position])
+                if child != NO_WORD and height < nodes.size:
+                    nodes[height], positions[height], errors[height] = child, position + 1, count
                     height += 1

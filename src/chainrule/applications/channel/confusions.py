@@ -1,6 +1,6 @@
 """Ready-made channels: typing errors on a keyboard, and errors of optical character recognition.
 
-A rate says how often something goes wrong at a character that can go wrong.
+The rate is the probability of an error at a character that can go wrong.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ CONFUSIONS: tuple[Confusions, ...] = ("keyboard", "ocr")
 
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")  # of a QWERTY keyboard, each half a key to the right of the one above
 _LETTERS = ascii_lowercase + ascii_uppercase
-# What a slip at a letter is: another key, a key too many, one too few, the next letter first, a space too many.
+# Shares of the slips at a letter: another key, a key too many, one too few, the next letter first, a space too many.
 _SUBSTITUTED, _INSERTED, _DELETED, _SWAPPED, _SPACED = 0.4, 0.2, 0.2, 0.15, 0.05
 _SPACE_LOST = 0.5
 
-# What looks alike in print, with its share of what goes wrong where it stands; both ways, if not said otherwise.
+# What looks alike in print, with its share of the errors at that position, in both directions.
 _ALIKE = {
     ("rn", "m"): 0.5,
     ("cl", "d"): 0.4,
@@ -55,32 +55,38 @@ _ALIKE = {
     ("D", "O"): 0.2,
     (".", ","): 0.4,
 }
-_BROKEN = 0.1  # of what goes wrong at a letter: a space behind it
-_MERGED = 0.5  # of what goes wrong at a space: it is lost
+_BROKEN = 0.1  # share of the errors at a letter: a space is put after it
+_MERGED = 0.5  # share of the errors at a space: it is lost
 
 
 def channel_named(name: str, rate: float) -> Channel:
-    """Raises SettingError where there is none of the name, or the rate is none."""
+    """A ready-made channel. rate: above 0, at most 0.5. Raises SettingError."""
     if name not in CONFUSIONS:
         raise SettingError(f"there is no channel called {name!r}; choose one of {', '.join(CONFUSIONS)}")
     if not 0 < rate <= 0.5:
         raise SettingError(f"the rate of errors is {rate}; expected more than 0 and at most 0.5, such as 0.03")
-    return Channel(name, [Rule(s, o, rate * share) for s, o, share in (_slips() if name == "keyboard" else _looks())])
+    confusions = _slips() if name == "keyboard" else _lookalikes()
+    return Channel(name, [Rule(source, observed, rate * share) for source, observed, share in confusions])
 
 
 def neighbours(letter: str) -> str:
-    """The keys around that of a letter, in its case."""
+    """The letters of the keys around a letter's key, in its case."""
     row = next(i for i, keys in enumerate(_ROWS) if letter.lower() in keys)
-    place = _ROWS[row].index(letter.lower())
-    around = ((row, place - 1), (row, place + 1), (row - 1, place), (row - 1, place + 1), (row + 1, place - 1))
-    found = "".join(
-        _ROWS[r][p] for r, p in (*around, (row + 1, place)) if 0 <= r < len(_ROWS) and 0 <= p < len(_ROWS[r])
+    column = _ROWS[row].index(letter.lower())
+    around = (
+        (row, column - 1),
+        (row, column + 1),
+        (row - 1, column),
+        (row - 1, column + 1),
+        (row + 1, column - 1),
+        (row + 1, column),
     )
-    return found.upper() if letter.isupper() else found
+    letters = "".join(_ROWS[r][c] for r, c in around if 0 <= r < len(_ROWS) and 0 <= c < len(_ROWS[r]))
+    return letters.upper() if letter.isupper() else letters
 
 
 def _slips() -> Iterator[tuple[str, str, float]]:
-    """Source, observed, share of what goes wrong."""
+    """Typing errors: source, observed, share of the errors at the source."""
     for letter in _LETTERS:
         keys = neighbours(letter)
         for key in keys:
@@ -99,7 +105,8 @@ def _slips() -> Iterator[tuple[str, str, float]]:
     yield " ", "", _SPACE_LOST
 
 
-def _looks() -> Iterator[tuple[str, str, float]]:
+def _lookalikes() -> Iterator[tuple[str, str, float]]:
+    """Recognition errors: source, observed, share of the errors at the source."""
     for (one, other), share in _ALIKE.items():
         yield one, other, share
         yield other, one, share

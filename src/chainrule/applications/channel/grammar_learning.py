@@ -98,7 +98,7 @@ def aligned(wrong: Sequence[str], right: Sequence[str], alike: Callable[[str, st
         if i and j and costs[i, j] == costs[i - 1, j - 1] + replaced[i - 1][j - 1]:
             i, j = i - 1, j - 1
             yield right[i], wrong[j]
-        elif i and costs[i, j] == costs[i - 1, j] + _LOST:
+        elif i and (not j or costs[i, j] == costs[i - 1, j] + _LOST):
             i -= 1
             yield right[i], ""
         else:

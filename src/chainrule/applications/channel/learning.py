@@ -1,10 +1,10 @@
-"""A channel learnt from pairs of what was meant and what was read, by EM over its rules.
+"""Learns a channel from pairs of wrong and right spellings, by EM over its rules.
 
-Words stand between marks (`marked`), so that rules tell the beginning and the end of a word from its middle: `e` lost
-at the end, `k` before `n` at the beginning. Candidates for rules are cut around the differences of a shortest edit
-script; EM then weighs all ways to rewrite one as the other (Brill and Moore, An improved error model for noisy
-channel spelling correction, 2000, take the counts of one alignment). Single edits that no pair shows keep a small
-probability, so that no word is impossible.
+Words are put between marks (`marked`), so that rules can distinguish the beginning and the end of a word from its
+middle: `e` lost at the end, `k` before `n` at the beginning. Candidate rules come from around the differences of a
+shortest edit script; EM then weighs all ways to rewrite one spelling as the other (Brill and Moore, An improved error
+model for noisy channel spelling correction, 2000, take the counts of one alignment). Single edits that occur in no pair
+keep a small probability, so that no word is impossible.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 BEGIN_MARK, END_MARK = "\x02", "\x03"
-_FLOOR = 2e-5  # probability of a single edit that no pair shows
+_FLOOR = 2e-5  # probability of a single edit that occurs in no pair
 _LEAST_USES = 0.3  # expected uses below which a rule of two characters is dropped
-_PRIOR_VISITS = 5.0  # visits without an error that every left side is given: rules seen once stay unlikely
+_PRIOR_VISITS = 5.0  # visits without an error, added for every left side: rules seen once stay unlikely
 
 
 def marked(text: str) -> str:
-    """A word between its marks."""
+    """A word between marks of its beginning and end."""
     return f"{BEGIN_MARK}{text}{END_MARK}"
 
 
@@ -74,7 +74,7 @@ def learn_channel(
 
 
 def _reestimated(channel: Channel, texts: tuple[Any, ...]) -> dict[tuple[str, str], float]:
-    """One round of EM: each rule's expected uses, divided by the expected visits to places where it could be used."""
+    """One round of EM: each rule's expected uses, divided by the expected visits to positions where it could apply."""
     tables = channel.by_source
     uses, visits = np.zeros(tables.probs.size), np.zeros(tables.copied.shape)
     arguments: tuple[Any, ...] = (*texts, *tables[:-1], uses, visits)
@@ -92,7 +92,7 @@ def _reestimated(channel: Channel, texts: tuple[Any, ...]) -> dict[tuple[str, st
 
 
 def _within_bounds(probs: dict[tuple[str, str], float]) -> list[Rule]:
-    """The rules, with those of a first character scaled down where together they would leave too little to copying."""
+    """The rules; those of a first character are scaled down if they would leave too little probability to copying."""
     alone: defaultdict[str, float] = defaultdict(float)
     by_two: defaultdict[str, float] = defaultdict(float)
     for (source, _), prob in probs.items():
@@ -107,7 +107,7 @@ def _within_bounds(probs: dict[tuple[str, str], float]) -> list[Rule]:
 
 
 def _single_edits(letters: list[str]) -> Iterator[tuple[str, str]]:
-    """Every loss, replacement and doubling; every letter put after a letter or the beginning."""
+    """Every deletion, substitution and doubling; every letter inserted after another, or at the beginning."""
     for letter in letters:
         yield letter, ""
         for other in letters:
@@ -133,7 +133,7 @@ def _rules_around_edits(source: str, observed: str) -> Iterator[tuple[str, str]]
 
 
 def _edits(source: str, observed: str) -> list[tuple[bool, int, int, int, int]]:
-    """A shortest edit script as runs: whether they differ, and what of the source became what of the observed text."""
+    """A shortest edit script as runs: whether they differ, and the spans of the source and the observed text."""
     height, width = len(source), len(observed)
     cost = np.zeros((height + 1, width + 1), np.int64)
     cost[:, 0], cost[0] = np.arange(height + 1), np.arange(width + 1)

@@ -1,4 +1,4 @@
-"""The compiled expectation of EM over a channel's rules: how often each rule was at work in pairs of texts."""
+"""The compiled expectation step of EM over a channel's rules: how often each rule was used in pairs of texts."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def expect(
 ) -> float:
     """Adds each rule's expected uses, and the expected visits to characters x with y next, over all pairs.
 
-    The forward-backward algorithm over both texts' characters. weights: of the pairs. visits[x, y]: by symbols, 0 for
-    the end of the text as for what no rule names. Pairs that the rules cannot explain add nothing. Returns the
+    The forward-backward algorithm over both texts' characters. weights: of the pairs. visits[x, y]: by symbols; 0 is
+    the end of the text, and all characters in no rule. Pairs that the rules cannot explain add nothing. Returns the
     weighted sum of log P(observed | source) of the others, in nats.
     """
     total = 0.0

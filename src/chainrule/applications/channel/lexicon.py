@@ -1,4 +1,4 @@
-"""The words that may have been meant, with how likely each is without context."""
+"""The words that may have been meant, and their probabilities without context."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")  # letters and digits, apostrophes inside
 LONGEST = 40  # characters of a word
-_ROOM = 1 << 11  # words found for one text, with those found again
+_MOST_MATCHES = 1 << 11  # of one text, repeated words included
 
 
 class Candidate(NamedTuple):
@@ -41,12 +41,12 @@ class Candidate(NamedTuple):
 
 
 class Lexicon:
-    """Words in a trie: the nodes of one depth lie together, in the order of the words."""
+    """Words in a trie, with their probabilities."""
 
     def __init__(self, words: Iterable[str], prior: Prior) -> None:
         """prior: the log-probabilities of words, whether they are in the lexicon or not.
 
-        What is no word (see WORD), or longer than LONGEST, is left out. Raises SettingError where nothing is left.
+        What is not a word (see WORD), or longer than LONGEST, is left out. Raises SettingError if nothing is left.
         """
         kept = sorted({word for word in words if len(word) <= LONGEST and WORD.fullmatch(word)})
         if not kept:
@@ -63,27 +63,27 @@ class Lexicon:
     def candidates(
         self, channel: Channel, observed: Sequence[str], errors: Sequence[int], most: int
     ) -> list[list[Candidate]]:
-        """For each observed text, the words that may have been meant, the likeliest of both together first.
+        """For each observed text, the words that may have been meant, by descending P(observed | word) P(word).
 
-        errors: how many rules may have been at work in each. most: so many of them, the text itself added where it is
-        a word and not among them.
+        errors: the most rules that may have been applied to each. most: the most words for each text; the text itself
+        is added if it is a word and not among them.
         """
         characters, offsets = joined(observed)
-        found = np.empty((len(observed), _ROOM), np.int32)
+        matches = np.empty((len(observed), _MOST_MATCHES), np.int32)
         counts = np.empty(len(observed), np.int64)
-        meant_words(characters, offsets, np.array(errors, np.int64), *channel.by_observed, *self._trie, found, counts)
-        kinds = [np.unique(row[:count]) for row, count in zip(found, counts.tolist(), strict=True)]
-        owners = np.repeat(np.arange(len(observed)), [kind.size for kind in kinds])
-        places = np.concatenate([np.empty(0, np.int32), *kinds])
-        texts = self.words[places].tolist()
+        meant_words(characters, offsets, np.array(errors, np.int64), *channel.by_observed, *self._trie, matches, counts)
+        distinct = [np.unique(row[:count]) for row, count in zip(matches, counts.tolist(), strict=True)]
+        owners = np.repeat(np.arange(len(observed)), [words.size for words in distinct])
+        words = np.concatenate([np.empty(0, np.int32), *distinct])
+        texts = self.words[words].tolist()
         log_probs = channel.log_probs([observed[owner] for owner in owners.tolist()], texts)
-        totals = log_probs + self._priors[places]
+        totals = log_probs + self._priors[words]
         order = np.lexsort((-totals, owners))
         results: list[list[Candidate]] = [[] for _ in observed]
         for i in order.tolist():
             row = results[owners[i]]
             if len(row) < most and np.isfinite(totals[i]):
-                row.append(Candidate(texts[i], float(log_probs[i]), float(self._priors[places[i]])))
+                row.append(Candidate(texts[i], float(log_probs[i]), float(self._priors[words[i]])))
         self._add_themselves(results, channel, observed)
         return results
 
@@ -102,9 +102,9 @@ class Lexicon:
 
 
 def prior_of(model: Scorer, tokenizer: Tokenizer, speller: Speller) -> Prior:
-    """What a model thinks of words by themselves: log P after the unknown word, which tells it next to nothing.
+    """A model's log P of words without context: after the unknown word, which tells it next to nothing.
 
-    Of an n-gram model that has not seen <unk>, that is the unigram distribution. Unknown tokens cost their spelling.
+    For an n-gram model that has not seen <unk>, that is the unigram distribution. Unknown tokens cost their spelling.
     """
     unseen = np.log(max(speller.unseen_types, 1))
     context = np.array([UNKNOWN], np.int32)
@@ -113,10 +113,10 @@ def prior_of(model: Scorer, tokenizer: Tokenizer, speller: Speller) -> Prior:
         encoded = tokenizer.encode_texts(words)
         sequences = documents_of(encoded.ids)
         rows = model.score(sequences, prefixes=[context] * len(sequences), end=False)
-        found = np.array([row.sum(dtype=np.float64) for row in rows])
-        places = np.flatnonzero(encoded.ids == UNKNOWN)
-        spelled = unseen + speller.log_probs([encoded.surface(place) for place in places.tolist()])
-        owners = np.cumsum(encoded.ids == END)[places]  # the documents that end before a token are those before its own
-        return found + np.bincount(owners, spelled, len(words))
+        log_probs = np.array([row.sum(dtype=np.float64) for row in rows])
+        positions = np.flatnonzero(encoded.ids == UNKNOWN)
+        spelled = unseen + speller.log_probs([encoded.surface(position) for position in positions.tolist()])
+        owners = np.cumsum(encoded.ids == END)[positions]  # a token's document: the number of those that ended before
+        return log_probs + np.bincount(owners, spelled, len(words))
 
     return prior

@@ -1,7 +1,7 @@
 """The likeliest sources of a text that came through a channel: the best paths through a lattice of words.
 
-A word may have been one word, or two whose space was lost; two may have been one that a space broke. What is no word,
-such as punctuation, stays as it is.
+A word may have been one word, or two whose space was lost; two may have been one that a space broke. All else, such as
+punctuation, stays as it is.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from chainrule.applications.channel.channel import Channel
     from chainrule.applications.channel.lexicon import Lexicon
 
-_SHORT = 3  # characters; what is not longer may be any word after two errors
+_SHORT = 3  # characters; two errors can turn so short a word into almost any other
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProposalConfig:
-    """best: how many sources of a text are proposed. candidates: of a word, at most.
+    """How sources are proposed.
 
-    errors: the most errors that are looked for in a word that is known, is short, or is two with a space between;
-    unknown_errors: in others.
+    best: sources of each text. candidates: the most candidates of a word. errors: the most errors in a known or short
+    word, or a pair of words; unknown_errors: in other words.
     Raises SettingError.
     """
 
@@ -61,40 +61,40 @@ class Proposal:
 
 
 class Proposer:
-    """Proposes sources, the likeliest by the channel and the words' own probabilities first."""
+    """Proposes sources, best first, by the channel and the probabilities of single words."""
 
     def __init__(self, channel: Channel, lexicon: Lexicon, config: ProposalConfig | None = None) -> None:
         self._channel, self._lexicon, self._config = channel, lexicon, config or ProposalConfig()
 
     def propose(self, observed: Sequence[str]) -> list[list[Proposal]]:
-        """For each observed text; one at least, which may be the text itself."""
-        parted = [_Parted.of(text) for text in observed]
-        units = list(dict.fromkeys(unit for one in parted for unit in one.units()))
+        """The sources of each observed text, at least one, which may be the text itself."""
+        split = [_SplitText.of(text) for text in observed]
+        units = list(dict.fromkeys(unit for text in split for unit in text.units()))
         candidates = dict(zip(units, self._candidates(units), strict=True))
-        between = list(dict.fromkeys(between for one in parted for between in one.between))
-        spaced = dict(zip(between, self._spaced(between), strict=True))
-        return [self._best_paths(one, candidates, spaced) for one in parted]
+        gaps = list(dict.fromkeys(gap for text in split for gap in text.gaps))
+        spaced = dict(zip(gaps, self._spaced(gaps), strict=True))
+        return [self._best_paths(text, candidates, spaced) for text in split]
 
-    def _spaced(self, between: list[str]) -> list[list[Candidate]]:
-        """What may have been meant by what stands between words: itself, or the same with one space more."""
-        rows = [[text, *_with_a_space(text)] for text in between]
+    def _spaced(self, gaps: list[str]) -> list[list[Candidate]]:
+        """What may have been meant by each gap between words: itself, or the same with one more space."""
+        rows = [[gap, *_with_a_space(gap)] for gap in gaps]
         sources = [source for row in rows for source in row]
         observed = [row[0] for row in rows for _ in row]
         log_probs = iter(self._channel.log_probs(observed, sources).tolist())
         return [[Candidate(source, next(log_probs), 0.0) for source in row] for row in rows]
 
     def _candidates(self, units: list[str]) -> list[list[Candidate]]:
-        """Of words, and of pairs of them with a space between."""
+        """The candidates of words, and of pairs of words with a space between."""
         config = self._config
         errors = [
             config.errors if unit in self._lexicon or " " in unit or len(unit) <= _SHORT else config.unknown_errors
             for unit in units
         ]
-        found = self._lexicon.candidates(self._channel, units, errors, config.candidates)
-        places = [i for i, unit in enumerate(units) if " " not in unit and unit not in self._lexicon]
+        candidates = self._lexicon.candidates(self._channel, units, errors, config.candidates)
+        unknown = [i for i, unit in enumerate(units) if " " not in unit and unit not in self._lexicon]
         parts = [
             (i, units[i][:cut], units[i][cut:])
-            for i in places
+            for i in unknown
             for cut in range(1, len(units[i]))
             if units[i][:cut] in self._lexicon and units[i][cut:] in self._lexicon
         ]
@@ -105,41 +105,41 @@ class Proposer:
             rights = self._lexicon.priors([right for _, _, right in parts])
             for (i, _, _), text, log_prob, prior in zip(parts, texts, log_probs, lefts + rights, strict=True):
                 if np.isfinite(log_prob):
-                    found[i].append(Candidate(text, float(log_prob), float(prior)))
-        return found
+                    candidates[i].append(Candidate(text, float(log_prob), float(prior)))
+        return candidates
 
     def _best_paths(
-        self, parted: _Parted, candidates: dict[str, list[Candidate]], spaced: dict[str, list[Candidate]]
+        self, text: _SplitText, candidates: dict[str, list[Candidate]], spaced: dict[str, list[Candidate]]
     ) -> list[Proposal]:
-        """The k best at every place from the k best before it, which is exact, since what arcs add up is a sum."""
+        """The k best paths to each position, from the k best to those before it: exact, since arcs only add up."""
         best = self._config.best
         paths = [_Paths.start()]
-        for place, word in enumerate(parted.words):
-            before = spaced[parted.between[place]]
-            if not place:
-                before = [one for one in before if one is before[0] or not one.text.startswith(" ")]
-            ways = [(paths[place], _both(before, candidates[word]))]
-            if place and (pair := parted.pair(place - 1)) is not None:
-                ways.append((paths[place - 1], _both(spaced[parted.between[place - 1]], candidates[pair])))
-            paths.append(_Paths.of_best(ways, best))
-        behind = spaced[parted.between[-1]]
-        behind = [one for one in behind if one is behind[0] or not one.text.endswith(" ")]
-        ends = _Paths.of_best([(paths[-1], behind)], best)
-        found: dict[str, Proposal] = {}
+        for i, word in enumerate(text.words):
+            before = spaced[text.gaps[i]]
+            if not i:
+                before = [gap for gap in before if gap is before[0] or not gap.text.startswith(" ")]
+            extensions = [(paths[i], _concatenated(before, candidates[word]))]
+            if i and (pair := text.pair(i - 1)) is not None:
+                extensions.append((paths[i - 1], _concatenated(spaced[text.gaps[i - 1]], candidates[pair])))
+            paths.append(_Paths.of_best(extensions, best))
+        after = spaced[text.gaps[-1]]
+        after = [gap for gap in after if gap is after[0] or not gap.text.endswith(" ")]
+        ends = _Paths.of_best([(paths[-1], after)], best)
+        proposals: dict[str, Proposal] = {}
         for proposal in map(Proposal, ends.texts, ends.channel.tolist(), ends.prior.tolist()):
-            found.setdefault(proposal.text, proposal)
-        return list(found.values())
+            proposals.setdefault(proposal.text, proposal)
+        return list(proposals.values())
 
 
 def _with_a_space(text: str) -> list[str]:
-    """A text with a space put in at each place that has none on either side; nothing is put into nothing."""
+    """A text with a space inserted wherever there is none on either side; nothing for an empty text."""
     padded = f"x{text}x"
-    places = [i for i in range(len(text) + 1) if " " not in padded[i : i + 2]] if text else []
-    return [f"{text[:i]} {text[i:]}" for i in places]
+    positions = [i for i in range(len(text) + 1) if " " not in padded[i : i + 2]] if text else []
+    return [f"{text[:i]} {text[i:]}" for i in positions]
 
 
-def _both(before: list[Candidate], words: list[Candidate]) -> list[Candidate]:
-    """What stands before a word, and the word."""
+def _concatenated(before: list[Candidate], words: list[Candidate]) -> list[Candidate]:
+    """Every candidate of a gap with every candidate of the word after it."""
     return [
         Candidate(one.text + other.text, one.channel + other.channel, one.prior + other.prior)
         for one in before
@@ -148,32 +148,32 @@ def _both(before: list[Candidate], words: list[Candidate]) -> list[Candidate]:
 
 
 @dataclass(frozen=True)
-class _Parted:
-    """A text as words and what stands before, between and behind them."""
+class _SplitText:
+    """A text as words, and the gaps before, between and after them."""
 
     words: list[str]
-    between: list[str]  # one more than words
+    gaps: list[str]  # one more than words
 
     @classmethod
-    def of(cls, text: str) -> _Parted:
+    def of(cls, text: str) -> _SplitText:
         spans = [match.span() for match in WORD.finditer(text)]
         edges = [0, *(edge for span in spans for edge in span), len(text)]
-        between = [text[start:stop] for start, stop in zip(edges[::2], edges[1::2], strict=True)]
-        return cls([text[start:stop] for start, stop in spans], between)
+        gaps = [text[start:stop] for start, stop in zip(edges[::2], edges[1::2], strict=True)]
+        return cls([text[start:stop] for start, stop in spans], gaps)
 
-    def pair(self, place: int) -> str | None:
-        """The words at a place and behind it, where one space alone is between."""
-        is_pair = place + 1 < len(self.words) and self.between[place + 1] == " "
-        return f"{self.words[place]} {self.words[place + 1]}" if is_pair else None
+    def pair(self, i: int) -> str | None:
+        """Word i and the next one, if a single space is between them."""
+        is_pair = i + 1 < len(self.words) and self.gaps[i + 1] == " "
+        return f"{self.words[i]} {self.words[i + 1]}" if is_pair else None
 
     def units(self) -> list[str]:
-        """All that candidates are looked for."""
-        return [*self.words, *(pair for place in range(len(self.words)) if (pair := self.pair(place)) is not None)]
+        """The words and pairs of words that need candidates."""
+        return [*self.words, *(pair for i in range(len(self.words)) if (pair := self.pair(i)) is not None)]
 
 
 @dataclass(frozen=True)
 class _Paths:
-    """The best ways to a place, the best first."""
+    """The best paths to a position, best first."""
 
     texts: list[str]
     channel: Float64[ndarray, " paths"]
@@ -184,10 +184,10 @@ class _Paths:
         return cls([""], np.zeros(1), np.zeros(1))
 
     @classmethod
-    def of_best(cls, ways: list[tuple[_Paths, list[Candidate]]], best: int) -> _Paths:
-        """The best of all paths with a step added."""
+    def of_best(cls, extensions: list[tuple[_Paths, list[Candidate]]], best: int) -> _Paths:
+        """The best of all paths extended by a step."""
         channels, priors = [np.empty(0)], [np.empty(0)]
-        for paths, steps in ways:
+        for paths, steps in extensions:
             channel, prior = (np.array([step[i] for step in steps], np.float64) for i in (1, 2))
             channels.append((paths.channel[:, None] + channel).ravel())
             priors.append((paths.prior[:, None] + prior).ravel())
@@ -195,9 +195,9 @@ class _Paths:
         chosen = np.argsort(-(channel + prior), kind="stable")[:best]
         firsts = np.cumsum([0, *map(len, channels[1:])])
         texts = []
-        for place in chosen.tolist():
-            way = int(np.searchsorted(firsts, place, side="right")) - 1
-            paths, steps = ways[way]
-            path, step = divmod(place - int(firsts[way]), len(steps))
+        for row in chosen.tolist():
+            extension = int(np.searchsorted(firsts, row, side="right")) - 1
+            paths, steps = extensions[extension]
+            path, step = divmod(row - int(firsts[extension]), len(steps))
             texts.append(paths.texts[path] + steps[step].text)
         return cls(texts, channel[chosen], prior[chosen])

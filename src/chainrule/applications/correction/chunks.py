@@ -1,4 +1,4 @@
-"""A text as the chunks between its white space, each with its words, and those that a corrector leaves alone."""
+"""Splits a text at white space into chunks, each with its words, and marks those that a corrector leaves alone."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _ENDS_SENTENCE = re.compile(r"[.!?:][\"'”’)\]]*$")
 
 
 class Chunk(NamedTuple):
-    """What stands between white space. start, stop: in characters of the text. words: the spans of its words, in
-    `text`.
+    """A run of characters without white space. start, stop: in characters of the whole text.
 
-    begins_sentence: a capital letter says nothing of a name here. kept: nothing in it may be changed.
+    words: the spans of its words, in `text`. begins_sentence: if so, a capital letter does not suggest a name. kept:
+    nothing in it may be changed.
     """
 
     text: str
@@ -35,7 +35,7 @@ class Chunk(NamedTuple):
 
 
 def chunks_of(text: str, keep: Collection[str] = ()) -> list[Chunk]:
-    """The chunks of a text. keep: words, in lower case, that are right whatever the model says."""
+    """The chunks of a text. keep: words, in lower case, that are never changed."""
     shouts = text.upper() == text
     chunks, begins = [], True
     for match in _CHUNK.finditer(text):
@@ -49,7 +49,7 @@ def chunks_of(text: str, keep: Collection[str] = ()) -> list[Chunk]:
 
 
 def _is_kept(word: str, keep: Collection[str], *, shouts: bool) -> bool:
-    """Numbers, abbreviations in capitals, names of programs (inner capitals), and the user's own words."""
+    """Whether a word is kept: numbers, abbreviations in capitals, inner capitals as in iPhone, the user's own words."""
     if any(character.isdigit() for character in word) or word.lower() in keep:
         return True
     inner = word[1:]

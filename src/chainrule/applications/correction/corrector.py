@@ -1,4 +1,4 @@
-"""Corrects texts: chunks become lattices of what may have been meant, and the best way through each is taken."""
+"""Corrects texts: builds a lattice of what may have been meant, and follows the best path through it."""
 
 from __future__ import annotations
 
@@ -28,18 +28,17 @@ if TYPE_CHECKING:
     from chainrule.protocol import Scorer
     from chainrule.text.tokenizer import Tokenizer
 
-_LEAST_KNOWN = 0.5  # of words must be known: else the text is in another language
-_FEW_WORDS = 8  # of which nothing can be said
+_LEAST_KNOWN = 0.5  # share of known words below which a text is taken for another language
+_FEW_WORDS = 8  # below which the language is not judged
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorrectionConfig:
     """How texts are corrected.
 
-    beam: ways through a text that are kept. candidates: words that may have been meant, for each word. at_least: the
-    probability from which a change is made. weight: of the language model beside the channel.
-    learnt_weight: of a learnt corrector's log P(right | wrong) beside both. keep: words that are right whatever the
-    model says.
+    beam: the most paths kept at each position. candidates: the most candidates for each word. at_least: the least
+    probability of a change. weight: of the language model, relative to the channel. learnt_weight: of the learnt
+    corrector's log P(right | wrong), relative to the channel. keep: words that are never changed.
     Raises SettingError.
     """
 
@@ -63,17 +62,17 @@ class CorrectionConfig:
 
 
 class Change(NamedTuple):
-    """What was put in the place of a part of a text. start, stop: in characters of the text as it was given."""
+    """A correction of a part of a text. start, stop: in characters of the original text."""
 
     start: int
     stop: int
     before: str
     after: str
-    prob: float  # of this change, among the ways through the text that the beam kept
+    prob: float  # of this change, among the paths that the beam kept
 
 
 class Corrected(NamedTuple):
-    """A text, what it should be, and where they differ. note: why nothing was changed, if there is a reason to tell."""
+    """A text, its correction, and where they differ. note: the reason why nothing was changed, if there is one."""
 
     text: str
     corrected: str
@@ -81,12 +80,12 @@ class Corrected(NamedTuple):
     note: str | None = None
 
     def with_changes(self, changes: Iterable[Change]) -> str:
-        """The text with some of its changes made."""
+        """The text with only these changes applied."""
         return apply_changes(self.text, changes)
 
 
 def apply_changes(text: str, changes: Iterable[Change]) -> str:
-    """A text with some changes made, which come in its order."""
+    """A text with changes applied. changes: in the order of the text."""
     parts, end = [], 0
     for change in changes:
         parts += [text[end : change.start], change.after]
@@ -95,7 +94,7 @@ def apply_changes(text: str, changes: Iterable[Change]) -> str:
 
 
 class Corrector:
-    """Corrects with a language model, a channel and the words that there are."""
+    """Corrects texts with a language model, an error model and a list of words."""
 
     def __init__(
         self,
@@ -117,7 +116,7 @@ class Corrector:
         self._keep = frozenset(word.lower() for word in self._config.keep)
 
     def correct(self, texts: Sequence[str]) -> list[Corrected]:
-        """Each text corrected by itself: its neighbours change nothing."""
+        """Corrects each text independently of the others."""
         parted = [chunks_of(text, self._keep) for text in texts]
         notes = [self._reason_to_keep(chunks) for chunks in parted]
         read = [i for i, note in enumerate(notes) if note is None and parted[i]]
@@ -154,7 +153,7 @@ class Corrector:
         ]
 
     def _changes(self, text: str, chunks: list[Chunk], paths: list[Path]) -> tuple[Change, ...]:
-        """The best path's changes that are probable enough, among all paths."""
+        """The changes of the best path that are probable enough, by all paths."""
         log_probs = np.array([path.log_prob for path in paths])
         probs = np.exp(log_probs - np.logaddexp.reduce(log_probs))
         shares: dict[tuple[int, int, str], float] = {}
@@ -192,7 +191,7 @@ class Corrector:
         ]
 
     def _encoded(self, variants: set[str]) -> dict[str, tuple[tuple[int, ...], float]]:
-        """The tokens of each variant, and what spelling those that are unknown costs, in nats."""
+        """The tokens of each variant, and the log-probability of the spelling of its unknown ones, in nats."""
         ordered = sorted(variants)
         capitals = self._grammar is not None  # which are then proposed, and must not be put there before
         encoded = self._tokenizer.encode_texts(

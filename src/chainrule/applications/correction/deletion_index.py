@@ -1,9 +1,8 @@
-"""The words within a distance of a text, without a scan of the vocabulary, by an index of deletions.
+"""Finds the words within an edit distance of a text, without a scan of the vocabulary, by an index of deletions.
 
-Two texts within distance d share a variant: what is left of each after at most d characters are left out. So the
-index holds the variants of the words, and a query looks up its own (Garbe's SymSpell, 2012). Variants are those of
-the first characters alone, which keeps the index small and the matches exact, since each is confirmed by its
-distance.
+Two texts within distance d share a variant: what is left of each after deleting at most d characters. So the index
+holds the variants of the words, and a query looks up its own (Garbe's SymSpell, 2012). Only the first characters make
+variants, which keeps the index small; matches are exact, since the distance confirms each.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ if TYPE_CHECKING:
     from jaxtyping import Int32, Int64
     from numpy import ndarray
 
-LONGEST = 60  # characters of a word or a text; longer ones are near nothing
-_ROOM = 1 << 16  # matches that are made room for at once
+LONGEST = 60  # characters of a word or a text; longer ones match nothing
+_ROOM = 1 << 16  # matches for which memory is allocated at once
 
 
 class Matches(NamedTuple):
-    """Words near texts: those of text i lie at ends[i - 1] .. ends[i]."""
+    """Words close to texts: those of text i are ends[i - 1] .. ends[i]."""
 
     words: Int32[ndarray, " matches"]
     distances: Int32[ndarray, " matches"]
@@ -41,7 +40,7 @@ class DeletionIndex:
     """Finds all words within a restricted Damerau-Levenshtein distance: a swap of neighbours counts as one error."""
 
     def __init__(self, words: Sequence[str], distance: int = 2) -> None:
-        """words: numbered in this order; those longer than LONGEST are never near anything. distance: 0 to 2.
+        """words: numbered in this order; those longer than LONGEST match nothing. distance: 0 to 2.
 
         Raises SettingError.
         """
@@ -62,13 +61,13 @@ class DeletionIndex:
         )
 
     def within(self, texts: Sequence[str], distances: Sequence[int] | Int64[ndarray, " texts"]) -> Matches:
-        """The words within distances[i] of each text i, in no order; a text that is a word is near itself.
+        """The words within distances[i] of each text i, in no order; a word matches itself.
 
-        Raises SettingError where a distance is more than the index was built for.
+        Raises SettingError if a distance is larger than that of the index.
         """
         most = np.array(distances, np.int64)
         if most.size and not 0 <= most.min() <= most.max() <= self._distance:
-            raise SettingError(f"the distance asked for is {most.max()}; the index holds 0 to {self._distance}")
+            raise SettingError(f"the distance is {most.max()}; expected 0 to {self._distance}, that of the index")
         characters, offsets = joined([text if len(text) <= LONGEST else "" for text in texts])
         ends = np.zeros(len(texts), np.int64)
         words: list[Int32[ndarray, " matches"]] = []

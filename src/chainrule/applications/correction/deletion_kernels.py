@@ -1,8 +1,8 @@
-"""The compiled index of deletions: variants of words with letters left out, and the distance that confirms a match.
+"""The compiled index of deletions: variants of words with letters deleted, and the distance that confirms a match.
 
-A variant is what is left of a word's first PREFIX characters after leaving some out. It is known by a hash of 64
-bits: the upper bits choose a bucket, the lower 32 are its tag. Matches of tags are confirmed by the distance, so that
-a collision costs time and never a wrong word.
+A variant is what is left of a word's first PREFIX characters after deleting some. It is identified by a 64-bit hash:
+the upper bits choose a bucket, the lower 32 are its tag. The distance confirms matches of tags, so that a collision
+costs time, but never gives a wrong word.
 """
 
 from __future__ import annotations

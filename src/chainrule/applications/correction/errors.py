@@ -1,4 +1,4 @@
-"""What an error costs: log P(observed word | meant word), whatever the channel knows of it."""
+"""Error models: log P(observed word | meant word), from a channel of characters or of words."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
     from chainrule.applications.channel.channel import Channel
 
-SPACE_SHARE = 0.02  # of errors lose a space, or put one in, where the pairs say nothing of it
+SPACE_SHARE = 0.02  # of all errors lose or insert a space, if the pairs have no such errors
 
 
 class ErrorModel(Protocol):
-    """The channel of a corrector."""
+    """A corrector's error model."""
 
     name: str
 
     def log_probs(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
-        """log P(observed | meant) of pairs of words, in nats. A space in one of them is one that was lost or put in."""
+        """log P(observed | meant) of pairs of words, in nats. A space in one of them was inserted or lost."""
 
 
 class RateOfCharacters:

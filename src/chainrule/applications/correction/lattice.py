@@ -1,9 +1,9 @@
-"""The best ways through lattices of variants, by a channel and a language model: a beam that goes over many texts at
+"""Beam search for the best paths through lattices of variants, by a channel and a language model, for many texts at
 once.
 
-Position i of a text lies before its chunk i. An arc takes one or more chunks and has a variant: what may have been
-meant, as tokens, and what the channel says. Tokens are scored only where a text has a choice, together with those
-since the last choice.
+Position i of a text is before its chunk i. An arc spans one or more chunks and has a variant: what may have been meant,
+as tokens, and its log-probability under the channel. Tokens are scored only where a text has a choice, together with
+those since the last choice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Variant(NamedTuple):
-    """What may have been meant by some chunks. surcharge: what unknown tokens cost besides P(<unk>). Nats."""
+    """What some chunks may have meant. surcharge: the cost of unknown tokens besides P(<unk>). Nats."""
 
     text: str
     log_prob: float
@@ -33,16 +33,16 @@ class Variant(NamedTuple):
 
 
 class Arc(NamedTuple):
-    """A variant of `chunks` chunks of a text."""
+    """A variant that spans `chunks` chunks of a text."""
 
     chunks: int
     variant: Variant
 
 
 class Path(NamedTuple):
-    """A way through the first chunks of a text: its last arc, and the path before it.
+    """A path through the first chunks of a text: its last arc, and the path before it.
 
-    log_prob: of the channel, and of the language model for all tokens but `pending`. context: the tokens before
+    log_prob: of the channel, and of the language model for all tokens except `pending`. context: the tokens before
     these, as far back as the model sees.
     """
 
@@ -70,9 +70,9 @@ class Path(NamedTuple):
 def best_paths(
     model: Scorer, lattices: Sequence[Sequence[Sequence[Arc]]], *, beam: int, weight: float = 1.0
 ) -> list[list[Path]]:
-    """For each text, up to `beam` ways through all of its chunks, </s> included, the best first.
+    """For each text, up to `beam` paths through all of its chunks, </s> included, best first.
 
-    lattices: of each text, the arcs from each of its positions. weight: of the language model's log-probabilities.
+    lattices: for each text, the arcs from each of its positions. weight: of the language model's log-probabilities.
     """
     scoring = _Scoring(model, weight)
     waiting: list[list[list[Path]]] = [[[] for _ in range(len(lattice) + 1)] for lattice in lattices]
@@ -123,7 +123,7 @@ def _by_log_prob(path: Path) -> float:
 
 
 class _Scoring:
-    """What a language model says of tokens after those of a path."""
+    """Scores of the tokens after a path, by a language model."""
 
     def __init__(self, model: Scorer, weight: float) -> None:
         self._model, self._weight = model, weight
@@ -131,14 +131,14 @@ class _Scoring:
         self._reach = None if order is None else max(1, order - 1)
 
     def log_probs_of(self, pairs: Sequence[tuple[Path, Arc]]) -> Float64[ndarray, " pairs"]:
-        """What each arc adds to its path: the weighted log-probability of its tokens, and of those not scored yet."""
+        """What each arc adds to its path: the weighted log-probability of its tokens and of the pending ones."""
         contexts = [path.context for path, _ in pairs]
         added = [path.pending + arc.variant.tokens for path, arc in pairs]
         surcharges = np.array([arc.variant.surcharge for _, arc in pairs], np.float64)
         return self._weight * (self._sums(contexts, added, end=False) + surcharges)
 
     def scored(self, paths: Sequence[Path], *, end: bool = False) -> list[Path]:
-        """The paths with all of their tokens scored. end: and </s> after them."""
+        """The paths with all of their tokens scored. end: with </s> after them."""
         sums = self._sums([path.context for path in paths], [path.pending for path in paths], end=end)
         return [
             path._replace(
@@ -150,7 +150,7 @@ class _Scoring:
         ]
 
     def narrowed(self, groups: Sequence[list[Path]], beam: int) -> list[list[Path]]:
-        """Each group's best paths, if there are more than the beam holds, which some arcs may have made."""
+        """The best paths of each group with more than the beam holds; other groups as they are."""
         wide = [i for i, paths in enumerate(groups) if len(paths) > beam]
         scored = iter(self.scored([path for i in wide for path in groups[i]]) if wide else [])
         narrowed = list(groups)
@@ -159,7 +159,7 @@ class _Scoring:
         return narrowed
 
     def context(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
-        """Of tokens, those that the model sees from their end."""
+        """The last tokens, as far back as the model sees."""
         return tokens if self._reach is None else tokens[-self._reach :]
 
     def _sums(

@@ -29,7 +29,7 @@ class Proposal(NamedTuple):
 
 
 class _Options(NamedTuple):
-    """Of a word in lower case: log P(it | it), and the others that may have been meant, each with log P(it | other)."""
+    """For a word in lower case: log P(word | word), and its candidates, each with log P(word | candidate)."""
 
     itself: float
     others: list[tuple[str, float]]
@@ -57,7 +57,7 @@ class Spelling:
         ]
 
     def _look_up(self, words: set[str]) -> None:
-        """Finds what may have been meant by words, in lower case, that were not seen before."""
+        """Finds candidates for new words, in lower case."""
         if len(self._options) > _REMEMBERED:
             self._options.clear()
         new = sorted(words - self._options.keys())
@@ -68,7 +68,7 @@ class Spelling:
             self._options[word] = _Options(log_prob, [(one.word, one.log_prob) for one in others] + split.get(word, []))
 
     def _variants(self, chunk: Chunk) -> list[tuple[str, float]]:
-        """What may have been meant by a chunk, with log P(chunk | it); itself first. One word changes at a time."""
+        """What a chunk may have meant, with log P(chunk | variant); itself first. Variants differ in one word."""
         if chunk.kept or not chunk.words:
             return [(chunk.text, 0.0)]
         options = [self._options[chunk.text[a:b].lower()] for a, b in chunk.words]
@@ -86,7 +86,7 @@ class Spelling:
         return list(variants.items())
 
     def _split(self, words: list[str]) -> dict[str, list[tuple[str, float]]]:
-        """Unknown words as two known ones, with log P(word | both): a space was lost."""
+        """Unknown words as two known ones whose space was lost, with log P(word | both)."""
         cuts = [
             (word, f"{word[:cut]} {word[cut:]}")
             for word in words
@@ -101,7 +101,7 @@ class Spelling:
         return split
 
     def _joined(self, text: str, chunks: list[Chunk], i: int) -> list[Proposal]:
-        """Two chunks that may have been one known word which a space broke."""
+        """Two chunks that may be one known word, broken by a space."""
         if i + 1 >= len(chunks) or chunks[i].kept or chunks[i + 1].kept:
             return []
         left, right = chunks[i].text, chunks[i + 1]

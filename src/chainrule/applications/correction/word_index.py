@@ -1,4 +1,4 @@
-"""The words that may have been meant by a word, the likeliest first: near it by letters, or by consonants."""
+"""The words that a word may have meant, the likeliest first: close in letters, or in consonants."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _SILENT = re.compile(r"[aeiouyh'’-]|\W")
 _DOUBLED = re.compile(r"(.)\1+")
-_WITHIN = 10.0  # nats: a context rarely speaks more for a word than that
+_WITHIN = 10.0  # nats: a context rarely favours a word by more
 _SHORTEST_SKELETON = 3  # consonants; shorter skeletons must be equal
 
 
@@ -33,7 +33,7 @@ class Meant(NamedTuple):
 
 
 class WordIndex:
-    """Words in lower case, each with the spelling that the vocabulary has of it and the probability of all of them."""
+    """Words in lower case, each with its likeliest spelling in the vocabulary and the probability of all spellings."""
 
     def __init__(self, log_priors: Mapping[str, float]) -> None:
         """log_priors: of words as they are written, in nats. Raises SettingError if there is no word."""
@@ -42,7 +42,7 @@ class WordIndex:
             if len(word) <= LONGEST and WORD.fullmatch(word) and np.isfinite(log_prior):
                 by_lower.setdefault(word.lower(), []).append((log_prior, word))
         if not by_lower:
-            raise SettingError("there is no word to correct with: the model's tokens are no words; name a lexicon")
+            raise SettingError("the model's tokens are not words, so they cannot correct any; name a lexicon")
         self._exact = frozenset(word for forms in by_lower.values() for _, word in forms)
         self._lower = list(by_lower)
         self._written = [max(forms)[1] if lower not in log_priors else lower for lower, forms in by_lower.items()]
@@ -83,7 +83,7 @@ class WordIndex:
     def meant_by(self, observed: Sequence[str], errors: ErrorModel, most: int) -> list[list[Meant]]:
         """For each word in lower case, up to `most` others that may have been meant, by channel and prior together.
 
-        Words that are known are compared with those at distance 1, or of equal consonants; others go further.
+        Known words are compared with those at distance 1, or with equal consonants; others with those further away.
         """
         known = np.array([word in self._known for word in observed], np.bool_)
         long = np.array([len(word) > 3 for word in observed], np.bool_)
@@ -112,7 +112,10 @@ class WordIndex:
         log_probs: Float64[ndarray, " pairs"],
         most: int,
     ) -> list[list[Meant]]:
-        """own: log P of the observed words. What is far less likely than they, or the best, is left out."""
+        """The best candidates; those far less likely than the best one, or than the observed word, are left out.
+
+        own: log P of the observed words.
+        """
         totals = log_probs + self._priors[words]
         best = own.copy()
         np.maximum.at(best, owners, totals)
@@ -126,5 +129,5 @@ class WordIndex:
 
 
 def skeleton(word: str) -> str:
-    """What is left of a word without vowels, h, marks and doubling: fonetik -> fntk."""
+    """A word without vowels, h, marks and doubled letters: fonetik -> fntk."""
     return _DOUBLED.sub(r"\1", _SILENT.sub("", word))

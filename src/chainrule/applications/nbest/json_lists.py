@@ -1,4 +1,4 @@
-"""N-best lists as JSON lines, a list a line:
+"""N-best lists as JSON lines, one list on each line:
 
     {"id": "utt-1", "hypotheses": [{"text": "a text", "score": -3.1}, {"text": "attacks", "score": -4.0}],
      "reference": "a text"}
@@ -65,10 +65,10 @@ def _parsed(line: Line) -> NBestList:
     except RecursionError as error:
         raise line.error("is JSON nested too deeply to be read; expected a list of hypotheses") from error
     if not isinstance(record, dict) or not isinstance(record.get("hypotheses"), list):
-        raise line.error('found no list of hypotheses; expected {"hypotheses": [{"text": ..., "score": ...}, ...]}')
+        raise line.error('has no list of hypotheses; expected {"hypotheses": [{"text": ..., "score": ...}, ...]}')
     hypotheses = record["hypotheses"]
     if not hypotheses:
-        raise line.error("there is no hypothesis in this list; leave it out, or give it one, if only an empty text")
+        raise line.error("the list has no hypothesis; leave the list out, or give it one, even with an empty text")
     reference = record.get("reference")
     if reference is not None:
         reference = _text(reference, line, "the reference")
@@ -88,29 +88,29 @@ def _parsed(line: Line) -> NBestList:
 
 
 def _priors(record: dict[str, Any], line: Line, scores: Mapping[str, object]) -> tuple[str, ...]:
-    found = record.get("priors", [])
-    if not isinstance(found, list) or not all(isinstance(name, str) and name in scores for name in found):
-        raise line.error(f"priors are no list of names among the scores, which are {', '.join(scores)}")
-    return tuple(found)
+    names = record.get("priors", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) and name in scores for name in names):
+        raise line.error(f"priors is not a list of score names; expected some of {', '.join(scores)}")
+    return tuple(names)
 
 
 def _id(record: dict[str, Any], line: Line) -> str:
-    found = record.get("id", str(line.number))
-    if isinstance(found, float) and found.is_integer():
-        found = str(int(found))
-    if not isinstance(found, str) or not found or any(character.isspace() for character in found):
-        raise line.error(f"the id is {found!r}; expected a text without white space, or a whole number")
-    return found
+    key = record.get("id", str(line.number))
+    if isinstance(key, float) and key.is_integer():
+        key = str(int(key))
+    if not isinstance(key, str) or not key or any(character.isspace() for character in key):
+        raise line.error(f"the id is {key!r}; expected a text without white space, or a whole number")
+    return key
 
 
 def _text(value: object, line: Line, what: str) -> str:
-    """A text of one line: what is chosen is written a line each."""
+    """A text without line ends, since the best hypotheses are written one to a line."""
     if not isinstance(value, str):
-        raise line.error(f"{what} is no string")
+        raise line.error(f"{what} is not a string")
     if "\n" in value or "\r" in value:
-        raise line.error(f"{what} holds a line end; expected one line")
+        raise line.error(f"{what} has a line end; expected one line")
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-        raise line.error(f"{what} holds half of a surrogate pair, which is no character; correct it")
+        raise line.error(f"{what} has half of a surrogate pair, which is not a character; correct it")
     return value
 
 
@@ -121,5 +121,5 @@ def _scores(hypothesis: dict[str, Any], line: Line, i: int) -> dict[str, float]:
         return {SCORE: finite_score(hypothesis[SCORE], line, f"the score of hypothesis {i}")}
     scores = hypothesis["scores"]
     if not isinstance(scores, dict):
-        raise line.error(f"the scores of hypothesis {i} are no object; expected a number for each name")
+        raise line.error(f"the scores of hypothesis {i} are not an object; expected a number for each name")
     return {name: finite_score(value, line, f"the score {name!r} of hypothesis {i}") for name, value in scores.items()}

@@ -1,9 +1,8 @@
-"""N-best lists of Kaldi and ESPnet: text files of `key words`, and beside them score files of `key number`.
+"""N-best lists of Kaldi and ESPnet: text files of `key words`, and score files of `key number`.
 
-A folder of ESPnet's has folders 1best_recog, 2best_recog, ..., each with `text` and `score` (also written
-tensor(-3.1)); the keys of all are those of the first. A text file of Kaldi's has a hypothesis a line, with the keys
-`utterance-1`, `utterance-2`, ..., as nbest-to-linear writes them; its scores, or costs, lie in files of their own with
-the same keys.
+An ESPnet folder has folders 1best_recog, 2best_recog, ..., each with `text` and `score` (also written tensor(-3.1));
+all keys occur in the first. A Kaldi text has one hypothesis on each line, with the keys `utterance-1`, `utterance-2`,
+..., as nbest-to-linear writes them; its scores, or costs, are in files of their own with the same keys.
 """
 
 from __future__ import annotations
@@ -38,36 +37,36 @@ class ScoreFiles:
         """Raises SettingError if a name cannot be the name of a file."""
         for name in (*self.scores, *self.costs):
             if not _NAME.fullmatch(name) or name == "text":
-                raise SettingError(f"a score cannot be called {name!r}; expected letters and digits, such as acoustic")
+                raise SettingError(f"a score cannot be named {name!r}; expected letters and digits, such as acoustic")
         if both := sorted(self.scores.keys() & self.costs.keys()):
-            raise SettingError(f"{both[0]} is named among the scores and among the costs; it can be only one")
+            raise SettingError(f"{both[0]} is given both as a score and as a cost; give it once")
 
 
 def read_kaldi_lists(name: str, files: ScoreFiles, progress: Progress) -> Iterator[NBestList]:
     """Reads the lists of a text and its score files. Raises TextError with file and line."""
     if not files.scores and not files.costs:
-        raise TextError(f"{name}: has no scores in it; give the files that hold them as scores or costs")
+        raise TextError(f"{name}: has no scores; give the files that hold them as scores or costs")
     signs = [*((score, 1.0) for score in files.scores), *((cost, -1.0) for cost in files.costs)]
     others = [_keyed(path, silent) for path in (*files.scores.values(), *files.costs.values())]
     names = [name, *files.scores.values(), *files.costs.values()]
     rows = (_checked(row, names) for row in zip_longest(_keyed(name, progress), *others))
     seen: set[str] = set()
     for utterance, group in groupby(rows, lambda row: _utterance(row[0])):
-        found = list(group)
-        first = found[0][0]
+        hypotheses = list(group)
+        first = hypotheses[0][0]
         if utterance in seen:
             raise first.line.error(f"{utterance} occurs again after others; expected its hypotheses together")
         seen.add(utterance)
         scores = {
-            score: tuple(sign * _number(row[i], score) for row in found) for i, (score, sign) in enumerate(signs, 1)
+            score: tuple(sign * _score(row[i], score) for row in hypotheses) for i, (score, sign) in enumerate(signs, 1)
         }
-        yield NBestList(utterance, tuple(row[0].rest for row in found), scores, first.line.place)
+        yield NBestList(utterance, tuple(row[0].rest for row in hypotheses), scores, first.line.place)
 
 
 def espnet_folders(name: str) -> list[Path]:
-    """The folders of hypotheses in an ESPnet folder, the best first; empty if it is no ESPnet folder."""
-    found = [(int(match[1]), path) for path in Path(name).iterdir() if (match := _BEST.fullmatch(path.name))]
-    return [path for _, path in sorted(found)]
+    """The folders of hypotheses in an ESPnet folder, the best first; none if it is not an ESPnet folder."""
+    ranked = [(int(match[1]), path) for path in Path(name).iterdir() if (match := _BEST.fullmatch(path.name))]
+    return [path for _, path in sorted(ranked)]
 
 
 def read_espnet_lists(name: str, progress: Progress) -> Iterator[NBestList]:
@@ -81,7 +80,7 @@ def read_espnet_lists(name: str, progress: Progress) -> Iterator[NBestList]:
     for best in readers[0].rest():
         text = best[0]
         rows_of_one = [best, *(row for reader in readers[1:] if (row := reader.next_if(text.key)) is not None)]
-        scores = tuple(_number(row[1], SCORE) for row in rows_of_one)
+        scores = tuple(_score(row[1], SCORE) for row in rows_of_one)
         yield NBestList(text.key, tuple(row[0].rest for row in rows_of_one), {SCORE: scores}, text.line.place)
     for reader in readers[1:]:
         if reader.row is not None:
@@ -134,17 +133,17 @@ def _checked(row: Sequence[_Keyed | None], names: Sequence[str]) -> tuple[_Keyed
         if entry is None:
             raise TextError(f"{name}: ends before {first.key}, which {first.line.place} has")
         if entry.key != first.key:
-            raise entry.line.error(f"found {entry.key}, where {first.line.place} has {first.key}; keys must agree")
+            raise entry.line.error(f"the key is {entry.key}, but {first.line.place} has {first.key}; keys must agree")
     return tuple(present)
 
 
 def _utterance(text: _Keyed) -> str:
-    found = _NUMBERED.fullmatch(text.key)
-    if found is None:
+    match = _NUMBERED.fullmatch(text.key)
+    if match is None:
         raise text.line.error(f"the key is {text.key}; expected an utterance and the number of a hypothesis: utt1-1")
-    return found[1]
+    return match[1]
 
 
-def _number(score: _Keyed, name: str) -> float:
-    found = _TENSOR.fullmatch(score.rest)
-    return finite_score(found[1] if found else score.rest, score.line, f"the {name} of {score.key}")
+def _score(score: _Keyed, name: str) -> float:
+    match = _TENSOR.fullmatch(score.rest)
+    return finite_score(match[1] if match else score.rest, score.line, f"the {name} of {score.key}")

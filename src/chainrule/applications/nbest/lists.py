@@ -27,9 +27,9 @@ class NBestList:
     scores: dict[str, tuple[float, ...]]  # by name, one for each hypothesis; higher is better; all finite
     place: str  # for messages: "nbest.jsonl, line 7"
     reference: str | None = None
-    priors: tuple[str, ...] = ()  # the scores of a weaker language model, which a better one may replace
+    priors: tuple[str, ...] = ()  # names of the scores of a weaker language model, which a better one may replace
     kept: tuple[str, ...] = field(default=(), repr=False)  # what else Moses needs to write each hypothesis again
-    line: str = field(default="", repr=False)  # the JSON that it came from
+    line: str = field(default="", repr=False)  # the JSON that it was read from
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -37,7 +37,7 @@ class NBestList:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a file, with its number from 1."""
+    """A line of a file; the first has number 1."""
 
     text: str
     source: str
@@ -68,7 +68,7 @@ def finite_score(value: object, line: Line, what: str) -> float:
     except (ValueError, OverflowError):
         number = None
     if value is None:
-        raise line.error(f"{what} is null, as rescore writes what a model finds impossible; leave score or text out")
+        raise line.error(f"{what} is null, which stands for probability 0; leave the score or the hypothesis out")
     if number is None:
         raise line.error(f"{what} is {_shown(value)}; expected a number")
     if not math.isfinite(number):

@@ -1,6 +1,6 @@
 """N-best lists as Moses writes them: `id ||| text ||| features ||| score`, the lines of one id together.
 
-The total is the hypothesis' own score. The features, and fields after the score, are kept as they are for writing.
+The score is the hypothesis' own. The features, and the fields after the score, are kept for writing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def read_moses_lists(name: str, progress: Progress) -> Iterator[NBestList]:
 def write_moses_list(
     file: BinaryIO, nbest: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]
 ) -> None:
-    """Writes one list: its old total becomes the feature `score=`, and the last of the scores the new total."""
+    """Writes one list: its old score becomes the feature `score=`, and the last of the scores the new one."""
     *features, total = scores
     for i in order:
         before, *after = nbest.kept[i].split(_BETWEEN) if nbest.kept else [""]
@@ -48,7 +48,7 @@ def write_moses_list(
 def _fields(line: Line) -> tuple[Line, list[str]]:
     fields = [field.strip() for field in line.text.split(_BETWEEN)]
     if len(fields) < 4:
-        raise line.error(f"found {len(fields)} of the fields id ||| text ||| features ||| score; expected all four")
+        raise line.error(f"has {len(fields)} of the fields id ||| text ||| features ||| score; expected all four")
     if not fields[0] or any(character.isspace() for character in fields[0]):
         raise line.error(f"the id is {fields[0]!r}; expected a text without white space")
     return line, fields

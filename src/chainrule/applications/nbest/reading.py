@@ -25,13 +25,10 @@ if TYPE_CHECKING:
 
 ListFormat = Literal["json", "moses", "kaldi", "espnet", "srilm"]
 LIST_FORMATS: tuple[ListFormat, ...] = ("json", "moses", "kaldi", "espnet", "srilm")
-KEYED: tuple[ListFormat, ...] = (
-    "kaldi",
-    "espnet",
-    "srilm",
-)  # formats whose other files are keyed by the lists' ids, too
+# Formats whose other files, such as references, are keyed by the lists' ids, too.
+KEYED: tuple[ListFormat, ...] = ("kaldi", "espnet", "srilm")
 NO_FILES = ScoreFiles({}, {})
-_EMPTY = "{}: there is no n-best list in it; at least one is needed"
+_EMPTY = "{}: has no n-best list; expected one or more"
 _NUMBERED = re.compile(r"\S+-[0-9]+(\s|$)")
 
 
@@ -59,7 +56,7 @@ def format_of(name: str, files: ScoreFiles = NO_FILES) -> ListFormat:
         return "kaldi"
     raise TextError(
         f"{name}: is in no known format of n-best lists; expected JSON lines, Moses' id ||| text ||| features ||| "
-        "score, a text of Kaldi's with score files, a folder of ESPnet's, or SRILM's; or set the format"
+        "score, a Kaldi text with score files, an ESPnet folder, or SRILM's lists; or set the format"
     )
 
 
@@ -71,7 +68,7 @@ def read_lists(
     for nbest in _read(name, kind, files, progress):
         first = first or nbest
         if nbest.scores.keys() != first.scores.keys():
-            ours, theirs = _named(nbest), _named(first)
+            ours, theirs = _score_names(nbest), _score_names(first)
             raise TextError(f"{nbest.place}: the scores are {ours}, but in {first.place} {theirs}; expected the same")
         yield nbest
     if first is None:
@@ -79,7 +76,7 @@ def read_lists(
 
 
 def holds_json(name: str) -> bool:
-    """Whether a file holds JSON lines, as its name says, or its first line shows. Raises TextError."""
+    """Whether a file holds JSON lines, by its name or its first line. Raises TextError."""
     return FORMATS.get(text_suffix(name)) == "json" or _first_line(name).startswith("{")
 
 
@@ -95,7 +92,7 @@ def _read(name: str, kind: ListFormat, files: ScoreFiles, progress: Progress) ->
     return read_srilm_folder(name, progress) if Path(name).is_dir() else iter([read_srilm_list(name, progress)])
 
 
-def _named(nbest: NBestList) -> str:
+def _score_names(nbest: NBestList) -> str:
     return ", ".join(map(repr, nbest.scores)) or "none"
 
 

@@ -1,4 +1,4 @@
-"""The references of lists: in a text, one line each or keyed by the lists' ids, or in the lists themselves."""
+"""The references of lists: in a text, line by line or keyed by the lists' ids, or in the lists themselves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def with_own_references(lists: Iterable[NBestList]) -> Iterator[NBestList]:
         if has_them not in (None, nbest.reference is not None):
             lacks = "has no reference, but those before have one" if has_them else "has one, but those before have none"
             raise TextError(
-                f'{nbest.place}: the list {lacks}; give a "reference" to all or none, or name a file of them'
+                f'{nbest.place}: the list {lacks}; give all lists a "reference" or none, or name a file of references'
             )
         has_them = nbest.reference is not None
         yield nbest
@@ -48,7 +48,7 @@ class ReferenceFile:
         self._next = 0
         self._by_key = self._keyed() if always_keyed else None
         if not self._lines:
-            raise TextError(f"{name}: there is no reference in it; expected one for each list")
+            raise TextError(f"{name}: has no reference; expected one for each list")
 
     def of(self, nbest: NBestList) -> str:
         """The reference of the next list. Raises TextError if there is none."""
@@ -70,7 +70,7 @@ class ReferenceFile:
         """To be called after the last list. Raises TextError if references are left over."""
         if self._by_key:
             key, line = next(iter(self._by_key.items()))
-            raise line.error(f"there is no list with the id {key}; expected references for the lists alone")
+            raise line.error(f"no list has the id {key}; expected references of the lists alone")
         if self._by_key is None and self._next < len(self._lines):
             raise TextError(
                 f"{self._name}: has {len(self._lines):,} lines for {self._next:,} lists; expected a line for each list"

@@ -1,10 +1,10 @@
-"""N-best lists in the three formats of SRILM (its manual page nbest-format), a file an input, in a folder of files.
+"""N-best lists in the three formats of SRILM (its manual page nbest-format): a folder with one file for each list.
 
-    NBestList1.0    (score) word word ...                        a score in bytelogs for acoustics and language model
+    NBestList1.0    (score) word word ...                        one score in bytelogs, acoustics and language model
     NBestList2.0    (score) word ( st: 1 et: 2 g: 3 a: 4 ) ...   the same with times and scores of each word
-    neither         acoustic language words word word ...        log10, log10, and how many words there are
+    neither         acoustic language words word word ...        log10, log10, and the number of words
 
-A bytelog is a logarithm to the base 1.0001, divided by 1024. All become nats here.
+A bytelog is a logarithm to the base 1.0001, divided by 1024. All are converted to nats.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ BYTELOG = 1024 * math.log(1.0001)  # nats
 _LOG10 = math.log(10)
 _SCORED = re.compile(r"\(\s*([^()\s]+)\s*\)(.*)")
 _DETAILS = re.compile(r"\([^()]*\)")
-_NO_WORDS = {"<s>", "</s>", "-pau-"}
+_NOT_WORDS = {"<s>", "</s>", "-pau-"}
 
 
 def read_srilm_folder(name: str, progress: Progress) -> Iterator[NBestList]:
-    """The lists of a folder's files, in the order of their names, which without suffixes are the ids."""
+    """The lists in a folder's files, in the order of their names; their ids are the names without suffixes."""
     paths = sorted(path for path in Path(name).iterdir() if path.is_file() and not path.name.startswith("."))
     if not paths:
-        raise TextError(f"{name}: there is no file in this folder; expected an n-best list a file")
+        raise TextError(f"{name}: the folder has no file; expected one file for each n-best list")
     names: dict[str, Path] = {}
     for i, path in enumerate(paths, 1):
-        found = read_srilm_list(str(path), silent)
-        other = names.setdefault(found.id, path)
+        nbest = read_srilm_list(str(path), silent)
+        other = names.setdefault(nbest.id, path)
         if other != path:
-            raise TextError(f"{path}: has the id {found.id}, as {other} has; keep one of them")
-        yield found
+            raise TextError(f"{path}: has the same id, {nbest.id}, as {other}; keep one of them")
+        yield nbest
         progress("reading", i, len(paths))
 
 
 def read_srilm_list(name: str, progress: Progress) -> NBestList:
-    """One file. Raises TextError, told with file and line."""
+    """The list in a file. Raises TextError with file and line."""
     lines = [line for line in lines_of(name, progress) if line.text.strip()]
     kind = lines[0].text.strip() if lines else ""
     is_bytelog = kind in (FIRST, SECOND)
     lines = lines[is_bytelog:]
     if not lines:
-        raise TextError(f"{name}: there is no hypothesis in this list; take the file away, or give it one")
+        raise TextError(f"{name}: the list has no hypothesis; remove the file, or give it one")
     rows = [_bytelog_row(line) if is_bytelog else _log10_row(line) for line in lines]
     scores = {score: tuple(row[1][score] for row in rows) for score in rows[0][1]}
     return NBestList(_id(name), tuple(row[0] for row in rows), scores, name)
@@ -62,7 +62,7 @@ def read_srilm_list(name: str, progress: Progress) -> NBestList:
 def write_srilm_list(
     file: BinaryIO, nbest: NBestList, own: Sequence[float], model: Sequence[float], order: Sequence[int]
 ) -> None:
-    """One list in the third format. own: of acoustics, or the score that there was; model: log P; both in nats."""
+    """Writes a list in the third format. own: acoustic scores, or the lists' only ones; model: log P; both in nats."""
     for i in order:
         words = nbest.texts[i].split()
         scores = f"{own[i] / _LOG10:.6g} {model[i] / _LOG10:.6g}"
@@ -85,11 +85,11 @@ def looks_like_srilm(line: str) -> bool:
 
 
 def _bytelog_row(line: Line) -> tuple[str, dict[str, float]]:
-    found = _SCORED.fullmatch(line.text.strip())
-    if found is None:
+    match = _SCORED.fullmatch(line.text.strip())
+    if match is None:
         raise line.error("expected (score) and words, as in (-4213) so it goes")
-    score = BYTELOG * finite_score(found[1], line, "the score")
-    return _words(_DETAILS.sub(" ", found[2]).split()), {SCORE: score}
+    score = BYTELOG * finite_score(match[1], line, "the score")
+    return _words(_DETAILS.sub(" ", match[2]).split()), {SCORE: score}
 
 
 def _log10_row(line: Line) -> tuple[str, dict[str, float]]:
@@ -104,7 +104,7 @@ def _log10_row(line: Line) -> tuple[str, dict[str, float]]:
 
 
 def _words(words: list[str]) -> str:
-    return " ".join(word for word in words if word not in _NO_WORDS)
+    return " ".join(word for word in words if word not in _NOT_WORDS)
 
 
 def _id(name: str) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from chainrule.applications.nbest.lists import NBestList
     from chainrule.applications.nbest.reading import ListFormat
 
-TOTAL = "total"  # the name of the weighted sum among the scores that are written
+TOTAL = "total"  # the name of the weighted sum among the scores
 
 
 class ListWriter(Protocol):
@@ -45,7 +45,8 @@ def list_writer(path: Path, kind: ListFormat, models: Sequence[str]) -> Iterator
     elif kind == "srilm":
         if len(models) != 1:
             raise SettingError(
-                f"{path}: SRILM's lists hold the score of one model; for several, give a name that ends in .jsonl"
+                f"{path}: SRILM's lists have room for the score of one model; for several, give a name that ends in "
+                ".jsonl"
             )
         with _new_folder(path) as folder:
             yield _SrilmFolder(folder, models[0])

@@ -1,1 +1,1 @@
-"""Choosing among hypotheses: weighted sums of their own scores and of what language models say, and their weights."""
+"""Choosing among hypotheses by weighted sums of their own scores and those of language models; tuning the weights."""

@@ -1,7 +1,7 @@
-"""The compiled heart of minimum error tuning: which hypothesis of each list is best, as a weight goes from -inf to inf.
+"""The compiled part of minimum error rate training: the best hypothesis of each list as a weight goes from -inf to inf.
 
-Along a line in the space of weights every hypothesis' total is a line itself, so that a list's best hypotheses are the
-upper envelope of its lines (Och 2003, section 4).
+Along a line in the space of weights, the total of every hypothesis is a line itself, so that a list's best hypotheses
+are the upper envelope of its lines (Och 2003, section 4).
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Array = NDArray[Any]
 
 @allocating_kernel
 def upper_envelopes(intercepts: Array, slopes: Array, offsets: Array, winners: Array, begins: Array) -> int:
-    """The rows of all lists' envelopes, list after list, and from where on each is best; how many these are.
+    """Writes the rows of all lists' envelopes, list by list, and from where on each is best; returns their number.
 
-    A list's first winner is best from -inf on. Of lines that are equal, the first is kept.
+    A list's first winner is best from -inf on. Of equal lines, the first is kept.
     """
     count = 0
     for i in range(offsets.size - 1):
         start, stop = offsets[i], offsets[i + 1]
         bottom = count
-        for place in np.argsort(slopes[start:stop], kind="mergesort"):
-            row = start + place
+        for rank in np.argsort(slopes[start:stop], kind="mergesort"):
+            row = start + rank
             begin = -np.inf
             is_beaten = False
             while count > bottom:

@@ -1,6 +1,6 @@
 """The features of hypotheses: their own scores, the log-probability under each language model, and the number of words.
 
-The features of many lists are one matrix with a row for each hypothesis, so that weighted sums are one product.
+The features of many lists are one matrix with one row for each hypothesis, so that weighted sums are one product.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chainrule.protocol import LanguageModel, Scorer
     from chainrule.text.tokenizer import Tokenizer
 
-WORDS = "words"  # the name of the feature that counts them
+WORDS = "words"  # the name of the feature that counts words
 IMPOSSIBLE = -1e6  # nats, for probability 0: worse than any other hypothesis, but finite
 _HYPOTHESES_AT_ONCE = 1 << 12
 _CHARACTERS_AT_ONCE = 1 << 19
@@ -41,7 +41,7 @@ class TextScorer(Protocol):
 
 @dataclass(frozen=True)
 class SpelledScorer:
-    """A scorer of token ids as one of texts: an unknown token costs P(<unk> | context), and its spelling.
+    """Scores texts with a scorer of token ids: an unknown token costs P(<unk> | context) and its spelling.
 
     Without the spelling, unknown words would be free, and nonsense would win. Unseen types are counted as in
     `evaluation/token_costs.py`, except for the effect on all other tokens, which is tiny and nearly the same for all
@@ -51,7 +51,7 @@ class SpelledScorer:
     model: Scorer
     tokenizer: Tokenizer
     speller: Speller | None = None  # without one, an unknown token costs P(<unk> | context) alone
-    shares: bool = False  # whether common beginnings of texts are read once: faster for slow models
+    shares: bool = False  # whether common prefixes of texts are read once: faster for slow models
 
     def log_probs(self, texts: Sequence[str]) -> Float64[ndarray, " texts"]:
         encoded = self.tokenizer.encode_texts(texts)
@@ -61,13 +61,13 @@ class SpelledScorer:
         else:  # not as a stream, in which earlier texts are context
             log_probs = np.array([row.sum(dtype=np.float64) for row in self.model.score(sequences)])
         if self.speller is not None:
-            places = np.flatnonzero(encoded.ids == UNKNOWN)
-            surfaces = [encoded.surface(place) for place in places.tolist()]
-            kinds = list(dict.fromkeys(surfaces))
-            price = dict(zip(kinds, self.speller.log_probs(kinds).tolist(), strict=True))
-            spelled = np.array([price[surface] for surface in surfaces], np.float64)
+            positions = np.flatnonzero(encoded.ids == UNKNOWN)
+            surfaces = [encoded.surface(position) for position in positions.tolist()]
+            distinct = list(dict.fromkeys(surfaces))
+            spelling = dict(zip(distinct, self.speller.log_probs(distinct).tolist(), strict=True))
+            spelled = np.array([spelling[surface] for surface in surfaces], np.float64)
             types = np.log(max(self.speller.unseen_types, 1))
-            owners = np.cumsum(encoded.ids == END)[places]  # as many texts have ended before
+            owners = np.cumsum(encoded.ids == END)[positions]  # a token's text: the number of those that ended before
             log_probs += np.bincount(owners, spelled + types, len(texts))
         return log_probs
 
@@ -78,7 +78,7 @@ class Features:
 
     names: tuple[str, ...]
     values: Float64[ndarray, "hypotheses features"]
-    offsets: Int64[ndarray, " lists+1"]  # where each list begins, and where the last one ends
+    offsets: Int64[ndarray, " lists+1"]  # of each list's first row, and the end
     replaced: tuple[str, ...] = ()  # own scores that the models replace: their default weight is 0
 
     def totals(self, weights: Float64[ndarray, " features"]) -> Float64[ndarray, " hypotheses"]:
@@ -97,7 +97,7 @@ class Features:
         return np.where(deviations > 0, deviations, 1.0)
 
     def impossible(self, own: int) -> Bool[ndarray, "hypotheses models"]:
-        """Where a model gives probability 0. own: how many columns are the lists' own scores."""
+        """Where a model gives probability 0. own: the number of columns with the lists' own scores."""
         return self.values[:, own:-1] <= IMPOSSIBLE
 
     @classmethod
@@ -122,7 +122,7 @@ def names_of(own: Iterable[str], models: Iterable[str]) -> tuple[str, ...]:
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
         raise SettingError(
-            f"two scores are called {twice!r}: the lists' own scores, the models and {WORDS} need different names; "
+            f"two scores are named {twice!r}: the lists' own scores, the models and {WORDS} need different names; "
             "give the model another name"
         )
     return names
@@ -131,9 +131,9 @@ def names_of(own: Iterable[str], models: Iterable[str]) -> tuple[str, ...]:
 def features_of(lists: Sequence[NBestList], models: dict[str, TextScorer]) -> Features:
     """The features of some lists; equal texts are scored once. Raises SettingError if names collide, MarkerError."""
     own = tuple(lists[0].scores)
-    places: dict[str, int] = {}
-    where = np.array([places.setdefault(text, len(places)) for nbest in lists for text in nbest.texts])
-    texts = list(places)
+    rows: dict[str, int] = {}
+    where = np.array([rows.setdefault(text, len(rows)) for nbest in lists for text in nbest.texts])
+    texts = list(rows)
     values = np.empty((where.size, len(own) + len(models) + 1))
     for column, name in enumerate(own):
         values[:, column] = [score for nbest in lists for score in nbest.scores[name]]
@@ -144,16 +144,16 @@ def features_of(lists: Sequence[NBestList], models: dict[str, TextScorer]) -> Fe
     return Features(names_of(own, models), values, offsets, lists[0].priors if models else ())
 
 
-def together(lists: Iterable[NBestList]) -> Iterator[list[NBestList]]:
-    """Blocks of neighbouring lists that are scored together."""
-    block: list[NBestList] = []
+def batches_of(lists: Iterable[NBestList]) -> Iterator[list[NBestList]]:
+    """The lists in batches, which are scored at once."""
+    batch: list[NBestList] = []
     hypotheses = characters = 0
     for nbest in lists:
-        block.append(nbest)
+        batch.append(nbest)
         hypotheses += len(nbest)
         characters += sum(map(len, nbest.texts))
         if hypotheses >= _HYPOTHESES_AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
-            yield block
-            block, hypotheses, characters = [], 0, 0
-    if block:
-        yield block
+            yield batch
+            batch, hypotheses, characters = [], 0, 0
+    if batch:
+        yield batch

@@ -1,10 +1,10 @@
-"""Weights that maximise the likelihood of the hypotheses nearest to the references: a log-linear model.
+"""Weights that maximise the likelihood of the hypotheses closest to the references: a log-linear model.
 
     P(hypothesis) = exp(w . f) / sum over the list of exp(w . f)
 
 F. J. Och and H. Ney, Discriminative training and maximum entropy models for statistical machine translation, 2002. The
-logarithm is concave in w, and Newton's method finds its one maximum. A wide Gaussian prior keeps the weights finite
-where some weights are right on every list.
+logarithm is concave in w, and Newton's method finds its only maximum. A wide Gaussian prior keeps the weights finite
+if some weights choose correctly in every list.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
     Vector = Float64[ndarray, " features"]
 
-VARIANCE = 100.0  # of the prior, for features that are divided by their spread
+VARIANCE = 100.0  # of the prior, for features divided by their standard deviation
 _STEPS = 100
-_ENOUGH = 1e-10  # nats a list
+_LEAST_GAIN = 1e-10  # nats for each list
 
 
 def most_likely(
     features: Features, oracles: Int64[ndarray, " lists"], start: Vector, progress: Progress = silent
 ) -> Vector:
-    """The weights for which the oracles, a row of each list, have the greatest probability, and the prior."""
+    """The weights with the greatest posterior: the oracles, one row of each list, are likeliest under them."""
     spreads = features.spreads()
     values = features.values / spreads
     weights = start * spreads
@@ -39,15 +39,15 @@ def most_likely(
     for step in range(_STEPS):
         gradient, curvature = _derivatives(values, features.offsets, oracles, weights)
         direction = np.linalg.solve(curvature, gradient)
-        share = 1.0
-        while (there := _objective(values, features.offsets, oracles, weights + share * direction)) < here:
-            share /= 2
-            if share < 1e-12:
+        rate = 1.0
+        while (there := _objective(values, features.offsets, oracles, weights + rate * direction)) < here:
+            rate /= 2
+            if rate < 1e-12:
                 return weights / spreads
-        weights = weights + share * direction
+        weights = weights + rate * direction
         gain, here = there - here, there
         progress("tuning", step + 1, None)
-        if gain < _ENOUGH * oracles.size:
+        if gain < _LEAST_GAIN * oracles.size:
             break
     return weights / spreads
 
@@ -67,8 +67,8 @@ def _objective(values: ndarray, offsets: ndarray, oracles: ndarray, weights: Vec
 
 def _derivatives(values: ndarray, offsets: ndarray, oracles: ndarray, weights: Vector) -> tuple[Vector, ndarray]:
     """The gradient, and the negative second derivative: the covariance of the features, plus the prior's precision."""
-    shares = np.exp(log_posteriors(values @ weights, offsets))[:, None]
-    means = np.add.reduceat(shares * values, offsets[:-1])  # (lists, features)
+    posteriors = np.exp(log_posteriors(values @ weights, offsets))[:, None]
+    means = np.add.reduceat(posteriors * values, offsets[:-1])  # (lists, features)
     gradient = values[oracles].sum(axis=0) - means.sum(axis=0) - weights / VARIANCE
     centred = values - np.repeat(means, np.diff(offsets), axis=0)
-    return gradient, centred.T @ (shares * centred) + np.eye(weights.size) / VARIANCE
+    return gradient, centred.T @ (posteriors * centred) + np.eye(weights.size) / VARIANCE

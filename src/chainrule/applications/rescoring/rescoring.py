@@ -1,4 +1,4 @@
-"""From lists to choices: features block by block, the lists that weights are tuned on, and what a choice is worth."""
+"""Rescores lists: features batch by batch, the data for tuning weights, choices, and how good they are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from chainrule.applications.nbest.writing import TOTAL
-from chainrule.applications.rescoring.features import Features, features_of, first_of_best, together
+from chainrule.applications.rescoring.features import Features, batches_of, features_of, first_of_best
 from chainrule.applications.rescoring.likelihood_tuning import most_likely
 from chainrule.applications.rescoring.tuning import TuningConfig, least_errors
 from chainrule.base.jit import map_in_order
@@ -35,7 +35,7 @@ STAGES = ("before", "after", "oracle")
 
 @dataclass(frozen=True)
 class Scored:
-    """Some lists, with the features of their hypotheses, and, where there are references, their word errors."""
+    """Lists with the features of their hypotheses and, if there are references, their word errors."""
 
     lists: Sequence[NBestList]
     features: Features
@@ -47,37 +47,37 @@ class Scored:
         return first_of_best(-self.errors[:, 0].astype(np.float64), self.features.offsets)
 
     def texts(self) -> list[str]:
-        return [text for found in self.lists for text in found.texts]
+        return [text for nbest in self.lists for text in nbest.texts]
 
     def references(self) -> list[str]:
-        """A list's reference for each of its hypotheses."""
-        return [found.reference or "" for found in self.lists for _ in found.texts]
+        """The reference of each hypothesis."""
+        return [nbest.reference or "" for nbest in self.lists for _ in nbest.texts]
 
 
 def scored(lists: Iterable[NBestList], models: dict[str, TextScorer]) -> Iterator[Scored]:
-    """Some lists at a time, on threads: memory holds a few blocks of them. Raises SettingError, MarkerError."""
+    """The lists batch by batch, on threads: memory holds a few batches. Raises SettingError, MarkerError."""
 
-    def with_features(some: list[NBestList]) -> Scored:
-        found = Scored(some, features_of(some, models))
-        if some[0].reference is None:
-            return found
-        return replace(found, errors=WordErrors().statistics(found.texts(), found.references()))
+    def with_features(batch: list[NBestList]) -> Scored:
+        block = Scored(batch, features_of(batch, models))
+        if batch[0].reference is None:
+            return block
+        return replace(block, errors=WordErrors().statistics(block.texts(), block.references()))
 
-    return map_in_order(with_features, together(lists))
+    return map_in_order(with_features, batches_of(lists))
 
 
 @dataclass(frozen=True)
 class TuningData:
-    """What tuning needs of lists with references: numbers, no texts."""
+    """What tuning needs from lists with references: numbers without texts."""
 
     features: Features
     errors: Int64[ndarray, "hypotheses 2"]
-    statistics: Int64[ndarray, "hypotheses statistics"]  # under the measure that is tuned for
+    statistics: Int64[ndarray, "hypotheses statistics"]  # of the measure that is tuned
     measure: CorpusMeasure
 
     @classmethod
     def of(cls, blocks: Iterable[Scored], objective: Objective) -> TuningData:
-        """Raises SettingError where BLEU is asked for and cannot be measured."""
+        """The data of scored lists. Raises SettingError if BLEU is asked for and cannot be measured."""
         measure = measure_of(objective)
         features, errors, statistics = [], [], []
         for block in blocks:
@@ -90,13 +90,13 @@ class TuningData:
         return cls(Features.joined(features), np.concatenate(errors), np.concatenate(statistics), measure)
 
     def replayed(self, lists: Iterable[NBestList]) -> Iterator[Scored]:
-        """What `scored` gave the same lists, without scoring them again."""
+        """The blocks that `scored` returned for the same lists, without scoring them again."""
         first = row = 0
-        for some in together(lists):
-            last, stop = first + len(some), row + sum(map(len, some))
+        for batch in batches_of(lists):
+            last, stop = first + len(batch), row + sum(map(len, batch))
             offsets = self.features.offsets[first : last + 1] - row
             features = replace(self.features, values=self.features.values[row:stop], offsets=offsets)
-            yield Scored(some, features, self.errors[row:stop])
+            yield Scored(batch, features, self.errors[row:stop])
             first, row = last, stop
 
     def tuned(
@@ -106,12 +106,12 @@ class TuningData:
         config: TuningConfig,
         progress: Progress = silent,
     ) -> Float64[ndarray, " features"]:
-        """The best weights, from those given on."""
+        """The best weights, searched from the given ones."""
         if objective == "likelihood":
             nearest = first_of_best(-self.errors[:, 0].astype(np.float64), self.features.offsets)
             return most_likely(self.features, nearest, start, progress)
         if not start[0]:
-            raise SettingError(f"the weight of {self.features.names[0]} is 0; tuning keeps it, so give it another")
+            raise SettingError(f"the weight of {self.features.names[0]} is 0, and tuning keeps it; give it another one")
         return least_errors(self.features, self.statistics, self.measure, start, config, progress)
 
     def value(self, weights: Float64[ndarray, " features"]) -> float:
@@ -120,7 +120,7 @@ class TuningData:
 
 
 def measure_of(objective: Objective) -> CorpusMeasure:
-    """What is counted while tuning for something; likelihood asks for word errors. Raises SettingError."""
+    """The measure that is counted for an objective; word errors for likelihood. Raises SettingError."""
     if objective == "bleu":
         from chainrule.evaluation.bleu import Bleu
 
@@ -137,9 +137,9 @@ class Figure:
 
 
 class Judge:
-    """How good the choices are beside the references: before (by own scores alone), after, and at best (the oracle).
+    """Compares the choices with the references: before (by own scores alone), after, and at best (the oracle).
 
-    The oracle has the fewest word errors of each list.
+    The oracle is the hypothesis of each list with the fewest word errors.
     """
 
     def __init__(self, measures: Sequence[CorpusMeasure]) -> None:
@@ -151,12 +151,12 @@ class Judge:
         texts = block.texts()
         chosen = np.concatenate([before, after, block.oracles()]).tolist()
         pairs = [
-            (texts[row], found.reference or "") for row, found in zip(chosen, chain(*[block.lists] * 3), strict=True)
+            (texts[row], nbest.reference or "") for row, nbest in zip(chosen, chain(*[block.lists] * 3), strict=True)
         ]
-        kinds = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
-        where = np.array([kinds[pair] for pair in pairs])
+        distinct = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
+        where = np.array([distinct[pair] for pair in pairs])
         for measure in self.measures:
-            statistics = measure.statistics([text for text, _ in kinds], [reference for _, reference in kinds])
+            statistics = measure.statistics([text for text, _ in distinct], [reference for _, reference in distinct])
             for stage, rows in zip(STAGES, np.split(statistics[where], 3), strict=True):
                 self._rows.setdefault(measure.name + stage, []).append(rows)
 
@@ -166,7 +166,7 @@ class Judge:
         return Figure(value, interval_of_sums([rows], measure.value))
 
     def change(self, measure: CorpusMeasure) -> Figure:
-        """From before to after, on the same lists."""
+        """The difference from before to after, on the same lists."""
         both = [np.concatenate(self._rows[measure.name + stage]) for stage in STAGES[:2]]
 
         def difference(before: ndarray, after: ndarray) -> ndarray:
@@ -178,7 +178,7 @@ class Judge:
 
 @dataclass(frozen=True)
 class Chooser:
-    """Chooses by weighted sums. own: the weights of the lists' own scores alone, which is what was there before."""
+    """Chooses by weighted sums. own: the weights for the lists' own scores alone, as before rescoring."""
 
     weights: Float64[ndarray, " features"]
     own: Float64[ndarray, " features"]
@@ -202,8 +202,8 @@ class Chooser:
         values = features.values.copy()
         values[:, own:-1][impossible] = -np.inf
         shown = np.where((impossible & (self.weights[own:-1] != 0)).any(axis=1), -np.inf, totals)
-        for found, start, stop in zip(block.lists, features.offsets[:-1], features.offsets[1:], strict=True):
+        for nbest, start, stop in zip(block.lists, features.offsets[:-1], features.offsets[1:], strict=True):
             columns = values[start:stop].T.tolist()
             scores = dict(zip(features.names[:-1], columns, strict=False))
             scores[TOTAL] = shown[start:stop].tolist()
-            yield found, scores, np.argsort(-totals[start:stop], kind="stable").tolist()
+            yield nbest, scores, np.argsort(-totals[start:stop], kind="stable").tolist()

@@ -1,7 +1,7 @@
 """Weights that make the fewest errors on lists with references: minimum error rate training.
 
 F. J. Och, Minimum error rate training in statistical machine translation, 2003. A line search is exact: the errors of a
-corpus are constant between the places where some list's best hypothesis changes, and all these places are known. Lines
+corpus are constant between the points where some list's best hypothesis changes, and all these points are known. Lines
 go along each weight and in random directions, from the given weights and from random ones; the best of all is kept.
 """
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
     Vector = Float64[ndarray, " features"]
 
-_ROUNDS = 50  # of line searches, after which a restart ends at the latest
+_ROUNDS = 50  # of line searches, at most, for each start
 _LEAST_GAIN = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuningConfig:
-    """restarts: from how many random weights tuning begins anew; seed: of all that is random. Raises SettingError."""
+    """restarts: the number of random starts besides the given weights. seed: of all randomness. Raises SettingError."""
 
     restarts: int = 8
     seed: int = 0
@@ -61,17 +61,17 @@ def least_errors(
     starts = [start]
     rng = np.random.default_rng(config.seed)
     for _ in range(config.restarts):
-        anew = rng.normal(size=start.size) * abs(start[0]) * spreads[0] / spreads
-        anew = np.where(start > 0, abs(anew), anew)
-        starts.append(np.concatenate([start[:1], anew[1:]]))
+        random = rng.normal(size=start.size) * abs(start[0]) * spreads[0] / spreads
+        random = np.where(start > 0, abs(random), random)
+        starts.append(np.concatenate([start[:1], random[1:]]))
     seeds = np.random.SeedSequence(config.seed).spawn(len(starts))
-    found: list[tuple[float, Vector]] = []
+    results: list[tuple[float, Vector]] = []
     calls = list(zip(starts, seeds, strict=True))
     for result in map_in_order(lambda call: search.descend(call[0], np.random.default_rng(call[1]), spreads), calls):
-        found.append(result)
-        progress("tuning", len(found), len(calls))
-    best = min(range(len(found)), key=lambda i: found[i][0])
-    return found[best][1] if found[best][0] < search.loss(start) else start
+        results.append(result)
+        progress("tuning", len(results), len(calls))
+    best_loss, best = min(results, key=lambda result: result[0])
+    return best if best_loss < search.loss(start) else start
 
 
 class _Search:
@@ -102,9 +102,9 @@ class _Search:
         return loss, weights
 
     def step(self, weights: Vector, direction: Vector) -> float:
-        """How far along a direction the loss is least: the middle of the best interval; 0 where none is better.
+        """The step along a direction with the least loss: to the middle of the best interval; 0 if none is better.
 
-        Of equally good intervals, the longest that has two ends.
+        Of equally good intervals, the longest finite one.
         """
         totals, slopes = self._features.totals(weights), self._features.totals(direction)
         winners, begins = np.empty(totals.size, np.int64), np.empty(totals.size)
@@ -123,8 +123,8 @@ class _Search:
             return 0.0
         best = np.flatnonzero(losses == least)
         lengths = highs[best] - lows[best]
-        place = best[np.argmax(np.where(np.isfinite(lengths), lengths, 0))]
-        low, high = lows[place], highs[place]
+        longest = best[np.argmax(np.where(np.isfinite(lengths), lengths, 0))]
+        low, high = lows[longest], highs[longest]
         if not np.isfinite(low):
             return float(high - max(1.0, abs(high)))
         if not np.isfinite(high):

@@ -1,4 +1,4 @@
-"""The weights of features: as given, as tuned, and as a small JSON file between two runs."""
+"""The weights of features, given or tuned, and their small JSON file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Weights:
         """The weights of some features, in order. Raises SettingError if one has no weight, or a weight no feature."""
         missing = [name for name in names if name not in self.values]
         if missing:
-            raise SettingError(f"{missing[0]} has no weight; there are weights for {', '.join(self.values)}")
+            raise SettingError(f"{missing[0]} has no weight; the weights given are for {', '.join(self.values)}")
         self.check(names)
         return np.array([self.values[name] for name in names], np.float64)
 
@@ -50,7 +50,7 @@ class Weights:
         others = [name for name in self.values if name not in names]
         if others:
             raise SettingError(
-                f"there is a weight for {others[0]}, but no such score; the scores are {', '.join(names)}"
+                f"there is a weight for {others[0]}, but no such score; expected some of {', '.join(names)}"
             )
 
     def with_defaults(self, names: Sequence[str], replaced: Sequence[str] = ()) -> Weights:
@@ -81,4 +81,4 @@ def load_weights(path: Path) -> Weights:
     except OSError as error:
         raise TextError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
-        raise TextError(f"{path}: holds no weights; expected the file that rescoring writes after tuning") from error
+        raise TextError(f"{path}: has no weights; expected a file that rescoring wrote after tuning") from error

@@ -9,9 +9,11 @@ from chainrule.neural.config.bilinear import BilinearConfig
 from chainrule.neural.config.convolution import ConvolutionConfig
 from chainrule.neural.config.feedforward import FeedforwardConfig
 from chainrule.neural.config.network import NetworkConfig, settings_of
+from chainrule.neural.config.presets import PRESETS, preset
 from chainrule.neural.config.recurrent import RecurrentConfig
-from chainrule.neural.config.transformer import PRESETS, TransformerConfig, gpt2, llama, modern, palm, preset, vaswani
-from chainrule.neural.config.two_sided import MaskedConfig, MaskedRecurrentConfig, TwoSidedConfig
+from chainrule.neural.config.text_encoder import TextEncoderConfig
+from chainrule.neural.config.transformer import TransformerConfig, gpt2, llama, modern, palm, vaswani
+from chainrule.neural.config.two_sided import MaskedConfig, MaskedRecurrentConfig, TwoSidedConfig, bert
 
 __all__ = [
     "NETWORKS",
@@ -25,8 +27,10 @@ __all__ = [
     "MaskedRecurrentConfig",
     "NetworkConfig",
     "RecurrentConfig",
+    "TextEncoderConfig",
     "TransformerConfig",
     "TwoSidedConfig",
+    "bert",
     "gpt2",
     "llama",
     "modern",

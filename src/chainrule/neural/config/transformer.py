@@ -5,15 +5,12 @@ preset("llama", layers=6, width=384)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
-from chainrule.base.settings import help_of, setting
+from chainrule.base.settings import setting
 from chainrule.errors import SettingError
 from chainrule.neural.config.network import CONTEXT, MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, NetworkConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Norm = Literal["layer", "rms"]
 SelfScore = Literal[
@@ -279,24 +276,3 @@ def llama() -> TransformerConfig:
 def modern() -> TransformerConfig:
     """Today's small recipe, and the default: RMSNorm without gains, rotary positions, QK-norm, ReLU squared."""
     return TransformerConfig()
-
-
-PRESETS: dict[str, Callable[[], TransformerConfig]] = {
-    "vaswani": vaswani,
-    "gpt2": gpt2,
-    "palm": palm,
-    "llama": llama,
-    "modern": modern,
-}
-
-
-def preset(name: str, **changes: Any) -> TransformerConfig:
-    """The choices of a known architecture, with some of its fields changed. Raises SettingError.
-
-    good:  preset("gpt2", layers=12, width=768, heads=12, context=1024)
-    """
-    if name not in PRESETS:
-        raise SettingError(f"there is no preset {name!r}; expected one of {', '.join(PRESETS)}")
-    if unknown := sorted(changes.keys() - {each.name for each in fields(TransformerConfig)}):
-        raise SettingError(f"a TransformerConfig has no {unknown[0]}; it has {', '.join(help_of(TransformerConfig))}")
-    return replace(PRESETS[name](), **changes)

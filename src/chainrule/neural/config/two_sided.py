@@ -50,6 +50,32 @@ class MaskedConfig(Masking, TransformerConfig):
         self.check_shares()
 
 
+def bert() -> MaskedConfig:
+    """BERT (Devlin 2019), on single texts: a share of 15 % of tokens is masked, and there is one kind of segments."""
+    return MaskedConfig(
+        norm="layer",
+        norm_place="post",
+        norm_gain=True,
+        norm_epsilon=1e-12,
+        embedding_norm=False,
+        input_norm=True,
+        positions="learned",
+        segments=1,
+        feed_forward="gelu_exact",
+        query_key_norm=False,
+        biases=True,
+        tied=True,
+        output_transform=True,
+        output_bias=True,
+        zero_projections=False,
+        initialisation="gpt2",
+        dropout=0.1,
+        attention_dropout=0.1,
+        masks="tokens",
+        masked_share=0.15,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class MaskedRecurrentConfig(Masking, RecurrentConfig):
     """A masked LSTM or GRU: each layer reads both ways, half of its width each.

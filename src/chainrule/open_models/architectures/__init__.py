@@ -8,8 +8,10 @@ from chainrule.open_models.architectures.gpt_neox import GPT_NEOX
 from chainrule.open_models.architectures.llama import LLAMA, MISTRAL, QWEN2
 from chainrule.open_models.architectures.nanochat import NANOCHAT
 from chainrule.open_models.architectures.opt import OPT
+from chainrule.open_models.architectures.roberta import ROBERTA
 from chainrule.open_models.mapping import Architecture
 
 ARCHITECTURES: dict[str, Architecture] = {
-    each.model_type: each for each in (GPT2, LLAMA, MISTRAL, QWEN2, NANOCHAT, GPT_NEOX, OPT, GPT_NEO, BERT, DISTILBERT)
+    each.model_type: each
+    for each in (GPT2, LLAMA, MISTRAL, QWEN2, NANOCHAT, GPT_NEOX, OPT, GPT_NEO, BERT, DISTILBERT, ROBERTA)
 }

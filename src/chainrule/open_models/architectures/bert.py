@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from chainrule.neural.config import MaskedConfig
 from chainrule.open_models.changes import QUERY_KEY_VALUE
-from chainrule.open_models.mapping import Architecture, Setting, Tensor
+from chainrule.open_models.mapping import Architecture, Rule, Setting, Tensor
 from chainrule.open_models.rules import ACTIVATIONS
 
 _BLOCK, _LAYER = "encoder.blocks.{layer}.", "bert.encoder.layer.{layer}."
@@ -12,6 +14,13 @@ _BLOCK, _LAYER = "encoder.blocks.{layer}.", "bert.encoder.layer.{layer}."
 
 def _of_attention(kind: str) -> tuple[str, ...]:
     return tuple(f"{_LAYER}attention.self.{name}.{kind}" for name in ("query", "key", "value"))
+
+
+def _read_types(config: dict[str, Any]) -> dict[str, Any]:
+    """Raises ValueError."""
+    if (types := config.get("type_vocab_size", 2)) == 0:
+        raise ValueError("a bert has token types; expected 1 or more")
+    return {"segments": types}
 
 
 BERT = Architecture(
@@ -38,7 +47,7 @@ BERT = Architecture(
         Setting("num_attention_heads", "heads"),
         Setting("intermediate_size", "feed_forward_width"),
         Setting("max_position_embeddings", "context", 512),
-        Setting("type_vocab_size", "segments", 2),
+        Rule(("type_vocab_size",), _read_types, lambda config: {"type_vocab_size": max(1, config.segments)}),
         Setting("layer_norm_eps", "norm_epsilon", 1e-12),
         Setting("hidden_act", "feed_forward", "gelu", ACTIVATIONS),
     ),

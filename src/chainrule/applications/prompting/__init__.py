@@ -1,0 +1,1 @@
+"""Prompting: predictions of a language model that was never trained for the task."""

@@ -1,0 +1,321 @@
+"""A prompting experiment: a template, choices or free answers, and how often the model is right.
+
+Knows no kind of model: it asks an `Answerer`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, get_args
+
+import numpy as np
+
+from chainrule.applications.prompting.calibration import CONTENT_FREE, Calibration, calibrated
+from chainrule.applications.prompting.choices import (
+    Choice,
+    ChoiceScores,
+    Normalisation,
+    check_choices,
+    join,
+    normalised,
+)
+from chainrule.applications.prompting.free_answers import Match, agrees
+from chainrule.applications.prompting.shots import FewShotPrompt, draw_shots, few_shot_prompt
+from chainrule.applications.prompting.template import Template
+from chainrule.errors import SettingError, TextError
+from chainrule.evaluation.acceptability import Accuracy
+from chainrule.evaluation.classification import measure_classification
+from chainrule.text.masks import MASK
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float64
+    from numpy import ndarray
+
+    from chainrule.base.progress import Progress
+    from chainrule.evaluation.classification import Classification
+    from chainrule.text.tables import Record
+
+
+class Answerer(Protocol):
+    """What answers prompts: a model with its tokenizer."""
+
+    fills: bool  # whether it fills the answer into a [MASK], and does not continue the prompt
+    context: int | None  # the most tokens that it reads at once
+
+    def length(self, text: str) -> int:
+        """In tokens."""
+
+    def score(self, prompts: Sequence[str], choices: Sequence[str], separator: str, progress: Progress) -> ChoiceScores:
+        """The log-probability of each choice after each prompt."""
+
+    def write(self, prompts: Sequence[str], max_tokens: int, stop: Sequence[str], progress: Progress) -> list[str]:
+        """What the model most likely writes after each prompt, token by token."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptConfig:
+    """How a task is put to a model.
+
+    template: the prompt, with fields in braces. choices: what the model chooses among; without any, it writes.
+    answer: the field with the right answer: the label of a choice, or the text that is expected.
+    shots: how many solved examples come before the question. seeds: how many random selections of them.
+    orders: how many random orders of each selection. between: what stands between examples.
+    separator: what stands before an answer, unless there is white space.
+    calibrate, normalise: see `calibration` and `choices.normalised`.
+    match: when a free answer is right. max_tokens, stop: where it ends.
+    """
+
+    template: str
+    choices: tuple[Choice, ...] = ()
+    answer: str = "label"
+    shots: int = 0
+    seeds: int = 1
+    orders: int = 1
+    between: str = "\n\n"
+    separator: str = " "
+    calibrate: Calibration = "none"
+    normalise: Normalisation = "none"
+    match: Match = "exact"
+    max_tokens: int = 32
+    stop: tuple[str, ...] = ("\n",)
+
+    def __post_init__(self) -> None:
+        """Raises SettingError."""
+        Template(self.template)
+        if self.choices:
+            check_choices(self.choices)
+        for name, allowed in (("calibrate", Calibration), ("normalise", Normalisation), ("match", Match)):
+            if getattr(self, name) not in get_args(allowed):
+                raise SettingError(f"{name} is {getattr(self, name)!r}; expected {', '.join(get_args(allowed))}")
+        for name, least in (("shots", 0), ("seeds", 1), ("orders", 1), ("max_tokens", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < least:
+                raise SettingError(f"{name} is {value!r}; expected {least} or more")
+        if not self.shots and (self.seeds > 1 or self.orders > 1):
+            raise SettingError("seeds and orders vary the examples; set shots to 1 or more")
+        if not self.choices and (self.calibrate != "none" or self.normalise != "none"):
+            raise SettingError("calibrate and normalise are for choices; there are none")
+
+
+@dataclass(frozen=True)
+class Run:
+    """The answers with one selection and order of examples.
+
+    log_probs: of the choices, calibrated; None for free answers. predicted: a label, or the free answer.
+    moved: by calibration: the accuracy without it, and how many answers it changed; None without calibration.
+    dropped: examples left out of prompts that would have been too long. cut: prompts that are too long all the same.
+    """
+
+    seed: int
+    order: int
+    predicted: list[str]
+    is_right: list[bool]
+    prompts: list[str] = field(repr=False)
+    log_probs: Float64[ndarray, "examples choices"] | None = field(repr=False)
+    classification: Classification | None
+    moved: tuple[Accuracy, int] | None
+    dropped: int
+    cut: int
+
+    @property
+    def accuracy(self) -> Accuracy:
+        return Accuracy(len(self.is_right), sum(self.is_right), 0)
+
+    def as_json(self) -> dict[str, Any]:
+        figures: dict[str, Any] = {"seed": self.seed, "order": self.order, **_accuracy_json(self.accuracy)}
+        if self.classification is not None:
+            figures["macro_f1"] = self.classification.macro_f1
+            figures["calibration_error"] = self.classification.calibration_error
+            answered = self.classification.confusion.sum(0).tolist()
+            figures["answered"] = dict(zip(self.classification.labels, answered, strict=True))
+        if self.moved is not None:
+            before, changed = self.moved
+            figures["before_calibration"] = before.share
+            figures["changed_by_calibration"] = changed
+        return {**figures, "dropped_examples": self.dropped, "cut_prompts": self.cut}
+
+
+@dataclass(frozen=True)
+class PromptResult:
+    """The runs of a configuration: one for each selection and order of examples."""
+
+    config: PromptConfig
+    records: list[Record] = field(repr=False)
+    runs: list[Run]
+
+    @property
+    def mean_accuracy(self) -> float:
+        return float(np.mean([run.accuracy.share for run in self.runs]))
+
+    @property
+    def spread(self) -> float | None:
+        """The standard deviation of the runs' accuracies; None for a single run."""
+        shares = [run.accuracy.share for run in self.runs]
+        return float(np.std(shares, ddof=1)) if len(shares) > 1 else None
+
+    def __repr__(self) -> str:
+        spread = "" if self.spread is None else f" +- {self.spread:.1%} in {len(self.runs)} runs"
+        return (
+            f"<PromptResult: {self.mean_accuracy:.1%} right{spread} of {len(self.records):,}, {self.config.template!r}>"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "template": self.config.template,
+            "examples": len(self.records),
+            "accuracy": self.mean_accuracy,
+            "spread": self.spread,
+            "runs": [run.as_json() for run in self.runs],
+        }
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A dictionary for each answer of each run: for pandas, or to be written as JSON lines."""
+        rows = []
+        labels = [choice.label for choice in self.config.choices]
+        for run in self.runs:
+            for i, record in enumerate(self.records):
+                row = {
+                    "seed": run.seed,
+                    "order": run.order,
+                    "template": self.config.template,
+                    "expected": record.fields[self.config.answer],
+                    "answer": run.predicted[i],
+                    "right": run.is_right[i],
+                    "prompt": run.prompts[i],
+                }
+                if run.log_probs is not None:
+                    row["probabilities"] = dict(zip(labels, np.exp(run.log_probs[i]).tolist(), strict=True))
+                rows.append(row)
+        return rows
+
+
+def run_prompts(
+    answerer: Answerer,
+    config: PromptConfig,
+    records: Sequence[Record],
+    examples: Sequence[Record],
+    progress: Progress,
+) -> PromptResult:
+    """Asks the model for every record. examples: what shots are drawn from.
+
+    Raises SettingError if the template does not suit the model; TextError if a record lacks a field, or its answer is
+    none of the labels.
+    """
+    template = Template(config.template)
+    has_mask = MASK in config.template
+    if answerer.fills and not config.choices:
+        raise SettingError("a model that sees both sides writes no answers; give it choices")
+    if has_mask != answerer.fills:
+        does = f"fills the answer into a {MASK}; put one where the answer goes, as in '{{text}} It was {MASK}.'"
+        continues = f"continues the prompt; leave {MASK} out of the template"
+        raise SettingError(
+            f"the template is {config.template!r}, and this model {does if answerer.fills else continues}"
+        )
+    for record in (*records, *(examples if config.shots else ())):
+        _check_answer(config, record)
+    solved = [_solved(config, template, record) for record in examples] if config.shots else []
+    runs = []
+    for seed in range(1, config.seeds + 1):
+        for order in range(1, config.orders + 1):
+            shots = [solved[i] for i in draw_shots(len(solved), config.shots, seed, order)]
+            runs.append(_run(answerer, config, template, records, shots, (seed, order), progress))
+    return PromptResult(config, list(records), runs)
+
+
+def _run(
+    answerer: Answerer,
+    config: PromptConfig,
+    template: Template,
+    records: Sequence[Record],
+    shots: Sequence[str],
+    draw: tuple[int, int],
+    progress: Progress,
+) -> Run:
+    texts = [choice.text for choice in config.choices]
+    room = max((answerer.length(" " + text) for text in texts), default=config.max_tokens)
+
+    def fits(prompt: str) -> bool:
+        return answerer.context is None or answerer.length(prompt) + room < answerer.context
+
+    def prompt_for(question: str) -> FewShotPrompt:
+        return few_shot_prompt(shots, question, config.between, fits)
+
+    asked = [prompt_for(template.fill(record)) for record in records]
+    prompts = [prompt.text for prompt in asked]
+    dropped, cut = sum(prompt.dropped for prompt in asked), sum(not fits(prompt) for prompt in prompts)
+    expected = [record.fields[config.answer] for record in records]
+    if not config.choices:
+        written = answerer.write(prompts, config.max_tokens, config.stop, progress)
+        is_right = [agrees(answer, right, config.match) for answer, right in zip(written, expected, strict=True)]
+        return Run(*draw, written, is_right, prompts, None, None, None, dropped, cut)
+
+    def scores_of(some: Sequence[str]) -> Float64[ndarray, "prompts choices"]:
+        return normalised(answerer.score(some, texts, config.separator, progress), texts, config.normalise)
+
+    scores = scores_of(prompts)
+    reference = None
+    if config.calibrate == "content-free":
+        reference = scores_of([prompt_for(template.fill_all_with(value)).text for value in CONTENT_FREE])
+    elif config.calibrate == "pmi":
+        reference = scores_of([prompt_for(template.tail).text])
+    log_probs = calibrated(scores, config.calibrate, reference)
+    labels = sorted({choice.label for choice in config.choices})
+    by_label = _by_label(log_probs, config.choices, labels)
+    true = np.array([labels.index(right) for right in expected])
+    moved = None
+    if config.calibrate != "none":
+        before = _by_label(calibrated(scores, "none"), config.choices, labels).argmax(1)
+        moved = Accuracy(len(true), int((before == true).sum()), 0), int((before != by_label.argmax(1)).sum())
+    predicted = by_label.argmax(1)
+    return Run(
+        *draw,
+        [labels[i] for i in predicted.tolist()],
+        (predicted == true).tolist(),
+        prompts,
+        log_probs,
+        measure_classification(labels, by_label, true),
+        moved,
+        dropped,
+        cut,
+    )
+
+
+def _by_label(
+    log_probs: Float64[ndarray, "examples choices"], choices: Sequence[Choice], labels: Sequence[str]
+) -> Float64[ndarray, "examples labels"]:
+    """The log-probability of each label: several choices may stand for one."""
+    columns = [
+        np.logaddexp.reduce(log_probs[:, [choice.label == label for choice in choices]], axis=1) for label in labels
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _check_answer(config: PromptConfig, record: Record) -> None:
+    """Raises TextError."""
+    labels = [choice.label for choice in config.choices]
+    if config.answer not in record.fields:
+        names = ", ".join(repr(name) for name in record.fields)
+        raise TextError(
+            f"{record.location}: there is no field {config.answer!r} with the right answer; the fields are {names}"
+        )
+    if labels and record.fields[config.answer] not in labels:
+        raise TextError(
+            f"{record.location}: the right answer is {record.fields[config.answer]!r}, which no choice stands for; "
+            f"the labels of the choices are {', '.join(map(repr, labels))}"
+        )
+
+
+def _solved(config: PromptConfig, template: Template, record: Record) -> str:
+    """The prompt of an example with its right answer."""
+    prompt, right = template.fill(record), record.fields[config.answer]
+    text = next((choice.text for choice in config.choices if choice.label == right), right)
+    if MASK in config.template:
+        return prompt.replace(MASK, text)
+    return prompt + join(prompt, text, config.separator)
+
+
+def _accuracy_json(accuracy: Accuracy) -> dict[str, Any]:
+    low, high = accuracy.interval
+    return {"accuracy": accuracy.share, "low": low, "high": high}

@@ -1,0 +1,71 @@
+"""Templates: plain text with the names of fields in braces, such as "{text} Overall, the movie was".
+
+Only names may stand in braces: no attributes, indices or formats, so that a template can run nothing. {{ and }} are
+literal braces.
+"""
+
+from __future__ import annotations
+
+from string import Formatter
+from typing import TYPE_CHECKING
+
+from chainrule.errors import SettingError, TextError
+
+if TYPE_CHECKING:
+    from chainrule.text.tables import Record
+
+Part = tuple[str, str | None]  # literal text, and the field that follows it, if any
+
+
+class Template:
+    """A prompt with gaps for the fields of an example."""
+
+    def __init__(self, text: str) -> None:
+        """Raises SettingError if the text names no field, or has anything but names in braces."""
+        self.text = text
+        self.parts = _parts(text)
+        self.fields = tuple(dict.fromkeys(field for _, field in self.parts if field is not None))
+        if not self.fields:
+            raise SettingError(
+                f"the template {text!r} names no field, so that all prompts would be the same; put one in braces, "
+                "such as {text}"
+            )
+
+    def fill(self, record: Record) -> str:
+        """The prompt for an example. Raises TextError with its location if it lacks a field."""
+        return "".join(literal + self._value(record, field) for literal, field in self.parts)
+
+    def fill_all_with(self, value: str) -> str:
+        """The prompt with the same value in every field."""
+        return "".join(literal + (value if field is not None else "") for literal, field in self.parts)
+
+    @property
+    def tail(self) -> str:
+        """What follows the last field: the part of a prompt that is the same for all examples."""
+        last = max(i for i, (_, field) in enumerate(self.parts) if field is not None)
+        return "".join(literal for literal, _ in self.parts[last + 1 :])
+
+    def _value(self, record: Record, field: str | None) -> str:
+        if field is None:
+            return ""
+        if field not in record.fields:
+            names = ", ".join(repr(name) for name in record.fields) or "none"
+            raise TextError(f"{record.location}: there is no field {field!r} for the template; the fields are {names}")
+        return record.fields[field]
+
+
+def _parts(text: str) -> list[Part]:
+    """Raises SettingError."""
+    try:
+        parts = [(literal, field, spec, conversion) for literal, field, spec, conversion in Formatter().parse(text)]
+    except ValueError as error:
+        raise SettingError(
+            f"the template {text!r} cannot be read: {error}; write {{{{ and }}}} for literal braces"
+        ) from error
+    for _, field, spec, conversion in parts:
+        if field is not None and (not field.isidentifier() or spec or conversion):
+            raise SettingError(
+                f"the template {text!r} has {{{field}}}; expected the name of a field, such as {{text}}: letters, "
+                "digits and _"
+            )
+    return [(literal, field) for literal, field, _, _ in parts]

@@ -1,0 +1,108 @@
+"""Records with named fields, from JSON lines, CSV and TSV: the examples of a task.
+
+The first line of CSV and TSV names the fields; a TSV file of two columns without such a line has the fields text and
+label.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from chainrule.errors import TextError
+from chainrule.text.plain_text import line_blocks
+from chainrule.text.reading import FORMATS, text_suffix
+from chainrule.text.records import as_written, json_objects, raise_error
+from chainrule.text.streams import open_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from chainrule.text.records import OnBad
+
+_COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
+_DEFAULT_NAMES = ("text", "label")
+
+
+class Record(NamedTuple):
+    """The fields of an example as strings. location: file and line, for messages."""
+
+    fields: Mapping[str, str]
+    location: str = "an example"
+
+
+def read_table(name: str | os.PathLike[str], needed: Collection[str], on_bad: OnBad = raise_error) -> list[Record]:
+    """Reads the records of a file. needed: fields that each must have.
+
+    on_bad: called with a TextError that names file and line for each record that lacks one, which is left out.
+    Raises TextError if there is no record.
+    """
+    name = os.fspath(name)
+    records = []
+    for record in _records(name, needed, on_bad):
+        missing = next((field for field in needed if field not in record.fields), None)
+        if missing is None:
+            records.append(record)
+        else:
+            names = ", ".join(repr(field) for field in record.fields) or "none"
+            on_bad(TextError(f"{record.location}: there is no field {missing!r}; the fields are {names}"))
+    if not records:
+        raise TextError(f"{name}: there is no example in it; expected JSON lines, CSV or TSV with named fields")
+    return records
+
+
+def _records(name: str, needed: Collection[str], on_bad: OnBad) -> Iterator[Record]:
+    if FORMATS.get(text_suffix(name)) == "json":
+        for location, record in json_objects(name, on_bad):
+            yield Record({field: _text(value) for field, value in record.items()}, location)
+        return
+    rows = _rows(name, is_csv=_suffix(name) == ".csv")
+    names: list[str] | None = None
+    for location, row in rows:
+        if names is None:
+            is_header = bool(set(row) & set(needed))
+            names = row if is_header else list(_DEFAULT_NAMES)
+            if not is_header and len(row) != len(names):
+                raise TextError(
+                    f"{location}: found {len(row)} columns, none of them called {' or '.join(map(repr, needed))}; "
+                    "expected a first line that names the columns, or two columns, text and label"
+                )
+            if is_header:
+                continue
+        if len(row) != len(names):
+            on_bad(TextError(f"{location}: found {len(row)} columns; expected {len(names)}: {', '.join(names)}"))
+            continue
+        yield Record(dict(zip(names, row, strict=True)), location)
+
+
+def _suffix(name: str) -> str:
+    """The ending of a file's name, without that of its compression."""
+    stem = name.lower()
+    for ending in _COMPRESSED:
+        stem = stem.removesuffix(ending)
+    return os.path.splitext(stem)[1]
+
+
+def _rows(name: str, *, is_csv: bool) -> Iterator[tuple[str, list[str]]]:
+    """The columns of each line that is not empty, with its location. Raises TextError."""
+    with open_stream(name) as stream:
+        lines = (line for block in line_blocks(stream, "strict") for line in block.documents())
+        if not is_csv:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield f"{name}, line {number}", [column.strip() for column in line.rstrip("\r").split("\t")]
+            return
+        reader = csv.reader((line + "\n" for line in lines), strict=True)
+        try:
+            for row in reader:
+                if row:
+                    yield f"{name}, line {reader.line_num}", row
+        except csv.Error as error:
+            raise TextError(f"{name}, line {reader.line_num}: is not CSV: {error}") from error
+
+
+def _text(value: Any) -> str:
+    """A string as it is; any other value as in the file."""
+    value = as_written(value)
+    return value if isinstance(value, str) else ("" if value is None else str(value))
