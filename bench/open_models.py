@@ -1,4 +1,4 @@
-"""An open model here and in transformers, in one run: opening, one stream, many at once, scoring.
+"""An open model here and in transformers, in one run: opening, one stream, many at once, scoring; ours in int8, too.
 
 python bench/open_models.py FOLDER TEXT [opening] [one] [many] [scoring]
 
@@ -55,9 +55,10 @@ print(seconds, before, opened, resident())
 
 
 class Sides(NamedTuple):
-    """The same model, twice. theirs_of: their id of each of ours. first: their id of what a text begins with."""
+    """The same model, twice, and in int8. theirs_of: their id of each of ours. first: their id before a text."""
 
     ours: chainrule.Model
+    compact: chainrule.Model
     theirs: Any
     theirs_of: Int64[ndarray, " V"]
     first: int
@@ -72,6 +73,7 @@ def main() -> None:
         converted = Path(folder) / "lm"
         model = chainrule.load(source)
         model.save(converted)
+        model.compact().save(converted.with_name("int8"))
         del model
         if "opening" in parts:
             opening(source, converted)
@@ -92,7 +94,7 @@ def both(source: str, converted: Path) -> Sides:
     theirs = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32).eval()
     numbering = Numbering(**ours.record["hugging_face"]["tokens"])
     theirs_of = numbering.theirs()
-    return Sides(ours, theirs, theirs_of, int(theirs_of[2 if numbering.begin is None else 1]))
+    return Sides(ours, ours.compact(), theirs, theirs_of, int(theirs_of[2 if numbering.begin is None else 1]))
 
 
 def opening(source: str, converted: Path) -> None:
@@ -100,6 +102,11 @@ def opening(source: str, converted: Path) -> None:
     print(f"\nopening, {weights:,.0f} MB of weights    seconds    resident MB: before, opened, after one token")
     sides = {
         "ours, from our folder": ("torch, chainrule", f"chainrule.load({str(converted)!r})", "model.next('The')"),
+        "ours, int8, from our folder": (
+            "torch, chainrule",
+            f"chainrule.load({str(converted.with_name('int8'))!r})",
+            "model.next('The')",
+        ),
         "ours, from theirs": ("torch, chainrule", f"chainrule.load({source!r})", "model.next('The')"),
         "transformers": (
             "torch, transformers",
@@ -119,13 +126,14 @@ def opening(source: str, converted: Path) -> None:
 
 def generating(sides: Sides, prompts: Sequence[ndarray]) -> None:
     """Greedy, no text ended early."""
-    ours, end = sides.ours.language_model, sides.ours.language_model.end
+    ours, compact = sides.ours.language_model, sides.compact.language_model
+    end = ours.end
     asked = torch.from_numpy(np.stack([np.append(sides.first, sides.theirs_of[prompt]) for prompt in prompts]))
     ends = [end, *ours.network.config.ends] if hasattr(ours, "network") else [end]  # type: ignore[attr-defined]
     constraints = Constraints(min_tokens=NEW, max_tokens=NEW, banned=[0])
 
-    def of_ours() -> list[list[int]]:
-        return [sides.theirs_of[each.tokens].tolist() for each in sample(ours, prompts, GREEDY, constraints, seed=0)]
+    def of_ours(model: Any) -> list[list[int]]:
+        return [sides.theirs_of[text.tokens].tolist() for text in sample(model, prompts, GREEDY, constraints, seed=0)]
 
     @torch.inference_mode()
     def of_theirs() -> list[list[int]]:
@@ -140,12 +148,12 @@ def generating(sides: Sides, prompts: Sequence[ndarray]) -> None:
         )
         return found[:, asked.shape[1] :].tolist()
 
-    seconds, (mine, other) = alternately([of_ours, of_theirs])
-    same = sum(one == two for one, two in zip(mine, other, strict=True))
+    seconds, (mine, other, rounded) = alternately([lambda: of_ours(ours), of_theirs, lambda: of_ours(compact)])
+    same, also = (sum(one == two for one, two in zip(mine, texts, strict=True)) for texts in (other, rounded))
     print(f"\n{len(prompts)} at once, greedy, {NEW} tokens each    seconds    tokens a second")
-    for name, taken in zip(("ours", "transformers"), seconds, strict=True):
+    for name, taken in zip(("ours", "transformers", "ours, int8"), seconds, strict=True):
         print(f"  {name:<34} {taken:7.2f}    {len(prompts) * NEW / taken:,.1f}")
-    print(f"  ratio {seconds[1] / seconds[0]:.2f}; texts that are the same: {same} of {len(prompts)}")
+    print(f"  ratio {seconds[1] / seconds[0]:.2f}; texts that are the same: {same} of {len(prompts)}, in int8 {also}")
 
 
 def scoring(sides: Sides, ids: ndarray) -> None:
@@ -153,8 +161,8 @@ def scoring(sides: Sides, ids: ndarray) -> None:
     ours = sides.ours.language_model
     windows = [ids[begin : begin + WINDOW - 1] for begin in range(0, len(ids), WINDOW - 1)]
 
-    def of_ours() -> list[ndarray]:
-        return ours.score(windows, end=False)
+    def of_ours(model: Any) -> list[ndarray]:
+        return model.score(windows, end=False)
 
     @torch.inference_mode()
     def of_theirs() -> list[ndarray]:
@@ -165,12 +173,16 @@ def scoring(sides: Sides, ids: ndarray) -> None:
             found.append(log_probs.gather(1, tokens[1:, None])[:, 0].numpy())
         return found
 
-    seconds, (mine, other) = alternately([of_ours, of_theirs], repeats=1)
+    compact = sides.compact.language_model
+    seconds, results = alternately([lambda: of_ours(ours), of_theirs, lambda: of_ours(compact)], repeats=1)
+    mine, other, rounded = results
     furthest = max(float(np.abs(one - two).max()) for one, two in zip(mine, other, strict=True))
     print(f"\nscoring {len(ids):,} tokens in windows of {WINDOW}    seconds    nats a token")
-    for name, taken, found in zip(("ours", "transformers"), seconds, (mine, other), strict=True):
+    for name, taken, found in zip(("ours", "transformers", "ours, int8"), seconds, results, strict=True):
         print(f"  {name:<34} {taken:7.2f}    {-np.concatenate(found).mean():.6f}")
     print(f"  ratio {seconds[1] / seconds[0]:.2f}; largest difference of a log-probability: {furthest:.1e}")
+    nats = [-np.concatenate(found).mean() for found in (mine, rounded)]
+    print(f"  perplexity {np.exp(nats[0]):.4f}, in int8 {np.exp(nats[1]):.4f}, {np.exp(nats[1] - nats[0]) - 1:+.3%}")
     began = time.perf_counter()
     streamed = ours.score_stream(ids)
     print(f"  {'ours, in our windows':<34} {time.perf_counter() - began:7.2f}    {-streamed.mean():.6f}")

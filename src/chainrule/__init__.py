@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.adapt import adapt as adapt
     from chainrule.api.attend import AttentionMaps as AttentionMaps, attend as attend
     from chainrule.api.convert import convert as convert, convert_vectors as convert_vectors
-    from chainrule.api.cooccurrences import Together as Together, count_together as count_together
+    from chainrule.api.cooccurrences import count_together as count_together
     from chainrule.api.correct import (
         correct as correct,
         corrector as corrector,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     )
     from chainrule.api.rank import Ranked as Ranked, rank as rank
     from chainrule.api.rescore import Rescored as Rescored, rescore as rescore
+    from chainrule.api.together import Together as Together, read_together as read_together
     from chainrule.api.train import train as train
     from chainrule.api.train_channel import train_channel as train_channel, train_grammar as train_grammar
     from chainrule.api.train_pairs import train_pairs as train_pairs
@@ -160,7 +161,7 @@ _HOMES = {
     "Spoilt": "api.noise",
     "TextError": "errors",
     "TextPairModel": "api.pair_model",
-    "Together": "api.cooccurrences",
+    "Together": "api.together",
     "TokenizerConfig": "text.tokenizer_config",
     "TrainingConfig": "training.config",
     "TrainingRun": "training.options",
@@ -205,6 +206,7 @@ _HOMES = {
     "prune_to_text": "api.prune",
     "prune_to_vocabulary": "api.prune",
     "read_labelled": "text.labelled",
+    "read_together": "api.together",
     "rescore": "api.rescore",
     "sample_lines": "text.sample",
     "set_threads": "base.jit",

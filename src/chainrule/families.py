@@ -6,7 +6,7 @@ Importing this module loads no engine: the functions below import what they need
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.mixture.config import CacheConfig, MixtureConfig
@@ -42,6 +42,17 @@ if TYPE_CHECKING:
 Job = Literal["continue", "fill", "embed", "classify"]
 
 
+class Compaction(NamedTuple):
+    """How models of a family become compact, quantised so that they take less room, and what undoes it.
+
+    compact, unpack: (model, progress) -> model. Both raise SettingError; unpacking restores no precision.
+    """
+
+    compact: Callable[[Any, Progress], Any]
+    unpack: Callable[[Any, Progress], Any]
+    is_compact: Callable[[Any], bool]
+
+
 @dataclass(frozen=True)
 class Family:
     """What the rest of the program needs to know of a model family.
@@ -67,6 +78,7 @@ class Family:
         "continue"  # of LanguageModels; "fill" of TwoSidedModels, "embed" of TextEncoders, "classify" of Classifiers
     )
     layout: Callable[[Any], str | None] = lambda model: None  # how an n-gram table lies in memory and on disk
+    compaction: Compaction | None = None
     why_no_table: Callable[[Any], str | None] = lambda model: None  # why a model is more than an n-gram table, in words
 
 
@@ -211,6 +223,18 @@ def _ngram_layout(model: Any) -> str:
     return layout_of(model)
 
 
+def _compact_ngram(model: Any, progress: Progress) -> Any:
+    from chainrule.ngram.table_layouts import compact
+
+    return compact(model, progress)
+
+
+def _unpack_ngram(model: Any, progress: Progress) -> Any:
+    from chainrule.ngram.table_layouts import fast
+
+    return fast(model, progress)
+
+
 def _ngram_why_no_table(model: Any) -> str | None:
     from chainrule.ngram.model_class import why_no_table
 
@@ -271,6 +295,29 @@ def _put_together_network(kind: type[NetworkConfig]) -> Callable[[Json, Arrays, 
     return put_together
 
 
+def _compaction(put_together: Callable[[Json, Arrays, int], Any]) -> Compaction:
+    """Of networks: their matrices in eight bits, where there are any that may be."""
+
+    def compact(model: NeuralModel | TwoSidedModel, progress: Progress) -> Any:
+        from chainrule.neural.quantising import packed_arrays
+
+        settings, arrays = _take_apart_network(model)
+        return put_together(settings, packed_arrays(model.network, arrays, progress), model.vocabulary_size)
+
+    def unpack(model: NeuralModel | TwoSidedModel, progress: Progress) -> Any:
+        from chainrule.neural.quantising import unpacked_arrays
+
+        settings, arrays = _take_apart_network(model)
+        return put_together(settings, unpacked_arrays(model.network, arrays), model.vocabulary_size)
+
+    def is_compact(model: NeuralModel | TwoSidedModel) -> bool:
+        from chainrule.neural.quantising import is_quantised
+
+        return is_quantised(model.network)
+
+    return Compaction(compact, unpack, is_compact)
+
+
 def _network_context(model: NeuralModel | TwoSidedModel) -> int | None:
     return model.network.encoder.context
 
@@ -317,6 +364,7 @@ def _two_sided_family(config: type[NetworkConfig]) -> Family:
         trains_in_steps=True,
         context=_network_context,
         embeds=True,
+        compaction=_compaction(put_together),
         job="fill",
     )
 
@@ -348,6 +396,7 @@ def _network_family(config: type[NetworkConfig]) -> Family:
         stream_scoring=_network_stream_scoring,
         context=_network_context,
         embeds=True,
+        compaction=_compaction(put_together),
     )
 
 
@@ -421,6 +470,7 @@ FAMILIES: dict[str, Family] = {
         _put_together_ngram,
         measure_options=_ngram_measure_options,
         layout=_ngram_layout,
+        compaction=Compaction(_compact_ngram, _unpack_ngram, lambda model: _ngram_layout(model) == COMPACT),
         why_no_table=_ngram_why_no_table,
     ),
     # A language model only once it is given a source: chainrule.api.pair_model trains, saves and opens it.

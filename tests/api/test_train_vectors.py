@@ -130,12 +130,16 @@ def test_the_odd_one_out_has_the_least_cosine_with_the_mean() -> None:
 def test_a_run_goes_on_bit_for_bit(method, tmp_path, monkeypatch) -> None:
     import signal
 
+    monkeypatch.setattr("chainrule.vectors.window_learner.MOST_TOKENS", 150)
+    monkeypatch.setattr("chainrule.vectors.pair_learner._LEAST_TOKENS", 40)
+    monkeypatch.setattr("chainrule.vectors.cells._LEAST_ROWS", 10)
     settings = {"dimensions": 6, "epochs": 4, "window": 3, **METHODS[method]}
     source = text()
     whole = chainrule.train_vectors(source, VectorsConfig(**settings), tokenizer="whitespace", progress=False)
 
     def interrupt(report) -> None:
-        if report.step == report.steps // 2:
+        if report.step == report.steps // 2 + 1:
+            assert report.epoch != int(report.epoch)  # in the middle of one, so that its loss is of both parts
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt, match="resume=True"):
@@ -232,3 +236,24 @@ def test_translation_begins_with_vectors_of_each_side(tmp_path) -> None:
             training=chainrule.TrainingConfig(steps=1, compile="no"),
             progress=False,
         )
+
+
+def test_co_occurrences_that_were_counted_before(tmp_path) -> None:
+    config = VectorsConfig(method="glove", dimensions=6, epochs=4)
+    counting = chainrule.CooccurrenceConfig(window=3)
+    together = chainrule.count_together(text(), counting, tokenizer="whitespace", progress=False)
+    from_text = trained(method="glove", dimensions=6, epochs=4, window=3)
+    from_counts = chainrule.train_vectors(together, config, progress=False)
+    assert np.array_equal(from_text.vectors, from_counts.vectors)
+    for name in ("pairs.bin", "pairs.tsv.gz"):
+        together.save(tmp_path / name)
+        again = chainrule.read_together(tmp_path / name)
+        assert again.words == together.words
+        assert again.counted.columns.tolist() == together.counted.columns.tolist()
+        from_file = chainrule.train_vectors(again, config, progress=False)
+        assert np.allclose(from_file.vectors, from_text.vectors, atol=1e-6)
+        assert from_file.record["cooccurrences"] == together.pairs
+    with pytest.raises(SettingError, match="skipgram needs the text"):
+        chainrule.train_vectors(together)
+    with pytest.raises(SettingError, match="window was chosen"):
+        chainrule.train_vectors(together, VectorsConfig(method="glove", window=3))

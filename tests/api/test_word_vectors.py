@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule
+from chainrule.errors import ModelFormatError
 from chainrule.vectors.fasttext import FastText, is_fasttext, write_fasttext
 
 if TYPE_CHECKING:
@@ -66,3 +67,17 @@ def test_a_word_is_looked_up_as_the_text_was_normalised(tmp_path: Path) -> None:
     kind = chainrule.TokenizerConfig(normalise=("nfkc", "lower"))
     words = chainrule.train_vectors(lines, tokenizer=kind)
     assert words.row_of("ℝ") == words.row_of("R") == words.row_of("r") is not None
+
+
+def test_damaged_n_grams_and_numbers_are_refused(tmp_path) -> None:
+    lines = chainrule.Lines(["a b c d"] * 5)
+    config = chainrule.VectorsConfig(epochs=1, subwords="2-2", buckets=5, dimensions=2)
+    vectors = chainrule.train_vectors(lines, config, tokenizer="whitespace", progress=False)
+    for buckets in (vectors.arrays["buckets"] + 9, -1 - vectors.arrays["buckets"]):
+        with pytest.raises(ModelFormatError, match="do not rise"):
+            chainrule.WordVectors(
+                vectors.tokenizer, {**vectors.arrays, "buckets": buckets}, {}, vectors.record, vectors.ngrams
+            )
+    spoilt = {**vectors.arrays, "vectors": np.full_like(vectors.vectors, np.nan)}
+    with pytest.raises(ModelFormatError, match="not finite"):
+        chainrule.WordVectors(vectors.tokenizer, spoilt, {}, vectors.record, vectors.ngrams).nearest("a")

@@ -108,7 +108,7 @@ def test_a_folder_becomes_a_compact_one_and_a_fast_one_again(
     assert chainrule("verify", small).status == 0
     back = chainrule("convert", small, fast)
     assert (back.status, back.out) == (0, "")
-    assert back.err == f"note: {small}: its probabilities were quantised when it was compacted, and stay so\n"
+    assert back.err == f"note: {small}: was quantised when it was compacted, and stays so\n"
     layouts = [library.load(path).layout for path in (model, small, fast)]
     assert layouts == ["fast", "compact", "fast"]
     exact, quantised, unpacked = (chainrule("evaluate", path, heldout, "--json").json for path in (model, small, fast))
@@ -128,9 +128,27 @@ def test_a_compact_model_is_written_as_an_arpa_file(chainrule, model: Path, held
         assert chainrule("evaluate", path, heldout, "--json").json["log_prob"] == pytest.approx(expected, rel=1e-3)
 
 
+def test_a_network_becomes_compact_and_wide_again(chainrule, fixtures: Path, heldout: Path, tmp_path: Path) -> None:
+    config = library.TransformerConfig(layers=1, width=64, heads=2, context=32)
+    training = library.TrainingConfig(steps=2, batch=2)
+    library.train(fixtures / "train.txt", config=config, training=training).save(tmp_path / "lm")
+    small, wide = tmp_path / "small", tmp_path / "wide"
+    result = chainrule("convert", tmp_path / "lm", small, "--compact")
+    assert (
+        result.err
+        == f"note: {small}: its weights are in int8; its figures differ a little from those of {tmp_path / 'lm'}\n"
+    )
+    assert "weights:int8" in chainrule("info", small).out
+    assert (
+        chainrule("convert", small, wide).err == f"note: {small}: was quantised when it was compacted, and stays so\n"
+    )
+    bits = [chainrule("evaluate", path, heldout, "--json").json["bits_per_byte"] for path in (small, wide)]
+    assert bits[0] == pytest.approx(bits[1], rel=1e-5)
+
+
 def test_what_cannot_be_compact_is_told(chainrule, model: Path, fixtures: Path, tmp_path: Path) -> None:
     assert "an ARPA file has no compact form" in chainrule("convert", model, tmp_path / "lm.arpa", "--compact").error
     assert chainrule("train", "uniform", fixtures / "train.txt", "-o", tmp_path / "flat").status == 0
     told = chainrule("convert", tmp_path / "flat", tmp_path / "small", "--compact").error
-    assert "'uniform' has no n-gram table" in told
+    assert "'uniform' has no compact form" in told
     assert not (tmp_path / "small").exists()

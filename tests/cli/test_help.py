@@ -70,7 +70,7 @@ VERBS = {
     | {flag(each.name) for each in fields(ConditionalConfig)},
     "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
     "harness": {"ARGUMENTS"},
-    "train vectors": {"TEXTS", "--output", "--resume", *TOKENIZER, "--overwrite", "--json"}
+    "train vectors": {"TEXTS", "--counts", "--output", "--resume", *TOKENIZER, "--overwrite", "--json"}
     | {flag(each.name) for each in fields(VectorsConfig)}
     | READING
     | MIXING,

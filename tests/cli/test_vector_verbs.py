@@ -62,6 +62,18 @@ def test_words_that_stand_together(tmp_path, chainrule) -> None:
     records = np.fromfile(tmp_path / "pairs.bin", np.dtype([("i", "<i4"), ("j", "<i4"), ("x", "<f8")]))
     assert records.tolist()[:2] == [(1, 2, 2.0), (2, 1, 2.0)]  # GloVe numbers words from 1
     assert (tmp_path / "pairs.vocab.txt").read_text().splitlines()[0] == "we 2"
+    trained = chainrule("train", "vectors", "--counts", tmp_path / "pairs.bin", "-o", tmp_path / "glove", "--epochs", 2)
+    assert (trained.status, trained.lines[0]) == (
+        0,
+        f"{tmp_path / 'glove'}: 4 words, 100 dimensions; 8 co-occurrences",
+    )
+    assert chainrule("nearest", tmp_path / "glove", "deep", "--top", 1).status == 0
+    assert (
+        "no TEXTS"
+        in chainrule(
+            "train", "vectors", tmp_path / "text.txt", "--counts", tmp_path / "pairs.bin", "-o", tmp_path / "other"
+        ).error
+    )
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from mutations import broken_arpa, broken_binary, broken_folder
+from mutations import broken_arpa, broken_binary, broken_folder, broken_vectors
 
 import chainrule
 
@@ -100,10 +100,31 @@ class Cases:
             (folder / "trigram.arpa").read_bytes(),
             gzip.decompress((FIXTURES / "order1.arpa.gz").read_bytes()),
         ]
+        self.vectors = self._vectors(lines)
         self.binaries = [path.read_bytes() for path in sorted((FIXTURES / "kenlm").glob("*.binary"))]
+
+    def _vectors(self, lines: chainrule.Lines) -> list[Path]:
+        """Folders and files of word vectors, in a folder of their own, by which the victim knows them."""
+        place = self.folder / "vectors"
+        place.mkdir()
+        paths = []
+        for name, config in (
+            ("words", chainrule.VectorsConfig(dimensions=3, epochs=1)),
+            ("subwords", chainrule.VectorsConfig(dimensions=3, epochs=1, subwords="1-3", buckets=40)),
+        ):
+            vectors = chainrule.train_vectors(
+                lines, config, tokenizer=chainrule.TokenizerConfig(kind="whitespace", min_count=1), progress=False
+            )
+            paths += [place / name, *(place / f"{name}{suffix}" for suffix in (".vec", ".txt", ".bin"))]
+            for path in paths[-4:]:
+                vectors.save(path)
+        return paths
 
     def case(self, number: int) -> Path:
         random = np.random.default_rng(number)
+        if random.integers(6) == 0:
+            path = self.vectors[random.integers(len(self.vectors))]
+            return (broken_folder if path.is_dir() else broken_vectors)(random, path, path.parent)
         if random.integers(3) == 0:
             if random.integers(3) == 0:
                 return broken_binary(random, self.binaries[random.integers(len(self.binaries))], self.folder)

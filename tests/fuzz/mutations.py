@@ -168,6 +168,19 @@ def broken_binary(random: Random, binary: bytes, folder: Path) -> Path:
     return path
 
 
+def broken_vectors(random: Random, whole: Path, folder: Path) -> Path:
+    """A broken file of word vectors: bytes anywhere, or the numbers that a binary one begins with."""
+    path = folder / f"broken{whole.suffix}"
+    data = bytearray(whole.read_bytes())
+    if whole.suffix == ".bin" and random.integers(2) == 0:
+        length = min(len(data), 200) & ~7
+        some_numbers(random, np.frombuffer(memoryview(data)[:length], random.choice(["<i4", "<i8", "|u1"])))
+        path.write_bytes(data)
+    else:
+        path.write_bytes(some_bytes(random, bytes(data)))
+    return path
+
+
 def broken_folder(random: Random, model: Path, folder: Path) -> Path:
     """A copy of a model folder in which one file is broken. config.json is made to fit, so that it is opened."""
     target = folder / "broken"

@@ -33,6 +33,9 @@ TEXTS = ["a b", "", "b a c x", "the a b c d e f g h i j a b a b a b", "￭ a", "
 
 def use(path: Path, workplace: Path) -> None:
     """Raises ChainruleError, or AssertionError where a number is none."""
+    if path.parent.name == "vectors":
+        use_vectors(path, workplace)
+        return
     use_word_by_word(path)
     model = chainrule.load(path)
     scores = model.score(TEXTS)
@@ -49,6 +52,23 @@ def use(path: Path, workplace: Path) -> None:
     if model.family == "ngram":
         model.save(workplace / "again.arpa", overwrite=True)
     assert np.array_equal(chainrule.load(workplace / "again").score(TEXTS), scores), "a copy scores otherwise"
+
+
+def use_vectors(path: Path, workplace: Path) -> None:
+    """All that word vectors are asked."""
+    vectors = chainrule.load_vectors(path)
+    words = vectors.words[:3]
+    for word in (*words, "unheard", "日本"):
+        if word in vectors or vectors.vector_of(word) is not None:
+            for _, cosine in vectors.nearest(word, top=3):
+                assert not math.isnan(cosine), f"a cosine of {word!r} is NaN"
+    if len(words) == 3:
+        vectors.analogy(*words)
+        vectors.odd(words)
+    for suffix in ("", ".vec", ".txt", ".bin"):
+        again = workplace / f"vectors-again{suffix}"
+        vectors.save(again, overwrite=True)
+        chainrule.load_vectors(again)
 
 
 def use_word_by_word(path: Path) -> None:
@@ -79,6 +99,10 @@ def answer(path: Path, workplace: Path) -> str:
 def warm_up(workplace: Path) -> None:
     """Loads everything that is loaded when it is first needed, so that no case pays for it."""
     chainrule.train(chainrule.Lines(TEXTS[3:]), chainrule.NGramConfig(order=2)).save(workplace / "whole")
+    vectors = chainrule.train_vectors(chainrule.Lines(9 * TEXTS[3:5]), chainrule.VectorsConfig(subwords="1-3"))
+    (workplace / "vectors").mkdir()
+    vectors.save(workplace / "vectors" / "whole")
+    use(workplace / "vectors" / "whole", workplace)
     chainrule.load(workplace / "whole").compact().save(workplace / "compact", overwrite=True)
     use(workplace / "compact", workplace)
     for name in ("whole", *(f"whole.arpa{suffix}" for suffix in ("", ".gz", ".bz2", ".xz"))):

@@ -1,4 +1,4 @@
-"""Products by kernels of our own: those of float64, whatever the weights are stored in and the number of threads."""
+"""Products by kernels of our own: those of float64, whatever the weights are stored in; the same bits everywhere."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from chainrule.neural import products
+from chainrule.neural.int8_weights import pack, unpack
 from chainrule.neural.products import product
 
 
@@ -20,13 +21,24 @@ def random(*shape: int, seed: int = 1) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+TYPES = [torch.float32, torch.bfloat16, torch.float16, torch.int8]
+
+
+def stored(weight: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """A matrix in a type, and the numbers that it then has."""
+    if dtype == torch.int8:
+        return pack(weight), unpack(pack(weight))
+    return weight.to(dtype), weight.to(dtype).float()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("vectors", [1, 3, 4, 11])
-@pytest.mark.parametrize(("rows", "inputs"), [(1, 1), (7, 5), (8, 33), (64, 100)])
+@pytest.mark.parametrize(("rows", "inputs"), [(1, 32), (7, 96), (21, 64), (64, 160)])
 @torch.no_grad()
 def test_products_are_those_of_float64(rows: int, inputs: int, vectors: int, dtype: torch.dtype) -> None:
-    weight, x, bias = random(rows, inputs).to(dtype), random(vectors, inputs, seed=2), random(rows, seed=3)
-    expected = x.double() @ weight.double().T
+    weight, numbers = stored(random(rows, inputs), dtype)
+    x, bias = random(vectors, inputs, seed=2), random(rows, seed=3)
+    expected = x.double() @ numbers.double().T
     assert products._suits_kernel(x, weight)
     torch.testing.assert_close(product(x, weight).double(), expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(product(x, weight, bias).double(), expected + bias.double(), rtol=1e-5, atol=1e-5)
@@ -38,21 +50,25 @@ def test_every_number_of_16_bits_is_widened_exactly(dtype: torch.dtype) -> None:
     bits = torch.arange(1 << 16, dtype=torch.int32).to(torch.uint16)
     numbers = bits.view(dtype)
     finite = numbers[numbers.isfinite()][:, None]
-    assert torch.equal(product(torch.ones(1, 1), finite)[0], finite[:, 0].float())
+    matrix, one = torch.zeros(len(finite), 16, dtype=dtype), torch.zeros(1, 16)
+    matrix[:, :1], one[0, 0] = finite, 1
+    assert torch.equal(product(one, matrix)[0], finite[:, 0].float())
 
 
 @torch.no_grad()
 def test_shapes_are_those_of_torch() -> None:
-    weight = random(6, 5)
-    for shape in ((5,), (2, 5), (2, 3, 5)):
-        torch.testing.assert_close(product(random(*shape), weight), torch.nn.functional.linear(random(*shape), weight))
+    for inputs in (16, 5):  # by the kernel, and by torch
+        weight = random(6, inputs)
+        for shape in ((inputs,), (2, inputs), (2, 3, inputs)):
+            x = random(*shape)
+            torch.testing.assert_close(product(x, weight), torch.nn.functional.linear(x, weight))
     turned = random(4, 3, 5).transpose(0, 1)
     torch.testing.assert_close(product(turned, weight), torch.nn.functional.linear(turned, weight))
 
 
 @torch.no_grad()
 def test_threads_do_not_change_a_bit() -> None:
-    weight, x, before = random(101, 300), random(9, 300, seed=2), torch.get_num_threads()
+    weight, x, before = random(101, 304), random(9, 304, seed=2), torch.get_num_threads()
     found = []
     try:
         for threads in (1, 2, 3):
@@ -64,11 +80,42 @@ def test_threads_do_not_change_a_bit() -> None:
     assert torch.equal(found[0], found[2])
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+@torch.no_grad()
+def test_other_vectors_do_not_change_a_bit(dtype: torch.dtype) -> None:
+    weight, x = stored(random(37, 96), dtype)[0], random(11, 96, seed=2)
+    together = product(x, weight)
+    assert torch.equal(together, torch.cat([product(vector[None], weight) for vector in x]))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@torch.no_grad()
+def test_the_order_of_a_sum_is_that_of_sixteen_lanes(dtype: torch.dtype) -> None:
+    """The same bits on every processor: integers so large that rounding shows the order in which they are added."""
+    integers = torch.randint(-127, 128, (5, 96), generator=torch.Generator().manual_seed(4))
+    integers[:, ::32] = 127  # so that a block's scale is 1, and each number in int8 exact
+    weight, numbers = stored(integers.float(), dtype)
+    x = torch.randint(-(1 << 22), 1 << 22, (3, 96), generator=torch.Generator().manual_seed(5)).float()
+    assert torch.equal(numbers, integers.float())
+    found, rounded = product(x, weight).numpy(), 0
+    for row in range(5):
+        for vector in range(3):
+            lanes = np.zeros(16, np.float32)
+            for k in range(0, 96, 16):  # float64 holds a product and a sum of these exactly: one rounding, as of fma
+                exact = numbers[row, k : k + 16].double().numpy() * x[vector, k : k + 16].double().numpy()
+                lanes = (lanes.astype(np.float64) + exact).astype(np.float32)
+            for width in (8, 4, 2, 1):
+                lanes = lanes[:width] + lanes[width:]
+            assert found[vector, row] == lanes[0]
+            rounded += lanes[0] != (numbers[row].double() * x[vector].double()).sum().item()
+    assert rounded  # else any order would do
+
+
 @torch.no_grad()
 def test_what_is_no_number_stays_none() -> None:
-    weight = random(8, 40)
+    weight = random(8, 48)
     weight[3, 7], weight[5, 2] = torch.nan, torch.inf
-    found = product(torch.ones(5, 40), weight)
+    found = product(torch.ones(5, 48), weight)
     assert found[:, 3].isnan().all()
     assert found[:, 5].isinf().all()
     assert np.isfinite(found[:, [0, 1, 2, 4, 6, 7]].numpy()).all()

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 
 from chainrule.base.progress import silent
+from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.vectors.config import VectorsConfig
 from chainrule.vectors.cooccurrence_config import CooccurrenceConfig
 from chainrule.vectors.cooccurrences import _merged, count_cooccurrences
-from chainrule.vectors.glove import glove_matrices
 from chainrule.vectors.glove_kernels import learn_counts
+from chainrule.vectors.glove_learner import glove_matrices
 from chainrule.vectors.huffman import NO_PATHS, huffman_paths
 from chainrule.vectors.learner import sigmoid_table
-from chainrule.vectors.noise import noise_of
-from chainrule.vectors.pair_kernels import FIRST, draw_noise, learn_pairs
+from chainrule.vectors.noise_tables import noise_of
+from chainrule.vectors.pair_kernels import draw_noise, learn_pairs
 from chainrule.vectors.row_kernels import product
 from chainrule.vectors.rows import random_rows, zero_rows
 from chainrule.vectors.subwords import Ngrams
@@ -164,7 +165,7 @@ def test_windows_with_subwords_equal_a_loop(rows, noise, is_cbow) -> None:
         for source in sources:
             for unit in units[source]:
                 x[unit] += error
-    stream = np.array([*(FIRST + word for word in document), 2], np.int32)
+    stream = np.array([*(FIRST_ORDINARY + word for word in document), 2], np.int32)
     loss, _ = learn_windows(
         *(stream, 0, stream.size, np.full(WORDS, 1 << 32, np.uint64), 1, is_cbow, HIERARCHICAL, starts),
         *(np.concatenate(units).astype(np.int32), inputs, outputs, np.float32(RATE), SEED),
@@ -243,7 +244,7 @@ def test_cooccurrences_equal_naive_ones(sides, weighting) -> None:
     words = 150  # more than two words of the bit sets
     documents = [rng.integers(0, words, size).tolist() for size in (40, 1, 0, 25, 60)]
     config = CooccurrenceConfig(window=4, weighting=weighting, sides=sides)
-    stream = np.array([token for row in documents for token in [*(FIRST + w for w in row), 2]], np.int32)
+    stream = np.array([token for row in documents for token in [*(FIRST_ORDINARY + w for w in row), 2]], np.int32)
     unknown = np.insert(stream, [3, 7], 0)  # which are left out and no distance counts
     counted = count_cooccurrences(unknown, words, config, silent)
     rows = np.repeat(np.arange(words), np.diff(counted.starts))

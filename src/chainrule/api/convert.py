@@ -10,7 +10,6 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.save import save_hugging_face
 from chainrule.api.word_vectors import WordVectors, load_vectors
 from chainrule.errors import SettingError
-from chainrule.ngram.config import COMPACT
 from chainrule.storage.hugging_face import check_target
 
 if TYPE_CHECKING:
@@ -37,8 +36,8 @@ def convert(
     """Writes a model in another form; the model that was written.
 
     source: whatever `load` opens. target: a new folder, or a file whose name ends in .arpa, .arpa.gz, .zst, .xz or
-    .bz2. tokenizer: as `load` has it. compact: quantised, a fifth of the size; without it, a compact model becomes a
-    fast one, and stays quantised. to: hugging-face: a folder that transformers opens, of a network.
+    .bz2. tokenizer: as `load` has it. compact: quantised, as `Model.compact` has it; without it, a compact model
+    becomes a fast one, and stays quantised. to: hugging-face: a folder that transformers opens, of a network.
     allow_pickle: as `load` has it.
     Raises ModelFormatError, OutputError, SettingError.
 
@@ -50,9 +49,10 @@ def convert(
         raise SettingError(f"to is {to!r}; expected {' or '.join(get_args(Form))}, or nothing")
     if to == "hugging-face":
         if compact:
-            raise SettingError("compact is for n-gram models; leave it out with to='hugging-face'")
+            raise SettingError("compact models are folders of ours; leave compact out with to='hugging-face'")
         check_target(Path(target), overwrite=overwrite)
         model = load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
+        model = in_layout(model, compact=False, progress=progress)
         save_hugging_face(model.parts, Path(target), overwrite=overwrite, progress=progress)
         return model
     model = load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
@@ -82,4 +82,4 @@ def in_layout(model: Model, *, compact: bool, progress: ProgressOption = None) -
     """The compact model, or one with a fast table where it was compact. Raises SettingError as `Model.compact`."""
     if compact:
         return model.compact(progress)
-    return model.unpack(progress) if model.layout == COMPACT else model
+    return model.unpack(progress) if model.is_compact else model

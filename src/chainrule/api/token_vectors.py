@@ -10,9 +10,9 @@ import numpy as np
 
 from chainrule.api.word_vectors import load_vectors
 from chainrule.errors import SettingError
-from chainrule.protocol import END
 from chainrule.text.splitters import JOINER
 from chainrule.text.vectors import Vectors, read_vectors
+from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.training.options import InitialVectors
 from chainrule.vectors.fasttext import is_fasttext
 
@@ -48,7 +48,7 @@ def vectors_of_tokens(source: str | os.PathLike[str], tokens: Sequence[bytes], p
         return read_vectors(name, tokens, progress)
     vectors = load_vectors(source)
     ids, rows = [], []
-    for token_id, token in enumerate(tokens[END + 1 :], END + 1):
+    for token_id, token in enumerate(tokens[FIRST_ORDINARY:], FIRST_ORDINARY):
         word = token.decode(errors="replace")
         vector = vectors.vector_of(word)
         if vector is None and JOINER in word:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from chainrule.storage.safetensors import file_digest, open_tensors, write_tenso
 from chainrule.training.checkpoint import FOLDER, INDEX
 from chainrule.training.resume_check import differences
 from chainrule.vectors.rows import zero_rows
+from chainrule.vectors.training import TrainingState
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,11 +34,10 @@ _KIND = "vectors"
 
 
 class VectorsCheckpoint(NamedTuple):
-    """matrices: as the training has them. epoch_losses: of the epochs that are over."""
+    """matrices: as the training has them."""
 
     matrices: dict[str, ndarray]
-    step: int
-    epoch_losses: list[float]
+    state: TrainingState
 
 
 def save_checkpoint(folder: Path, checkpoint: VectorsCheckpoint, run: dict[str, Any]) -> None:
@@ -53,8 +54,7 @@ def save_checkpoint(folder: Path, checkpoint: VectorsCheckpoint, run: dict[str, 
     index = {
         "kind": _KIND,
         "run": run,
-        "step": checkpoint.step,
-        "epoch_losses": checkpoint.epoch_losses,
+        "state": asdict(checkpoint.state),
         "file": name,
         "sha256": digest,
     }
@@ -75,7 +75,7 @@ def open_checkpoint(folder: Path, run: dict[str, Any]) -> VectorsCheckpoint | No
     try:
         found = json.loads(index.read_text(encoding="utf-8"))
         kind, before, name = found["kind"], found["run"], str(found["file"])
-        step, losses, digest = int(found["step"]), [float(loss) for loss in found["epoch_losses"]], found["sha256"]
+        state, digest = _state_of(**found["state"]), found["sha256"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelFormatError(f"{index}: is no checkpoint of word vectors; {anew}") from error
     now = json.loads(json.dumps(run))
@@ -88,7 +88,13 @@ def open_checkpoint(folder: Path, run: dict[str, Any]) -> VectorsCheckpoint | No
             raise ModelFormatError(f"{path}: was damaged since it was written; {anew}")
     except OSError as error:
         raise ModelFormatError(f"{path}: cannot be read: {error.strerror}; {anew}") from error
-    return VectorsCheckpoint({name: _aligned(array) for name, array in open_tensors(path).items()}, step, losses)
+    return VectorsCheckpoint({name: _aligned(array) for name, array in open_tensors(path).items()}, state)
+
+
+def _state_of(*, step: int, epoch_losses: list[float], loss: float, examples: int) -> TrainingState:
+    """Of what JSON holds. Raises TypeError, ValueError."""
+    losses = [float(epoch_loss) for epoch_loss in epoch_losses]
+    return TrainingState(step=int(step), epoch_losses=losses, loss=float(loss), examples=int(examples))
 
 
 def _aligned(array: ndarray) -> ndarray:

@@ -23,6 +23,7 @@ from chainrule.text.splitters import splitter_named
 from chainrule.text.tokenizer import Tokenizer
 from chainrule.text.vectors import FileLayout, read_all_vectors, write_vectors
 from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
+from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.vectors.analogies import Rule, answers, best
 from chainrule.vectors.fasttext import FastText, is_fasttext, read_fasttext, write_fasttext
 from chainrule.vectors.subwords import Ngrams, Units, units_of
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 FAMILY = "vectors"
-_FIRST = len(MARKER_TOKENS)  # the id of the word of row 0
+
+_NOT_FINITE = "the vectors hold numbers that are not finite, so the file is damaged; get it again, or train them again"
 _LAYOUTS: dict[str, FileLayout] = {".vec": "word2vec", ".txt": "glove", ".bin": "binary"}
 
 
@@ -61,7 +63,7 @@ class WordVectors:
         ngrams: Ngrams | None = None,
     ) -> None:
         """arrays: vectors, and perhaps contexts, counts, centres, ngrams, buckets. Raises ModelFormatError."""
-        words = len(tokenizer.vocabulary) - _FIRST
+        words = len(tokenizer.vocabulary) - FIRST_ORDINARY
         vectors = arrays["vectors"]
         for name, array in arrays.items():
             if name in ("vectors", "counts", "centres") and len(array) != words:
@@ -70,8 +72,8 @@ class WordVectors:
                 array.ndim != 2 or array.shape[1] != vectors.shape[1]
             ):
                 raise ModelFormatError(f"the array {name!r} is {array.shape}, expected rows of {vectors.shape[1]}")
-        if ngrams is not None and len(arrays["buckets"]) != len(arrays["ngrams"]):
-            raise ModelFormatError("the n-grams have not as many buckets as vectors; the file is damaged")
+        if ngrams is not None:
+            _check_ngrams(ngrams, arrays["buckets"], len(arrays["ngrams"]))
         self.tokenizer, self.arrays, self.settings, self.record, self.ngrams = (
             tokenizer,
             arrays,
@@ -96,12 +98,14 @@ class WordVectors:
 
     @cached_property
     def words(self) -> list[str]:
-        return [token.decode(errors="replace") for token in self.tokenizer.vocabulary.tokens()[_FIRST:]]
+        return [token.decode(errors="replace") for token in self.tokenizer.vocabulary.tokens()[FIRST_ORDINARY:]]
 
     @cached_property
     def directions(self) -> Float32[ndarray, "words D"]:
         """The vectors with length 1; zeros stay zeros."""
         lengths = np.sqrt(np.einsum("ij,ij->i", self.vectors, self.vectors))
+        if not np.isfinite(lengths).all():
+            raise ModelFormatError(_NOT_FINITE)
         return self.vectors / np.where(lengths == 0, 1, lengths)[:, None]
 
     def row_of(self, word: str) -> int | None:
@@ -109,8 +113,8 @@ class WordVectors:
         normal = self._normalised(word).decode("utf-8", "replace")
         for spelled in (word, normal, word.lower()):
             token = self.tokenizer.vocabulary.id_of(spelled)
-            if token >= _FIRST:
-                return token - _FIRST
+            if token >= FIRST_ORDINARY:
+                return token - FIRST_ORDINARY
         return None
 
     def vector_of(self, word: str) -> Float32[ndarray, " D"] | None:
@@ -200,7 +204,7 @@ class WordVectors:
             self._save_folder(target, overwrite=overwrite)
             return
         check_new_file(target, overwrite=overwrite)
-        words = self.tokenizer.vocabulary.tokens()[_FIRST:]
+        words = self.tokenizer.vocabulary.tokens()[FIRST_ORDINARY:]
         if suffix == ".bin" and self.ngrams is not None:
             write_fasttext(target, self._as_fasttext(words), on_progress)
         else:
@@ -233,9 +237,12 @@ class WordVectors:
     def _as_fasttext(self, words: list[bytes]) -> FastText:
         buckets = self.arrays["buckets"]
         contexts = self.arrays.get("contexts", np.zeros_like(self.vectors))
-        said = {
-            name: self.settings[name] for name in ("window", "epochs", "negatives", "sample") if name in self.settings
-        }
+        said = {}
+        for name in ("window", "epochs", "negatives"):
+            value = self.settings.get(name)
+            if type(value) is int and 0 < value < 1 << 31:
+                said[name] = value
+        sample = self.settings.get("sample")
         return FastText(
             words=words,
             counts=self.arrays.get("counts", np.ones(len(words), np.int64)),
@@ -245,6 +252,7 @@ class WordVectors:
             outputs=contexts,
             method=str(self.settings.get("method", "skipgram")),
             loss=str(self.settings.get("loss", "negative")),
+            sample=float(sample) if isinstance(sample, int | float) else 0.0,
             **said,
         )
 
@@ -252,6 +260,8 @@ class WordVectors:
         vector = self.vector_of(word)
         if vector is None:
             raise SettingError(self._unknown(word))
+        if not np.isfinite(vector).all():
+            raise ModelFormatError(_NOT_FINITE)
         return vector
 
     def _unknown(self, word: str) -> str:
@@ -267,6 +277,14 @@ class WordVectors:
         places, found = best(scores[None], top + len(without))
         pairs = zip(places[0].tolist(), found[0].tolist(), strict=True)
         return [Similar(self.words[place], score) for place, score in pairs if place not in without][:top]
+
+
+def _check_ngrams(ngrams: Ngrams, buckets: ndarray, rows: int) -> None:
+    """Raises ModelFormatError."""
+    if len(buckets) != rows or buckets.dtype != np.int64 or not ngrams.is_sound:
+        raise ModelFormatError(f"the n-grams {tuple(ngrams)} have {len(buckets)} buckets and {rows} vectors; damaged")
+    if buckets.size and (buckets[0] < 0 or buckets[-1] >= ngrams.buckets or (np.diff(buckets) <= 0).any()):
+        raise ModelFormatError("the buckets of the n-grams do not rise from 0 to their number; the file is damaged")
 
 
 def _check_top(top: int) -> None:
@@ -335,7 +353,11 @@ def _of_file(
     if len(kept) < len(words):
         own = "vectors", "counts", "centres", "contexts"
         arrays = {each: array[kept] if each in own else array for each, array in arrays.items()}
-    tokenizer = Tokenizer(splitter_named("whitespace"), Vocabulary([words[i] for i in kept]))
+    try:
+        vocabulary = Vocabulary([words[i] for i in kept])
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{name}: {error}; expected each word once") from error
+    tokenizer = Tokenizer(splitter_named("whitespace"), vocabulary)
     record = {"family": FAMILY, "settings": settings or {}, "read_from": name, "chainrule": __version__}
     return WordVectors(tokenizer, arrays, settings or {}, record, ngrams)
 

@@ -65,21 +65,13 @@ def tiny_kernel(function: Callable[P, R]) -> Callable[P, R]:
 # In a parallel kernel, a range whose parts are done on several threads.
 prange: Callable[[int], Iterable[int]] = numba.prange
 
-# Sums may be rounded in another order, so that they are vectorised; NaN and infinity stay what they are.
-_SUMS: set[str] = {"reassoc", "contract", "nsz"}
-
-
-def summing_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """As `kernel`, for sums of floats in whatever order is quickest: it may differ by processor, never by threads."""
-    return _compiled(function, nogil=True, counted=False, fastmath=_SUMS)
-
 
 def parallel_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """As `summing_kernel`, for functions that use `prange`: on the threads that `use_parallel_threads` says.
+    """As `allocating_kernel`, for functions that use `prange`: on the threads that `use_parallel_threads` says.
 
     Two must not run at once, unless one is known to have threads that may (Numba's workqueue has not).
     """
-    return _compiled(function, nogil=True, counted=True, fastmath=_SUMS, parallel=True)
+    return _compiled(function, nogil=True, counted=True, parallel=True)
 
 
 def use_parallel_threads(number: int) -> None:
@@ -195,28 +187,6 @@ def _trailing_zeros(_: Any, number: Any) -> Any:
 
 # In a kernel, trailing_zeros(number) is how many of the lowest bits of a uint64 are 0; 64 for the number 0.
 trailing_zeros: Callable[..., Any] = intrinsic(_trailing_zeros)
-
-
-def _widened(_: Any, number: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        [bits], float32, int32 = arguments, ir.FloatType(), ir.IntType(32)
-        kind = signature.args[0]
-        if kind == types.float32:
-            return bits
-        if kind == types.uint16:
-            return builder.bitcast(builder.shl(builder.zext(bits, int32), int32(16)), float32)
-        wide = builder.zext(bits, int32)  # IEEE's half: its exponent counts from 15, a float's from 127
-        magnitude = builder.bitcast(builder.shl(builder.and_(wide, int32(0x7FFF)), int32(13)), float32)
-        scaled = builder.bitcast(builder.fmul(magnitude, float32(2.0**112)), int32)
-        sign = builder.shl(builder.and_(wide, int32(0x8000)), int32(16))
-        return builder.bitcast(builder.or_(scaled, sign), float32)
-
-    return (types.float32(number), generate) if number in (types.float32, types.uint16, types.int16) else None
-
-
-# In a kernel, widened(number) is a float32, exactly: of itself, of the bits of a bfloat16 (as uint16), or of those of a
-# finite float16 (as int16).
-widened: Callable[..., Any] = intrinsic(_widened)
 
 
 def _pointer_of(_: Any, address: Any) -> Any:

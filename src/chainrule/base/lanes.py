@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LANES = 16
+SCALED = 32  # int8 numbers of a row that share a scale
 _FLOAT = ir.FloatType()
 _VECTOR = ir.VectorType(_FLOAT, LANES)
+_INTEGERS = ir.VectorType(ir.IntType(32), LANES)
 
 
 class _Lanes(types.Type):
@@ -63,6 +65,46 @@ def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     return builder.bitcast(element, _VECTOR.as_pointer())
 
 
+def _weights_at(_: Any, weights: Any, scales: Any, row: Any, column: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        matrix, scaling, *indices = signature.args
+        address = _address(context, builder, types.void(matrix, *indices), (arguments[0], *arguments[2:]))
+        if matrix.dtype == types.float32:
+            return builder.load(address, align=4)
+        bits = matrix.dtype.bitwidth
+        stored = builder.bitcast(address, ir.VectorType(ir.IntType(bits), LANES).as_pointer())
+        numbers = builder.load(stored, align=bits // 8)
+        if matrix.dtype == types.uint16:
+            upper = builder.zext(numbers, _INTEGERS)
+            return builder.bitcast(builder.shl(upper, _integers(16)), _VECTOR)
+        if matrix.dtype == types.int16:
+            return _halves(builder, builder.zext(numbers, _INTEGERS))
+        block = builder.udiv(arguments[3], context.get_constant(indices[1], SCALED))
+        address = _address(context, builder, types.void(scaling, *indices), (arguments[1], arguments[2], block))
+        scale = builder.load(builder.bitcast(address, _FLOAT.as_pointer()), align=4)
+        return builder.fmul(builder.sitofp(builder.sext(numbers, _INTEGERS), _VECTOR), _in_each(builder, scale))
+
+    known = (types.float32, types.uint16, types.int16, types.int8)
+    return (_lanes(weights, scales, row, column), generate) if weights.dtype in known else None
+
+
+def _integers(number: int) -> Any:
+    return ir.Constant(_INTEGERS, [number] * LANES)
+
+
+def _halves(builder: Any, bits: Any) -> Any:
+    """The numbers of IEEE's halves: their exponent counts from 15, a float's from 127."""
+    magnitude = builder.bitcast(builder.shl(builder.and_(bits, _integers(0x7FFF)), _integers(13)), _VECTOR)
+    scaled = builder.bitcast(builder.fmul(magnitude, ir.Constant(_VECTOR, [2.0**112] * LANES)), _INTEGERS)
+    sign = builder.shl(builder.and_(bits, _integers(0x8000)), _integers(16))
+    return builder.bitcast(builder.or_(scaled, sign), _VECTOR)
+
+
+def _in_each(builder: Any, number: Any) -> Any:
+    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), number, ir.IntType(32)(0))
+    return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), _integers(0))
+
+
 def _of_llvm(builder: Any, name: str, arguments: int) -> Any:
     """One of LLVM's own functions of lanes."""
     return cgutils.get_or_insert_function(builder.module, ir.FunctionType(_VECTOR, [_VECTOR] * arguments), name)  # type: ignore[no-untyped-call]
@@ -97,9 +139,7 @@ def _ask_for(_: Any, array: Any, row: Any, column: Any) -> Any:
 
 def _spread(_: Any, number: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), arguments[0], ir.IntType(32)(0))
-        mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-        return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), mask)
+        return _in_each(builder, arguments[0])
 
     return _lanes(types.float32), generate
 
@@ -154,6 +194,9 @@ def _root(_: Any, lanes: Any) -> Any:
 
 # In a kernel; rows are of float32 in C order, and nobody checks that sixteen numbers are there.
 lanes_at: Callable[..., Any] = intrinsic(_lanes_at)  # lanes_at(rows, row, column): sixteen numbers of a row
+# weights_at(matrix, scales, row, column): sixteen numbers of a row as float32, exactly, of a matrix of float32, of the
+# bits of bfloat16 (as uint16) or of finite float16 (as int16); of int8, each times scales[row, column // SCALED].
+weights_at: Callable[..., Any] = intrinsic(_weights_at)
 put_lanes: Callable[..., None] = intrinsic(_put_lanes)  # put_lanes(rows, row, column, lanes)
 ask_for: Callable[..., None] = intrinsic(_ask_for)  # ask_for(rows, row, column): as `prefetch` in jit.py
 spread: Callable[..., Any] = intrinsic(_spread)  # spread(number): the same number, a float32, in each

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import (
     DEFAULT_TOKENIZER,
@@ -33,8 +34,6 @@ from chainrule.errors import SettingError
 from chainrule.vectors.config import VectorsConfig
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from chainrule.api.word_vectors import WordVectors
 
     class VectorsFlags:
@@ -49,6 +48,10 @@ def vectors(
     *texts: Annotated[TextFiles, Parameter(required=False)],
     output: Output,
     settings: VectorsFlags = AS_WORD2VEC,
+    counts: Annotated[
+        Path | None,
+        Parameter(help="Train GloVe on co-occurrences, not on TEXTS: a file of count --window or of GloVe's cooccur."),
+    ] = None,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     resume: Annotated[
         bool,
@@ -68,14 +71,21 @@ def vectors(
         $ chainrule train vectors corpus.txt -o words/ --normalise lower
 
     The same seed gives the same vectors on any number of threads. Ctrl-C saves
-    a checkpoint, and --resume continues.
+    a checkpoint, and --resume continues. With --counts, GloVe learns from
+    co-occurrences that were counted before.
     """
+    from chainrule.api.together import Together, read_together
     from chainrule.api.train_vectors import WORDS, remove_finished, train_vectors
     from chainrule.storage.model_folder import check_target
     from chainrule.training.run_folder import is_unfinished
 
-    check_read_once(*texts)
-    source = mixing.source(texts, reading)
+    given = given_settings(settings)
+    if counts is None:
+        check_read_once(*texts)
+    elif texts or mixing != NO_MIX or tokenizer != DEFAULT_TOKENIZER or reading != DEFAULT_READING:
+        raise CycloptsError(msg="--counts takes no TEXTS, and no options for them.")
+    else:
+        given.setdefault("method", "glove")
     if resume and overwrite:
         raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
     continues = resume and is_unfinished(output)
@@ -87,10 +97,11 @@ def vectors(
     began = time.perf_counter()
     with progress_bar() as progress:
         screen = TrainingScreen(progress.close)
+        source = mixing.source(texts, reading) if counts is None else read_together(counts, progress=progress)
         trained = train_vectors(
             source,
-            VectorsConfig(**given_settings(settings)),
-            tokenizer=tokenizer.config(WORDS.min_count),
+            VectorsConfig(**given),
+            tokenizer=tokenizer.config(WORDS.min_count) if counts is None else WORDS,
             markers=markers,
             folder=output,
             resume=resume,
@@ -100,8 +111,9 @@ def vectors(
         screen.close()
         trained.save(output, overwrite=replaces, progress=progress)
     remove_finished(output)
-    note_repairs(source)
-    note_mix(source)
+    if not isinstance(source, Together):
+        note_repairs(source)
+        note_mix(source)
     _print_summary(trained, output, time.perf_counter() - began, json=json)
 
 
@@ -120,15 +132,20 @@ def _print_summary(trained: WordVectors, output: Path, seconds: float, *, json: 
     if json:
         print_json({**record, **summary})
         return
-    unknown = record["unknown_tokens"] / max(1, record["tokens"])
     unit = "pairs" if record["settings"]["method"] == "glove" else "words"
     losses = record["losses"]
     by_epoch = ", ".join(f"{loss:.4f}" for loss in losses[-3:])
     memory = summary["peak_memory_bytes"]
     memory_used = f", {memory / 1e9:.2f} GB peak memory" if memory else ""
     print(
-        f"{output}: {summary['words']:,} words, {summary['dimensions']:,} dimensions; {record['tokens']:,} tokens in "
-        f"{record['documents']:,} documents, {unknown:.2%} unknown\n"
+        f"{output}: {summary['words']:,} words, {summary['dimensions']:,} dimensions; {_read_from(record)}\n"
         f"{record['words_per_second']:,.0f} {unit}/s; loss by epoch {'... ' if len(losses) > 3 else ''}{by_epoch}\n"
         f"{summary['bytes'] / 1e6:,.1f} MB, {seconds:.1f} s{memory_used}"
     )
+
+
+def _read_from(record: dict[str, Any]) -> str:
+    if "cooccurrences" in record:
+        return f"{record['cooccurrences']:,} co-occurrences"
+    unknown = record["unknown_tokens"] / max(1, record["tokens"])
+    return f"{record['tokens']:,} tokens in {record['documents']:,} documents, {unknown:.2%} unknown"

@@ -17,6 +17,7 @@ from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, c
 from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural import encoder_states
+from chainrule.neural.quantising import is_quantised
 from chainrule.neural.scoring_batches import (
     TOGETHER,
     TOGETHER_ON_PROCESSORS,
@@ -88,6 +89,8 @@ class NeuralModel:
             parts.append(f"reach:{encoder.reach}")
         elif self.network.memory == "stream":
             parts.append(f"warm-up:{WARM_UP}")
+        if is_quantised(self.network):
+            parts.append("weights:int8")
         return "|".join(parts)
 
     def score(

@@ -14,6 +14,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.neural.dropout import Dropout, dropped
+from chainrule.neural.int8_weights import is_packed, unpack
 from chainrule.neural.products import linear
 
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ class Embedding(nn.Module):
     def forward(self, tokens: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape D"]:
         """The vector of each token."""
         x = F.embedding(tokens, self.weight)
-        if x.dtype in (torch.bfloat16, torch.float16):
+        if is_packed(x):
+            x = unpack(x)
+        elif x.dtype in (torch.bfloat16, torch.float16):
             x = x.float()
         if self.training and self.token_dropout:
             kept = dropped(x.new_ones(len(self.weight)), self.token_dropout)

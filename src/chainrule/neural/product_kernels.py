@@ -1,8 +1,9 @@
 """Products of a matrix with a few vectors: dot products of its rows with each, on several threads.
 
-The rows of the matrix lie one after the other in memory, so that it is read once, at the speed of the memory. Each dot
-product is one thread's, so that results do not depend on the number of threads.
-Legend: B vectors, N rows of the matrix, K numbers in each.
+A group of rows is multiplied by all vectors while it is in the processor's cache, and the next rows are asked for
+meanwhile: the matrix is read once, at the speed of the memory. Each dot product is summed up in the same order
+(`base.lanes`), so that it depends neither on the processor, nor on threads, nor on how many vectors there are.
+Legend: B vectors, N rows of the matrix, K numbers in each, S scales of a row.
 """
 
 from __future__ import annotations
@@ -11,61 +12,106 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import parallel_kernel, prange, summing_kernel, widened
+from chainrule.base.jit import kernel, parallel_kernel, prange
+from chainrule.base.lanes import LANES, ask_for, lanes_at, spread, times_plus, total, weights_at
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Int16, UInt16
+    from jaxtyping import Float32, Int8, Int16, UInt16
     from numpy import ndarray
 
-    # Numbers, or the bits of bfloat16 and float16.
-    Weights = Float32[ndarray, "N K"] | UInt16[ndarray, "N K"] | Int16[ndarray, "N K"]
+    # Numbers, the bits of bfloat16 and float16, or integers with scales.
+    Weights = Float32[ndarray, "N K"] | UInt16[ndarray, "N K"] | Int16[ndarray, "N K"] | Int8[ndarray, "N K"]
 
-ROWS, VECTORS = 4, 2  # whose products are summed up side by side, in registers
+GROUP = 16  # rows
+FOUR = 4  # rows by as many vectors, whose products are summed up side by side, in registers
 
 
 @parallel_kernel
-def multiply(weight: Weights, vectors: Float32[ndarray, "B K"], out: Float32[ndarray, "B N"]) -> None:
-    """out[b, n] = weight[n] . vectors[b]."""
-    rows, count = weight.shape[0], vectors.shape[0]
-    whole = count - count % VECTORS
-    for block in prange((rows + ROWS - 1) // ROWS):
-        row = block * ROWS
-        if row + ROWS <= rows:
-            for vector in range(0, whole, VECTORS):
-                _four_by_two(weight, vectors, row, vector, out)
-            for vector in range(whole, count):
-                for own in range(row, row + ROWS):
-                    _one(weight, vectors, own, vector, out)
-        else:
-            for last in range(row, rows):
-                for vector in range(count):
-                    _one(weight, vectors, last, vector, out)
-
-
-@summing_kernel
-def _one(weight: Weights, vectors: Float32[ndarray, "B K"], i: int, j: int, out: Float32[ndarray, "B N"]) -> None:
-    total = np.float32(0)
-    for k in range(weight.shape[1]):
-        total += widened(weight[i, k]) * vectors[j, k]
-    out[j, i] = total
-
-
-@summing_kernel
-def _four_by_two(
-    weight: Weights, vectors: Float32[ndarray, "B K"], i: int, j: int, out: Float32[ndarray, "B N"]
+def multiply(
+    weight: Weights, scales: Float32[ndarray, "N S"], vectors: Float32[ndarray, "B K"], out: Float32[ndarray, "B N"]
 ) -> None:
-    a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = np.float32(0)
-    for k in range(weight.shape[1]):
-        w0, w1 = widened(weight[i, k]), widened(weight[i + 1, k])
-        w2, w3 = widened(weight[i + 2, k]), widened(weight[i + 3, k])
-        a, b = vectors[j, k], vectors[j + 1, k]
-        a0 += w0 * a
-        a1 += w1 * a
-        a2 += w2 * a
-        a3 += w3 * a
-        b0 += w0 * b
-        b1 += w1 * b
-        b2 += w2 * b
-        b3 += w3 * b
-    out[j, i], out[j, i + 1], out[j, i + 2], out[j, i + 3] = a0, a1, a2, a3
-    out[j + 1, i], out[j + 1, i + 1], out[j + 1, i + 2], out[j + 1, i + 3] = b0, b1, b2, b3
+    """out[b, n] = weight[n] . vectors[b]. scales: of int8 weights, as for `weights_at`; else of any size.
+
+    K must be a multiple of LANES.
+    """
+    rows, count = weight.shape[0], vectors.shape[0]
+    whole = count - count % FOUR
+    for group in prange((rows + GROUP - 1) // GROUP):
+        first = group * GROUP
+        last = min(first + GROUP, rows)
+        in_fours = last - (last - first) % FOUR
+        for vector in range(0, whole, FOUR):
+            for row in range(first, in_fours, FOUR):
+                ahead = min(row + GROUP + (vector // FOUR) % FOUR, rows - 1)
+                _four_by_four(weight, scales, vectors, row, vector, ahead, out)
+        for vector in range(whole, count):
+            for row in range(first, in_fours, FOUR):
+                _four_by_one(weight, scales, vectors, row, vector, out)
+        for row in range(in_fours, last):
+            for vector in range(count):
+                _one_by_one(weight, scales, vectors, row, vector, out)
+
+
+@kernel
+def _one_by_one(
+    weight: Weights,
+    scales: Float32[ndarray, "N S"],
+    vectors: Float32[ndarray, "B K"],
+    i: int,
+    j: int,
+    out: Float32[ndarray, "B N"],
+) -> None:
+    a = spread(np.float32(0))
+    for k in range(0, vectors.shape[1], LANES):
+        a = times_plus(weights_at(weight, scales, i, k), lanes_at(vectors, j, k), a)
+    out[j, i] = total(a)
+
+
+@kernel
+def _four_by_one(
+    weight: Weights,
+    scales: Float32[ndarray, "N S"],
+    vectors: Float32[ndarray, "B K"],
+    i: int,
+    j: int,
+    out: Float32[ndarray, "B N"],
+) -> None:
+    a0 = a1 = a2 = a3 = spread(np.float32(0))
+    for k in range(0, vectors.shape[1], LANES):
+        x = lanes_at(vectors, j, k)
+        a0 = times_plus(weights_at(weight, scales, i, k), x, a0)
+        a1 = times_plus(weights_at(weight, scales, i + 1, k), x, a1)
+        a2 = times_plus(weights_at(weight, scales, i + 2, k), x, a2)
+        a3 = times_plus(weights_at(weight, scales, i + 3, k), x, a3)
+    out[j, i], out[j, i + 1], out[j, i + 2], out[j, i + 3] = total(a0), total(a1), total(a2), total(a3)
+
+
+@kernel
+def _four_by_four(
+    weight: Weights,
+    scales: Float32[ndarray, "N S"],
+    vectors: Float32[ndarray, "B K"],
+    i: int,
+    j: int,
+    ahead: int,
+    out: Float32[ndarray, "B N"],
+) -> None:
+    """ahead: a row that will be multiplied soon."""
+    a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = spread(np.float32(0))
+    c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = spread(np.float32(0))
+    for k in range(0, vectors.shape[1], LANES):
+        ask_for(weight, ahead, k)
+        a, b = lanes_at(vectors, j, k), lanes_at(vectors, j + 1, k)
+        c, d = lanes_at(vectors, j + 2, k), lanes_at(vectors, j + 3, k)
+        w = weights_at(weight, scales, i, k)
+        a0, b0, c0, d0 = times_plus(w, a, a0), times_plus(w, b, b0), times_plus(w, c, c0), times_plus(w, d, d0)
+        w = weights_at(weight, scales, i + 1, k)
+        a1, b1, c1, d1 = times_plus(w, a, a1), times_plus(w, b, b1), times_plus(w, c, c1), times_plus(w, d, d1)
+        w = weights_at(weight, scales, i + 2, k)
+        a2, b2, c2, d2 = times_plus(w, a, a2), times_plus(w, b, b2), times_plus(w, c, c2), times_plus(w, d, d2)
+        w = weights_at(weight, scales, i + 3, k)
+        a3, b3, c3, d3 = times_plus(w, a, a3), times_plus(w, b, b3), times_plus(w, c, c3), times_plus(w, d, d3)
+    out[j, i], out[j, i + 1], out[j, i + 2], out[j, i + 3] = total(a0), total(a1), total(a2), total(a3)
+    out[j + 1, i], out[j + 1, i + 1], out[j + 1, i + 2], out[j + 1, i + 3] = total(b0), total(b1), total(b2), total(b3)
+    out[j + 2, i], out[j + 2, i + 1], out[j + 2, i + 2], out[j + 2, i + 3] = total(c0), total(c1), total(c2), total(c3)
+    out[j + 3, i], out[j + 3, i + 1], out[j + 3, i + 2], out[j + 3, i + 3] = total(d0), total(d1), total(d2), total(d3)

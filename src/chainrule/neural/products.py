@@ -1,8 +1,8 @@
-"""Products of weights and vectors: the widening of weights of 16 bits, and kernels of our own for a few vectors.
+"""Products of weights and vectors: the widening of weights of 16 and 8 bits, and our own kernels for a few vectors.
 
 A matrix library multiplies one vector at the speed of one processor's memory, and a few at a fraction of what it does
 with many. So, on processors, up to FEW vectors, as decoding has, are multiplied by `product_kernels`: not in training,
-and not where a matrix is so small that starting threads would take longer.
+not where a matrix is so small that starting threads would take longer, and not by rows that are no multiple of LANES.
 """
 
 from __future__ import annotations
@@ -10,9 +10,13 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
+
+from chainrule.base.lanes import LANES
+from chainrule.neural.int8_weights import is_packed, unpack
 
 if TYPE_CHECKING:
     from torch import nn
@@ -21,6 +25,7 @@ FEW = 512  # vectors
 _LEAST = 1 << 17  # weights
 _WIDENED = 1 << 18  # weights that are widened together: a megabyte
 _NARROW = {torch.bfloat16: torch.uint16, torch.float16: torch.int16}  # and what their bits are to a kernel
+_NO_SCALES = np.empty((1, 1), np.float32)
 
 _kernel = threading.Lock()  # Numba's simplest threads may not be asked twice at once
 
@@ -31,7 +36,7 @@ def linear(x: Tensor, layer: nn.Linear) -> Tensor:
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """W x + b, in the type of x, by weights that may be stored in 16 bits."""
+    """W x + b, in the type of x, by weights that may be stored in 16 bits, or packed in 8."""
     if not torch.is_grad_enabled() and _suits_kernel(x, weight):
         return _by_kernel(x, weight, bias)
     if weight.dtype == x.dtype or torch.is_autocast_enabled(x.device.type):
@@ -47,18 +52,20 @@ def _widening(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     found = x.new_empty(*x.shape[:-1], len(weight))
     for begin in range(0, len(weight), step):
         rows = slice(begin, begin + step)
-        found[..., rows] = F.linear(x, weight[rows].to(x.dtype), None if bias is None else bias[rows])
+        widened = unpack(weight[rows]) if is_packed(weight) else weight[rows]
+        found[..., rows] = F.linear(x, widened.to(x.dtype), None if bias is None else bias[rows])
     return found
 
 
 def _suits_kernel(x: Tensor, weight: Tensor) -> bool:
     return (
         not torch.compiler.is_compiling()
-        and 0 < x.numel() <= FEW * weight.shape[1]
+        and 0 < x.numel() <= FEW * x.shape[-1]
+        and x.shape[-1] % LANES == 0
         and weight.numel() >= _LEAST
         and x.device.type == "cpu"
         and x.dtype == torch.float32
-        and (weight.dtype == torch.float32 or weight.dtype in _NARROW)
+        and (weight.dtype in (torch.float32, torch.int8) or weight.dtype in _NARROW)
         and weight.is_contiguous()
         and not torch.is_autocast_enabled("cpu")
     )
@@ -70,10 +77,14 @@ def _by_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
     vectors = x.detach().reshape(-1, x.shape[-1]).contiguous()
     out = torch.empty(len(vectors), len(weight))
-    as_read = weight.detach().view(_NARROW.get(weight.dtype, weight.dtype))
+    as_read = weight.detach().view(_NARROW.get(weight.dtype, weight.dtype)).numpy()
+    width = vectors.shape[1]
+    numbers, scales = as_read[:, :width], _NO_SCALES
+    if is_packed(weight):
+        scales = as_read[:, width:].view(np.float32)
     with _kernel:
         use_parallel_threads(torch.get_num_threads())
-        multiply(as_read.numpy(), vectors.numpy(), out.numpy())
+        multiply(numbers, scales, vectors.numpy(), out.numpy())
     if bias is not None:
         out += bias
     return out.view(*x.shape[:-1], len(weight))

@@ -23,7 +23,9 @@ from chainrule.neural.conditional import build_conditional
 from chainrule.neural.conditional_model import ConditionalModel
 from chainrule.neural.config import settings_of
 from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.neural.int8_weights import ALIGNMENT, packed_shape
 from chainrule.neural.language_model import NeuralModel
+from chainrule.neural.quantising import packable
 from chainrule.neural.threads import use_threads
 from chainrule.protocol import BEGIN
 
@@ -79,6 +81,8 @@ def array_of(tensor: torch.Tensor) -> ndarray:
 def _tensor_of(array: ndarray) -> torch.Tensor:
     """An array as a tensor, without a copy; only vectors in 16 bits are widened, since a network has these in 32."""
     array = np.ascontiguousarray(widened(array) if array.ndim < 2 and array.dtype.kind in "fV" else array)
+    if array.dtype == np.int8 and array.ctypes.data % ALIGNMENT:  # in a file that others wrote
+        array = array.copy()
     if array.dtype == BFLOAT16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
@@ -156,11 +160,12 @@ def _filled(build: Callable[[], M], arrays: Arrays) -> M:
     use_threads()
     network = _empty(build)
     expected = _named(network)
-    _check_arrays(expected, arrays)
+    _check_arrays(expected, arrays, packable(network))
     places = _places_of_tensors(network)
     for name, tensor in expected.items():
         loaded = _tensor_of(arrays[name])
-        loaded = nn.Parameter(loaded) if isinstance(tensor, nn.Parameter) else loaded
+        if isinstance(tensor, nn.Parameter):
+            loaded = nn.Parameter(loaded, requires_grad=loaded.is_floating_point())
         for tensors, own_name in places[id(tensor)]:
             tensors[own_name] = loaded
     _check_ranks(network)
@@ -195,7 +200,8 @@ def _named(network: nn.Module) -> dict[str, torch.Tensor]:
     return names | {name: tensor for name, tensor in kept.items() if not isinstance(tensor, nn.Parameter)}
 
 
-def _check_arrays(expected: dict[str, torch.Tensor], arrays: Arrays) -> None:
+def _check_arrays(expected: dict[str, torch.Tensor], arrays: Arrays, may_be_packed: set[str]) -> None:
+    """Raises ModelFormatError where names, types or shapes are not what a network expects."""
     if missing := sorted(expected.keys() - arrays.keys()):
         raise ModelFormatError(f"the array {missing[0]!r} is missing; the network needs {len(expected)}")
     if unknown := sorted(arrays.keys() - expected.keys()):
@@ -204,6 +210,8 @@ def _check_arrays(expected: dict[str, torch.Tensor], arrays: Arrays) -> None:
         )
     for name, tensor in expected.items():
         array = arrays[name]
+        if array.dtype == np.int8 and name in may_be_packed and array.shape == packed_shape(tensor):
+            continue
         wanted = _FLOATS if tensor.is_floating_point() else (np.dtype("int64"),)
         if array.dtype not in wanted or array.shape != tuple(tensor.shape):
             raise ModelFormatError(

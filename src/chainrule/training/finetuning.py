@@ -13,6 +13,7 @@ from chainrule.errors import SettingError
 from chainrule.neural.build_network import build
 from chainrule.neural.classifier import Classifier, layer_widths
 from chainrule.neural.config import settings_of as network_settings
+from chainrule.neural.quantising import check_trainable
 from chainrule.training.defaults import Recipe
 from chainrule.training.job import TrainingJob
 from chainrule.training.labels import LabelObjective, split, steps_in_epoch
@@ -41,6 +42,7 @@ def finetune_network(
 
     Raises SettingError if layers cannot be mixed, and what `run_job` raises.
     """
+    check_trainable(network)
     data = split(examples, config.valid_share, config.seed)
     settled = config.fitted_to(len(data.training))
     classifier, record = run_job(_job(network, labels, unit, data, config, settled, run), run)

@@ -13,6 +13,7 @@ from chainrule.neural.build_network import build
 from chainrule.neural.config import TWO_SIDED, TransformerConfig
 from chainrule.neural.config import settings_of as network_settings
 from chainrule.neural.network import Network
+from chainrule.neural.quantising import check_trainable
 from chainrule.protocol import END
 from chainrule.training.batches import check_long_enough
 from chainrule.training.defaults import recipe_for, with_stream_defaults
@@ -55,7 +56,9 @@ def stream_job(
     recipe = recipe_for(config, training)
 
     notes = [] if options.vectors is None else [coverage_of(options.vectors, vocabulary_size)]
-    if options.start is None:
+    if options.start is not None:
+        check_trainable(options.start)
+    else:
         notes += _notes_on_short_documents(stream, config)
 
     def build_network() -> Network:

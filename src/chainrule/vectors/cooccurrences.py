@@ -15,8 +15,8 @@ from chainrule.base.memory import available_memory
 from chainrule.base.scratch import room_for
 from chainrule.errors import TextError
 from chainrule.protocol import END
+from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.vectors.cooccurrence_kernels import UNIT, count_rows, merge_rows, sort_positions
-from chainrule.vectors.pair_kernels import FIRST
 
 if TYPE_CHECKING:
     from jaxtyping import Float64, Int32, Int64
@@ -47,7 +47,7 @@ class Cooccurrences(NamedTuple):
 def count_cooccurrences(
     stream: Int32[ndarray, " tokens"], words: int, config: CooccurrenceConfig, progress: Progress
 ) -> Cooccurrences:
-    """Of a stream of ids, in which row r is the word of id r + FIRST, other ids are left out and END ends a document.
+    """Of a stream of ids: row r is the word of id r + FIRST_ORDINARY, other ids are left out, END ends a document.
 
     Raises TextError where no two words stand together.
     """
@@ -73,8 +73,8 @@ def _part_size(tokens: int, config: CooccurrenceConfig) -> int:
 
 def _rows_of(stream: Int32[ndarray, " tokens"]) -> Int32[ndarray, " rows"]:
     """Words as rows, -1 for the end of a document; other tokens, which no distance counts, are left out."""
-    kept = stream[(stream >= FIRST) | (stream == END)]
-    return np.where(kept == END, -1, kept - FIRST).astype(np.int32)
+    kept = stream[(stream >= FIRST_ORDINARY) | (stream == END)]
+    return np.where(kept == END, -1, kept - FIRST_ORDINARY).astype(np.int32)
 
 
 def _count_part(rows: Int32[ndarray, " rows"], words: int, config: CooccurrenceConfig) -> Cooccurrences:

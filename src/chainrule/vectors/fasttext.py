@@ -68,7 +68,7 @@ def write_fasttext(path: Path, model: FastText, progress: Progress = silent) -> 
     shortest, longest, buckets = model.ngrams or (0, 0, 0)
     with replace_file(path) as file:
         file.write(struct.pack("<2i", MAGIC, _VERSION))
-        shape = width, model.window, model.epochs, int(model.counts.min()), model.negatives, 1
+        shape = width, model.window, model.epochs, int(np.clip(model.counts.min(), 1, _MOST - 1)), model.negatives, 1
         kind = _LOSSES.get(model.loss, 2), _MODELS.get(model.method, 2)
         file.write(_ARGUMENTS.pack(*shape, *kind, buckets, shortest, longest, 100, model.sample))
         file.write(_SIZES.pack(words, words, 0, int(model.counts.sum()), -1))
@@ -163,6 +163,8 @@ def read_fasttext(path: str | os.PathLike[str]) -> FastText:
         raise ModelFormatError(f"{name}: its n-grams are pruned, as of a quantised model; give the .bin it was made of")
     inputs, outputs = reader.matrix("input matrix"), reader.matrix("output matrix")
     ngrams = Ngrams(int(shortest), int(longest), int(buckets)) if longest > 0 and buckets else None
+    if ngrams is not None and not ngrams.is_sound:
+        raise ModelFormatError(f"{name}: its n-grams are {tuple(ngrams)}; it is damaged")
     rows = words + (ngrams.buckets if ngrams else 0)
     if inputs.shape[1] != width or len(inputs) < rows:
         raise ModelFormatError(f"{name}: its input matrix is {inputs.shape}, expected ({rows}, {int(width)})")

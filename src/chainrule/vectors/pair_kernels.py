@@ -1,6 +1,7 @@
 """Pairs of a word and one of its context: drawn from a text, sorted into cells, and learnt from by negative sampling.
 
-Words are rows of matrices, numbered from 0 by falling frequency. In a stream of ids, a word's id is its row and FIRST.
+Words are rows of matrices, numbered from 0 by falling frequency. In a stream of ids, a word's id is its
+row plus FIRST_ORDINARY.
 A cell holds the pairs of a block of words and a block of contexts; cells in which no block stands twice share no row of
 any matrix, so it makes no difference in which order, or how much at once, they are learnt from.
 """
@@ -14,11 +15,11 @@ from numpy.typing import NDArray
 
 from chainrule.base.jit import kernel
 from chainrule.protocol import END
+from chainrule.text.vocabulary_kernels import FIRST_ORDINARY
 from chainrule.vectors.row_kernels import add_errors, ask_for_row, below, clear_row, next_random, step, surprise
 
 Array = NDArray[Any]
 
-FIRST = END + 1  # the id of row 0
 _ONE, _ZERO = np.float32(1.0), np.float32(0.0)
 _LOWER = np.uint64(0xFFFFFFFF)
 _NOTED = 64  # of so many pairs, the loss of one is computed
@@ -37,10 +38,10 @@ def kept_words(stream: Array, start: int, stop: int, keep: Array, random: int, r
         start += 1
         if token == END:
             break
-        if token >= FIRST:
+        if token >= FIRST_ORDINARY:
             random = next_random(random)
-            if random >> np.uint64(32) < keep[token - FIRST]:
-                rows[count] = token - FIRST
+            if random >> np.uint64(32) < keep[token - FIRST_ORDINARY]:
+                rows[count] = token - FIRST_ORDINARY
                 count += 1
     return count, start, random
 

@@ -9,7 +9,7 @@ import numpy as np
 from chainrule.base.jit import run_all
 from chainrule.vectors.cells import blocks_for, cells_of_round, places_of, random_blocks, seeds
 from chainrule.vectors.learner import Learnt, sigmoid_table
-from chainrule.vectors.noise import noise_of
+from chainrule.vectors.noise_tables import noise_of
 from chainrule.vectors.pair_kernels import draw_pairs, learn_pairs, sort_pairs
 from chainrule.vectors.rows import zero_rows
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from chainrule.vectors.config import VectorsConfig
     from chainrule.vectors.learner import Matrices, Rate
-    from chainrule.vectors.text import TrainingText
+    from chainrule.vectors.training_text import TrainingText
 
 # Blocks are drawn anew for each step, since a word is told from no other block's words until then: so steps are short,
 # though not so short that the drawing, which takes as long as there are words, would count.

@@ -16,12 +16,20 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 
+MOST_CHARACTERS = 1000  # of an n-gram
+
+
 class Ngrams(NamedTuple):
     """How long n-grams of characters are, at least and at most, and how many buckets they are hashed to."""
 
     shortest: int
     longest: int
     buckets: int
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether these may be numbers of a training, not of a damaged file."""
+        return 1 <= self.shortest <= self.longest < MOST_CHARACTERS and 1 <= self.buckets < 1 << 31
 
     def of(self, word: bytes) -> Int64[ndarray, " ngrams"]:
         """The buckets of a word's n-grams, in fastText's order."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,17 +14,18 @@ from chainrule.protocol import END
 from chainrule.vectors.config import ngram_lengths
 from chainrule.vectors.cooccurrence_config import CooccurrenceConfig
 from chainrule.vectors.cooccurrences import count_cooccurrences
-from chainrule.vectors.glove import GloveLearner, glove_matrices
+from chainrule.vectors.glove_learner import GloveLearner, glove_matrices
 from chainrule.vectors.learner import word_matrices
 from chainrule.vectors.pair_learner import PairLearner
-from chainrule.vectors.subwords import Ngrams, Units, units_of
+from chainrule.vectors.subwords import Ngrams, units_of
 from chainrule.vectors.window_learner import WindowLearner
 
 if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.vectors.config import VectorsConfig
+    from chainrule.vectors.cooccurrences import Cooccurrences
     from chainrule.vectors.learner import Learner, Matrices
-    from chainrule.vectors.text import TrainingText
+    from chainrule.vectors.training_text import TrainingText
 
 _LEAST_RATE = 1e-4  # of the highest, as word2vec.c
 
@@ -58,27 +59,30 @@ def ngrams_of(config: VectorsConfig) -> Ngrams | None:
     return None if lengths is None else Ngrams(*lengths, config.buckets)
 
 
+@dataclass(kw_only=True)
+class TrainingState:
+    """How far a training is. epoch_losses: of the epochs that are over; loss, examples: sums of the one under way."""
+
+    step: int = 0
+    epoch_losses: list[float] = field(default_factory=list)
+    loss: float = 0.0
+    examples: int = 0
+
+
 class VectorsTraining:
-    """A run that can be cut at any step, and goes on bit for bit from its matrices and the number of the step."""
+    """A run that can be cut at any step, and goes on bit for bit from its matrices and its state."""
 
     def __init__(
-        self,
-        text: TrainingText,
-        config: VectorsConfig,
-        progress: Progress,
-        matrices: Matrices | None = None,
-        step: int = 0,
+        self, learner: Learner, config: VectorsConfig, state: TrainingState | None = None, word_share: float = 1.0
     ) -> None:
-        """config: resolved. matrices, step: where a run is to go on. Raises TextError."""
-        self.config, self.step, self.seconds, self._first = config, step, 0.0, step
-        self.units: Units = units_of(text.words, ngrams_of(config))
-        self._learner = _learner(text, config, progress, self.units, matrices)
-        self.loss, self._epoch_loss, self._epoch_examples = float("nan"), 0.0, 0
-        self.epoch_losses: list[float] = []
-        self._words = 0
-        # A stream ends its documents with tokens that are no words.
-        is_of_words = config.method != "glove"
-        self._word_share = np.count_nonzero(text.stream != END) / max(1, len(text)) if is_of_words else 1.0
+        """config: resolved. state: where a run is to go on. word_share: of what the learner counts as words."""
+        self._learner, self.config, self.state = learner, config, state or TrainingState()
+        self.loss, self.seconds = float("nan"), 0.0
+        self._first, self._words, self._word_share = self.state.step, 0, word_share
+
+    @property
+    def step(self) -> int:
+        return self.state.step
 
     @property
     def steps(self) -> int:
@@ -98,15 +102,15 @@ class VectorsTraining:
         def rate(share: float) -> float:
             return highest * max(_LEAST_RATE, 1 - (self.step + share) / self.steps)
 
-        learnt = self._learner.learn(self.step % self._learner.steps, rate, rng)
+        learnt, state = self._learner.learn(self.step % self._learner.steps, rate, rng), self.state
         self._check(learnt.loss)
-        self.step += 1
         self.loss = learnt.loss / max(1, learnt.examples)
         self._words += learnt.words
-        self._epoch_loss, self._epoch_examples = self._epoch_loss + learnt.loss, self._epoch_examples + learnt.examples
-        if self.step % self._learner.steps == 0:
-            self.epoch_losses.append(self._epoch_loss / max(1, self._epoch_examples))
-            self._epoch_loss, self._epoch_examples = 0.0, 0
+        state.step += 1
+        state.loss, state.examples = state.loss + learnt.loss, state.examples + learnt.examples
+        if state.step % self._learner.steps == 0:
+            state.epoch_losses.append(state.loss / max(1, state.examples))
+            state.loss, state.examples = 0.0, 0
         self.seconds += time.perf_counter() - began
 
     def report(self) -> VectorsReport:
@@ -133,17 +137,40 @@ class VectorsTraining:
             )
 
 
-def _learner(
-    text: TrainingText, config: VectorsConfig, progress: Progress, units: Units, matrices: Matrices | None
-) -> Learner:
+def training_on_text(
+    text: TrainingText,
+    config: VectorsConfig,
+    progress: Progress,
+    matrices: Matrices | None = None,
+    state: TrainingState | None = None,
+) -> VectorsTraining:
+    """config: resolved. matrices, state: where a run is to go on. Raises TextError."""
     words = len(text.words)
-    rng = np.random.default_rng([config.seed, 0])
     if config.method == "glove":
         assert config.window is not None
         counted = count_cooccurrences(text.stream, words, CooccurrenceConfig(window=config.window), progress)
-        return GloveLearner(counted, config, matrices or glove_matrices(config, words, rng))
+        return training_on_cooccurrences(counted, config, matrices, state)
+    units = units_of(text.words, ngrams_of(config))
     outputs = words - 1 if config.loss == "hierarchical" else words
-    matrices = matrices or word_matrices(config, words + units.seen.size, outputs, rng)
-    if config.method == "skipgram" and config.loss == "negative" and config.subwords is None:
-        return PairLearner(text, config, matrices)
-    return WindowLearner(text, config, matrices, units)
+    matrices = matrices or word_matrices(config, words + units.seen.size, outputs, _first_rng(config))
+    is_of_pairs = config.method == "skipgram" and config.loss == "negative" and config.subwords is None
+    learner = PairLearner(text, config, matrices) if is_of_pairs else WindowLearner(text, config, matrices, units)
+    # A stream ends its documents with tokens that are no words.
+    share = np.count_nonzero(text.stream != END) / max(1, len(text))
+    return VectorsTraining(learner, config, state, share)
+
+
+def training_on_cooccurrences(
+    counted: Cooccurrences,
+    config: VectorsConfig,
+    matrices: Matrices | None = None,
+    state: TrainingState | None = None,
+) -> VectorsTraining:
+    """GloVe's. As `training_on_text`."""
+    matrices = matrices or glove_matrices(config, counted.starts.size - 1, _first_rng(config))
+    return VectorsTraining(GloveLearner(counted, config, matrices), config, state)
+
+
+def _first_rng(config: VectorsConfig) -> np.random.Generator:
+    """For the matrices that a run begins with."""
+    return np.random.default_rng([config.seed, 0])

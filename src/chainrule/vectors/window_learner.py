@@ -10,7 +10,7 @@ from chainrule.base.jit import run
 from chainrule.vectors.cells import seeds
 from chainrule.vectors.huffman import NO_PATHS, huffman_paths
 from chainrule.vectors.learner import MOST_TOKENS, Learnt, sigmoid_table
-from chainrule.vectors.noise import noise_of
+from chainrule.vectors.noise_tables import noise_of
 from chainrule.vectors.rows import zero_rows
 from chainrule.vectors.window_kernels import HIERARCHICAL, NEGATIVE, SOFTMAX, learn_windows
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from chainrule.vectors.config import VectorsConfig
     from chainrule.vectors.learner import Matrices, Rate
     from chainrule.vectors.subwords import Units
-    from chainrule.vectors.text import TrainingText
+    from chainrule.vectors.training_text import TrainingText
 
 _LOSSES = {"negative": NEGATIVE, "hierarchical": HIERARCHICAL, "softmax": SOFTMAX}
 

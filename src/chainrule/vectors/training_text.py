@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingText:
-    """words: by falling frequency; the word of row r has the id r + FIRST in the stream. Raises TextError."""
+    """words: by falling frequency; the word of row r has the id r + FIRST_ORDINARY in the stream. Raises TextError."""
 
     stream: Int32[ndarray, " tokens"]
     words: Sequence[bytes]
