@@ -51,6 +51,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.together import Together as Together, read_together as read_together
     from chainrule.api.train import train as train
     from chainrule.api.train_channel import train_channel as train_channel, train_grammar as train_grammar
+    from chainrule.api.train_classifier import train_classifier as train_classifier
     from chainrule.api.train_pairs import train_pairs as train_pairs
     from chainrule.api.train_vectors import train_vectors as train_vectors
     from chainrule.api.verify import verify as verify
@@ -63,6 +64,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
         compare_families as compare_families,
         compare_smoothings as compare_smoothings,
     )
+    from chainrule.comparison.labels import LabelComparison as LabelComparison, compare_labels as compare_labels
     from chainrule.comparison.smoothing_table import SmoothingTable as SmoothingTable
     from chainrule.decoding.beam import BeamConfig as BeamConfig
     from chainrule.decoding.limits import Limits as Limits
@@ -96,6 +98,8 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.neural.config.conditional import ConditionalConfig as ConditionalConfig
     from chainrule.ngram.config import NGramConfig as NGramConfig
     from chainrule.protocol import LanguageModel as LanguageModel, Scorer as Scorer
+    from chainrule.structures.read_trees import read_trees as read_trees
+    from chainrule.structures.tree import LabelledTree as LabelledTree, Tree as Tree
     from chainrule.text.corpus import Corpus as Corpus, Lines as Lines
     from chainrule.text.labelled import Labelled as Labelled, read_labelled as read_labelled
     from chainrule.text.mix import Mix as Mix
@@ -106,6 +110,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.text.tokenizer_config import TokenizerConfig as TokenizerConfig
     from chainrule.training.config import TrainingConfig as TrainingConfig
     from chainrule.training.finetuning_config import FineTuningConfig as FineTuningConfig
+    from chainrule.training.label_config import LabelTraining as LabelTraining
     from chainrule.training.options import TrainingRun as TrainingRun
     from chainrule.uniform import UniformConfig as UniformConfig
     from chainrule.vectors.config import VectorsConfig as VectorsConfig
@@ -136,6 +141,9 @@ _HOMES = {
     "FineTuningConfig": "training.finetuning_config",
     "Frequencies": "api.frequencies",
     "Labelled": "text.labelled",
+    "LabelComparison": "comparison.labels",
+    "LabelTraining": "training.label_config",
+    "LabelledTree": "structures.tree",
     "LanguageModel": "protocol",
     "Limits": "decoding.limits",
     "Lines": "text.corpus",
@@ -163,6 +171,7 @@ _HOMES = {
     "TextPairModel": "api.pair_model",
     "Together": "api.together",
     "TokenizerConfig": "text.tokenizer_config",
+    "Tree": "structures.tree",
     "TrainingConfig": "training.config",
     "TrainingRun": "training.options",
     "TransformerConfig": "neural.config",
@@ -175,6 +184,7 @@ _HOMES = {
     "attend": "api.attend",
     "compare": "comparison.compare",
     "compare_families": "comparison.compare",
+    "compare_labels": "comparison.labels",
     "compare_smoothings": "comparison.compare",
     "convert": "api.convert",
     "convert_vectors": "api.convert",
@@ -205,6 +215,7 @@ _HOMES = {
     "prune_by_entropy": "api.prune",
     "prune_to_text": "api.prune",
     "prune_to_vocabulary": "api.prune",
+    "read_trees": "structures.read_trees",
     "read_labelled": "text.labelled",
     "read_together": "api.together",
     "rescore": "api.rescore",
@@ -213,8 +224,9 @@ _HOMES = {
     "split": "text.splits",
     "train": "api.train",
     "train_channel": "api.train_channel",
-    "train_grammar": "api.train_channel",
+    "train_classifier": "api.train_classifier",
     "train_counts": "api.counts",
+    "train_grammar": "api.train_channel",
     "train_pairs": "api.train_pairs",
     "train_vectors": "api.train_vectors",
     "verify": "api.verify",

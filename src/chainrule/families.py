@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from chainrule.evaluation.likelihood import StreamScoring
     from chainrule.neural.classifier import Classifier
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.labelling.classifier import ScratchClassifier
     from chainrule.neural.language_model import NeuralModel
     from chainrule.neural.text_encoder import TextEncoder
     from chainrule.neural.two_sided_model import TwoSidedModel
@@ -422,26 +423,26 @@ def _put_together_conditional(settings: Json, arrays: Arrays, vocabulary_size: i
 def _train_classifier(
     stream: Int32[ndarray, " T"], vocabulary_size: int, config: FineTuningConfig, progress: Progress
 ) -> tuple[Classifier, Json]:
-    raise SettingError("a classifier is a network trained further on labelled texts: chainrule finetune")
+    raise SettingError("a classifier learns from labelled inputs: chainrule train classifier, or chainrule finetune")
 
 
-def _take_apart_classifier(model: Classifier) -> tuple[Json, Arrays]:
-    """The arrays of the network get the prefix `network.`, those of the head the prefix `head.`."""
+def _take_apart_classifier(model: Classifier | ScratchClassifier) -> tuple[Json, Arrays]:
+    """The arrays of the network get the prefix `network.` or `body.`, those of the head the prefix `head.`."""
+    from chainrule.neural.classifier import Classifier
+    from chainrule.neural.config.labelling import labelling_settings
     from chainrule.neural.saving import arrays_of, network_settings
 
-    base = family_of(model.network.config)
-    settings: Json = {
-        "base": base,
-        **network_settings(model.network),
-        "labels": list(model.labels),
-        "unit": model.unit,
-    }
-    return settings, arrays_of(model)
+    labels: Json = {"labels": list(model.labels), "unit": model.unit}
+    if isinstance(model, Classifier):
+        return {"base": family_of(model.network.config), **network_settings(model.network), **labels}, arrays_of(model)
+    return {"scratch": labelling_settings(model.config), **labels}, arrays_of(model)
 
 
-def _put_together_classifier(settings: Json, arrays: Arrays, vocabulary_size: int) -> Classifier:
-    from chainrule.neural.saving import classifier_from
+def _put_together_classifier(settings: Json, arrays: Arrays, vocabulary_size: int) -> Classifier | ScratchClassifier:
+    from chainrule.neural.saving import classifier_from, scratch_classifier_from
 
+    if "scratch" in settings:
+        return scratch_classifier_from(settings, arrays, vocabulary_size)
     base = settings.get("base")
     if base not in FAMILIES or not FAMILIES[base].embeds:
         raise ModelFormatError(f"the classifier's base is {base!r}, which is no family of networks of this version")
@@ -500,7 +501,7 @@ FAMILIES: dict[str, Family] = {
         _take_apart_classifier,
         _put_together_classifier,
         job="classify",
-        vectors_advice="take the network that it was made from",
+        vectors_advice="take a language model, or the network that it was fine-tuned from",
     ),
 }
 

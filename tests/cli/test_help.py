@@ -17,8 +17,10 @@ from chainrule.cli import verbs as cli_verbs
 from chainrule.cli.main import app, train
 from chainrule.neural.config import NETWORKS, TWO_SIDED
 from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.neural.config.labelling import LABELLING
 from chainrule.training.config import TrainingConfig
 from chainrule.training.finetuning_config import FineTuningConfig
+from chainrule.training.label_config import LabelTraining
 from chainrule.vectors.config import VectorsConfig
 
 
@@ -67,7 +69,12 @@ VERBS = {
     | {"--resume", "--source-tokenizer", "--vectors", "--source-vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
     | TRAINING
-    | {flag(each.name) for each in fields(ConditionalConfig)},
+    | {flag(each.name) for each in fields(ConditionalConfig) if not is_rare(each)},
+    "train classifier": {"DATA", "--output", "--network", "--unit", "--test", "--strict", "--resume"}
+    | {"--vectors", "--fixed-vectors", "--overwrite", "--json"}
+    | TOKENIZER
+    | {flag(each.name) for kind in LABELLING.values() for each in fields(kind)}
+    | {flag(each.name) for each in fields(LabelTraining)},
     "train uniform": {"TEXTS", "--output", *TOKENIZER, "--overwrite", "--json"} | READING | MIXING,
     "harness": {"ARGUMENTS"},
     "train vectors": {"TEXTS", "--counts", "--output", "--resume", *TOKENIZER, "--overwrite", "--json"}
@@ -150,6 +157,9 @@ VERBS = {
         "--order",
         "--minutes",
         "--smoothing",
+        "--labels",
+        "--networks",
+        "--vectors",
         *TOKENIZER,
         "--overwrite",
         "--json",
@@ -279,7 +289,7 @@ def test_the_command_alone_lists_every_verb_with_a_line(arguments: list[str], ch
 def test_the_verb_train_alone_lists_every_family(chainrule) -> None:
     result = chainrule("train")
     assert (result.status, result.err) == (0, "")
-    families = {"ngram", "translation", "vectors", "channel", "uniform", *NETWORKS, *TWO_SIDED}
+    families = {"ngram", "translation", "vectors", "classifier", "channel", "uniform", *NETWORKS, *TWO_SIDED}
     listed = re.findall(r"^│ ([a-z-]+) +\S", result.out, re.M)
     assert listed == list(cli_verbs.FAMILIES)  # the commonest first
     assert set(listed) == families

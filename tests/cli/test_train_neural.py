@@ -180,12 +180,12 @@ def test_resuming_a_finished_run_does_nothing_and_says_so(chainrule, corpus: Pat
     assert f"the run has ended, after 4 steps; {lm} is its model" in result.err
     assert chainrule(*command, "--resume", "--json").json["steps"] == 4
     longer = [*command[:-1], 5]
-    assert "the run has ended, with other settings: steps was 4 and is 5. Say" in chainrule(*longer, "--resume").error
+    assert "the run has ended, with other settings: steps was 4 and is 5. Use" in chainrule(*longer, "--resume").error
     (tmp_path / "other.txt").write_text(corpus.read_text() + "and more\n")
     elsewhere = chainrule("train", "recurrent", tmp_path / "other.txt", "-o", lm, *QUICK, "--resume")
     assert "the run has ended, with other settings: the text differs. Use --overwrite" in elsewhere.error
     cut = ["byte" if each == "character" else each for each in command]
-    assert "settings: the tokenizer's kind was character and is byte. Say" in chainrule(*cut, "--resume").error
+    assert "settings: the tokenizer's kind was character and is byte. Use" in chainrule(*cut, "--resume").error
     other = chainrule("train", "transformer", corpus, "-o", lm, *QUICK, "--resume")
     assert "family was recurrent and is transformer" in other.error
     assert "give one of them" in chainrule(*command, "--resume", "--overwrite").error

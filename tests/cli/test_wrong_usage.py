@@ -21,8 +21,8 @@ if TYPE_CHECKING:
         ("n is 0; expected 1 or more", "--number is 0; expected 1 or more"),
         ("top_p and min_p are both given", "--top-p and --min-p are both given"),
         ("take another markers='keep' or must_end=True", "take another --markers keep or --must-end"),
-        ("say json=False, or stop=...", "say --no-json, or --stop"),
-        ("say max_tokens=5.", "say --max-tokens 5."),
+        ("use json=False, or stop=...", "use --no-json, or --stop"),
+        ("use max_tokens=5.", "use --max-tokens 5."),
         # What the verb has no option for, and what only looks like a setting.
         ("learning_rate is 0; say steps=4", "learning_rate is 0; say steps=4"),
         (

@@ -14,6 +14,7 @@ from training_runs import FINE_TUNING, QUICK, RECURRENT, TRANSFORMER, killed_at,
 
 from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.neural.config import BilinearConfig, ConvolutionConfig, MaskedConfig
+from chainrule.neural.config.labelling import LSTMLabelling
 from chainrule.training.run_folder import remove_checkpoints
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.config.labelling import LabellingConfig
     from chainrule.training.config import TrainingConfig
     from chainrule.training.finetuning_config import FineTuningConfig
     from chainrule.training.reports import Report
@@ -40,12 +42,13 @@ RUNS = {
     "in parts": (RECURRENT, replace(QUICK, accumulate=2, optimiser="sgd", schedule="plateau", patience=1)),
     "averaged": (RECURRENT, replace(QUICK, optimiser="asgd", validate_every=2, patience=1, forcing="scheduled")),
     "labels": (FINE_TUNING, QUICK),
+    "labels from scratch": (LSTMLabelling(width=8, embedding_width=6, directions="both", layers=2), QUICK),
     "in bfloat16": (RECURRENT, replace(QUICK, precision="bfloat16")),
 }
 
 
 def in_a_process(
-    event: int, config: NetworkConfig | FineTuningConfig, training: TrainingConfig, folder: Path
+    event: int, config: NetworkConfig | FineTuningConfig | LabellingConfig, training: TrainingConfig, folder: Path
 ) -> int | None:
     """How a process ended that was to be killed at an event, or went on to its end."""
     context = multiprocessing.get_context("forkserver")

@@ -13,11 +13,14 @@ import torch
 import chainrule
 from chainrule.neural.build_network import build
 from chainrule.neural.config import RecurrentConfig, TransformerConfig
+from chainrule.neural.config.labelling import LabellingConfig
 from chainrule.text.document_units import UnitTokens
 from chainrule.training.config import TrainingConfig
 from chainrule.training.finetuning import finetune_network
 from chainrule.training.finetuning_config import FineTuningConfig
-from chainrule.training.labels import Example
+from chainrule.training.label_config import LabelTraining
+from chainrule.training.labelling import train_from_scratch
+from chainrule.training.labels import Example, split
 from chainrule.training.options import StreamOptions, TrainingRun
 from chainrule.training.run import train_network
 from chainrule.training.validation import Validation
@@ -34,6 +37,7 @@ RECURRENT = RecurrentConfig(layers=1, width=12, context=6, dropout=0.1, output_d
 FINE_TUNING = FineTuningConfig(
     epochs=3, batch=4, accumulate=2, patience=3, dropout=0.2, mixed=True, save_every=3, precision="float32"
 )
+SCRATCH = LabelTraining(epochs=3, batch=4, accumulate=2, patience=3, save_every=3, precision="float32")
 QUICK = TrainingConfig(steps=12, batch=4, validate_every=5, save_every=3, precision="float32", compile="no")
 
 
@@ -48,13 +52,17 @@ def validation(tokens: int = 100) -> Validation:
 
 
 def trained(
-    config: NetworkConfig | FineTuningConfig,
+    config: NetworkConfig | FineTuningConfig | LabellingConfig,
     training: TrainingConfig = QUICK,
     stream: np.ndarray | None = None,
     **more: Any,
 ) -> tuple[torch.nn.Module, dict[str, Any], list[Report]]:
     """A network, its record, and all that was told."""
     told: list[Report] = []
+    if isinstance(config, LabellingConfig):
+        data, training = split(examples(), SCRATCH.valid_share, 0), SCRATCH
+        run = run_of(told, more)
+        return *train_from_scratch(config, ["a", "b", "c"], "word", VOCABULARY, data, training, run), told
     if isinstance(config, FineTuningConfig):
         torch.manual_seed(0)
         network = build(TRANSFORMER, VOCABULARY)
@@ -84,7 +92,9 @@ def numbers(network: torch.nn.Module) -> bytes:
     return b"".join(each.numpy().tobytes() for each in network.state_dict().values())
 
 
-def killed_at(event: int, config: NetworkConfig | FineTuningConfig, training: TrainingConfig, folder: Path) -> None:
+def killed_at(
+    event: int, config: NetworkConfig | FineTuningConfig | LabellingConfig, training: TrainingConfig, folder: Path
+) -> None:
     """Trains in this process, which kills itself at an event: a file is synced or renamed, a step begins or ends."""
     chainrule.set_threads(1)
     events = 0

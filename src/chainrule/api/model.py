@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from chainrule.storage.safetensors import MappedFile
     from chainrule.text.block import Block
     from chainrule.text.corpus import Paths, Source
-    from chainrule.text.labelled import Labelled
     from chainrule.text.reading import Document
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Markers
@@ -317,26 +316,30 @@ class Model:
         """What labels texts or their words. Raises SettingError where the model is no classifier."""
         return cast("Classifier", self.engine_that("classify"))
 
-    def classify(self, texts: Iterable[str]) -> list[Predicted]:
-        """The labels of texts, or of their words. Raises SettingError where the model is no classifier; MarkerError.
+    def classify(self, inputs: Iterable[Any]) -> list[Predicted]:
+        """The labels of inputs, such as texts, or of their units, such as words.
+
+        Raises SettingError where the model is no classifier; MarkerError.
 
         good:  [found] = classifier.classify(["a text"]); found.best
         """
-        from chainrule.applications.labelling import predicted_of
+        from chainrule.applications.labelled_inputs import inputs_of
 
-        texts = _several(texts)
-        return predicted_of(self.classifier, self.tokenizer, self.tokenizer.encode_texts(texts), texts)
+        kind = inputs_of(self.classifier)
+        inputs = _several(inputs) if self.classifier.reads == "text" else list(inputs)
+        return kind.predict(self.classifier, self.tokenizer, inputs)
 
     @shows_progress
-    def assess(self, examples: Iterable[Labelled], progress: ProgressOption = None) -> Classification:
-        """How well a classifier does on labelled texts; a label that training has not seen counts as wrong.
+    def assess(self, examples: Iterable[Any], progress: ProgressOption = None) -> Classification:
+        """How well a classifier does on labelled inputs; a label that training has not seen counts as wrong.
 
-        Raises SettingError; TextError where it knows none of the labels.
+        examples: as `read_labelled` gives them for texts. Raises SettingError; TextError where it knows none of the
+        labels.
 
         good:  classifier.assess(chainrule.read_labelled("heldout.tsv")).accuracy
         """
         progress = callback(progress)
-        from chainrule.applications.labelling import assessed
+        from chainrule.applications.labelled_inputs import assessed
 
         return assessed(self.classifier, self.tokenizer, examples, progress)
 

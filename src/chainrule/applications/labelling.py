@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,16 +13,16 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.evaluation.classification import Classification, measure_classification
 from chainrule.text.document_units import TextUnits, UnitTokens, count_words, split_words, units_of
-from chainrule.text.labelled import Labelled, LabelledUnit, check_labelled
 from chainrule.text.tokenizer import documents_of
 from chainrule.text.vocabulary import MarkerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from jaxtyping import Float32
     from numpy import ndarray
 
+    from chainrule.text.labelled import Labelled, LabelledUnit
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Encoded
 
@@ -31,15 +31,15 @@ _LABELS_SHOWN = 20
 
 
 class Labeller(Protocol):
-    """A classifier of texts, or of their words: a network with a classification head."""
+    """What labels inputs, such as texts, or their units, such as words: a network with a classification head."""
 
     labels: tuple[str, ...]
-    unit: LabelledUnit
 
-    def log_probs(
-        self, texts: Sequence[UnitTokens], progress: Progress = ...
-    ) -> list[Float32[ndarray, "units labels"]]:
-        """log P(label) of each unit of each text."""
+    @property
+    def unit(self) -> Any: ...
+
+    def log_probs(self, inputs: Sequence[Any], progress: Progress = ...) -> list[Float32[ndarray, "units labels"]]:
+        """log P(label) of each unit of each input."""
 
 
 class Predicted(NamedTuple):
@@ -65,24 +65,29 @@ def predicted_of(classifier: Labeller, tokenizer: Tokenizer, encoded: Encoded, t
         for i, own in enumerate(_of_given_words(tokenizer, tokens, given)):
             if own is not None:  # otherwise the words of the normalised text are labelled
                 tokens[i], shown[i] = own, given[i]
-    rows = _log_probs(classifier, tokens)
+    return predicted(classifier, tokens, shown)
+
+
+def predicted(classifier: Labeller, inputs: Sequence[Any], shown: Sequence[list[str]]) -> list[Predicted]:
+    """The labels of inputs, as the classifier reads them. shown: the units of each."""
+    rows = _log_probs(classifier, inputs)
     return [Predicted(own, classifier.labels, row) for own, row in zip(shown, rows, strict=True)]
 
 
-def assessed(
-    classifier: Labeller, tokenizer: Tokenizer, examples: Iterable[Labelled], progress: Progress = silent
+def measured(
+    classifier: Labeller, examples: Sequence[Labelled], inputs: Sequence[Any], progress: Progress = silent
 ) -> Classification:
-    """How good a classifier is on labelled texts; a label that was not seen in training counts as an error.
+    """How good a classifier is on labelled examples; a label that was not seen in training counts as an error.
+
+    inputs: of the examples, as the classifier reads them.
 
     Raises SettingError; TextError if no label was seen in training.
     """
-    examples = check_labelled(examples, classifier.unit)
-    units = labelled_units(tokenizer, examples, classifier.unit)
     check_labels(examples, classifier.labels)
     own = {label for example in examples for label in example.labels}
     labels = [*classifier.labels, *sorted(own.difference(classifier.labels))]
     index = {label: i for i, label in enumerate(labels)}
-    log_probs = np.concatenate(_log_probs(classifier, units, progress)).astype(np.float64)
+    log_probs = np.concatenate(_log_probs(classifier, inputs, progress)).astype(np.float64)
     true = np.array([index[label] for example in examples for label in example.labels])
     return measure_classification(labels, log_probs, true)
 
@@ -100,10 +105,10 @@ def check_labels(examples: Sequence[Labelled], known: Sequence[str]) -> None:
 
 
 def _log_probs(
-    classifier: Labeller, units: Sequence[UnitTokens], progress: Progress = silent
+    classifier: Labeller, inputs: Sequence[Any], progress: Progress = silent
 ) -> list[Float32[ndarray, "units labels"]]:
     """Checked log-probabilities. Raises ModelFormatError if a damaged model gives other numbers."""
-    log_probs = classifier.log_probs(units, progress)
+    log_probs = classifier.log_probs(inputs, progress)
     for rows in log_probs:
         check_log_probs(rows)
     return log_probs

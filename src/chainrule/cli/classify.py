@@ -13,18 +13,19 @@ from chainrule.base.progress import silent
 from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, TextFile
 from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.finetune import describe, note_unseen
-from chainrule.cli.models import open_model
+from chainrule.cli.models import is_model, open_model
 from chainrule.cli.screen import note, on_one_line, print_json, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs
 
 if TYPE_CHECKING:
     from chainrule.applications.labelling import Predicted
+    from chainrule.text.vocabulary import Markers
 
 _PART_BYTES = 1 << 16  # of text, classified at a time
 
 
 def classify(
-    model: Annotated[Path, Parameter(help="A folder that chainrule finetune wrote.")],
+    model: Annotated[Path, Parameter(help="A folder that chainrule finetune or train classifier wrote.")],
     text: TextFile = "-",
     /,
     *,
@@ -45,25 +46,28 @@ def classify(
     text. With --json: an object for each text, with the probabilities of all
     labels.
     """
+    from chainrule.applications.labelled_inputs import inputs_of
     from chainrule.applications.labelling import predicted_of
-    from chainrule.text.labelled import read_labelled
 
     if data is not None and (text != "-" or reading != DEFAULT_READING):
         raise CycloptsError(msg="--data names the texts; leave out TEXT and the options that say how to read it.")
     if strict and data is None:
         raise CycloptsError(msg="--strict is for --data.")
+    if data is not None:
+        show_accuracy(model, data, markers, strict=strict, json=json)
+        return
     with progress_bar() as progress:
         labeller = open_model(model, None, markers, progress)
         unit = labeller.classifier.unit
-        if data is not None:
-            with bad_records(strict=strict) as on_bad:
-                examples = read_labelled(data, unit, on_bad)
-            result = labeller.assess(examples, progress)
-            if json:
-                print_json(result.as_json())
-            else:
-                print(describe(result))
-            note_unseen(result)
+        read = inputs_of(labeller.classifier).inputs
+        if read is not None:
+            if text == "-" or reading != DEFAULT_READING:
+                plural = inputs_of(labeller.classifier).plural
+                raise CycloptsError(
+                    msg=f"This classifier labels {plural}: name a file of them, without options of texts."
+                )
+            for prediction in labeller.classify(read(text)):
+                _print(prediction, unit not in ("text", "tree"), json=json)
             return
         source = reading.corpus(text)
         empty = 0
@@ -78,6 +82,29 @@ def classify(
     note_repairs(source)
     if empty:
         note(f"{empty:,} of the texts are empty; their labels mean nothing")
+
+
+def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bool, json: bool) -> None:
+    """Prints how well a classifier labels the labelled inputs of a file."""
+    from chainrule.applications.labelled_inputs import inputs_of
+
+    with progress_bar() as progress:
+        labeller = open_model(model, None, markers, progress)
+        with bad_records(strict=strict) as on_bad:
+            examples = inputs_of(labeller.classifier).read(data, labeller.classifier.unit, on_bad)
+        result = labeller.assess(examples, progress)
+    if json:
+        print_json(result.as_json())
+    else:
+        print(describe(result))
+    note_unseen(result)
+
+
+def labels_inputs(model: Path) -> bool:
+    """Whether a path is the folder of a classifier."""
+    from chainrule.storage.config_json import read_config
+
+    return is_model(model) and read_config(model).family == "classifier"
 
 
 def _print(prediction: Predicted, by_word: bool, *, json: bool) -> None:

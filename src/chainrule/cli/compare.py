@@ -12,6 +12,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import (
     DEFAULT_TOKENIZER,
+    FILE,
     Json,
     ModelMarkerRule,
     Output,
@@ -80,6 +81,24 @@ def compare(
             negative=(),
         ),
     ] = (),
+    labels: Annotated[
+        str | None,
+        FILE,
+        Parameter(help="Compare networks that label: train each on a file of labelled texts, and test it on this one."),
+    ] = None,
+    networks: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="With --labels: those of train classifier; by default bag, lstm, convolution and transformer. Put the "
+            "file to train on before it.",
+            consume_multiple=True,
+            negative=(),
+        ),
+    ] = (),
+    vectors: Annotated[
+        str | None,
+        Parameter(help="With --labels: word vectors, to compare tuned and fixed ones with those learned from nothing."),
+    ] = None,
     tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
     markers: ModelMarkerRule = None,
     reading: TextOptions = DEFAULT_READING,
@@ -99,10 +118,21 @@ def compare(
     (table.md, table.json). With --smoothing all, the table has a row for each
     smoothing of n-gram models and a column for each order.
 
+    With --labels, trains networks that label texts from scratch, and with
+    --vectors each of them three times: with word vectors learned from nothing,
+    tuned and fixed.
+
     p: a paired test against the best model, by approximate randomisation of
     the documents' bits, 10,000 times. ±95 %: half the width of the bootstrap
     interval.
     """
+    if labels is not None:
+        if (text, output, plot, heldout, order, smoothing or None) != (None,) * 6 or reading != DEFAULT_READING:
+            raise CycloptsError(msg="--labels goes with --networks, --vectors, --minutes and the tokenizer alone.")
+        _compare_labels(texts, labels, networks, vectors, minutes, tokenizer, json=json)
+        return
+    if networks or vectors is not None:
+        raise CycloptsError(msg="--networks and --vectors are for --labels.")
     if output is not None:
         _check_report_folder(output, overwrite=overwrite)
     if plot is not None:
@@ -143,6 +173,44 @@ def compare(
         print(f"wrote {plot}", file=sys.stderr)
     files = {} if output is None else _files(comparison, about)
     _show(output, about, files, comparison.as_json(), str(comparison), json=json)
+
+
+def _compare_labels(
+    texts: tuple[str, ...],
+    labels: str,
+    networks: tuple[str, ...],
+    vectors: str | None,
+    minutes: float | None,
+    tokenizer: TokenizerOptions,
+    *,
+    json: bool,
+) -> None:
+    """Prints a table of networks that label. Raises TextError, SettingError."""
+    from chainrule.applications.labelled_inputs import INPUTS
+    from chainrule.comparison.labels import compare_labels
+    from chainrule.neural.config.labelling import LABELLING
+    from chainrule.text.records import raise_error
+    from chainrule.training.label_config import LabelTraining
+
+    if len(texts) != 1:
+        raise CycloptsError(msg="--labels takes one file of labelled inputs to train on, before the options.")
+    names = networks or ("bag", "lstm", "convolution", "transformer")
+    kind = INPUTS[LABELLING[names[0]].reads if names[0] in LABELLING else "text"]
+    unit = kind.units[0]
+    with progress_bar() as progress:
+        table = compare_labels(
+            kind.read(texts[0], unit, raise_error),
+            kind.read(labels, unit, raise_error),
+            names,
+            vectors=vectors,
+            training=LabelTraining(minutes=minutes),
+            tokenizer=None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config(),
+            progress=progress,
+        )
+    if json:
+        print_json(table.as_json())
+    else:
+        print(f"trained on {texts[0]}, measured on {labels}\n\n{table}")
 
 
 def _show(

@@ -1,4 +1,4 @@
-"""chainrule evaluate MODEL TEXTS: perplexity and bits per byte, or accuracy on minimal pairs."""
+"""chainrule evaluate MODEL TEXTS: perplexity and bits per byte, or accuracy on labels or minimal pairs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Json, ModelMarkerRule, ModelPath, ModelTokenizerName, TextFiles
 from chainrule.cli.bad_records import Strict, bad_records
+from chainrule.cli.classify import labels_inputs, show_accuracy
 from chainrule.cli.evaluate_vectors import NO_VECTORS, VectorsOptions, evaluate_vectors
 from chainrule.cli.models import open_model
 from chainrule.cli.screen import note, print_json, progress_bar
@@ -58,7 +59,7 @@ def evaluate(
     reading: TextOptions = DEFAULT_READING,
     json: Json = False,
 ) -> None:
-    """Measure perplexity and bits per byte on a text, accuracy on minimal pairs, or word vectors.
+    """Measure perplexity, accuracy on labels or minimal pairs, or word vectors.
 
         $ chainrule evaluate lm/ heldout.txt
 
@@ -70,6 +71,9 @@ def evaluate(
     log-probability, in all, or per token, character or byte; a tie is half a
     win. Pairs of equal sentences are ties, and pairs that cannot be read are
     left out; both are reported.
+
+    A classifier is given labelled inputs in place of texts: its accuracy with
+    the 95 % interval, precision, recall, F1 and calibration.
 
     Word vectors are measured by --similarity, the correlation of cosines with
     human ratings of word pairs, and by --analogies, the share answered right.
@@ -90,12 +94,19 @@ def evaluate(
             raise CycloptsError(msg="The options that say how to read texts are for TEXTS, not for --minimal-pairs.")
         _judge_pairs(model, minimal_pairs, pseudo, tokenizer, markers, ends=ends, strict=strict, json=json)
         return
-    if strict:
-        raise CycloptsError(msg="--strict is for --minimal-pairs.")
     if pseudo is not None:
         raise CycloptsError(msg="--pseudo is for --minimal-pairs.")
     if not texts:
         raise CycloptsError(msg="TEXTS is missing.")
+    if labels_inputs(model):
+        if reading != DEFAULT_READING or not ends or len(texts) > 1:
+            raise CycloptsError(
+                msg="A classifier is measured on one file of labelled inputs; leave out the options of texts."
+            )
+        show_accuracy(model, texts[0], markers, strict=strict, json=json)
+        return
+    if strict:
+        raise CycloptsError(msg="--strict is for --minimal-pairs and for classifiers.")
     source = text_for([model], reading, *texts)
     with progress_bar() as progress:
         measurement = open_model(model, tokenizer, markers, progress).evaluate(source, progress, ends=ends)

@@ -22,7 +22,7 @@ from chainrule.training.finetuning_config import FineTuningConfig
 from chainrule.training.resume_check import differences
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from chainrule.evaluation.classification import Classification
@@ -78,7 +78,7 @@ def finetune(
     from chainrule.api.finetune import finetune as train_classifier
     from chainrule.applications.labelling import check_labels
     from chainrule.evaluation.classification import word_baseline
-    from chainrule.text.labelled import classes_of, read_labelled
+    from chainrule.text.labelled import classes_of, digest_of, read_labelled
     from chainrule.training.run_folder import is_first_process, is_unfinished, remove_checkpoints
 
     if strict and test is None:
@@ -92,7 +92,9 @@ def finetune(
     config = FineTuningConfig(**settings)
     continues = resume and is_unfinished(output)
     if resume and not continues and is_model(output):
-        _report_finished_run(output, settings, data, unit, json=json)
+        report_finished_classifier(
+            output, settings, lambda: digest_of(read_labelled(data, unit)), {"network": None}, json=json
+        )
         return
     replaces = overwrite or continues
     check_model_target(output, overwrite=replaces)
@@ -103,7 +105,7 @@ def finetune(
             tests = read_labelled(test, unit, on_bad)
     check_labels(tests or [], classes_of(examples))
     if is_first_process():
-        _note_suspicious_labels(examples, unit)
+        note_suspicious_labels(examples, unit)
     with progress_bar() as progress:
         screen = TrainingScreen(progress.close)
         classifier = train_classifier(
@@ -129,26 +131,31 @@ def finetune(
     remove_checkpoints(output)
     if result is not None:
         note_unseen(result)
-    record = classifier.record
-    if config.valid_share and not record["validation_examples"]:
-        note("there are too few texts to hold one out and choose the epoch by it; kept the last epoch")
+    show_classifier(classifier.record, output, result, json=json)
+
+
+def show_classifier(record: dict[str, Any], output: Path, result: Classification | None, *, json: bool) -> None:
+    """Prints what was trained, and how well it does on the test, if there is one."""
+    if record["settings"]["valid_share"] and not record["validation_examples"]:
+        note("there are too few examples to hold one out and choose the epoch by it; kept the last epoch")
     if json:
         print_json({**record, "model": str(output)})
         return
+    network = f"{record['network']['name']} " if "network" in record else ""
     print(
-        f"{output}: classifier of {record['examples']:,} examples, best after epoch {record['best_epoch']} of "
+        f"{output}: {network}classifier of {record['examples']:,} examples, best after epoch {record['best_epoch']} of "
         f"{record['epochs']}, in {record['training_seconds']:.1f} s"
     )
     if record["validation_examples"]:
         print(
             f"validation: {record['validation_nats']:.4f} nats a label, {record['validation_accuracy']:.1%} right "
-            f"in {record['validation_examples']:,} texts"
+            f"in {record['validation_examples']:,} examples"
         )
     if result is not None:
         print(describe(result))
 
 
-def _note_suspicious_labels(examples: Sequence[Labelled], unit: LabelledUnit) -> None:
+def note_suspicious_labels(examples: Sequence[Labelled], unit: str) -> None:
     """Prints notes on examples that may be a mistake: single words as texts, labels that occur once."""
     if unit == "text" and all(len(example.text.split()) == 1 for example in examples):
         note("every text is a single word; to label the words of texts, use --words")
@@ -177,13 +184,23 @@ def _by_word(result: Classification) -> list[tuple[str, str, str]]:
     return [("by word", f"{result.word_baseline:.2%}", "if each word gets its most frequent label in --data")]
 
 
-def _report_finished_run(output: Path, settings: dict[str, Any], data: str, unit: LabelledUnit, *, json: bool) -> None:
-    from chainrule.text.labelled import digest_of, read_labelled
+def report_finished_classifier(
+    output: Path, settings: dict[str, Any], digest: Callable[[], str], others: dict[str, Any], *, json: bool
+) -> None:
+    """As `report_finished_run`. settings: of the training, as given. digest: of the labelled examples. others: what
+    else was given, under its name in the record.
+    """
 
     def other_changes(before: dict[str, Any]) -> list[str]:
         recorded = before.get("settings", {})
-        now = {"data": {"labelled examples": digest_of(read_labelled(data, unit))}}
-        return differences({name: recorded.get(name) for name in settings}, settings) + data_differences(before, now)
+        now = {"data": {"labelled examples": digest()}}
+        changes = differences({name: recorded.get(name) for name in settings}, settings)
+        for name, value in others.items():
+            known = before.get(name)
+            if isinstance(value, dict) and isinstance(known, dict):
+                known = {key: known.get(key) for key in value}
+            changes += differences({name: known}, {name: value})
+        return changes + data_differences(before, now)
 
     report_finished_run(output, "classifier", None, {}, other_changes, json=json)
 

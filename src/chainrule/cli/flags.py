@@ -15,6 +15,8 @@ from chainrule.base.settings import is_rare, own_fields_first
 from chainrule.cli.arguments import WholeNumber
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from _typeshed import DataclassInstance
 
 _FLAGS = {"output": "--output-layer"}  # fields whose name is that of another flag
@@ -45,6 +47,23 @@ def flags_of(config: type[DataclassInstance]) -> Any:
     flag_class = make_dataclass(name, flags, frozen=True, kw_only=True)
     flag_class.__module__ = __name__
     return Parameter(name="*")(flag_class)
+
+
+def flags_of_any(configs: Sequence[type[DataclassInstance]]) -> Any:
+    """As `flags_of`, of several configurations of which one will be chosen: the fields of all, each once.
+
+    A default is shown where it is the same in all that have the field.
+    """
+    every: dict[str, tuple[str, Any, Any]] = {}
+    defaults: dict[str, set[Any]] = {}
+    for config in configs:
+        hints = get_type_hints(config)
+        for own in own_fields_first(config):
+            defaults.setdefault(own.name, set()).add(own.default)
+            shared = own.default if len(defaults[own.name]) == 1 else None
+            _, kind, known = every.get(own.name, (own.name, hints[own.name], own))
+            every[own.name] = (own.name, kind, field(default=shared, metadata=dict(known.metadata)))
+    return flags_of(make_dataclass("AnyConfig", every.values(), kw_only=True))
 
 
 def given_settings(flags: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 VERBS = {
     "evaluate": (
         "evaluate:evaluate",
-        "Measure perplexity and bits per byte on a text, accuracy on minimal pairs, or word vectors.",
+        "Measure perplexity, accuracy on labels or minimal pairs, or word vectors.",
     ),
     "score": ("score:score", "Print log-probabilities of texts, or of each token, word or character."),
     "next": ("next:next_tokens", "List the likeliest next tokens after a prompt."),
@@ -89,6 +89,10 @@ FAMILIES = {
     "translation": (
         "train_translation:translation",
         "An encoder-decoder for pairs of texts: translations, summaries, corrections.",
+    ),
+    "classifier": (
+        "train_classifier:classifier",
+        "A network that labels texts, words or trees, from scratch.",
     ),
     "channel": ("train_channel:channel", "A model of spelling errors, learned from pairs, for chainrule correct."),
     "vectors": ("train_vectors:vectors", "Word vectors: skip-gram, CBOW or GloVe, with subwords or without."),

@@ -46,6 +46,8 @@ class _Part(NamedTuple):
 class Classifier(nn.Module):
     """A network, a mix of its layers, and a head."""
 
+    reads = "text"
+
     def __init__(
         self,
         network: Network,

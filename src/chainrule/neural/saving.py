@@ -23,7 +23,9 @@ from chainrule.neural.conditional import build_conditional
 from chainrule.neural.conditional_model import ConditionalModel
 from chainrule.neural.config import settings_of
 from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.neural.config.labelling import LABELLING
 from chainrule.neural.int8_weights import ALIGNMENT, packed_shape
+from chainrule.neural.labelling.build import build_classifier
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.quantising import packable
 from chainrule.neural.threads import use_threads
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.config.labelling import LabellingConfig
+    from chainrule.neural.labelling.classifier import ScratchClassifier
     from chainrule.neural.network import Network
     from chainrule.neural.text_encoder import TextEncoder
     from chainrule.neural.two_sided_model import TwoSidedModel
@@ -68,6 +72,12 @@ def shapes_of(config: NetworkConfig, vocabulary_size: int) -> dict[str, tuple[in
     return {
         name: tuple(tensor.shape) for name, tensor in _named(_empty(lambda: build(config, vocabulary_size))).items()
     }
+
+
+def shapes_of_pair(config: ConditionalConfig, sizes: tuple[int, int]) -> dict[str, tuple[int, ...]]:
+    """As `shapes_of`, of a conditional network. sizes: of the vocabularies of sources and targets."""
+    named = _named(_empty(lambda: build_conditional(config, *sizes)))
+    return {name: tuple(tensor.shape) for name, tensor in named.items()}
 
 
 def array_of(tensor: torch.Tensor) -> ndarray:
@@ -109,9 +119,7 @@ def network_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: typ
 
 def classifier_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: type[NetworkConfig]) -> Classifier:
     """A classifier from its settings and arrays. kind: the configuration of its network. Raises ModelFormatError."""
-    labels, unit = settings.get("labels"), settings.get("unit")
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or len(labels) < 2:
-        raise ModelFormatError(f"the labels of the classifier are {labels!r}; expected a list of at least two strings")
+    labels, unit = _labels_of(settings), settings.get("unit")
     if unit not in ("text", "word"):
         raise ModelFormatError(f"the classifier's unit is {unit!r}; expected text or word")
     config: NetworkConfig = config_from_json(kind, settings.get("network"))
@@ -135,6 +143,29 @@ def classifier_from(settings: Json, arrays: Arrays, vocabulary_size: int, kind: 
             "fine-tune the classifier again"
         )
     return classifier
+
+
+def scratch_classifier_from(settings: Json, arrays: Arrays, vocabulary_size: int) -> ScratchClassifier:
+    """A classifier that was trained from scratch, from its settings and arrays. Raises ModelFormatError."""
+    own = settings["scratch"]
+    name = own.get("network") if isinstance(own, dict) else None
+    if name not in LABELLING:
+        raise ModelFormatError(f"the classifier's network is {name!r}, which this version does not know")
+    values = {field: value for field, value in own.items() if field != "network"}
+    config: LabellingConfig = config_from_json(LABELLING[name], values)
+    _check_layers(getattr(config, "layers", 0), arrays)
+    labels, unit = _labels_of(settings), settings.get("unit")
+    if not isinstance(unit, str):
+        raise ModelFormatError(f"the classifier's unit is {unit!r}; expected what it labels, such as 'text'")
+    return _filled(lambda: build_classifier(config, labels, unit, vocabulary_size), arrays).eval()
+
+
+def _labels_of(settings: Json) -> list[str]:
+    """Raises ModelFormatError."""
+    labels = settings.get("labels")
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or len(labels) < 2:
+        raise ModelFormatError(f"the labels of the classifier are {labels!r}; expected a list of at least two strings")
+    return labels
 
 
 def put_together_pair(settings: object, arrays: Arrays, sizes: tuple[int, int]) -> ConditionalModel:

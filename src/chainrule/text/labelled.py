@@ -37,6 +37,11 @@ class Labelled(NamedTuple):
     labels: tuple[str, ...]
     place: str = "a labelled text"  # file and line, for messages
 
+    @property
+    def input(self) -> str:
+        """What is labelled, under the name that it has for inputs of every kind."""
+        return self.text
+
 
 def read_labelled(
     name: str | os.PathLike[str], unit: LabelledUnit = "text", on_bad: OnBad = raise_error

@@ -1,104 +1,32 @@
-"""The settings of fine-tuning. Does not import torch, so that help and completion are quick."""
+"""How a pre-trained network is fine-tuned. Free of torch, so that help and completion are quick."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from chainrule.base.settings import check_settings, setting
+from chainrule.base.settings import setting
 from chainrule.errors import SettingError
-from chainrule.training.config import DEVICE_HELP, PRECISION_HELP, Precision, TrainingConfig
-
-_EPOCHS, _MOST_EPOCHS = 10, 30
-_BATCH, _LEAST_BATCH = 32, 8
-_SEEN_TEXTS, _STEPS_IN_EPOCH = (
-    36_000,
-    400,
-)  # a small set is read until it comes to so many texts, in steps of a fitting size
-_WARM_UP = 0.1  # share of the steps in which the rate rises
-_ALL = 1 << 62  # tokens to validate on
+from chainrule.training.label_config import LabelTraining
 
 
 @dataclass(frozen=True, kw_only=True)
-class FineTuningConfig:
+class FineTuningConfig(LabelTraining):
     """How a pre-trained network is fine-tuned. Raises SettingError.
 
     good:  FineTuningConfig(epochs=5, frozen=True)
     """
 
-    epochs: int | None = setting(
-        None, "at most this many passes over the labelled texts; nothing: 10, up to 30 for few texts", least=1
-    )
-    minutes: float | None = setting(None, "stop after this many minutes, in place of epochs", least=0)
-    batch: int | None = setting(None, "texts per step; nothing: 32, down to 8 for few texts", least=1)
-    accumulate: int = setting(1, "split each step into this many parts, to save memory", least=1)
     learning_rate: float = setting(
         1e-3, "the peak rate of AdamW; it rises for a tenth of the steps, then falls", least=0
     )
-    weight_decay: float = setting(0.01, "decoupled, on all weights that are trained", least=0)
     dropout: float = setting(0.1, "share of the head's inputs that are set to 0", least=0, below=1)
     frozen: bool = setting(False, "train only the head; the network stays as it is")
     mixed: bool = setting(
         False, "the head reads a mix of all layers, with learned weights (ELMo, Peters 2018), not just the last"
     )
     fresh: bool = setting(False, "train from scratch, from random weights, for comparison")
-    valid_share: float = setting(
-        0.1, "share of the texts that is held out to choose the best epoch", least=0, below=0.51
-    )
-    patience: int = setting(3, "epochs without improvement before training ends", least=1)
-    save_every: int | None = setting(
-        None, "steps between checkpoints; nothing: after each epoch and every minute", least=1
-    )
-    precision: Precision = setting("auto", PRECISION_HELP)
-    device: str = setting("auto", DEVICE_HELP)
-    seed: int = setting(0, "of the random numbers: another seed gives another classifier", least=0, below=1 << 63)
 
     def __post_init__(self) -> None:
-        check_settings(self)
-        for name in ("learning_rate", "minutes"):
-            if getattr(self, name) == 0:
-                raise SettingError(f"{name} is 0; expected more than 0")
-        if self.epochs is not None and self.minutes is not None:
-            raise SettingError("epochs and minutes are both given; choose one of them")
+        super().__post_init__()
         if self.frozen and self.fresh:
             raise SettingError("frozen and fresh are both given, so the weights would stay random; choose one of them")
-
-    def fitted_to(self, texts: int) -> FineTuningConfig:
-        """With defaults for this many texts: a small set gets more epochs, and steps of fewer texts."""
-        epochs = self.epochs
-        if epochs is None and self.minutes is None:
-            epochs = _epochs_of(texts)
-        batch = _BATCH
-        while batch > _LEAST_BATCH and texts < _STEPS_IN_EPOCH * batch:
-            batch //= 2
-        return replace(self, epochs=epochs, batch=self.batch or batch)
-
-    def warm_up(self, texts: int, steps: int) -> int:
-        """Steps in which the rate rises. steps: in an epoch."""
-        return int(_WARM_UP * (self.epochs or _epochs_of(texts)) * steps)
-
-    def training(self, steps: int) -> TrainingConfig:
-        """The settings of the training loop. steps: in an epoch."""
-        return TrainingConfig(
-            epochs=self.epochs,
-            minutes=self.minutes,
-            batch=self.batch,
-            accumulate=self.accumulate,
-            optimiser="adamw",
-            learning_rate=self.learning_rate,
-            schedule="linear",
-            beta2=0.999,
-            weight_decay=self.weight_decay,
-            valid_share=self.valid_share,
-            valid_sample=_ALL,
-            validate_every=steps,
-            early_stopping=self.patience,
-            save_every=self.save_every,
-            precision=self.precision,
-            compile="no",
-            device=self.device,
-            seed=self.seed,
-        )
-
-
-def _epochs_of(texts: int) -> int:
-    return max(_EPOCHS, min(_MOST_EPOCHS, _SEEN_TEXTS // max(1, texts)))

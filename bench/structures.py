@@ -1,0 +1,243 @@
+"""Networks over structures, beside an LSTM on the same data: how right they are, and how fast.
+
+    python bench/structures.py --sst DIR --trec FILE [--parts sst phrases listops batching texts] [--seeds 3]
+                               [--vectors FILE]
+
+DIR has train.txt.gz and dev.txt.gz of the Stanford Sentiment Treebank in brackets; FILE has questions, a line each:
+`LOC:city What county is ...`. Accuracies are of roots: SST on its dev part, the epoch chosen on a tenth of train; of
+the binary task the neutral phrases and sentences are left out. 500 questions of TREC, drawn at random, are for testing.
+--vectors adds word vectors of a file, tuned and fixed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from machine import circumstances
+
+import chainrule
+from chainrule import Labelled, LabelTraining
+from chainrule.neural.config.labelling import (
+    LABELLING,
+    BagLabelling,
+    ConvolutionLabelling,
+    LSTMLabelling,
+    TransformerLabelling,
+    TreeLabelling,
+)
+from chainrule.structures.encoded import encoded_trees
+from chainrule.structures.listops import as_tokens, listops
+from chainrule.structures.tree import Tree, labelled
+
+if TYPE_CHECKING:
+    from chainrule.evaluation.classification import Classification
+
+BINARY = {"0": "negative", "1": "negative", "3": "positive", "4": "positive"}
+TRAINING = LabelTraining(batch=25, learning_rate=2e-3, epochs=6, patience=3)
+TREE = TreeLabelling(cell="binary", width=150, embedding_width=150, dropout=0.3)
+LSTM = LSTMLabelling(width=150, embedding_width=150, dropout=0.3, directions="both", pooling="max")
+VECTORS: tuple[dict[str, Any], ...] = ({},)
+
+
+def sst(folder: Path, *, binary: bool) -> tuple[list[Any], list[Any]]:
+    """Trees with labels at their nodes, and dev with labels at its roots."""
+    train = [each.input for each in chainrule.read_trees(folder / "train.txt.gz", "node")]
+    dev = [each.input for each in chainrule.read_trees(folder / "dev.txt.gz", "node")]
+    if binary:
+        train, dev = ([tree.relabelled(BINARY) for tree in trees] for trees in (train, dev))
+        dev = [tree for tree in dev if tree.labels[tree.root] is not None]
+        train = [tree for tree in train if any(tree.labels)]
+    return [labelled(tree, "node") for tree in train], [labelled(_only_root(tree), "node") for tree in dev]
+
+
+def _only_root(tree: Tree) -> Tree:
+    labels = tuple(label if node == tree.root else None for node, label in enumerate(tree.labels))
+    return Tree(tree.words, labels, tree.parents)
+
+
+def phrases(trees: list[Any], *, roots: bool = False) -> list[Labelled]:
+    """Each labelled node of trees as a text, each different one once; or the roots alone."""
+    found: dict[str, str] = {}
+    for each in trees:
+        tree = each.input
+        for node, label in enumerate(tree.labels):
+            if label is not None and (not roots or node == tree.root):
+                found[tree.text(node)] = label
+    return [Labelled(text, (label,)) for text, label in found.items()]
+
+
+def report(name: str, results: list[Classification], models: list[Any]) -> None:
+    shares = [result.accuracy.share for result in results]
+    low, high = results[0].accuracy.interval
+    spread = f" +- {100 * statistics.stdev(shares):.1f}" if len(shares) > 1 else ""
+    epochs = statistics.mean(model.record["training_seconds"] / max(1, model.record["epochs"]) for model in models)
+    print(
+        f"{name:<44}{100 * statistics.mean(shares):6.1f}{spread}  (first seed {100 * low:.1f} to {100 * high:.1f})  "
+        f"{models[0].record['parameters']:,} parameters, {epochs:.1f} s an epoch, "
+        f"best after {[model.record['best_epoch'] for model in models]}",
+        flush=True,
+    )
+
+
+def measure(name: str, train: list[Any], test: list[Any], config: Any, seeds: int, **options: Any) -> None:
+    training = options.pop("training", TRAINING)
+    models = [
+        chainrule.train_classifier(train, config, training=replace(training, seed=seed), progress=False, **options)
+        for seed in range(seeds)
+    ]
+    report(name, [model.assess(test) for model in models], models)
+
+
+def measure_sst(options: argparse.Namespace) -> None:
+    for binary in (False, True):
+        train, dev = sst(options.sst, binary=binary)
+        task = "SST binary" if binary else "SST fine"
+        for vectors in VECTORS:
+            tag = ", ".join(f"{key}" for key in vectors) or "fresh"
+            measure(f"{task}: binary Tree-LSTM, {tag}", train, dev, TREE, options.seeds, unit="node", **vectors)
+
+
+def measure_phrases(options: argparse.Namespace) -> None:
+    for binary in (False, True):
+        train, dev = sst(options.sst, binary=binary)
+        task = "SST binary" if binary else "SST fine"
+        training = replace(TRAINING, batch=256, epochs=5)
+        measure(
+            f"{task}: two-directional LSTM on phrases", phrases(train), phrases(dev, roots=True), LSTM, options.seeds,
+            tokenizer="whitespace", training=training,
+        )  # fmt: skip
+
+
+def measure_listops(options: argparse.Namespace) -> None:
+    train, test = listops(20_000, 1), listops(2_000, 2)
+    training = LabelTraining(batch=64, learning_rate=3e-3, epochs=12, patience=4)
+    tree = TreeLabelling(width=128, embedding_width=32, dropout=0.0)
+    lstm = LSTMLabelling(width=160, embedding_width=32, dropout=0.0)
+    measure("ListOps: Child-Sum, labels at roots", train, test, tree, options.seeds, training=training)
+    nodes = [labelled(each.input, "node", each.place) for each in train]
+    roots = [labelled(_only_root(each.input), "node", each.place) for each in test]
+    measure("ListOps: Child-Sum, labels at nodes", nodes, roots, tree, options.seeds, training=training, unit="node")
+    texts, tests = ([Labelled(as_tokens(each.input), each.labels) for each in examples] for examples in (train, test))
+    measure("ListOps: LSTM", texts, tests, lstm, options.seeds, training=training, tokenizer="whitespace")
+
+
+def measure_batching(options: argparse.Namespace) -> None:
+    """25 trees at once against one node at a time, forward and back."""
+    import torch
+
+    from chainrule.neural.labelling.build import build_classifier
+    from chainrule.text.tokenizer import Tokenizer
+
+    torch.set_num_threads(1)
+    train, _ = sst(options.sst, binary=False)
+    trees = train[:25]
+    tokenizer = Tokenizer.untrained("whitespace")
+    text = "\n".join(each.input.text() for each in trees) + "\n"
+    tokenizer.encode(np.frombuffer(text.encode(), np.uint8).copy(), grow=True)
+    inputs = encoded_trees(tokenizer.with_markers("keep"), trees, "node")
+    torch.manual_seed(0)
+    body = build_classifier(TREE, ["a", "b"], "node", tokenizer.vocabulary_size).body.eval()
+
+    def timed(run: Any) -> tuple[float, Any]:
+        best = float("inf")
+        for _ in range(3):
+            began = time.perf_counter()
+            found = run()
+            found.sum().backward()
+            best = min(best, time.perf_counter() - began)
+        return best, found
+
+    together, batched = timed(lambda: body(inputs))
+    alone, one = timed(lambda: torch.cat([_node_by_node(body, tree) for tree in inputs]))
+    print(
+        f"25 trees of SST, {sum(map(len, (each.input for each in trees))):,} nodes: {1e3 * together:.0f} ms batched, "
+        f"{1e3 * alone:.0f} ms node by node, {alone / together:.0f} times; greatest difference "
+        f"{float((batched - one).detach().abs().max()):.1e}"
+    )
+
+
+def _node_by_node(body: Any, tree: Any) -> Any:
+    """The binary Tree-LSTM, a node at a time."""
+    import torch
+
+    width, hidden = body.width, {}
+    zero = torch.zeros(width)
+    for node in np.argsort(-tree.depths, kind="stable").tolist():
+        own = body.own.bias
+        if tree.tokens[node] >= 0:
+            own = body.own(body.embedding[tree.tokens[node]])
+        pairs = [hidden[k] for k in np.flatnonzero(tree.parents == node).tolist()]
+        c = 0
+        if pairs:
+            (left, c_left), (right, c_right) = pairs
+            read = body.cell.of_children(torch.cat((left, right)))
+            i, o, u = (own[: 3 * width] + read[: 3 * width]).chunk(3)
+            f_left, f_right = (own[3 * width :].repeat(2) + read[3 * width :]).chunk(2)
+            c = torch.sigmoid(f_left) * c_left + torch.sigmoid(f_right) * c_right
+        else:
+            i, o, u = own[: 3 * width].chunk(3)
+        c = c + torch.sigmoid(i) * torch.tanh(u) + zero
+        hidden[node] = torch.sigmoid(o) * torch.tanh(c), c
+    return torch.stack([hidden[node][0] for node in tree.units.tolist()])
+
+
+def measure_texts(options: argparse.Namespace) -> None:
+    """Sentences alone, no phrases: SST of five classes, and TREC's six types."""
+    train, dev = sst(options.sst, binary=False)
+    tasks = {"SST fine": (phrases(train, roots=True), phrases(dev, roots=True))}
+    if options.trec is not None:
+        lines = [line.split(" ", 1) for line in options.trec.read_text(encoding="latin-1").splitlines() if line.strip()]
+        questions = [Labelled(text.strip(), (label.partition(":")[0],)) for label, text in lines]
+        order = np.random.default_rng(0).permutation(len(questions)).tolist()
+        tasks["TREC"] = [questions[i] for i in order[500:]], [questions[i] for i in order[:500]]
+    networks = {
+        "bag of vectors": BagLabelling(),
+        "deep averaging network": BagLabelling(layers=2),
+        "LSTM": LSTMLabelling(),
+        "two-directional LSTM": LSTM,
+        "convolutions of Kim": ConvolutionLabelling(),
+        "Transformer": TransformerLabelling(),
+    }
+    for task, (own, test) in tasks.items():
+        for name, config in networks.items():
+            for vectors in VECTORS:
+                tag = ", ".join(f"{key}" for key in vectors) or "fresh"
+                measure(
+                    f"{task}: {name}, {tag}", own, test, config, options.seeds,
+                    training=LabelTraining(epochs=12), tokenizer="whitespace", **vectors,
+                )  # fmt: skip
+
+
+PARTS = {
+    "batching": measure_batching,
+    "sst": measure_sst,
+    "phrases": measure_phrases,
+    "listops": measure_listops,
+    "texts": measure_texts,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sst", type=Path, required=True)
+    parser.add_argument("--trec", type=Path)
+    parser.add_argument("--vectors")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--seeds", type=int, default=3)
+    options = parser.parse_args()
+    print(circumstances(), f"networks: {', '.join(LABELLING)}", sep="\n", flush=True)
+    if options.vectors is not None:
+        global VECTORS
+        VECTORS = ({}, {"vectors": options.vectors}, {"vectors": options.vectors, "fixed_vectors": True})
+    for part in options.parts:
+        PARTS[part](options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""From labelled inputs of any kind to a classifier, without a language model first."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+
+from chainrule.api.model import Model
+from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.api.run_options import RunOptions, training_run
+from chainrule.api.token_vectors import vectors_of_tokens
+from chainrule.api.tokenizers import tokenized
+from chainrule.api.training_record import circumstances
+from chainrule.applications.labelled_inputs import INPUTS, digest_of_inputs
+from chainrule.errors import SettingError
+from chainrule.neural.config.labelling import LABELLING, LabellingConfig, labelling_name
+from chainrule.text.corpus import Lines
+from chainrule.text.labelled import classes_of
+from chainrule.text.tokenizer import Tokenizer
+from chainrule.text.tokenizer_config import as_config
+from chainrule.training.label_config import LabelTraining
+from chainrule.training.options import InitialVectors
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Sequence
+
+    from chainrule.applications.labelled_inputs import InputKind
+    from chainrule.base.progress import Progress
+    from chainrule.text.tokenizer_config import TokenizerConfig
+    from chainrule.text.vectors import Vectors
+    from chainrule.text.vocabulary import Markers
+    from chainrule.training.options import TrainingRun
+
+
+@shows_progress
+def train_classifier(
+    examples: Iterable[Any],
+    network: LabellingConfig | str = "lstm",
+    *,
+    unit: str | None = None,
+    training: LabelTraining | None = None,
+    tokenizer: TokenizerConfig | str | None = None,
+    markers: Markers = "keep",
+    vectors: str | os.PathLike[str] | None = None,
+    fixed_vectors: bool = False,
+    run: TrainingRun | None = None,
+    progress: ProgressOption = None,
+    **options: Unpack[RunOptions],
+) -> Model:
+    """A model of family classifier, trained from scratch on labelled inputs: texts, trees and others.
+
+    examples: of the kind that the network reads, as `read_labelled` gives them for texts. network: a configuration, or
+    the name of one: bag, lstm, gru, rnn, convolution, transformer and others of LABELLING. unit: what of an input has
+    labels; by default the whole, such as a text. tokenizer, markers: of texts, as in `train`. vectors: word vectors
+    that those of tokens begin as, whose width an embedding_width that is not said takes; fixed_vectors: and stay as.
+    run, progress, options: as of `train`. Ctrl-C ends the training with the best epoch so far, once there is one.
+    Raises SettingError; TextError where labels are missing, or all the same; EstimationError where the loss is no
+    number; else what `train` raises.
+
+    good:  chainrule.train_classifier(chainrule.read_labelled("reviews.tsv"), "convolution")
+    """
+    from chainrule.training.labelling import train_from_scratch
+    from chainrule.training.labels import Example, split
+
+    progress = callback(progress)
+    began = time.perf_counter()
+    network, training = _configuration(network), training or LabelTraining()
+    if not isinstance(training, LabelTraining):
+        raise TypeError(f"training is {training!r}; expected a LabelTraining")
+    kind = INPUTS[network.reads]
+    unit = kind.unit(unit)
+    run = training_run(run, options, progress)
+    examples = kind.check(examples, unit)
+    labels = classes_of(examples)
+    if kind.tokenizer is None and (tokenizer is not None or vectors is not None):
+        raise SettingError(f"{kind.plural} have no tokens; leave tokenizer and vectors out")
+    if fixed_vectors and vectors is None:
+        raise SettingError("there are no vectors to be fixed; name word vectors, or leave fixed_vectors out")
+    learner = _tokenizer(kind, examples, tokenizer, markers, progress)
+    initial = None
+    if vectors is not None:
+        found = vectors_of_tokens(vectors, learner.vocabulary.tokens(), progress)
+        network, initial = _as_wide(network, found), InitialVectors(found, fixed_vectors)
+    index = {label: i for i, label in enumerate(labels)}
+    encoded = [
+        Example(own, np.array([index[label] for label in example.labels], np.int64))
+        for own, example in zip(kind.encode(learner, examples, unit), examples, strict=True)
+    ]
+    data = split(encoded, training.valid_share, training.seed)
+    classifier, learnt = train_from_scratch(
+        network, labels, unit, learner.vocabulary_size, data, training, run, vectors=initial, inputs=kind.plural
+    )
+    record = {
+        **circumstances("classifier", training),
+        "seconds": time.perf_counter() - began,
+        "network": {"name": labelling_name(network), **asdict(network)},
+        "data": {"labelled examples": digest_of_inputs(examples)},
+        **({} if initial is None else {"vectors": initial.name}),
+        **learnt,
+    }
+    return Model("classifier", classifier, learner, record)
+
+
+def _configuration(network: LabellingConfig | str) -> LabellingConfig:
+    """Raises SettingError, TypeError."""
+    if isinstance(network, str):
+        if network not in LABELLING:
+            raise SettingError(f"there is no network called {network!r} that labels; known are {', '.join(LABELLING)}")
+        return LABELLING[network]()
+    if not isinstance(network, LabellingConfig):
+        raise TypeError(f"network is {network!r}; expected one of {', '.join(LABELLING)}, or its configuration")
+    return network
+
+
+def _tokenizer(
+    kind: InputKind,
+    examples: Sequence[Any],
+    tokenizer: TokenizerConfig | str | None,
+    markers: Markers,
+    progress: Progress,
+) -> Tokenizer:
+    """Learnt from the texts in inputs; where these have none, one that knows nothing. Raises as `tokenized` does."""
+    if kind.tokenizer is None:
+        return Tokenizer.untrained("whitespace")
+    texts = kind.texts([example.input for example in examples])
+    return tokenized(Lines(texts), as_config(tokenizer or kind.tokenizer), markers, progress).tokenizer
+
+
+def _as_wide(network: LabellingConfig, vectors: Vectors) -> LabellingConfig:
+    """With an embedding_width of the vectors, where it is left at its default."""
+    field = next((field for field in network.__dataclass_fields__.values() if field.name == "embedding_width"), None)
+    if field is None or getattr(network, field.name) != field.default or not vectors.rows.size:
+        return network
+    return replace(network, **{field.name: int(vectors.rows.shape[1])})

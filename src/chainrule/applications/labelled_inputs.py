@@ -1,0 +1,131 @@
+"""What networks label: one line of INPUTS for each kind of input, with how it is read, encoded and shown.
+
+Nothing here knows networks: a classifier says which kind it reads (`reads`), and what of it is labelled (`unit`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from chainrule.applications.labelling import labelled_units, measured, predicted, predicted_of
+from chainrule.base.progress import Progress, silent
+from chainrule.errors import SettingError, TextError
+from chainrule.structures.encoded import encoded, encoded_trees
+from chainrule.structures.read_trees import UNITS, read_trees, read_unlabelled
+from chainrule.structures.tree import LabelledTree, labelled
+from chainrule.text.labelled import check_labelled, read_labelled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from chainrule.applications.labelling import Labeller, Predicted
+    from chainrule.evaluation.classification import Classification
+    from chainrule.structures.tree import Tree
+    from chainrule.text.labelled import Labelled
+    from chainrule.text.records import OnBad
+    from chainrule.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class InputKind:
+    """A kind of input. An example has `input`, `labels` (one for each labelled unit) and `place`, as Labelled has.
+
+    units: what may be labelled of an input; the first is the default. plural: of an input, for messages.
+    tokenizer: what cuts the texts in inputs, by default; None where there are none.
+    read: (file, unit, on_bad) -> labelled examples. Raises TextError.
+    check: (examples, unit) -> the same, checked, where they were given from Python. Raises TypeError, TextError.
+    inputs: file -> the inputs in it, without labels. Raises TextError. None: a file of them is a text, a line each.
+    texts: inputs -> the texts in them, that a vocabulary is learnt from.
+    encode: (tokenizer, examples, unit) -> what a network reads of each. Raises TextError.
+    predict: (classifier, tokenizer, inputs) -> the labels of their units. Raises SettingError.
+    """
+
+    units: tuple[str, ...]
+    plural: str
+    tokenizer: str | None
+    read: Callable[[str, str, OnBad], Sequence[Any]]
+    check: Callable[[Iterable[Any], str], Sequence[Any]]
+    inputs: Callable[[str], Sequence[Any]] | None
+    texts: Callable[[Sequence[Any]], list[str]]
+    encode: Callable[[Tokenizer, Sequence[Any], str], Sequence[Any]]
+    predict: Callable[[Any, Tokenizer, Sequence[Any]], list[Predicted]]
+
+    def unit(self, given: str | None) -> str:
+        """What is labelled, the default where it is not given. Raises SettingError."""
+        if given is None:
+            return self.units[0]
+        if given not in self.units:
+            raise SettingError(f"unit is {given!r}; of {self.plural}, expected {' or '.join(self.units)}")
+        return given
+
+
+def _predict_texts(classifier: Any, tokenizer: Tokenizer, texts: Sequence[str]) -> list[Predicted]:
+    return predicted_of(classifier, tokenizer, tokenizer.encode_texts(texts), texts)
+
+
+def _check_trees(examples: Iterable[Any], unit: str) -> list[LabelledTree]:
+    examples = list(examples)
+    odd = next((each for each in examples if not isinstance(each, LabelledTree)), None)
+    if odd is not None:
+        raise TypeError(f"this takes labelled trees, as read_trees gives them; found {odd!r}")
+    if not examples:
+        raise TextError("there are no labelled trees; at least one is needed")
+    return [labelled(each.input, unit, each.place) for each in examples]
+
+
+def _predict_trees(classifier: Any, tokenizer: Tokenizer, trees: Sequence[Tree]) -> list[Predicted]:
+    nodes = [[tree.root] if classifier.unit == "tree" else list(range(len(tree))) for tree in trees]
+    inputs = encoded(tokenizer, trees, nodes, [f"tree {i}" for i in range(1, len(trees) + 1)])
+    shown = [[tree.text(node) for node in own] for tree, own in zip(trees, nodes, strict=True)]
+    return predicted(classifier, inputs, shown)
+
+
+INPUTS: dict[str, InputKind] = {
+    "text": InputKind(
+        units=("text", "word"),
+        plural="texts",
+        tokenizer="word",
+        read=cast("Any", read_labelled),
+        check=cast("Any", check_labelled),
+        inputs=None,
+        texts=list,
+        encode=cast("Any", labelled_units),
+        predict=_predict_texts,
+    ),
+    "tree": InputKind(
+        units=UNITS,
+        plural="trees",
+        tokenizer="whitespace",
+        read=read_trees,
+        check=_check_trees,
+        inputs=read_unlabelled,
+        texts=lambda trees: [tree.text() for tree in trees],
+        encode=encoded_trees,
+        predict=_predict_trees,
+    ),
+}
+
+
+def inputs_of(classifier: object) -> InputKind:
+    """What a classifier reads."""
+    return INPUTS[getattr(classifier, "reads", "text")]
+
+
+def digest_of_inputs(examples: Sequence[Labelled]) -> str:
+    """The SHA-256 of inputs, as their str, and labels, whatever file they are from."""
+    rows = [(str(example.input), example.labels) for example in examples]
+    return hashlib.sha256(repr(rows).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def assessed(
+    classifier: Labeller, tokenizer: Tokenizer, examples: Iterable[Any], progress: Progress = silent
+) -> Classification:
+    """How well a classifier does on labelled inputs; one whose label was not seen in training counts as wrong.
+
+    Raises SettingError; TextError where no label was seen in training.
+    """
+    kind = inputs_of(classifier)
+    examples = kind.check(examples, classifier.unit)
+    return measured(classifier, examples, kind.encode(tokenizer, examples, classifier.unit), progress)

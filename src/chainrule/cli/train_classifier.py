@@ -1,0 +1,169 @@
+"""chainrule train classifier DATA -o CLASSIFIER: trains a network that labels texts, trees and others, from scratch."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from chainrule.cli.arguments import (
+    DEFAULT_TOKENIZER,
+    FILE,
+    Json,
+    MarkerRule,
+    Output,
+    Overwrite,
+    TokenizerOptions,
+)
+from chainrule.cli.bad_records import Strict, bad_records
+from chainrule.cli.finetune import note_suspicious_labels, note_unseen, report_finished_classifier, show_classifier
+from chainrule.cli.flags import flags_of, flags_of_any, given_settings
+from chainrule.cli.models import check_model_target, is_model, save_or_keep
+from chainrule.cli.screen import progress_bar
+from chainrule.cli.train_neural import DEFAULT_VECTORS, Resume, VectorOptions
+from chainrule.cli.training_screen import TrainingScreen
+from chainrule.errors import SettingError
+from chainrule.neural.config.labelling import LABELLING
+from chainrule.training.label_config import LabelTraining
+
+if TYPE_CHECKING:
+    from chainrule.neural.config.labelling import LabellingConfig
+
+    class LabelTrainingFlags:
+        """All fields may be left out."""
+
+    class LabellingFlags:
+        """All fields may be left out."""
+
+    NetworkChoice = str
+else:
+    NetworkChoice = Literal[tuple(LABELLING)]
+    LabelTrainingFlags = flags_of(LabelTraining)
+    LabellingFlags = flags_of_any(list(LABELLING.values()))
+
+DEFAULT_TRAINING, DEFAULT_NETWORK = LabelTrainingFlags(), LabellingFlags()
+
+NetworkName = Annotated[
+    NetworkChoice,
+    Parameter(
+        help="; ".join(f"{name}: {(kind.__doc__ or '').partition('.')[0]}" for name, kind in LABELLING.items()) + "."
+    ),
+]
+
+
+def classifier(
+    data: Annotated[
+        str,
+        FILE,
+        Parameter(
+            help="Labelled inputs. Texts: TSV: text, tab, label; or .jsonl: text, label; with --unit word: word, tab, "
+            "label; or words, labels. Trees: brackets, .conllu, or .jsonl: words, parents, labels.",
+        ),
+    ],
+    /,
+    *,
+    output: Output,
+    network: NetworkName = "lstm",
+    unit: Annotated[
+        str | None, Parameter(help="What is labelled: text or word; of trees, tree or node; by default the whole.")
+    ] = None,
+    test: Annotated[str | None, FILE, Parameter(help="Labelled inputs to test on, in the format of DATA.")] = None,
+    strict: Strict = False,
+    resume: Resume = False,
+    settings: LabellingFlags = DEFAULT_NETWORK,
+    training: LabelTrainingFlags = DEFAULT_TRAINING,
+    beginning: VectorOptions = DEFAULT_VECTORS,
+    tokenizer: TokenizerOptions = DEFAULT_TOKENIZER,
+    markers: MarkerRule = "keep",
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """A network that labels texts, words or trees, from scratch.
+
+        $ chainrule train classifier labelled.tsv -o labels/ --network convolution
+
+    Keeps the weights of the epoch that does best on held-out examples, also
+    where Ctrl-C ends the training early. Writes a model folder for chainrule
+    classify and evaluate. With --test, reports accuracy with its 95 % interval,
+    precision, recall, F1, confusions and calibration.
+
+    Word vectors are learned with the rest; with --vectors they begin as those
+    of a file and are tuned, and with --fixed-vectors too they stay as they are.
+
+    Checkpoints and log.jsonl are kept in the folder during training; --resume
+    continues after the process was killed.
+    """
+    from chainrule.api.train_classifier import train_classifier
+    from chainrule.applications.labelled_inputs import INPUTS, digest_of_inputs
+    from chainrule.applications.labelling import check_labels
+    from chainrule.text.labelled import classes_of
+    from chainrule.text.records import raise_error
+    from chainrule.training.run_folder import is_first_process, is_unfinished, remove_checkpoints
+
+    if strict and test is None:
+        raise SettingError("--strict is for --test")
+    if resume and overwrite:
+        raise SettingError("--resume continues a run and --overwrite starts a new one; give one of them")
+    config, learning = _configuration(network, given_settings(settings)), given_settings(training)
+    kind = INPUTS[config.reads]
+    unit = kind.unit(unit)
+    continues = resume and is_unfinished(output)
+    if resume and not continues and is_model(output):
+        others = {
+            "network": {"name": network, **given_settings(settings)},
+            "vectors": beginning.name,
+        }
+        report_finished_classifier(
+            output, learning, lambda: digest_of_inputs(kind.read(data, unit, raise_error)), others, json=json
+        )
+        return
+    replaces = overwrite or continues
+    check_model_target(output, overwrite=replaces)
+    examples = kind.read(data, unit, raise_error)
+    tests = None
+    if test is not None:
+        with bad_records(strict=strict) as on_bad:
+            tests = kind.read(test, unit, on_bad)
+    check_labels(tests or [], classes_of(examples))
+    if is_first_process() and config.reads == "text":
+        note_suspicious_labels(examples, unit)
+    with progress_bar() as progress:
+        screen = TrainingScreen(progress.close)
+        model = train_classifier(
+            examples,
+            config,
+            unit=unit,
+            training=LabelTraining(**learning),
+            tokenizer=None if tokenizer == DEFAULT_TOKENIZER else tokenizer.config(),
+            markers=markers,
+            vectors=beginning.vectors,
+            fixed_vectors=beginning.fixed_vectors,
+            folder=output,
+            resume=resume,
+            overwrite=overwrite,
+            on_report=screen,
+            progress=progress,
+        )
+        screen.close()
+        if not is_first_process():
+            return
+        result = None if tests is None else model.assess(tests, progress)
+        if result is not None:
+            model.record["test"] = result.as_json()
+        save_or_keep(model, output, overwrite=replaces, progress=progress)
+    remove_checkpoints(output)
+    if result is not None:
+        note_unseen(result)
+    show_classifier(model.record, output, result, json=json)
+
+
+def _configuration(network: str, given: dict[str, Any]) -> LabellingConfig:
+    """Raises SettingError where a setting is one of other networks."""
+    kind = LABELLING[network]
+    own = {field.name for field in fields(kind)}
+    if unknown := [name for name in given if name not in own]:
+        having = [name for name, other in LABELLING.items() if unknown[0] in {field.name for field in fields(other)}]
+        flag = "--" + unknown[0].replace("_", "-")
+        raise SettingError(f"{flag} is no setting of --network {network}, but of {', '.join(having)}; leave it out")
+    return kind(**given)

@@ -1,0 +1,164 @@
+"""Settings of the networks that `train classifier` trains from scratch: what labels texts, trees, pictures or graphs.
+
+Each is a frozen configuration; LABELLING names them all. `reads` says what inputs a network reads: a key of `INPUTS` in
+`chainrule.api.labelled_inputs`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import ClassVar, Literal
+
+from chainrule.base.settings import check_settings, setting
+from chainrule.errors import SettingError
+from chainrule.neural.config.network import LAYERS, MAX_LAYERS, MAX_WIDTH
+
+Pooling = Literal["last", "mean", "max"]
+TreeCell = Literal["child-sum", "binary", "recursive"]
+Directions = Literal["forward", "both"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabellingConfig:
+    """The fields that all networks that label have. Raises SettingError."""
+
+    reads: ClassVar[str] = "text"
+
+    width: int = setting(150, "numbers in a hidden vector", least=1, below=MAX_WIDTH)
+    dropout: float = setting(
+        0.5, "share of numbers dropped of what the first layer and the labels' layer read", least=0, below=1
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordsConfig(LabellingConfig):
+    """Of networks that read tokens, in a row or at the nodes of a tree or graph."""
+
+    embedding_width: int = setting(100, "numbers in the vector of a token", least=1, below=MAX_WIDTH)
+    token_dropout: float = setting(
+        0.0, "share of the vocabulary whose vectors are dropped in a batch", least=0, below=1
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BagLabelling(WordsConfig):
+    """A bag of vectors: their mean, then layers (the deep averaging network, Iyyer 2015); none: a linear classifier."""
+
+    layers: int = setting(0, LAYERS, least=0, below=MAX_LAYERS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentLabelling(WordsConfig):
+    """Of recurrent networks that label texts or words."""
+
+    cell: ClassVar[Literal["lstm", "gru", "rnn"]]
+
+    layers: int = setting(1, LAYERS, least=1, below=MAX_LAYERS)
+    directions: Directions = setting(
+        "forward", "both: each layer reads from the left and from the right, half of its width each"
+    )
+    pooling: Pooling = setting("last", "the vector of a text: the last hidden vector of each direction; mean; max")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.directions == "both" and self.width % 2:
+            raise SettingError(f"a width of {self.width} cannot be shared by two directions; make it even")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LSTMLabelling(RecurrentLabelling):
+    """An LSTM (Hochreiter and Schmidhuber 1997)."""
+
+    cell: ClassVar[Literal["lstm", "gru", "rnn"]] = "lstm"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GRULabelling(RecurrentLabelling):
+    """A GRU (Cho 2014)."""
+
+    cell: ClassVar[Literal["lstm", "gru", "rnn"]] = "gru"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RNNLabelling(RecurrentLabelling):
+    """A simple recurrent network (Elman 1990)."""
+
+    cell: ClassVar[Literal["lstm", "gru", "rnn"]] = "rnn"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionLabelling(WordsConfig):
+    """Convolutions of several widths, then the maximum over time (Kim 2014)."""
+
+    width: int = setting(100, "filters of each width", least=1, below=MAX_WIDTH)
+    filters: tuple[int, ...] = setting((3, 4, 5), "tokens that each filter reads", least=1, below=1 << 8)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.filters:
+            raise SettingError("filters is empty; give the tokens that each filter reads, such as 3 4 5")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerLabelling(WordsConfig):
+    """A Transformer encoder, which sees both sides of each token; the vector of a text is the mean."""
+
+    width: int = setting(128, "numbers in a hidden vector, and in that of a token", least=1, below=MAX_WIDTH)
+    embedding_width: int | None = setting(  # type: ignore[assignment]  # a Transformer adds to vectors as they are
+        None, "numbers in the vector of a token; nothing: as the width", least=1, below=MAX_WIDTH
+    )
+    dropout: float = setting(
+        0.3, "share of numbers dropped of what the first layer and the labels' layer read", least=0, below=1
+    )
+    layers: int = setting(2, LAYERS, least=1, below=MAX_LAYERS)
+    heads: int = setting(4, "attention heads of each layer", least=1, below=1 << 10)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.width % (2 * self.heads):
+            raise SettingError(f"a width of {self.width} cannot be shared by {self.heads} heads of an even width")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeLabelling(WordsConfig):
+    """A network over trees, from the leaves to the root: a Tree-LSTM (Tai 2015), or simple recursion (Socher 2011)."""
+
+    reads: ClassVar[str] = "tree"
+
+    cell: TreeCell = setting(
+        "child-sum",
+        "child-sum: a Tree-LSTM of any number of children in any order; binary: of two in order; recursive: the simple "
+        "network of two in order",
+    )
+
+
+# By the name that `train classifier --network` knows.
+LABELLING: dict[str, type[LabellingConfig]] = {
+    "bag": BagLabelling,
+    "lstm": LSTMLabelling,
+    "gru": GRULabelling,
+    "rnn": RNNLabelling,
+    "convolution": ConvolutionLabelling,
+    "transformer": TransformerLabelling,
+    "tree": TreeLabelling,
+}
+
+
+def labelling_name(config: LabellingConfig) -> str:
+    """The name of a configuration's network. Raises SettingError."""
+    for name, kind in LABELLING.items():
+        if type(config) is kind:
+            return name
+    raise SettingError(f"{config!r} is no network that labels; known are {', '.join(LABELLING)}")
+
+
+def labelling_settings(config: LabellingConfig) -> dict[str, object]:
+    """Field by field, for a file of JSON, with the network's name."""
+    values = ((field.name, getattr(config, field.name)) for field in fields(config))
+    return {
+        "network": labelling_name(config),
+        **{name: list(value) if isinstance(value, tuple) else value for name, value in values},
+    }

@@ -1,0 +1,1 @@
+"""Networks that label texts, trees, pictures and graphs, trained from scratch."""

@@ -1,0 +1,138 @@
+"""Tree networks: batched equals node by node, as the formulas stand in the papers; a chain is the LSTM."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chainrule.errors import SettingError
+from chainrule.neural.config.labelling import TreeLabelling
+from chainrule.neural.labelling.trees import TreeBody
+from chainrule.structures.encoded import TreeTokens
+from chainrule.structures.tree import Tree
+
+WIDTH, INPUT, VOCABULARY = 5, 4, 20
+sigmoid, tanh = torch.sigmoid, torch.tanh
+
+
+def body(cell: str, seed: int = 0) -> TreeBody:
+    torch.manual_seed(seed)
+    config = TreeLabelling(cell=cell, width=WIDTH, embedding_width=INPUT, dropout=0.0)  # type: ignore[arg-type]
+    made = TreeBody(config, VOCABULARY)
+    for weight in made.parameters():
+        torch.nn.init.normal_(weight, std=0.5)
+    return made.eval()
+
+
+def tokens_of(parents: list[int], seed: int = 0, inner: bool = True) -> TreeTokens:
+    """A tree with random tokens, at all nodes or at leaves only; every node is a unit."""
+    tree = Tree((None,) * len(parents), (None,) * len(parents), tuple(parents))
+    ids = np.random.default_rng(seed).integers(3, VOCABULARY, len(parents))
+    ranks = np.zeros(len(parents), np.int64)
+    for children in tree.children:
+        ranks[children] = range(len(children))
+        if children and not inner:
+            ids[parents[children[0]]] = -1
+    return TreeTokens(ids, np.array(parents), tree.depths.astype(np.int64), ranks, np.arange(len(parents)))
+
+
+def naive(network: TreeBody, cell: str, tree: TreeTokens) -> torch.Tensor:
+    """Node by node, in one-line formulas."""
+    w, b = network.own.weight, network.own.bias
+    hidden: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+    for node in np.argsort(-tree.depths, kind="stable").tolist():
+        x = torch.zeros(INPUT) if tree.tokens[node] < 0 else network.embedding[tree.tokens[node]]
+        own = w @ x + b
+        children = [hidden[k] for k in np.flatnonzero(tree.parents == node).tolist()]
+        if cell == "child-sum":
+            h_sum = sum((h for h, _ in children), torch.zeros(WIDTH))
+            i, o, u = (own[: 3 * WIDTH] + network.cell.of_sum.weight @ h_sum).chunk(3)  # type: ignore[attr-defined]
+            c = sigmoid(i) * tanh(u)
+            for h, memory in children:
+                c = c + sigmoid(own[3 * WIDTH :] + network.cell.of_child.weight @ h) * memory  # type: ignore[attr-defined]
+            hidden[node] = sigmoid(o) * tanh(c), c
+            continue
+        nothing = (torch.zeros(WIDTH), torch.zeros(WIDTH))
+        (left, c_left), (right, c_right) = (*children, nothing, nothing)[:2]
+        read = network.cell.of_children.weight @ torch.cat((left, right))  # type: ignore[attr-defined]
+        if cell == "recursive":
+            hidden[node] = tanh(own + read), nothing[1]
+            continue
+        i, o, u = (own[: 3 * WIDTH] + read[: 3 * WIDTH]).chunk(3)
+        f_left, f_right = (own[3 * WIDTH :].repeat(2) + read[3 * WIDTH :]).chunk(2)
+        c = sigmoid(i) * tanh(u) + sigmoid(f_left) * c_left + sigmoid(f_right) * c_right
+        hidden[node] = sigmoid(o) * tanh(c), c
+    return torch.stack([hidden[node][0] for node in range(len(tree.tokens))])
+
+
+@st.composite
+def some_parents(draw: st.DrawFn, most_children: int) -> list[int]:
+    """Of a random tree, in a random order of nodes."""
+    nodes = draw(st.integers(1, 14))
+    parents, free = [-1], [0] * most_children
+    for node in range(1, nodes):
+        parents.append(free.pop(draw(st.integers(0, len(free) - 1))))
+        free += [node] * most_children
+    order = draw(st.permutations(range(nodes)))
+    moved = [-1] * nodes
+    for node, parent in enumerate(parents):
+        moved[order[node]] = -1 if parent < 0 else order[parent]
+    return moved
+
+
+@pytest.mark.parametrize(("cell", "most"), [("child-sum", 4), ("binary", 2), ("recursive", 2)])
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_batched_equals_node_by_node(cell: str, most: int, data: st.DataObject) -> None:
+    network = body(cell)
+    several = data.draw(st.lists(some_parents(most), min_size=1, max_size=4))
+    trees = [tokens_of(parents, i, inner=bool(i % 2)) for i, parents in enumerate(several)]
+    together = network(trees)
+    for own, tree in zip(together.split([len(tree.tokens) for tree in trees]), trees, strict=True):
+        torch.testing.assert_close(own, naive(network, cell, tree), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("cell", ["child-sum", "binary", "recursive"])
+def test_gradients_are_those_of_node_by_node(cell: str) -> None:
+    network, tree = body(cell), tokens_of([6, 6, 4, 4, 5, -1, 5][:7])
+    wanted = torch.autograd.grad(naive(network, cell, tree).square().sum(), list(network.parameters()))
+    found = torch.autograd.grad(network([tree]).square().sum(), list(network.parameters()))
+    for own, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(own, other, atol=1e-5, rtol=1e-4)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 30), st.integers(0, 9))
+def test_a_chain_in_child_sum_is_the_lstm(length: int, seed: int) -> None:
+    """The first token is the deepest. torch stacks gates as input, forget, candidate, output."""
+    network, chain = body("child-sum", seed), tokens_of([*range(1, length), -1], seed)
+    lstm = torch.nn.LSTM(INPUT, WIDTH, batch_first=True)
+
+    def gates(iou: torch.Tensor, forget: torch.Tensor) -> torch.Tensor:
+        i, o, u = iou.chunk(3)
+        return torch.cat((i, forget, u, o))
+
+    with torch.no_grad():
+        w, b = network.own.weight, network.own.bias
+        lstm.weight_ih_l0.copy_(gates(w[: 3 * WIDTH], w[3 * WIDTH :]))
+        lstm.bias_ih_l0.copy_(gates(b[: 3 * WIDTH], b[3 * WIDTH :]))
+        lstm.weight_hh_l0.copy_(gates(network.cell.of_sum.weight, network.cell.of_child.weight))  # type: ignore[attr-defined]
+        lstm.bias_hh_l0.zero_()
+        wanted = lstm(network.embedding[torch.from_numpy(chain.tokens)][None])[0][0]
+        torch.testing.assert_close(network([chain]), wanted, atol=1e-6, rtol=1e-5)
+
+
+def test_a_deep_tree_is_read_and_learnt_from_without_recursion() -> None:
+    network, nodes = body("child-sum"), 5_000
+    chain = tokens_of([*range(1, nodes), -1])
+    network([chain]).sum().backward()
+    assert network.embedding.grad is not None
+    assert bool(network.embedding.grad.isfinite().all())
+
+
+def test_a_network_of_two_children_refuses_three() -> None:
+    with pytest.raises(SettingError, match="has 3 children, and this network reads 2 at most; take cell='child-sum'"):
+        body("binary").check(tokens_of([3, 3, 3, -1]))

@@ -1,0 +1,228 @@
+"""What every network that labels promises, whatever its inputs: see `Body` of `chainrule.neural.labelling.classifier`.
+
+A new network is one more line in INPUTS_OF, unless it reads inputs of a kind that is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+
+import chainrule
+from chainrule.errors import SettingError, TextError
+from chainrule.neural.config.labelling import LABELLING
+from chainrule.structures.brackets import trees_in_brackets
+from chainrule.structures.tree import Tree, labelled
+from chainrule.text.labelled import Labelled
+from chainrule.training.label_config import LabelTraining
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from chainrule.api.model import Model
+    from chainrule.structures.tree import LabelledTree
+
+ANIMALS, FOODS = ("dog", "cat", "bird"), ("bread", "soup", "rice")
+QUICK = LabelTraining(epochs=6, batch=8, learning_rate=0.02)
+
+
+def texts() -> list[Labelled]:
+    """Of several lengths."""
+    return [
+        Labelled(f"{'so ' * (i % 3)}I saw the {thing} {when}", (label,), f"line {i}")
+        for i in range(6)
+        for label, things in (("animal", ANIMALS), ("food", FOODS))
+        for thing in things
+        for when in ("today", "again and again")
+    ]
+
+
+def trees() -> list[LabelledTree]:
+    """A tree is what its deepest word is."""
+    lines = [
+        f"({label} {'(x (y so) ' * (i % 3)}(x (y the) (z {thing})){')' * (i % 3)} (y {when}))"
+        for i in range(6)
+        for label, things in (("animal", ANIMALS), ("food", FOODS))
+        for thing in things
+        for when in ("today", "again")
+    ]
+    placed = [found for found in trees_in_brackets(lines) if not isinstance(found, TextError)]
+    return [labelled(found.tree, "tree", f"line {found.line}") for found in placed]
+
+
+# Labelled inputs of several sizes that a network of each kind can learn, by what it reads.
+INPUTS_OF: dict[str, Callable[[], list[Any]]] = {"text": texts, "tree": trees}
+
+
+def with_label(example: Any, label: str) -> Any:
+    """An example of which all that is labelled has this label."""
+    if isinstance(example, Labelled):
+        return example._replace(labels=(label,))
+    tree = example.input
+    return labelled(Tree(tree.words, tuple(label for _ in tree.labels), tree.parents), "tree", example.place)
+
+
+def small(name: str) -> Any:
+    config = LABELLING[name](width=16, dropout=0.0)
+    return replace(config, embedding_width=12) if hasattr(config, "embedding_width") else config
+
+
+@pytest.fixture(scope="module")
+def trained() -> dict[str, Model]:
+    """A model of each network, which has learnt its inputs."""
+    return {
+        name: chainrule.train_classifier(INPUTS_OF[config.reads](), small(name), training=QUICK, progress=False)
+        for name, config in LABELLING.items()
+    }
+
+
+def log_probs(model: Model, inputs: list[Any]) -> list[np.ndarray]:
+    return [found.log_probs for found in model.classify(inputs)]
+
+
+def inputs_of(model: Model) -> list[Any]:
+    return [example.input for example in INPUTS_OF[model.classifier.reads]()][:12]
+
+
+@pytest.mark.parametrize("name", LABELLING)
+def test_it_learns_what_can_be_learnt(trained: dict[str, Model], name: str) -> None:
+    assert trained[name].assess(INPUTS_OF[LABELLING[name].reads]()).accuracy.share > 0.95
+
+
+@pytest.mark.parametrize("name", LABELLING)
+def test_the_probabilities_of_a_unit_sum_to_one(trained: dict[str, Model], name: str) -> None:
+    for rows in log_probs(trained[name], inputs_of(trained[name])):
+        np.testing.assert_allclose(np.exp(rows).sum(1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", LABELLING)
+def test_neighbours_and_order_change_nothing(trained: dict[str, Model], name: str) -> None:
+    inputs = inputs_of(trained[name])
+    together = log_probs(trained[name], inputs)
+    for item, own in zip(inputs, together, strict=True):
+        np.testing.assert_allclose(log_probs(trained[name], [item])[0], own, atol=1e-5)
+    for own, other in zip(together, reversed(log_probs(trained[name], inputs[::-1])), strict=True):
+        np.testing.assert_allclose(other, own, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", LABELLING)
+def test_a_saved_model_labels_as_before(trained: dict[str, Model], name: str, tmp_path: Path) -> None:
+    trained[name].save(tmp_path / "model")
+    again = chainrule.load(tmp_path / "model")
+    assert type(again.classifier.config) is LABELLING[name]
+    inputs = inputs_of(again)
+    for own, other in zip(log_probs(trained[name], inputs), log_probs(again, inputs), strict=True):
+        np.testing.assert_array_equal(own, other)
+
+
+@pytest.mark.parametrize("name", LABELLING)
+def test_a_label_that_training_has_not_seen_counts_as_wrong(trained: dict[str, Model], name: str) -> None:
+    examples = INPUTS_OF[LABELLING[name].reads]()
+    first = examples[0]
+    strange = with_label(first, "never seen")
+    found = trained[name].assess([strange, *examples[1:]])
+    assert found.unseen == {"never seen": len(first.labels)}
+    assert found.accuracy.share < 1
+    with pytest.raises(TextError, match="'never seen' was not seen in training"):
+        trained[name].assess([strange])
+
+
+@pytest.mark.parametrize("name", LABELLING)
+def test_a_resumed_run_has_the_same_weights(name: str, tmp_path: Path) -> None:
+    examples, training = INPUTS_OF[LABELLING[name].reads]()[:40], replace(QUICK, epochs=2, save_every=2)
+    config = replace(small(name), dropout=0.3)
+
+    def train(**options: Any) -> list[torch.Tensor]:
+        model = chainrule.train_classifier(examples, config, training=training, progress=False, **options)
+        return list(model.classifier.state_dict().values())
+
+    whole = train()
+
+    def interrupt(report: Any) -> None:
+        if report.step >= 3:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        train(folder=tmp_path, on_report=interrupt)
+    resumed = train(folder=tmp_path, resume=True)
+    assert all(torch.equal(a, b) for a, b in zip(whole, resumed, strict=True))
+
+
+def test_networks_of_words_label_each_word() -> None:
+    examples = [
+        Labelled(each.text, tuple("THING" if word in ANIMALS + FOODS else "X" for word in each.text.split()), "a line")
+        for each in texts()
+    ]
+    for name in ("lstm", "convolution", "transformer", "bag"):
+        config = small(name)
+        config = replace(config, directions="both") if name == "lstm" else config
+        model = chainrule.train_classifier(examples, config, unit="word", training=QUICK, progress=False)
+        if name != "bag":
+            assert model.assess(examples).accuracy.share > 0.99
+        [found] = model.classify(["I saw the dog"])
+        assert found.units == ["I", "saw", "the", "dog"]
+
+
+def test_vectors_are_fixed_tuned_or_fresh(tmp_path: Path) -> None:
+    words = sorted({word for each in texts() for word in each.text.split()})
+    rows = np.random.default_rng(1).normal(size=(len(words), 7)).astype(np.float32)
+    file = tmp_path / "words.vec"
+    file.write_text(
+        "".join(f"{word} {' '.join(map(repr, row.tolist()))}\n" for word, row in zip(words, rows, strict=True))
+    )
+    for fixed in (True, False):
+        model = chainrule.train_classifier(
+            texts(), "bag", training=QUICK, vectors=file, fixed_vectors=fixed, progress=False
+        )
+        weight = model.classifier.body.embedding.detach().numpy()
+        own = weight[[model.tokenizer.vocabulary.id_of(word) for word in words]]
+        assert own.shape[1] == 7  # as wide as the file's
+        assert np.array_equal(own, rows) == fixed
+        assert model.record["vectors"] == (f"{file}, fixed" if fixed else str(file))
+    with pytest.raises(SettingError, match="no vectors to be fixed"):
+        chainrule.train_classifier(texts(), "bag", fixed_vectors=True)
+
+
+def test_a_recurrent_network_in_both_directions_reads_each_row_backwards_within_its_length() -> None:
+    """Against torch's own, one row at a time without any padding."""
+    from chainrule.neural.config.labelling import LSTMLabelling
+    from chainrule.neural.labelling.token_layers import RecurrentLayers
+
+    torch.manual_seed(0)
+    layers = RecurrentLayers(LSTMLabelling(width=6, embedding_width=5, directions="both", layers=2, dropout=0.0))
+    lengths = [4, 1, 7]
+    x = torch.randn(3, 7, 5)
+    hidden = layers(x, torch.tensor(lengths))
+    for row, length in enumerate(lengths):
+        h = x[row : row + 1, :length]
+        for ahead, back in zip(layers.ahead, layers.back, strict=True):
+            h = torch.cat((ahead(h)[0], back(h.flip(1))[0].flip(1)), 2)
+        torch.testing.assert_close(hidden[row : row + 1, :length], h, atol=1e-6, rtol=0)
+
+
+def test_what_cannot_be_trained_is_refused() -> None:
+    for network, message in (("resnext", "there is no network called 'resnext'"), (5, "expected one of bag, lstm")):
+        with pytest.raises((SettingError, TypeError), match=message):
+            chainrule.train_classifier(texts(), network)  # type: ignore[arg-type]
+    with pytest.raises(SettingError, match="unit is 'root'; of texts, expected text or word"):
+        chainrule.train_classifier(texts(), "bag", unit="root")
+    with pytest.raises(TextError, match="expected at least two different ones"):
+        chainrule.train_classifier([each for each in texts() if each.labels == ("food",)], "bag")
+
+
+def test_networks_in_one_table_with_vectors_fresh_tuned_and_fixed(tmp_path: Path) -> None:
+    file = tmp_path / "words.vec"
+    file.write_text("".join(f"{word} {i} {-i} 1\n" for i, word in enumerate((*ANIMALS, *FOODS))))
+    table = chainrule.compare_labels(texts(), texts(), ("bag", "convolution"), vectors=file, training=QUICK)
+    assert [(row.network, row.vectors) for row in table.rows] == [
+        (name, way) for name in ("bag", "convolution") for way in ("fresh", "tuned", "fixed")
+    ]
+    assert all(row.result.accuracy.pairs == len(texts()) for row in table.rows)
+    assert len(str(table).splitlines()) == 7
+    with pytest.raises(SettingError, match="these networks read different inputs, text and tree"):
+        chainrule.compare_labels(texts(), texts(), ("bag", "tree"))
