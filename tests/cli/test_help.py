@@ -69,7 +69,7 @@ VERBS = {
     | {"--resume", "--source-tokenizer", "--vectors", "--source-vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
     | TRAINING
-    | {flag(each.name) for each in fields(ConditionalConfig)},
+    | {flag(each.name) for each in fields(ConditionalConfig) if not is_rare(each)},
     "train classifier": {"DATA", "--output", "--network", "--unit", "--test", "--strict", "--resume"}
     | {"--vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import warnings
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import sentencepiece
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -24,6 +27,8 @@ with warnings.catch_warnings():
         GPTNeoXForCausalLM,
         LlamaConfig,
         LlamaForCausalLM,
+        MarianConfig,
+        MarianMTModel,
         MistralConfig,
         MistralForCausalLM,
         NanoChatConfig,
@@ -34,6 +39,8 @@ with warnings.catch_warnings():
         Qwen2ForCausalLM,
         RobertaConfig,
         RobertaForMaskedLM,
+        T5Config,
+        T5ForConditionalGeneration,
     )
 
     transformers.utils.logging.set_verbosity_error()
@@ -148,6 +155,37 @@ MASKED: dict[str, Callable[[], Any]] = {
 }
 
 
+def _marian(**changes: Any) -> Any:
+    """Its tokens: </s>, <unk>, pieces, <pad>."""
+    size = {"d_model": 16, "max_position_embeddings": 64}
+    for side in ("encoder", "decoder"):
+        size |= {f"{side}_layers": 2, f"{side}_attention_heads": 4, f"{side}_ffn_dim": 24}
+    tokens = {"vocab_size": 60, "eos_token_id": 0, "pad_token_id": 59, "decoder_start_token_id": 59}
+    config = {"activation_function": "swish", "scale_embedding": True, "forced_eos_token_id": None}
+    model = MarianMTModel(MarianConfig(**{**size, **tokens, **config, **changes}))
+    model.final_logits_bias.normal_()
+    return model
+
+
+def _t5(**changes: Any) -> Any:
+    size = {"d_model": 16, "d_kv": 6, "d_ff": 24, "num_layers": 2, "num_heads": 4, "vocab_size": 60}
+    tokens = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+    return T5ForConditionalGeneration(T5Config(**{**size, **tokens, **changes}))
+
+
+PAIRS: dict[str, Callable[[], Any]] = {
+    "marian": _marian,
+    "marian with ReLU, without scale": lambda: _marian(
+        activation_function="relu", scale_embedding=False, encoder_layers=1, encoder_ffn_dim=20, decoder_ffn_dim=20
+    ),
+    "marian with two vocabularies": lambda: _marian(
+        share_encoder_decoder_embeddings=False, decoder_vocab_size=50, pad_token_id=49, decoder_start_token_id=49
+    ),
+    "t5": _t5,
+    "t5 1.1": lambda: _t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False, num_decoder_layers=1),
+}
+
+
 def shaken(build: Callable[[], Any], *, spread: float = 0.3) -> Any:
     """A model in evaluation, each of its numbers moved."""
     with torch.random.fork_rng(devices=[]):
@@ -155,6 +193,8 @@ def shaken(build: Callable[[], Any], *, spread: float = 0.3) -> Any:
         model = build()
         with torch.no_grad():
             for weight in model.parameters():
+                if not weight.requires_grad:  # Marian's table of sines and cosines
+                    continue
                 weight.add_(torch.randn_like(weight) * spread)
     return model.eval()
 
@@ -224,3 +264,50 @@ def save(model: Any, folder: Path, tokenizer: Tokenizer | None = None, **options
     model.save_pretrained(folder, **options)
     (tokenizer or byte_level()).save(str(folder / "tokenizer.json"))
     return folder
+
+
+SOURCES = [
+    "die Katze saß auf der Matte",
+    "der Hund biss den Mann",
+    "auf der Matte biss die Katze den Hund und den Mann",
+]
+
+
+@cache
+def unigrams() -> Tokenizer:
+    """As T5's: unigrams after a normalisation, with </s> after each text."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")]
+    )
+    tokenizer.decoder = decoders.Metaspace(prepend_scheme="always")
+    special = ["<pad>", "</s>", "<unk>"]
+    trainer = trainers.UnigramTrainer(vocab_size=50, special_tokens=special, unk_token="<unk>", show_progress=False)
+    tokenizer.train_from_iterator([*TEXTS, *SOURCES, "translate German to English: "], trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    return tokenizer
+
+
+def save_pieces(folder: Path, *, two_vocabularies: bool) -> None:
+    """The tokenizers of a Marian: two files of SentencePiece, and the ids of their pieces."""
+    folder.mkdir(exist_ok=True)
+    pieces: dict[str, list[str]] = {}
+    for name, texts in (("source", SOURCES), ("target", TEXTS)):
+        with (folder / f"{name}.spm").open("wb") as file:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(texts * 3),
+                model_writer=file,
+                vocab_size=30,
+                hard_vocab_limit=False,
+                minloglevel=2,
+            )
+        processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{name}.spm"))
+        pieces[name] = [processor.id_to_piece(number) for number in range(3, len(processor))]
+    both = sorted({*pieces["source"], *pieces["target"], ">>eng<<"})
+    target = pieces["target"][:45] if two_vocabularies else both
+    for name, some, pad in (("vocab.json", both, 59), ("target_vocab.json", target, 49)):
+        ids = {piece: number for number, piece in enumerate(["</s>", "<unk>", *some])}
+        (folder / name).write_text(json.dumps({**ids, "<pad>": pad}))
+    if not two_vocabularies:
+        (folder / "target_vocab.json").unlink()

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from chainrule.api.load_model import load
+from chainrule.api.pair_model import TextPairModel, holds_pairs, load_pairs
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.save import save_hugging_face
 from chainrule.api.word_vectors import WordVectors, load_vectors
 from chainrule.errors import SettingError
+from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 from chainrule.storage.hugging_face import check_target
 
 if TYPE_CHECKING:
@@ -32,12 +34,13 @@ def convert(
     allow_pickle: bool = False,
     overwrite: bool = False,
     progress: ProgressOption = None,
-) -> Model:
+) -> Model | TextPairModel:
     """Writes a model in another form; the model that was written.
 
-    source: whatever `load` opens. target: a new folder, or a file whose name ends in .arpa, .arpa.gz, .zst, .xz or
-    .bz2. tokenizer: as `load` has it. compact: quantised, as `Model.compact` has it; without it, a compact model
-    becomes a fast one, and stays quantised. to: hugging-face: a folder that transformers opens, of a network.
+    source: whatever `load` opens; a model of pairs becomes a folder. target: a new folder, or a file whose name ends in
+    .arpa, .arpa.gz, .zst, .xz or .bz2. tokenizer: as `load` has it. compact: quantised, as `Model.compact` has it;
+    without it, a compact model becomes a fast one, and stays quantised. to: hugging-face: a folder that transformers
+    opens, of a network.
     allow_pickle: as `load` has it.
     Raises ModelFormatError, OutputError, SettingError.
 
@@ -55,6 +58,15 @@ def convert(
         model = in_layout(model, compact=False, progress=progress)
         save_hugging_face(model.parts, Path(target), overwrite=overwrite, progress=progress)
         return model
+    if holds_pairs(Path(source)):
+        if tokenizer is not None or compact or str(target).endswith(ARPA_SUFFIXES):
+            raise SettingError(
+                f"{source}: is a model of one text given another; it becomes a folder, and takes neither tokenizer nor "
+                "compact"
+            )
+        pairs = load_pairs(source, allow_pickle=allow_pickle, progress=progress)
+        pairs.save(target, overwrite=overwrite, progress=progress)
+        return pairs
     model = load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
     model = in_layout(model, compact=compact, progress=progress)
     model.save(target, overwrite=overwrite, progress=progress)

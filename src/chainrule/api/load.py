@@ -80,13 +80,12 @@ def load(
             raise ModelFormatError(
                 f"{path}: is a model of one text given another, a TextPairModel; expected a model of one text"
             )
-        if (tokenizer, markers, copy, allow_pickle) != (None, None, False, False):
+        if (tokenizer, markers, copy) != (None, None, False):
             raise SettingError(
-                f"{path}: a model of one text given another takes no tokenizer, markers, copy or allow_pickle; leave "
-                "them out"
+                f"{path}: a model of one text given another takes no tokenizer, markers or copy; leave them out"
             )
     if is_pairs or kind is TextPairModel:
-        return load_pairs(path)
+        return load_pairs(path, allow_pickle=allow_pickle, progress=callback(progress))
     return load_model(
         path, tokenizer=tokenizer, markers=markers, copy=copy, allow_pickle=allow_pickle, progress=callback(progress)
     )

@@ -55,7 +55,7 @@ def load(
     wanted = None if tokenizer is None else as_config(tokenizer)
     if path.is_dir():
         if is_hugging_face(path):
-            model = _open_foreign(path, progress, allow_pickle=allow_pickle)
+            model = _open(open_checkpoint(path, allow_pickle=allow_pickle), progress)
         else:
             model = _load_folder(path, copy=copy)
     elif is_gguf(path):
@@ -74,13 +74,13 @@ def load(
     return model
 
 
-def _open_foreign(path: Path, progress: Progress, *, allow_pickle: bool) -> Model:
+def open_checkpoint(path: Path, *, allow_pickle: bool) -> Checkpoint:
     """A Hugging Face folder. Raises ModelFormatError, SettingError."""
     if not allow_pickle:
-        return _open(open_folder(path), progress)
+        return open_folder(path)
     from chainrule.neural.pickled_weights import open_pickle
 
-    return _open(open_folder(path, open_pickle), progress)
+    return open_folder(path, open_pickle)
 
 
 def _open(checkpoint: Checkpoint, progress: Progress) -> Model:

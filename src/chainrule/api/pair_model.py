@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule import __version__
+from chainrule.api.load_model import open_checkpoint
 from chainrule.api.model import Model
 from chainrule.api.model_info import info_of_pairs, size_of
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
@@ -22,9 +23,12 @@ from chainrule.api.tokenizers import tokenizer_from
 from chainrule.decoding.beam import BeamConfig, search
 from chainrule.decoding.constraints import Constraints
 from chainrule.errors import ModelFormatError, SettingError
+from chainrule.neural.config import settings_of
+from chainrule.open_models.importing_pairs import import_pair, is_pair
 from chainrule.protocol import UNKNOWN
 from chainrule.report.model_card import model_card
-from chainrule.storage.config_json import TokenizerEntry
+from chainrule.storage.config_json import CONFIG, TokenizerEntry
+from chainrule.storage.hugging_face import is_hugging_face, read_json
 from chainrule.storage.model_folder import (
     SOURCE_TOKENIZER,
     TOKENIZER,
@@ -42,9 +46,11 @@ if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int32
     from numpy import ndarray
 
+    from chainrule.base.progress import Progress
     from chainrule.decoding.beam import Hypothesis
     from chainrule.decoding.sampling import Ending
     from chainrule.neural.conditional_model import ConditionalModel
+    from chainrule.storage.hugging_face import Checkpoint
     from chainrule.text.pairs import Pairs
     from chainrule.text.tokenizer import Tokenizer
 
@@ -187,7 +193,7 @@ class TextPairModel:
             Path(path),
             family=FAMILY,
             settings={
-                "network": asdict(self.model.network.config),
+                "network": settings_of(self.model.network.config),
                 "source_tokenizer": None if is_joint else _entry(self.source).model_dump(),
             },
             tokenizer=_entry(self.target),
@@ -201,15 +207,39 @@ class TextPairModel:
 
 
 def holds_pairs(path: Path) -> bool:
-    """Whether a path is a folder of a model of pairs. Raises ModelFormatError where it is a broken folder."""
+    """Whether a path is a folder of a model of pairs, ours or Hugging Face's.
+
+    Raises ModelFormatError where it is a broken folder.
+    """
+    if is_hugging_face(path):
+        return is_pair(read_json(path / CONFIG).get("model_type"))
     return saved_family(path) == FAMILY
 
 
-def load_pairs(path: str | os.PathLike[str]) -> TextPairModel:
-    """Opens the folder of a conditional model. Raises ModelFormatError."""
+@shows_progress
+def load_pairs(
+    path: str | os.PathLike[str], *, allow_pickle: bool = False, progress: ProgressOption = None
+) -> TextPairModel:
+    """Opens a folder of a conditional model. allow_pickle: as `load` has it. Raises ModelFormatError, SettingError."""
+    path = Path(path)
+    if is_hugging_face(path):
+        return _open(open_checkpoint(path, allow_pickle=allow_pickle), callback(progress))
+    return _load_folder(path)
+
+
+def _open(checkpoint: Checkpoint, progress: Progress) -> TextPairModel:
+    """A model that others trained. Raises ModelFormatError, SettingError."""
     from chainrule.neural.saving import put_together_pair
 
-    path = Path(path)
+    imported = import_pair(checkpoint, progress)
+    sizes = (imported.source.vocabulary_size, imported.target.vocabulary_size)
+    model = put_together_pair(imported.settings, imported.arrays, sizes)
+    return TextPairModel(model, imported.source, imported.target, {**imported.record, "chainrule": __version__})
+
+
+def _load_folder(path: Path) -> TextPairModel:
+    from chainrule.neural.saving import put_together_pair
+
     entry, arrays, texts, _ = open_model(path)
     if entry.family != FAMILY:
         raise ModelFormatError(f"{path}: is a model of family {entry.family!r}; expected one of a text given another")

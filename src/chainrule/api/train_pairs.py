@@ -78,7 +78,7 @@ def train_pairs(
     began = time.perf_counter()
     source, target, sources, targets = _cut(pairs, tokenizer, source_tokenizer, markers, progress)
     is_joint = source is target or source.vocabulary.tokens() == target.vocabulary.tokens()
-    if config.shared == "all" and not is_joint:
+    if config.shared in ("all", "inputs") and not is_joint:
         raise SettingError(
             f"source and target cannot share vectors: their vocabularies, of {source.vocabulary_size:,} and "
             f"{target.vocabulary_size:,} tokens, differ; leave source_tokenizer out, or say shared='target'"

@@ -64,13 +64,15 @@ def convert(
     (.txt) and .bin: fastText if they have subwords, else word2vec binary.
     """
     from chainrule.api.convert import in_layout
+    from chainrule.api.pair_model import holds_pairs
     from chainrule.text.tokenizer_config import TokenizerConfig
 
     if normalise and tokenizer is None:
         raise CycloptsError(msg="--normalise needs --tokenizer.")
-    if to is not None:
+    if to is not None or holds_pairs(source):
         if tokenizer is not None or compact:
-            raise CycloptsError(msg="--tokenizer, --normalise and --compact do not go with --to.")
+            where = "go with --to" if to is not None else "suit a model of one text given another"
+            raise CycloptsError(msg=f"--tokenizer, --normalise and --compact do not {where}.")
         from chainrule.api.convert import convert as convert_to
 
         with progress_bar() as progress:

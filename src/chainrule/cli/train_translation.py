@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
@@ -24,6 +24,7 @@ from chainrule.cli.screen import count_of, note, print_json, progress_bar
 from chainrule.cli.train_neural import DEFAULT_TRAINING, Resume, TrainingFlags
 from chainrule.cli.training_screen import TrainingScreen, note_untrained, validated_on
 from chainrule.errors import SettingError
+from chainrule.neural.config import settings_of
 from chainrule.neural.config.conditional import ConditionalConfig
 from chainrule.training.config import TrainingConfig
 
@@ -117,7 +118,7 @@ def translation(
             with progress_bar() as progress:
                 return data_differences(before, _pairs(source, target, pairs, fields, progress).record)
 
-        report_finished_run(output, FAMILY, asdict(config), settings, other_changes, json=json)
+        report_finished_run(output, FAMILY, settings_of(config), settings, other_changes, json=json)
         return
     replaces = overwrite or continues
     check_model_target(output, overwrite=replaces)

@@ -26,7 +26,7 @@ _AT_ONCE = 1024  # lines, which are sorted by length
 
 
 def translate(
-    model: Annotated[Path, Parameter(help="A model folder that train translation wrote.")],
+    model: Annotated[Path, Parameter(help="A model folder that train translation wrote, or a Marian or T5 of others.")],
     text: TextFile = "-",
     /,
     *,
@@ -73,7 +73,7 @@ def translate(
         size=max(beam, nbest) if beam > 1 else beam, best=nbest, rank_by=rank_by, alpha=alpha, stop="likely"
     )
     with progress_bar() as progress:
-        loaded = load_pairs(model)
+        loaded = load_pairs(model, progress=progress)
         shown = silent if sys.stdout.isatty() else progress
         number = unknown = 0
         for block in source.blocks_as_they_come(shown, "translating"):

@@ -74,7 +74,7 @@ def maps_of_pair(model: ConditionalModel, source: Tokens, target: Tokens) -> lis
     on_source: list[Tensor] = []
     on_target: list[Tensor] = []
     rows = source_read.at(torch.zeros_like(inputs[:, 0]), WeightLists(on_source, on_target))
-    network.decoder(network.embedding(inputs), None, None, rows)
+    network.decoder(network.embed(inputs), None, None, rows)
     across = [torch.cat(steps, 2) for steps in _by_layer(on_source, len(rows.keys_and_values))]
     return [
         *_numbered("target on source", across),

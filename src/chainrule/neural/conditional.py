@@ -6,7 +6,8 @@ Legend: M sources, S their tokens, B rows of the decoder, T time, D width.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +18,10 @@ from chainrule.neural.decoders.recurrent import RecurrentDecoder
 from chainrule.neural.decoders.transformer import TransformerDecoder
 from chainrule.neural.encoded_source import Source
 from chainrule.neural.hard_attention_output import ChoiceSoftmax
-from chainrule.neural.layers import Embedding
+from chainrule.neural.layers import Embedding, Scaled
 from chainrule.neural.output import FullSoftmax
 from chainrule.neural.source_encoders import build_reader
+from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,12 +50,12 @@ class Decoder(Protocol):
     ) -> tuple[Float[Tensor, "B T *choices D"], State]:
         """As `Encoder`, with rows that attend to `source`."""
 
-    def parameters(self) -> Iterator[nn.Parameter]:
-        """As `nn.Module.parameters`."""
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """As `nn.Module.named_parameters`."""
 
 
 class ConditionalNetwork(nn.Module):
-    """A source ends with </s>; the input of the decoder begins with it."""
+    """A source ends with </s>; the input of the decoder begins with it, or with what `begins_with` names."""
 
     def __init__(
         self,
@@ -80,17 +82,23 @@ class ConditionalNetwork(nn.Module):
     def forward(
         self, tokens: Int64[Tensor, "M S"], is_token: Bool[Tensor, "M S"], inputs: Int64[Tensor, "M T"]
     ) -> Float[Tensor, "M T *choices D"]:
-        """Hidden states for `output`. inputs: </s>, then the target. tokens, is_token: as for `read`."""
-        return self.decoder(self.embedding(inputs), None, None, self.read(tokens, is_token))[0]
+        """Hidden states for `output`. inputs: </s> or <s>, then the target. tokens, is_token: as for `read`."""
+        return self.decoder(self.embed(inputs), None, None, self.read(tokens, is_token))[0]
+
+    def embed(self, inputs: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """The vectors of what the decoder reads; the </s> before a target becomes <s> where targets begin with that."""
+        if self.config.begins_with == "<s>":
+            inputs = torch.where(inputs == END, BEGIN, inputs)
+        return cast("Tensor", self.embedding(inputs))
 
     @property
     def device(self) -> torch.device:
         return self.embedding.weight.device
 
     def matrices(self) -> list[nn.Parameter]:
-        """The hidden matrices: Muon orthogonalises their gradients."""
-        parts = (self.reader, self.decoder)
-        return [weight for part in parts for weight in part.parameters() if weight.ndim == 2]
+        """The hidden matrices, without tables by distance: Muon orthogonalises their gradients."""
+        named = chain(self.reader.named_parameters(), self.decoder.named_parameters())
+        return [weight for name, weight in named if weight.ndim == 2 and not name.startswith("bias.")]
 
 
 def build_conditional(config: ConditionalConfig, source_size: int, size: int) -> ConditionalNetwork:
@@ -98,19 +106,20 @@ def build_conditional(config: ConditionalConfig, source_size: int, size: int) ->
 
     source_size, size: of the two vocabularies. Raises SettingError if they differ but share vectors.
     """
-    if config.shared == "all" and source_size != size:
+    if config.shared in ("all", "inputs") and source_size != size:
         raise SettingError(
             f"source and target cannot share vectors: their vocabularies have {source_size:,} and {size:,} tokens; "
-            "use one tokenizer for both, or set shared to target"
+            "use one tokenizer for both, or set shared to target or none"
         )
-    is_scaled = not {"transformer", "convolution"}.isdisjoint((config.encoder, config.decoder))
+    adds_positions = not {"transformer", "convolution"}.isdisjoint((config.encoder, config.decoder))
+    is_scaled = config.scaled_embedding and adds_positions
     scale = math.sqrt(config.width) if is_scaled else 1.0
     embedding = Embedding(size, config.width, scale=scale)
     source_embedding = Embedding(source_size, config.width, scale=scale)
     std = config.width**-0.5 if is_scaled or config.shared != "none" else 1.0
     for vectors in (embedding, source_embedding):
         nn.init.normal_(vectors.weight, std=std)
-    if config.shared == "all":
+    if config.shared in ("all", "inputs"):
         source_embedding.weight = embedding.weight
     reader, decoder = build_reader(config), _build_decoder(config)
     for part in (reader, decoder):
@@ -120,10 +129,16 @@ def build_conditional(config: ConditionalConfig, source_size: int, size: int) ->
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
     weight = embedding.weight
-    if config.shared == "none":
+    if config.shared in ("inputs", "none"):
         weight = nn.Parameter(torch.empty_like(weight))
         nn.init.normal_(weight, std=config.width**-0.5)
-    softmax = FullSoftmax(weight, bias=True)
+    softmax = FullSoftmax(
+        weight,
+        bias=config.output_bias,
+        ends=config.ends,
+        banned=config.banned,
+        transform=Scaled(config.width**-0.5) if config.scaled_output else None,
+    )
     output = ChoiceSoftmax(softmax) if config.attention == "hard" else softmax
     return ConditionalNetwork(config, source_embedding, reader, embedding, decoder, output)
 

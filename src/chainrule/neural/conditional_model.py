@@ -79,7 +79,7 @@ class Bound:
 
     def __init__(self, network: ConditionalNetwork, source: Source, *, alignments: bool = False) -> None:
         self.network, self.source, self.alignments = network, source, alignments
-        self.embedding, self.embed, self.output = network.embedding, network.embedding, network.output
+        self.embedding, self.embed, self.output = network.embedding, network.embed, network.output
         self.vocabulary_size, self.width, self.device = network.vocabulary_size, network.decoder.width, network.device
 
     @property
@@ -232,7 +232,7 @@ class Given:
         targets = torch.from_numpy(padded(rows, END)).to(device)
         source = bound.source.at(torch.from_numpy(sources).to(device))
         starts = inputs == END if bool((inputs[:, 1:] == END).any()) else None
-        hidden, _ = bound.network.decoder(bound.embedding(inputs), None, starts, source)
+        hidden, _ = bound.network.decoder(bound.embed(inputs), None, starts, source)
         return [
             bound.output.log_probs_of(hidden, tokens).cpu().numpy()
             for tokens in (targets, torch.full_like(targets, UNKNOWN))

@@ -6,13 +6,14 @@ C choices.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from chainrule.neural.attention_scores import attend_by_score, attention_weights, build_score
 from chainrule.neural.encoded_source import KeysAndValues, Source
+from chainrule.neural.products import linear
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int64
@@ -23,31 +24,44 @@ if TYPE_CHECKING:
 class CrossAttention(nn.Module):
     """Multi-head attention to the source, for Transformers and convolutions (Vaswani et al. 2017, section 3.2.3)."""
 
-    def __init__(self, width: int, heads: int, score: ScoreName, *, longest: int, biases: bool, dropout: float) -> None:
-        """longest: the most tokens of a source."""
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        score: ScoreName,
+        *,
+        longest: int,
+        biases: bool,
+        dropout: float,
+        head_width: int | None = None,
+    ) -> None:
+        """longest: the most tokens of a source. head_width: of a head; None: the width divided among the heads."""
         super().__init__()
         self.heads, self.dropout = heads, dropout
-        self.query = nn.Linear(width, width, bias=biases)
-        self.key_value = nn.Linear(width, 2 * width, bias=biases)
-        self.out = nn.Linear(width, width, bias=biases)
-        self.score = build_score(score, heads, width // heads, longest)
+        head_width = width // heads if head_width is None else head_width
+        inner = heads * head_width
+        self.query = nn.Linear(width, inner, bias=biases)
+        self.key_value = nn.Linear(width, 2 * inner, bias=biases)
+        self.out = nn.Linear(inner, width, bias=biases)
+        self.score = build_score(score, heads, head_width, longest)
 
     def keys_and_values(self, memory: Float[Tensor, "M S D"]) -> KeysAndValues:
         """Those of each head."""
-        key, value = self.key_value(memory).unflatten(-1, (2, self.heads, -1)).transpose(1, 3).unbind(2)
+        both = linear(memory, self.key_value).view(*memory.shape[:2], 2, self.heads, -1)  # (M, S, 2, H, d)
+        key, value = both.transpose(1, 3).unbind(2)
         return KeysAndValues(self.score.key(key.contiguous()), value.contiguous())
 
     def forward(self, x: Float[Tensor, "B T D"], source: Source, layer: int) -> Float[Tensor, "B T D"]:
         """What each position takes from its source. layer: of the decoder, from 0."""
         (keys, values), times = source.keys_and_values[layer], x.shape[1]
-        query = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, T, d)
+        query = linear(x, self.query).view(*x.shape[:2], self.heads, -1).transpose(1, 2)  # (B, H, T, d)
         query = source.grouped(self.score.query(query))
         if source.weights_out is not None:
             weights = attention_weights(self.score, query, keys, source.mask)
             source.weights_out.source.append(source.of_rows(weights, times))
         dropout = self.dropout if self.training else 0.0
         attended = attend_by_score(self.score, query, keys, values, source.mask, dropout)
-        return cast("Tensor", self.out(source.of_rows(attended, times).transpose(1, 2).flatten(2)))
+        return linear(source.of_rows(attended, times).transpose(1, 2).flatten(2), self.out)
 
 
 class ContextVectors(NamedTuple):

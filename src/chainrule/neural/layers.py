@@ -101,6 +101,18 @@ class OutputTransform(nn.Module):
         return cast("Tensor", self.norm(self.activation(linear(x, self.linear))))
 
 
+class Scaled(nn.Module):
+    """Numbers times a constant."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """The scaled numbers."""
+        return x * self.factor
+
+
 def layer_stack(widths: Sequence[int], activation: Activation, dropout: float) -> nn.Sequential:
     """A stack of layers a(W x + b), from the first width to the last. dropout: of the output of each layer."""
     layers: list[nn.Module] = []

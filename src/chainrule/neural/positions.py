@@ -36,15 +36,17 @@ class Learned(nn.Module):
 class Sinusoidal(nn.Module):
     """Vaswani et al. 2017, section 3.5: p_2i = sin(position / 10000^(2i/D)), p_2i+1 = cos(position / 10000^(2i/D))."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, *, interleaved: bool = True) -> None:
+        """interleaved: sines and cosines by turns, as in the paper; otherwise all sines, then all cosines."""
         super().__init__()
-        self.width = width
+        self.width, self.interleaved = width, interleaved
 
     def forward(self, positions: Int64[Tensor, "#B T"]) -> Float32[Tensor, "#B T D"]:
         """The vector of each position."""
         even = (self.width + 1) // 2 * 2
         angles = _angles(positions, even, 10_000.0)  # (B, T, D/2)
-        return torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)[..., : self.width].float()
+        sines_and_cosines = torch.stack((angles.sin(), angles.cos()), -1 if self.interleaved else -2)
+        return sines_and_cosines.flatten(-2)[..., : self.width].float()
 
 
 class Rotation(NamedTuple):
@@ -122,21 +124,29 @@ def alibi_slopes(heads: int) -> list[float]:
 class Relative(nn.Module):
     """Raffel et al. 2020 (T5), section 2.1: a learned bias for each head and bucket of distances, shared by layers."""
 
-    def __init__(self, heads: int) -> None:
+    def __init__(self, heads: int, *, two_sided: bool = False) -> None:
+        """two_sided: keys after a query have buckets of their own."""
         super().__init__()
-        self.numbers = nn.Parameter(torch.zeros(_BUCKETS, heads))
+        self.numbers, self.two_sided = nn.Parameter(torch.zeros(_BUCKETS, heads)), two_sided
 
     def forward(self, distances: Int64[Tensor, "T S"]) -> Float[Tensor, "H T S"]:
-        """What is added to the scores. distances: from each key to each query."""
-        return self.numbers[distance_buckets(distances)].permute(2, 0, 1)
+        """What is added to the scores. distances: from each key to each query; below 0 where the key is the later."""
+        buckets = two_sided_buckets(distances) if self.two_sided else distance_buckets(distances)
+        return self.numbers[buckets].float().permute(2, 0, 1)
 
 
-def distance_buckets(distances: Int64[Tensor, "*shape"]) -> Int64[Tensor, "*shape"]:
-    """The buckets of distances: one each for 0 to 15, then 16 that grow logarithmically up to 128."""
-    half = _BUCKETS // 2
+def distance_buckets(distances: Int64[Tensor, "*shape"], buckets: int = _BUCKETS) -> Int64[Tensor, "*shape"]:
+    """The buckets of distances: of 32, one each for 0 to 15, then 16 that grow logarithmically up to 128."""
+    half = buckets // 2
     distances = distances.clamp(min=0)
     logarithms = (distances.clamp(min=half) / half).log() / math.log(_FAR / half)
-    return torch.where(distances < half, distances, (half + (logarithms * half).long()).clamp(max=_BUCKETS - 1))
+    return torch.where(distances < half, distances, (half + (logarithms * half).long()).clamp(max=buckets - 1))
+
+
+def two_sided_buckets(distances: Int64[Tensor, "*shape"]) -> Int64[Tensor, "*shape"]:
+    """16 buckets for 0 and more, then 16 for distances below 0."""
+    half = _BUCKETS // 2
+    return distance_buckets(distances.abs(), half) + half * (distances < 0)
 
 
 def _angles(

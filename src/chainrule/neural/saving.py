@@ -74,6 +74,12 @@ def shapes_of(config: NetworkConfig, vocabulary_size: int) -> dict[str, tuple[in
     }
 
 
+def shapes_of_pair(config: ConditionalConfig, sizes: tuple[int, int]) -> dict[str, tuple[int, ...]]:
+    """As `shapes_of`, of a conditional network. sizes: of the vocabularies of sources and targets."""
+    named = _named(_empty(lambda: build_conditional(config, *sizes)))
+    return {name: tuple(tensor.shape) for name, tensor in named.items()}
+
+
 def array_of(tensor: torch.Tensor) -> ndarray:
     """A tensor of the processor as an array, without a copy: float32, or in 16 bits as it is; integers as they are."""
     if tensor.dtype == torch.bfloat16:

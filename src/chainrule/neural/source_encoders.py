@@ -16,8 +16,8 @@ from chainrule.neural.config.recurrent import RecurrentConfig
 from chainrule.neural.decoders.transformer import PositionEncoding, block_config
 from chainrule.neural.dropout import dropped
 from chainrule.neural.encoders.directions import BidirectionalRecurrent
-from chainrule.neural.encoders.transformer import Block
-from chainrule.neural.layers import norm
+from chainrule.neural.encoders.transformer import Block, norm_of
+from chainrule.neural.positions import Relative
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +42,8 @@ class Reader(Protocol):
     ) -> Encoding:
         """Encodes sources. is_token: False at padding. weights_out: as in `AttentionMask`."""
 
-    def parameters(self) -> Iterator[nn.Parameter]:
-        """As `nn.Module.parameters`."""
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """As `nn.Module.named_parameters`."""
 
 
 class TransformerReader(nn.Module):
@@ -53,17 +53,21 @@ class TransformerReader(nn.Module):
         super().__init__()
         blocks = block_config(config, config.encoder_layers)
         self.positions, self.dropout = PositionEncoding(config), config.dropout
+        self.bias = Relative(config.heads, two_sided=True) if config.positions == "relative" else None
         self.blocks = nn.ModuleList(Block(blocks) for _ in range(config.encoder_layers))
-        is_pre = config.norm_place == "pre"
-        self.norm = norm(blocks.norm, config.width, gain=blocks.norm_gain, bias=blocks.biases) if is_pre else None
+        self.norm = norm_of(blocks) if config.norm_place == "pre" else None
 
     def forward(
         self, x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
     ) -> Encoding:
         """As `Reader`."""
-        x, rotation = self.positions(x, torch.arange(x.shape[1], device=x.device)[None])
+        columns = torch.arange(x.shape[1], device=x.device)
+        x, rotation = self.positions(x, columns[None])
         x = dropped(x, self.dropout, self.training)
-        mask = AttentionMask(is_token[:, None, None], weights_out=weights_out)
+        is_key = is_token[:, None, None]
+        if self.bias is not None:
+            is_key = self.bias(columns[:, None] - columns).to(x.dtype).masked_fill(~is_key, -torch.inf)  # (M, H, S, S)
+        mask = AttentionMask(is_key, weights_out=weights_out)
         for layer, block in enumerate(self.blocks):
             x = block(x, mask, rotation, None, layer)
         x = x if self.norm is None else self.norm(x)

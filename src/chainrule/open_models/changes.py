@@ -30,8 +30,12 @@ def _split_heads(array: ndarray, config: TransformerConfig) -> list[ndarray]:
 TRANSPOSED = Change(lambda tensors, config: tensors[0].T, lambda array, config: [array.T])
 # Queries, keys and values one on the other.
 QUERY_KEY_VALUE = Change(lambda tensors, config: np.concatenate(tensors), _split_heads)
-# The gate of a feed-forward layer, and what it is multiplied by.
-GATE_AND_UP = Change(lambda tensors, config: np.concatenate(tensors), lambda array, config: np.split(array, 2))
+# The gate of a feed-forward layer, and what it is multiplied by; or the keys and values of a source.
+TWO_PARTS = Change(lambda tensors, config: np.concatenate(tensors), lambda array, config: np.split(array, 2))
+
+
+# A vector, which is there as a matrix of one row.
+ONE_ROW = Change(lambda tensors, config: tensors[0].reshape(-1), lambda array, config: [array[None]])
 
 
 def _rotated_backwards(tensors: list[ndarray], config: TransformerConfig) -> ndarray:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.config.conditional import ConditionalConfig
 
     Json = dict[str, Any]
 
@@ -57,13 +58,15 @@ SAME = Change(lambda tensors, config: tensors[0], lambda tensor, config: [tensor
 class Tensor(NamedTuple):
     """An array of ours, by its name, and what it is made of. {layer} stands for each layer's number.
 
-    by_token: whether it has a row for each token, which others number otherwise.
+    by_token: whether it has a row for each token, which others number otherwise. when: whether networks of these
+    settings have it so; None: all that have such an array.
     """
 
     ours: str
     theirs: str | tuple[str, ...]
     change: Change = SAME
     by_token: bool = False
+    when: Callable[[Any], bool] | None = None
 
     def names(self, layer: int) -> tuple[str, ...]:
         """Theirs, of one layer."""
@@ -79,14 +82,15 @@ class Architecture:
     has without saying so. fixed: fields of config.json that can be followed only with this value; where they are left
     out, they have it. ignored: fields that change no number. ignored_tensors: patterns of tensors that are no weights.
     prefix: what files may leave out at the beginning of tensors' names, and are written without where writes_prefix is
-    false. old_endings: of tensors' names in old files,
-    and what these became.
+    false. old_endings: of tensors' names in old files, and what these became. aliases: where
+    else a tensor may stand that layers share, since files keep it once, under any of its names. computed: tensors that
+    files may have though they follow from the settings: what they must hold.
     """
 
     model_type: str
     class_name: str
     family: str
-    config: type[NetworkConfig]
+    config: type[NetworkConfig | ConditionalConfig]
     implied: Mapping[str, Any]
     settings: tuple[Setting | Rule, ...]
     tensors: tuple[Tensor, ...]
@@ -96,8 +100,10 @@ class Architecture:
     prefix: str = ""
     writes_prefix: bool = True
     old_endings: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    computed: Mapping[str, Callable[[Any], ndarray]] = field(default_factory=dict)
 
     @property
     def sees_both_sides(self) -> bool:
         """Whether it reads a text with a token of its own on either side."""
-        return self.family != "transformer"
+        return self.family not in ("transformer", "conditional")

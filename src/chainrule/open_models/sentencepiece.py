@@ -1,7 +1,7 @@
-"""Tokenizers that are pieces with scores, as GGUF and llama2.c files have them, as a tokenizer.json of Hugging Face's.
+"""Tokenizers that are pieces with scores, as files of others have them, as a tokenizer.json of Hugging Face's.
 
-Neighbours whose joint piece has the best score are merged until none is left (Sennrich et al. 2016, with scores for
-ranks); characters without a piece are bytes.
+Pairs: neighbours whose joint piece has the best score are merged until none is left (Sennrich et al. 2016, with scores
+for ranks); characters without a piece are bytes. Unigrams: the pieces whose scores have the largest sum (Kudo 2018).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 SPACE = "▁"
+_OF_PAIRS = {"dropout": None, "continuing_subword_prefix": None, "end_of_word_suffix": None}
 
 
 def definition_of_scored(
@@ -80,6 +81,47 @@ def definition_of_bytes(
     )
 
 
+def definition_of_unigrams(
+    pieces: Sequence[tuple[str, float]],
+    *,
+    unknown: int,
+    added: Sequence[str],
+    characters: str,
+    adds_space: bool,
+    drops_spaces: bool,
+    names_bytes: bool,
+) -> bytes:
+    """A tokenizer.json of pieces with log-probabilities. unknown: the index of the piece for what is unknown.
+
+    added: texts that are tokens wherever they stand. characters: SentencePiece's table of what characters are replaced
+    by, in base 64. adds_space: whether a space is put before each text. drops_spaces: whether runs of spaces become
+    one, and those at the ends none. names_bytes: whether unknown characters are written as bytes.
+    """
+    normalisers: list[Json] = [{"type": "Precompiled", "precompiled_charsmap": characters}] * bool(characters)
+    if drops_spaces:
+        normalisers += [
+            {"type": "Strip", "strip_left": True, "strip_right": True},
+            {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
+        ]
+    is_one_word = all(SPACE not in piece[1:] for piece, _ in pieces)
+    scheme = {"replacement": SPACE, "prepend_scheme": "always" if adds_space else "never", "split": is_one_word}
+    restored = {"type": "Replace", "pattern": {"String": SPACE}, "content": " "}
+    stripped = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] * adds_space
+    return _definition(
+        special=[],
+        added=[(len(pieces) + number, text) for number, text in enumerate(added)],
+        normalizer={"type": "Sequence", "normalizers": normalisers},
+        pre_tokenizer={"type": "Metaspace", **scheme},
+        decoder={"type": "Sequence", "decoders": [restored, {"type": "ByteFallback"}, {"type": "Fuse"}, *stripped]},
+        model={
+            "type": "Unigram",
+            "unk_id": unknown,
+            "vocab": [list(piece) for piece in pieces],
+            "byte_fallback": names_bytes,
+        },
+    )
+
+
 def _definition(
     *, special: Sequence[tuple[int, str]], added: Sequence[tuple[int, str]] = (), model: Json, **parts: Json | None
 ) -> bytes:
@@ -96,6 +138,6 @@ def _definition(
         "added_tokens": sorted(tokens, key=lambda token: token["id"]),
         **parts,
         "post_processor": None,
-        "model": {"dropout": None, "continuing_subword_prefix": None, "end_of_word_suffix": None, **model},
+        "model": {**_OF_PAIRS, **model} if model["type"] == "BPE" else model,
     }
     return json.dumps(described, ensure_ascii=False).encode()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.config.conditional import ConditionalConfig
     from chainrule.open_models.mapping import Architecture
 
     Json = dict[str, Any]
@@ -53,7 +54,9 @@ _NO_MATTER = {
 }
 
 
-def read_settings(architecture: Architecture, config: Json, place: str) -> tuple[NetworkConfig, list[str]]:
+def read_settings(
+    architecture: Architecture, config: Json, place: str
+) -> tuple[NetworkConfig | ConditionalConfig, list[str]]:
     """The settings of our network, and the fields that were ignored. place: the file, for messages.
 
     Raises ModelFormatError where a field is missing, or asks for what is not done here.
@@ -88,7 +91,7 @@ def read_settings(architecture: Architecture, config: Json, place: str) -> tuple
     return made, sorted(name for name in config if name in architecture.ignored)
 
 
-def write_settings(architecture: Architecture, config: NetworkConfig) -> Json:
+def write_settings(architecture: Architecture, config: NetworkConfig | ConditionalConfig) -> Json:
     """The fields of config.json that say what the network is."""
     config = _filled_in(config)
     written: Json = {"architectures": [architecture.class_name], "model_type": architecture.model_type}
@@ -103,7 +106,7 @@ def write_settings(architecture: Architecture, config: NetworkConfig) -> Json:
     return {**written, **architecture.fixed}
 
 
-def differences(architecture: Architecture, config: NetworkConfig) -> list[str]:
+def differences(architecture: Architecture, config: NetworkConfig | ConditionalConfig) -> list[str]:
     """The settings of a network that an architecture of others cannot have: what reading back would change."""
     if type(config) is not architecture.config:
         return [f"{architecture.family} as the family"]
@@ -130,7 +133,7 @@ def _setting(row: Setting, config: Mapping[str, Any]) -> Json:
     return {row.ours: row.values[value]}
 
 
-def _filled_in(config: NetworkConfig) -> NetworkConfig:
+def _filled_in(config: NetworkConfig | ConditionalConfig) -> NetworkConfig | ConditionalConfig:
     """The same network, with what is left to defaults said, and what has no effect at its default."""
     if not isinstance(config, TransformerConfig):
         return config

@@ -16,6 +16,8 @@ from chainrule.errors import ModelFormatError
 from chainrule.text.vocabulary import MARKER_TOKENS, Vocabulary
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from jaxtyping import Int64
     from numpy import ndarray
 
@@ -86,9 +88,12 @@ def rows_by_ours(array: ndarray, numbering: Numbering) -> ndarray:
     return found
 
 
-def vocabulary_of(splitter: Subword, numbering: Numbering) -> Vocabulary:
-    """Ours, of all their rows. A token that is spelled as another one is, or as nothing, gets its number for a name."""
-    spelled = splitter.spelled()
+def vocabulary_of(splitter: Subword, numbering: Numbering, numbers: Mapping[str, int] | None = None) -> Vocabulary:
+    """Ours, of all their rows. A token that is spelled as another one is, or as nothing, gets its number for a name.
+
+    numbers: their ids of pieces; None: those of the splitter.
+    """
+    spelled = splitter.spelled(numbers)
     names: dict[bytes, None] = {}
     for number in numbering.theirs()[len(MARKER_TOKENS) :].tolist():
         name = spelled[number] if number < len(spelled) else b""
@@ -114,28 +119,32 @@ def numbering_of(
         )
     if is_masked:
         return _masked_numbering(checkpoint, splitter, rows), []
-    ends, warnings = _ends(checkpoint, splitter)
-    if not ends:
-        raise ModelFormatError(
-            f"{place}: says of no token that it ends a text; write eos_token_id into its generation_config.json"
-        )
+    ends, warnings = ends_of(checkpoint, splitter.numbers)
     begin = _begin(checkpoint, splitter)
-    for name, numbers in (("eos_token_id", ends), ("bos_token_id", [] if begin is None else [begin])):
+    check_ids(place, rows, eos_token_id=ends, bos_token_id=[] if begin is None else [begin])
+    return numbering_by_markers(rows, splitter.unknown, begin, ends), warnings
+
+
+def numbering_by_markers(rows: int, unknown: int | None, begin: int | None, ends: Sequence[int]) -> Numbering:
+    """Of tokens that may have several of these parts: what ends a text comes before what begins it, and before <unk>.
+
+    ends: the first is </s>; with none, there is no </s>.
+    """
+    return Numbering(
+        rows,
+        None if unknown in (*ends, begin) else unknown,
+        None if begin in ends else begin,
+        ends[0] if ends else None,
+        tuple(ends[1:]),
+    )
+
+
+def check_ids(place: str, rows: int, **ids: Sequence[int]) -> None:
+    """Raises ModelFormatError where one is of no row, which names its field."""
+    for name, numbers in ids.items():
         for number in numbers:
             if not 0 <= number < rows:
                 raise ModelFormatError(f"{place}: {name} is {number}; expected less than the vocab_size of {rows:,}")
-    unknown = splitter.unknown
-    taken = {*ends, *([] if begin is None else [begin])}
-    return (
-        Numbering(
-            rows,
-            None if unknown is None or unknown in taken else unknown,
-            None if begin is None or begin in ends else begin,
-            ends[0],
-            tuple(ends[1:]),
-        ),
-        warnings,
-    )
 
 
 def _masked_numbering(checkpoint: Checkpoint, splitter: Subword, rows: int) -> Numbering:
@@ -163,8 +172,11 @@ def _masked_numbering(checkpoint: Checkpoint, splitter: Subword, rows: int) -> N
     return Numbering(rows, unknown, numbers["mask"], numbers["cls"], masked=True, closing=numbers.get("sep"))
 
 
-def _ends(checkpoint: Checkpoint, splitter: Subword) -> tuple[list[int], list[str]]:
-    """The ids that end a text, by generation_config.json, else config.json, else the tokenizer."""
+def ends_of(checkpoint: Checkpoint, ids: Mapping[str, int]) -> tuple[list[int], list[str]]:
+    """The ids that end a text, by generation_config.json, else config.json, else the tokenizer; and what to warn of.
+
+    ids: of tokens. Raises ModelFormatError where none does.
+    """
     said: dict[str, list[int]] = {}
     for name, values in (("generation_config.json", checkpoint.generation_config), ("config.json", checkpoint.config)):
         value = values.get("eos_token_id")
@@ -174,15 +186,20 @@ def _ends(checkpoint: Checkpoint, splitter: Subword) -> tuple[list[int], list[st
         if numbers:
             said[name] = list(dict.fromkeys(numbers))
     token = _content(checkpoint.tokenizer_config.get("eos_token"))
-    if token in splitter.numbers:
-        said["tokenizer_config.json"] = [splitter.numbers[token]]
+    if token is not None and token in ids:
+        said["tokenizer_config.json"] = [ids[token]]
+    if not said:
+        raise ModelFormatError(
+            f"{checkpoint.place}: says of no token that it ends a text; write eos_token_id into its "
+            "generation_config.json"
+        )
     differing = [name for name, numbers in said.items() if not set(numbers) & set(next(iter(said.values())))]
     warnings = [
         f"{checkpoint.place}: a text ends with {said[name]} in {name}, and with {first} in {source}, which counts"
         for source, first in list(said.items())[:1]
         for name in differing
     ]
-    return next(iter(said.values()), []), warnings
+    return next(iter(said.values())), warnings
 
 
 def _begin(checkpoint: Checkpoint, splitter: Subword) -> int | None:

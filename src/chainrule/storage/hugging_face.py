@@ -6,7 +6,8 @@ config.json                        the architecture and its settings
 generation_config.json             optional; which tokens end a text
 model.safetensors                  the tensors; or
 model.safetensors.index.json       which of several files, all in the folder, holds which tensor
-tokenizer.json                     how text is cut; tokenizer_config.json beside it
+tokenizer.json                     how text is cut; tokenizer_config.json beside it; or, of Marian,
+source.spm, target.spm             how the text of each side is cut; vocab.json, and target_vocab.json if that differs
 modules.json                       of sentence-transformers: what makes a vector of a text, with a folder for each part
 """
 
@@ -35,7 +36,10 @@ if TYPE_CHECKING:
 
 TENSORS, INDEX = "model.safetensors", "model.safetensors.index.json"
 TOKENIZER, TOKENIZER_CONFIG, GENERATION_CONFIG = "tokenizer.json", "tokenizer_config.json", "generation_config.json"
+SOURCE_PIECES, TARGET_PIECES = "source.spm", "target.spm"
+VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
 CHAT_TEMPLATE = "chat_template.jinja"
+_SIDES = (SOURCE_PIECES, TARGET_PIECES, VOCABULARY, TARGET_VOCABULARY)
 MODULES, READ_TEXTS, PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
 _PICKLE, _PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 _OF_OLD = ("architectures", "num_hidden_layers", "n_layer")  # what a config.json without model_type has
@@ -53,6 +57,7 @@ class Checkpoint(NamedTuple):
     generation_config: Json = {}  # noqa: RUF012  # nobody writes to it
     tokenizer_config: Json = {}  # noqa: RUF012
     chat_template: str | None = None
+    sides: Mapping[str, bytes] = {}  # of the tokenizers of both sides: files by name
     sentence_files: Mapping[str, bytes] = {}  # of sentence-transformers, by their paths in the folder
 
 
@@ -90,6 +95,9 @@ def open_folder(folder: Path, open_pickle: OpenTensors | None = None) -> Checkpo
         _optional_json(folder / GENERATION_CONFIG),
         _optional_json(folder / TOKENIZER_CONFIG),
         _bytes_of(template).decode("utf-8", "replace") if template.exists() else None,
+        {name: _bytes_of(folder / name) for name in _SIDES if (folder / name).exists()}
+        if (folder / SOURCE_PIECES).exists()
+        else {},
         _sentence_files(folder),
     )
 

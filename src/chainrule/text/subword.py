@@ -24,7 +24,7 @@ from chainrule.text.subword_pieces import Spelling, parts_of, spelling_of
 from chainrule.text.vocabulary import MARKER_TOKENS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from types import ModuleType
 
     from jaxtyping import UInt8
@@ -98,10 +98,14 @@ class Subword:
         """As `Splitter.spells_everything`."""
         return self.spelling.is_complete(self.alphabet)
 
-    def spelled(self) -> list[bytes]:
-        """All pieces of the library as tokens, including special ones, by the library's id; empty for unused ids."""
-        spelled = [b""] * (max(self.numbers.values(), default=-1) + 1)
-        for content, number in self.numbers.items():
+    def spelled(self, numbers: Mapping[str, int] | None = None) -> list[bytes]:
+        """All pieces of the library as tokens, including special ones, by the library's id; empty for unused ids.
+
+        numbers: other pieces, and their ids.
+        """
+        numbers = self.numbers if numbers is None else numbers
+        spelled = [b""] * (max(numbers.values(), default=-1) + 1)
+        for content, number in numbers.items():
             spelled[number] = self._token(content)
         return spelled
 

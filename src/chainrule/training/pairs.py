@@ -6,7 +6,6 @@ A step has pairs of similar length, and all steps have about as many tokens.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ import torch
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.conditional import ConditionalNetwork, build_conditional
 from chainrule.neural.conditional_model import Bound
+from chainrule.neural.config import settings_of
 from chainrule.neural.scoring_batches import padded, rounded_up
 from chainrule.protocol import END
 from chainrule.training.defaults import conditional_recipe, with_pair_defaults
@@ -177,7 +177,7 @@ def pairs_job(
     return TrainingJob(
         training=training,
         recipe=recipe,
-        network=asdict(config),
+        network=settings_of(config),
         text={
             **origin,
             "tokens": pairs.predicted(),
@@ -253,7 +253,7 @@ class GivenSource:
             bound = Bound(self.network, self.network.read(part.sources, part.source_mask))
             state = bound.start(len(part.inputs))
             return own_guesses(
-                lambda tokens, state: bound(bound.embedding(tokens), state), bound.output, part.inputs, state, share
+                lambda tokens, state: bound(bound.embed(tokens), state), bound.output, part.inputs, state, share
             )
         hidden = self.network(part.sources, part.source_mask, part.inputs)
         return own_guesses_at_once(self.network.output.log_probs(hidden), part.inputs, share)

@@ -7,14 +7,16 @@ from typing import Literal
 
 from chainrule.base.settings import check_settings, setting
 from chainrule.errors import SettingError
-from chainrule.neural.config.network import MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH
+from chainrule.neural.config.network import MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, BeginToken
+from chainrule.neural.config.transformer import FeedForward  # noqa: TC001  # its hints are read
 
 Part = Literal["transformer", "lstm", "gru", "convolution"]
-Style = Literal["vaswani", "modern"]
+Style = Literal["vaswani", "modern", "t5"]
+PairPositions = Literal["sinusoidal", "rotary", "relative", "none"]
 Looks = Literal["soft", "local", "hard", "none"]
 ScoreName = Literal["dot", "scaled_dot", "general", "additive", "content", "location"]
 Estimator = Literal["reinforce", "straight_through"]
-Shared = Literal["all", "target", "none"]
+Shared = Literal["all", "target", "inputs", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +38,16 @@ class ConditionalConfig:
     )
     style: Style = setting(
         "vaswani",
-        "transformer: of LayerNorm and ReLU (Vaswani 2017), or of RMSNorm, normalised queries and keys, ReLU squared",
+        "transformer: vaswani: LayerNorm and ReLU (Vaswani 2017); modern: RMSNorm, normalised queries and keys, ReLU "
+        "squared; t5: RMSNorm with gains, self-attention by unscaled products, ReLU (Raffel 2020)",
     )
     norm_place: Literal["pre", "post"] = setting(
         "pre", "transformer: pre: norms stand before each sub-layer, and at the end; post: after each sum"
     )
-    positions: Literal["sinusoidal", "rotary", "none"] = setting("sinusoidal", "transformer: position encoding")
+    positions: PairPositions = setting(
+        "sinusoidal",
+        "transformer: position encoding; relative: a learned bias for each head and distance (Raffel 2020)",
+    )
     kernel: int = setting(3, "convolution: positions that a layer reads", least=1, below=MAX_CONTEXT)
     attention: Looks = setting(
         "soft",
@@ -67,16 +73,61 @@ class ConditionalConfig:
         True, "lstm, gru that attend after: the next step also reads the output of the last one (Luong 2015)"
     )
     shared: Shared = setting(
-        "target", "all: source, target and output share the vectors of tokens; target: target and output do"
+        "target",
+        "all: source, target and output share the vectors of tokens; target: target and output do; inputs: source and "
+        "target do",
     )
     max_source: int = setting(512, "the longest source, in tokens with its </s>", least=2, below=MAX_CONTEXT)
     dropout: float = setting(0.1, "share of numbers dropped: of token vectors and of each layer", least=0, below=1)
     attention_dropout: float = setting(0.0, "share of attention weights dropped", least=0, below=1)
+    feed_forward: FeedForward | None = setting(
+        None, "transformer: activation of the feed-forward layers; nothing: that of the style", is_rare=True
+    )
+    head_width: int | None = setting(
+        None,
+        "transformer: numbers in a head; nothing: the width divided among the heads",
+        least=1,
+        below=MAX_WIDTH,
+        is_rare=True,
+    )
+    norm_epsilon: float | None = setting(
+        None,
+        "transformer: what norms add to the mean square or variance; nothing: 1e-5 of LayerNorm, 2^-23 of RMSNorm",
+        least=0,
+        below=1,
+        is_rare=True,
+    )
+    interleaved_sinusoids: bool = setting(
+        True, "sinusoidal: sines and cosines by turns; off: all sines, then all cosines (Marian)", is_rare=True
+    )
+    scaled_embedding: bool = setting(
+        True, "transformer, convolution: vectors of tokens are multiplied by the root of the width", is_rare=True
+    )
+    scaled_output: bool = setting(
+        False, "what the decoder gives is divided by the root of the width before the output (T5)", is_rare=True
+    )
+    output_bias: bool = setting(True, "the output has a bias for each token", is_rare=True)
+    begins_with: BeginToken = setting(
+        "</s>", "what the decoder reads before a target: </s>, or <s>, a token of its own", is_rare=True
+    )
+    ends: tuple[int, ...] = setting(
+        (), "tokens that end a target, too: their probability counts as that of </s>", least=3, is_rare=True
+    )
+    banned: tuple[int, ...] = setting((), "tokens that have no probability, beside <s>", least=0, is_rare=True)
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if "transformer" in (self.encoder, self.decoder) and self.width % (2 * self.heads):
-            raise SettingError(f"a width of {self.width} cannot be divided among {self.heads} heads of an even width")
+        if self.head_width is None:
+            if "transformer" in (self.encoder, self.decoder) and self.width % (2 * self.heads):
+                raise SettingError(
+                    f"a width of {self.width} cannot be divided among {self.heads} heads of an even width"
+                )
+        elif self.positions == "rotary" and self.head_width % 2:
+            raise SettingError(
+                f"rotary positions rotate pairs of numbers, but a head has {self.head_width}; make head_width even"
+            )
+        if self.positions == "sinusoidal" and not self.interleaved_sinusoids and self.width % 2:
+            raise SettingError(f"a width of {self.width} cannot be half sines and half cosines; make it even")
         if self.is_recurrent(self.encoder) and self.width % 2:
             raise SettingError(f"a width of {self.width} cannot be divided between two directions; make it even")
         if not self.is_recurrent(self.decoder):
@@ -93,6 +144,11 @@ class ConditionalConfig:
     @staticmethod
     def is_recurrent(part: Part) -> bool:
         return part in ("lstm", "gru")
+
+    @property
+    def width_of_heads(self) -> int:
+        """Numbers in a head of attention."""
+        return self.width // self.heads if self.head_width is None else self.head_width
 
     @property
     def feeds(self) -> bool:

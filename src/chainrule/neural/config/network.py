@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from chainrule.base.settings import check_settings, is_rare, setting
 from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 MAX_LAYERS, MAX_WIDTH, MAX_CONTEXT = 1000, 1 << 16, 1 << 20
 LAYERS = "number of stacked layers"
@@ -109,7 +112,7 @@ class LayersConfig(NetworkConfig):
         return self.input_width if self.tied else self.width
 
 
-def settings_of(config: NetworkConfig) -> dict[str, object]:
+def settings_of(config: DataclassInstance) -> dict[str, object]:
     """Field by field, for a file of JSON."""
     named = (each for each in fields(config) if not is_rare(each) or getattr(config, each.name) != each.default)
     values = ((each.name, getattr(config, each.name)) for each in named)

@@ -15,9 +15,9 @@ from chainrule.neural.cache import Cache
 from chainrule.neural.config.transformer import TransformerConfig
 from chainrule.neural.cross_attention import CrossAttention
 from chainrule.neural.dropout import dropped
-from chainrule.neural.encoders.transformer import Attention
-from chainrule.neural.layers import FeedForward, norm
-from chainrule.neural.positions import Rotary, Rotation, Sinusoidal
+from chainrule.neural.encoders.transformer import Attention, norm_of
+from chainrule.neural.layers import FeedForward
+from chainrule.neural.positions import Relative, Rotary, Rotation, Sinusoidal
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int64
@@ -29,17 +29,20 @@ if TYPE_CHECKING:
 
 def block_config(config: ConditionalConfig, layers: int) -> TransformerConfig:
     """The configuration of the blocks of the encoder or the decoder."""
-    is_vaswani = config.style == "vaswani"
+    is_vaswani, is_modern = config.style == "vaswani", config.style == "modern"
     return TransformerConfig(
         layers=layers,
         width=config.width,
         heads=config.heads,
-        feed_forward="relu" if is_vaswani else "relu_squared",
+        head_width=config.head_width,
+        feed_forward=config.feed_forward or ("relu_squared" if is_modern else "relu"),
         feed_forward_width=config.feed_forward_width,
         norm="layer" if is_vaswani else "rms",
         norm_place=config.norm_place,
-        norm_gain=is_vaswani,
-        query_key_norm=not is_vaswani,
+        norm_gain=not is_modern,
+        norm_epsilon=config.norm_epsilon,
+        score="dot" if config.style == "t5" else "scaled_dot",
+        query_key_norm=is_modern,
         biases=is_vaswani,
         positions=config.positions,
         dropout=config.dropout,
@@ -48,12 +51,16 @@ def block_config(config: ConditionalConfig, layers: int) -> TransformerConfig:
 
 
 class PositionEncoding(nn.Module):
-    """Adds sinusoids to vectors, or gives the rotation for queries and keys, or does neither."""
+    """Adds sinusoids to vectors, or gives the rotation for queries and keys, or does neither.
+
+    Biases by distance are no part of it, since the encoder has others than the decoder.
+    """
 
     def __init__(self, config: ConditionalConfig) -> None:
         super().__init__()
-        self.sinusoidal = Sinusoidal(config.width) if config.positions == "sinusoidal" else None
-        self.rotary = Rotary(config.width // config.heads, 10_000.0) if config.positions == "rotary" else None
+        is_sinusoidal, interleaved = config.positions == "sinusoidal", config.interleaved_sinusoids
+        self.sinusoidal = Sinusoidal(config.width, interleaved=interleaved) if is_sinusoidal else None
+        self.rotary = Rotary(config.width_of_heads, 10_000.0) if config.positions == "rotary" else None
 
     def forward(
         self, x: Float[Tensor, "B T D"], positions: Int64[Tensor, "#B T"]
@@ -77,11 +84,10 @@ class DecoderBlock(nn.Module):
             longest=config.max_source,
             biases=blocks.biases,
             dropout=config.attention_dropout,
+            head_width=config.head_width,
         )
         self.feed_forward = FeedForward(blocks.feed_forward, config.width, blocks.hidden_width, bias=blocks.biases)
-        self.norms = nn.ModuleList(
-            norm(blocks.norm, config.width, gain=blocks.norm_gain, bias=blocks.biases) for _ in range(3)
-        )
+        self.norms = nn.ModuleList(norm_of(blocks) for _ in range(3))
         self.post, self.dropout = config.norm_place == "post", config.dropout
 
     def forward(
@@ -114,9 +120,9 @@ class TransformerDecoder(nn.Module):
         super().__init__()
         blocks = block_config(config, config.decoder_layers)
         self.width, self.dropout, self.positions = config.width, config.dropout, PositionEncoding(config)
+        self.bias = Relative(config.heads) if config.positions == "relative" else None
         self.blocks = nn.ModuleList(DecoderBlock(config, blocks) for _ in range(config.decoder_layers))
-        is_pre = config.norm_place == "pre"
-        self.norm = norm(blocks.norm, config.width, gain=blocks.norm_gain, bias=blocks.biases) if is_pre else None
+        self.norm = norm_of(blocks) if config.norm_place == "pre" else None
 
     def keys_and_values(self, memory: Float[Tensor, "M S D"]) -> tuple[KeysAndValues, ...]:
         """As `Decoder.keys_and_values`."""
@@ -137,16 +143,16 @@ class TransformerDecoder(nn.Module):
             positions = columns[None]
             if starts is not None:
                 positions = columns - torch.where(starts, columns, 0).cummax(1).values
-            mask = causal_mask(length, x.device, window=None, bias=None, documents=documents)
+            mask = causal_mask(length, x.device, window=None, bias=self.bias, documents=documents)
             return self._through(x, positions, mask, None, source), None
         assert isinstance(state, Cache)
         cache, columns, first = state.grown(x, starts, None, keep_inputs=False)
         positions = columns[None] - (cache.first[:1, None] if first is None else first)
-        if first is None and length == 1:
+        if first is None and length == 1 and self.bias is None:
             mask = AttentionMask()
         else:
             keys = torch.arange(cache.begin, cache.columns, device=x.device)
-            mask = cached_mask(columns, keys, first, None, None)
+            mask = cached_mask(columns, keys, first, None, self.bias)
         return self._through(x, positions, mask, cache, source), cache
 
     def _through(

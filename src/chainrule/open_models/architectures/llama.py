@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chainrule.neural.config import TransformerConfig
-from chainrule.open_models.changes import GATE_AND_UP, QUERY_KEY_VALUE
+from chainrule.open_models.changes import QUERY_KEY_VALUE, TWO_PARTS
 from chainrule.open_models.mapping import Architecture, Rule, Setting, Tensor
 from chainrule.open_models.rules import GATED, ROPE, SLIDING_WINDOW
 
@@ -69,8 +69,8 @@ LLAMA = Architecture(
         Tensor(_BLOCK + "attention.out.weight", _LAYER + "self_attn.o_proj.weight"),
         Tensor(_BLOCK + "attention.out.bias", _LAYER + "self_attn.o_proj.bias"),
         Tensor(_BLOCK + "norms.1.weight", _LAYER + "post_attention_layernorm.weight"),
-        Tensor(_BLOCK + "feed_forward.up.weight", _of("mlp", "gate_proj.weight", "up_proj.weight"), GATE_AND_UP),
-        Tensor(_BLOCK + "feed_forward.up.bias", _of("mlp", "gate_proj.bias", "up_proj.bias"), GATE_AND_UP),
+        Tensor(_BLOCK + "feed_forward.up.weight", _of("mlp", "gate_proj.weight", "up_proj.weight"), TWO_PARTS),
+        Tensor(_BLOCK + "feed_forward.up.bias", _of("mlp", "gate_proj.bias", "up_proj.bias"), TWO_PARTS),
         Tensor(_BLOCK + "feed_forward.down.weight", _LAYER + "mlp.down_proj.weight"),
         Tensor(_BLOCK + "feed_forward.down.bias", _LAYER + "mlp.down_proj.bias"),
         Tensor("encoder.norm.weight", "model.norm.weight"),

@@ -1,0 +1,142 @@
+"""Marian (Junczys-Dowmunt et al. 2018), as the translations of OPUS-MT are: the Transformer of Vaswani et al. 2017."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.open_models.changes import ONE_ROW, QUERY_KEY_VALUE, TWO_PARTS
+from chainrule.open_models.mapping import Architecture, Rule, Setting, Tensor
+from chainrule.open_models.rules import ACTIVATIONS
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64
+    from numpy import ndarray
+
+    Json = dict[str, Any]
+
+_SHARED, _OUTPUT = "model.shared.weight", "lm_head.weight"
+_SOURCE, _TARGET = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
+_SIDES = (
+    ("reader.blocks.{layer}.", "model.encoder.layers.{layer}."),
+    ("decoder.blocks.{layer}.", "model.decoder.layers.{layer}."),
+)
+
+
+def _read_same(*names: str, ours: str) -> Any:
+    """Of fields that both sides have: our networks have one setting for both."""
+
+    def read(config: Json) -> Json:
+        encoder, decoder = (config[name] for name in names)
+        if encoder != decoder:
+            raise ValueError(f"{encoder!r} and {decoder!r}; expected the same of both sides")
+        return {ours: encoder}
+
+    return Rule(names, read, lambda config: dict.fromkeys(names, getattr(config, ours)))
+
+
+_SHARING = {(True, True): "all", (True, False): "inputs", (False, True): "target", (False, False): "none"}
+
+
+def _read_sharing(config: Json) -> Json:
+    inputs, output = config.get("share_encoder_decoder_embeddings", True), config.get("tie_word_embeddings", True)
+    if not isinstance(inputs, bool) or not isinstance(output, bool):
+        raise ValueError(f"{inputs!r} and {output!r}; expected true or false")
+    return {"shared": _SHARING[inputs, output]}
+
+
+def _write_sharing(config: ConditionalConfig) -> Json:
+    inputs, output = next(both for both, shared in _SHARING.items() if shared == config.shared)
+    return {"share_encoder_decoder_embeddings": inputs, "tie_word_embeddings": output}
+
+
+def _sinusoids(config: ConditionalConfig) -> Float64[ndarray, "positions D"]:
+    """The table of positions, which files may hold and networks compute."""
+    waves = 10_000.0 ** (-np.arange(0, config.width, 2) / config.width)
+    angles = np.arange(config.max_source)[:, None] * waves
+    return np.concatenate([np.sin(angles), np.cos(angles)], 1)
+
+
+def _of_attention(layer: str, attention: str, kind: str, names: str) -> tuple[str, ...]:
+    return tuple(f"{layer}{attention}.{name}_proj.{kind}" for name in names)
+
+
+def _block(ours: str, theirs: str, kind: str) -> tuple[Tensor, ...]:
+    """What the blocks of both sides have. kind: weight or bias."""
+    last = 2 if ours.startswith("decoder") else 1
+    return (
+        Tensor(
+            f"{ours}attention.query_key_value.{kind}", _of_attention(theirs, "self_attn", kind, "qkv"), QUERY_KEY_VALUE
+        ),
+        Tensor(f"{ours}attention.out.{kind}", f"{theirs}self_attn.out_proj.{kind}"),
+        Tensor(f"{ours}norms.0.{kind}", f"{theirs}self_attn_layer_norm.{kind}"),
+        Tensor(f"{ours}feed_forward.up.{kind}", f"{theirs}fc1.{kind}"),
+        Tensor(f"{ours}feed_forward.down.{kind}", f"{theirs}fc2.{kind}"),
+        Tensor(f"{ours}norms.{last}.{kind}", f"{theirs}final_layer_norm.{kind}"),
+    )
+
+
+def _cross(kind: str) -> tuple[Tensor, ...]:
+    """How the decoder attends to the source."""
+    ours, theirs = _SIDES[1]
+    return (
+        Tensor(f"{ours}look.query.{kind}", f"{theirs}encoder_attn.q_proj.{kind}"),
+        Tensor(f"{ours}look.key_value.{kind}", _of_attention(theirs, "encoder_attn", kind, "kv"), TWO_PARTS),
+        Tensor(f"{ours}look.out.{kind}", f"{theirs}encoder_attn.out_proj.{kind}"),
+        Tensor(f"{ours}norms.1.{kind}", f"{theirs}encoder_attn_layer_norm.{kind}"),
+    )
+
+
+MARIAN = Architecture(
+    model_type="marian",
+    class_name="MarianMTModel",
+    family="conditional",
+    config=ConditionalConfig,
+    implied={
+        "style": "vaswani",
+        "norm_place": "post",
+        "positions": "sinusoidal",
+        "interleaved_sinusoids": False,
+        "output_bias": True,
+    },
+    settings=(
+        Setting("encoder_layers", "encoder_layers"),
+        Setting("decoder_layers", "decoder_layers"),
+        Setting("d_model", "width"),
+        _read_same("encoder_attention_heads", "decoder_attention_heads", ours="heads"),
+        _read_same("encoder_ffn_dim", "decoder_ffn_dim", ours="feed_forward_width"),
+        Setting("max_position_embeddings", "max_source", 1024),
+        Setting("activation_function", "feed_forward", "gelu", ACTIVATIONS),
+        Setting("scale_embedding", "scaled_embedding", False),
+        Rule(("share_encoder_decoder_embeddings", "tie_word_embeddings"), _read_sharing, _write_sharing),
+    ),
+    tensors=(
+        Tensor("output.weight", _SHARED, by_token=True, when=lambda config: config.shared == "all"),
+        Tensor("output.weight", _TARGET, by_token=True, when=lambda config: config.shared == "target"),
+        Tensor("output.weight", _OUTPUT, by_token=True, when=lambda config: config.shared in ("inputs", "none")),
+        Tensor("source_embedding.weight", _SHARED, by_token=True, when=lambda config: config.shared == "inputs"),
+        Tensor(
+            "source_embedding.weight", _SOURCE, by_token=True, when=lambda config: config.shared in ("target", "none")
+        ),
+        Tensor("embedding.weight", _TARGET, by_token=True, when=lambda config: config.shared == "none"),
+        Tensor("output.bias", "final_logits_bias", ONE_ROW, by_token=True),
+        *(row for side in _SIDES for kind in ("weight", "bias") for row in _block(*side, kind)),
+        *(row for kind in ("weight", "bias") for row in _cross(kind)),
+    ),
+    fixed={
+        "is_encoder_decoder": True,
+        "normalize_before": False,
+        "normalize_embedding": False,
+        "add_final_layer_norm": False,
+        "static_position_embeddings": True,
+    },
+    ignored=(
+        *("dropout", "attention_dropout", "activation_dropout", "encoder_layerdrop", "decoder_layerdrop", "init_std"),
+        *("classif_dropout", "classifier_dropout", "add_bias_logits", "num_hidden_layers", "_num_labels"),
+        *("decoder_vocab_size", "extra_pos_embeddings", "num_labels", "output_past", "save_step"),
+    ),
+    aliases={_SHARED: (_SOURCE, _TARGET, _OUTPUT), _TARGET: (_OUTPUT,)},
+    computed={f"model.{side}.embed_positions.weight": _sinusoids for side in ("encoder", "decoder")},
+)

@@ -1,0 +1,142 @@
+"""T5 (Raffel et al. 2020), 1.0 and 1.1, mT5 and Flan-T5: biases by distance, and scores that are not divided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from chainrule.neural.config.conditional import ConditionalConfig
+from chainrule.open_models.changes import QUERY_KEY_VALUE, TWO_PARTS
+from chainrule.open_models.mapping import Architecture, Rule, Setting, Tensor
+from chainrule.open_models.rules import ACTIVATIONS, GATED
+
+if TYPE_CHECKING:
+    Json = dict[str, Any]
+
+_ENCODER, _DECODER = "reader.blocks.{layer}.", "decoder.blocks.{layer}."
+_LONGEST = 2048  # tokens of a source; biases by distance have no end, but grow with its square
+
+
+def _read_feed_forward(config: Json) -> Json:
+    name = config.get("feed_forward_proj", "relu")
+    kind = "gelu_new" if name == "gated-gelu" else name.removeprefix("gated-")  # as transformers has it
+    known = GATED if name.startswith("gated-") else ACTIVATIONS
+    if kind not in known:
+        raise ValueError(f"{name!r} is not done here; known are {', '.join(ACTIVATIONS)}, gated-gelu and gated-silu")
+    said = config.get("dense_act_fn", kind), config.get("is_gated_act", name.startswith("gated-"))
+    if said != (kind, name.startswith("gated-")):
+        raise ValueError(f"{name!r} contradicts dense_act_fn, {said[0]!r}, or is_gated_act, {said[1]!r}")
+    return {"feed_forward": known[kind]}
+
+
+def _write_feed_forward(config: ConditionalConfig) -> Json:
+    if _is_gated(config):
+        return {"feed_forward_proj": "gated-gelu" if config.feed_forward == "geglu" else "gated-silu"}
+    return {"feed_forward_proj": next(name for name, ours in ACTIVATIONS.items() if ours == config.feed_forward)}
+
+
+def _read_output(config: Json) -> Json:
+    """Tied, it is scaled: transformers 4 says so by tie_word_embeddings, 5 by scale_decoder_outputs."""
+    tied = config.get("tie_word_embeddings") is not False and config.get("scale_decoder_outputs") is not False
+    return {"shared": "all" if tied else "inputs", "scaled_output": tied}
+
+
+def _write_output(config: ConditionalConfig) -> Json:
+    return dict.fromkeys(("tie_word_embeddings", "scale_decoder_outputs"), config.scaled_output)
+
+
+def _is_tied(config: ConditionalConfig) -> bool:
+    return config.shared == "all"
+
+
+def _is_gated(config: ConditionalConfig) -> bool:
+    return config.feed_forward in ("geglu", "swiglu")
+
+
+def _attention(theirs: str, names: str) -> tuple[str, ...]:
+    return tuple(f"{theirs}.{name}.weight" for name in names)
+
+
+def _block(ours: str, side: str, last: int) -> tuple[Tensor, ...]:
+    """What the blocks of both sides have. last: the number of the feed-forward layer in its block."""
+    theirs = f"{side}.block.{{layer}}.layer."
+    own, dense = f"{theirs}0.SelfAttention", f"{theirs}{last}.DenseReluDense"
+    return (
+        Tensor(f"{ours}attention.query_key_value.weight", _attention(own, "qkv"), QUERY_KEY_VALUE),
+        Tensor(f"{ours}attention.out.weight", f"{own}.o.weight"),
+        Tensor(f"{ours}norms.0.weight", f"{theirs}0.layer_norm.weight"),
+        Tensor(f"{ours}feed_forward.up.weight", f"{dense}.wi.weight", when=lambda config: not _is_gated(config)),
+        Tensor(
+            f"{ours}feed_forward.up.weight", (f"{dense}.wi_0.weight", f"{dense}.wi_1.weight"), TWO_PARTS, when=_is_gated
+        ),
+        Tensor(f"{ours}feed_forward.down.weight", f"{dense}.wo.weight"),
+        Tensor(f"{ours}norms.{last}.weight", f"{theirs}{last}.layer_norm.weight"),
+    )
+
+
+_CROSS = "decoder.block.{layer}.layer.1.EncDecAttention"
+
+T5 = Architecture(
+    model_type="t5",
+    class_name="T5ForConditionalGeneration",
+    family="conditional",
+    config=ConditionalConfig,
+    implied={
+        "style": "t5",
+        "norm_place": "pre",
+        "positions": "relative",
+        "score": "dot",
+        "scaled_embedding": False,
+        "output_bias": False,
+        "max_source": _LONGEST,
+    },
+    settings=(
+        Setting("num_layers", "encoder_layers"),
+        Rule(
+            ("num_decoder_layers",),
+            lambda config: {"decoder_layers": config.get("num_decoder_layers") or config["num_layers"]},
+            lambda config: {"num_decoder_layers": config.decoder_layers},
+        ),
+        Setting("d_model", "width"),
+        Setting("d_kv", "head_width"),
+        Setting("num_heads", "heads"),
+        Setting("d_ff", "feed_forward_width"),
+        Setting("layer_norm_epsilon", "norm_epsilon", 1e-6),
+        Rule(("feed_forward_proj", "dense_act_fn", "is_gated_act"), _read_feed_forward, _write_feed_forward),
+        Rule(("tie_word_embeddings", "scale_decoder_outputs"), _read_output, _write_output),
+    ),
+    tensors=(
+        Tensor("output.weight", "shared.weight", by_token=True, when=_is_tied),
+        Tensor("output.weight", "lm_head.weight", by_token=True, when=lambda config: not _is_tied(config)),
+        Tensor("source_embedding.weight", "shared.weight", by_token=True, when=lambda config: not _is_tied(config)),
+        *_block(_ENCODER, "encoder", 1),
+        *_block(_DECODER, "decoder", 2),
+        Tensor(f"{_DECODER}look.query.weight", f"{_CROSS}.q.weight"),
+        Tensor(f"{_DECODER}look.key_value.weight", _attention(_CROSS, "kv"), TWO_PARTS),
+        Tensor(f"{_DECODER}look.out.weight", f"{_CROSS}.o.weight"),
+        Tensor(f"{_DECODER}norms.1.weight", "decoder.block.{layer}.layer.1.layer_norm.weight"),
+        *(
+            Tensor(f"{ours}.bias.numbers", f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight")
+            for ours, side in (("reader", "encoder"), ("decoder", "decoder"))
+        ),
+        *(
+            Tensor(f"{ours}.norm.weight", f"{side}.final_layer_norm.weight")
+            for ours, side in (("reader", "encoder"), ("decoder", "decoder"))
+        ),
+    ),
+    fixed={
+        "is_encoder_decoder": True,
+        "relative_attention_num_buckets": 32,
+        "relative_attention_max_distance": 128,
+    },
+    ignored=(
+        *("dropout_rate", "classifier_dropout", "initializer_factor", "n_positions", "output_past"),
+        *("num_hidden_layers", "tokenizer_class"),
+    ),
+    ignored_tensors=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),  # never used
+    aliases={
+        "shared.weight": ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"),
+        "lm_head.weight": ("shared.weight",),
+    },
+)
+MT5 = replace(T5, model_type="mt5", class_name="MT5ForConditionalGeneration")
