@@ -58,7 +58,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.word_vectors import WordVectors as WordVectors, load_vectors as load_vectors
     from chainrule.applications.correction.corrector import CorrectionConfig as CorrectionConfig
     from chainrule.applications.embedding_config import EmbeddingConfig as EmbeddingConfig
-    from chainrule.base.jit import set_threads as set_threads
+    from chainrule.base.threads import set_threads as set_threads
     from chainrule.comparison.compare import (
         compare as compare,
         compare_families as compare_families,
@@ -220,7 +220,7 @@ _HOMES = {
     "read_together": "api.together",
     "rescore": "api.rescore",
     "sample_lines": "text.sample",
-    "set_threads": "base.jit",
+    "set_threads": "base.threads",
     "split": "text.splits",
     "train": "api.train",
     "train_channel": "api.train_channel",

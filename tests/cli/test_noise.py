@@ -82,7 +82,7 @@ def test_documents_must_be_lines(chainrule, tmp_path: Path) -> None:
 def test_models_without_words_propose_nothing(chainrule, heldout: Path, tmp_path: Path) -> None:
     chainrule("train", "ngram", heldout, "-o", tmp_path / "lm", "--order", 2, "--tokenizer", "byte")
     result = chainrule("noise", heldout, "--model", tmp_path / "lm", "-o", tmp_path / "out")
-    assert "the model's tokens are those of the byte tokenizer, and no words" in result.error
+    assert "the model has the byte tokenizer, whose tokens are not words" in result.error
 
 
 def test_errors_of_grammar_become_pairs(chainrule, heldout: Path, tmp_path: Path) -> None:

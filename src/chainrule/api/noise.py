@@ -18,8 +18,8 @@ from chainrule.applications.channel.grammar_file import read_grammar
 from chainrule.applications.channel.inflections import english_inflections, read_inflections
 from chainrule.applications.channel.lexicon import Lexicon, prior_of
 from chainrule.applications.channel.proposals import ProposalConfig, Proposer
-from chainrule.base.jit import map_in_order
 from chainrule.base.progress import BlockProgress
+from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError, TextError
 from chainrule.text.corpus import source_of
 
@@ -34,24 +34,27 @@ if TYPE_CHECKING:
     from chainrule.text.corpus import Paths, Source
 
 _OF_WORDS = ("word", "whitespace")
-_AT_ONCE = 256  # texts, by one thread
+_BATCH = 256  # texts, by one thread
 _RATE_OF_CHARACTERS, _RATE_OF_WORDS = 0.03, 0.2
 _MISSPELT = 0.03  # of the rate of errors of grammar: that of errors at a character
 _REPORTED_BYTES = 1 << 14  # of text, after which progress is reported
 
 
 class Spoilt(NamedTuple):
-    """A text, and what came out of it. proposals: what may have been meant, the likeliest first; of a model."""
+    """A text, with and without errors. proposals: corrections, likeliest first, if a model proposed any."""
 
     text: str
     observed: str
     proposals: list[Proposal] | None = None
 
     def as_json(self, id: str) -> dict[str, Any]:
-        """A list for `rescore`: a score of the channel and one of words by themselves, which models stand in for."""
+        """An n-best list for `rescore`, with scores of the channel and of unigrams; a model replaces the latter."""
         hypotheses = [
-            {"text": one.text, "scores": {"channel": round(one.channel, 4), "unigram": round(one.prior, 4)}}
-            for one in self.proposals or []
+            {
+                "text": proposal.text,
+                "scores": {"channel": round(proposal.channel, 4), "unigram": round(proposal.prior, 4)},
+            }
+            for proposal in self.proposals or []
         ]
         return {
             "id": id,
@@ -77,7 +80,7 @@ def noise(
     best: int = 50,
     progress: ProgressOption = None,
 ) -> Iterator[Spoilt]:
-    """Spoils each line of a text with errors; one after the other, as they are asked for.
+    """Adds errors to each line of a text, lazily.
 
     channel: keyboard, slips of the fingers; ocr, letters that look alike; grammar, what learners of English confuse,
     and some slips; or a file of `train_grammar`. rate: how often something goes wrong at a character that can go wrong,
@@ -85,7 +88,7 @@ def noise(
     default from rules of English and the source's words. model: one of words, that proposes what may have been meant,
     for keyboard and ocr; best: so many. Raises SettingError; TextError where a document is no line.
 
-    good:  [one] = chainrule.noise(chainrule.Lines(["so it goes"]), rate=0.2); one.observed
+    good:  [line] = chainrule.noise(chainrule.Lines(["so it goes"]), rate=0.2); line.observed
     """
     if model is not None:
         check_model(model)
@@ -129,12 +132,12 @@ def _words_of(source: Source) -> Collection[str]:
 
 
 def proposer_of(channel: Channel, model: Model, best: int) -> Proposer:
-    """Raises SettingError where the model's tokens are no words."""
+    """Proposes corrections with a model. Raises SettingError if its tokens are not words."""
     config = ProposalConfig(best=best)
     if model.tokenizer.name not in _OF_WORDS:
         raise SettingError(
-            f"the model's tokens are those of the {model.tokenizer.name} tokenizer, and no words; take one that was "
-            f"trained with the tokenizer {' or '.join(_OF_WORDS)}"
+            f"the model has the {model.tokenizer.name} tokenizer, whose tokens are not words; give a model with the "
+            f"tokenizer {' or '.join(_OF_WORDS)}"
         )
     words = [token.decode("utf-8", "replace") for token in model.tokenizer.vocabulary.tokens()]
     return Proposer(channel, Lexicon(words, prior_of(model.language_model, model.tokenizer, model.speller)), config)
@@ -164,17 +167,17 @@ def _spoilt(source: Source, channel: _Corrupting, seed: int, progress: Progress)
 
 
 def _with_proposals(lines: Iterable[Spoilt], proposer: Proposer) -> Iterator[Spoilt]:
-    """What may have been meant, proposed on threads."""
+    """The lines with proposals, computed on threads."""
 
-    def proposed(some: list[Spoilt]) -> list[Spoilt]:
-        found = proposer.propose([line.observed for line in some])
-        return [line._replace(proposals=proposals) for line, proposals in zip(some, found, strict=True)]
+    def propose(batch: list[Spoilt]) -> list[Spoilt]:
+        proposals = proposer.propose([line.observed for line in batch])
+        return [line._replace(proposals=own) for line, own in zip(batch, proposals, strict=True)]
 
-    for some in map_in_order(proposed, _some_at_a_time(lines)):
-        yield from some
+    for batch in map_in_order(propose, _batches(lines)):
+        yield from batch
 
 
-def _some_at_a_time(lines: Iterable[Spoilt]) -> Iterator[list[Spoilt]]:
+def _batches(lines: Iterable[Spoilt]) -> Iterator[list[Spoilt]]:
     rest = iter(lines)
-    while some := list(islice(rest, _AT_ONCE)):
-        yield some
+    while batch := list(islice(rest, _BATCH)):
+        yield batch
