@@ -1,4 +1,4 @@
-"""Correction: single words against Norvig's functions, and running text with JamSpell's typing errors.
+"""Correction: single words against Norvig's functions, running text with JamSpell's typing errors, learners' sentences.
 
     python bench/correction.py words --counts big_words.txt.gz --errors birkbeck.dat.gz
     python bench/correction.py sentences --text novels.txt --output sentences.txt
@@ -12,6 +12,15 @@ letters goes wrong with probability 1 - 0.97^n (twice with a fifth of that), by 
 (0.7), one put in, one lost, or two swapped (0.1 each). model: an n-gram model of such sentences;
 `sentences` writes them.
 train: sentences whose words teach the channel, with errors by the same rules and another seed.
+
+    python bench/correction.py tokens --text novels/train.txt --output tokens.txt
+    chainrule train ngram tokens.txt -o lm/ --tokenizer whitespace --vocabulary-min-count 2
+    python bench/correction.py jfleg --model lm/ --jfleg jfleg/ --errors birkbeck.dat.gz --inflections infl.txt.gz
+
+`jfleg`: GLEU of JFLEG's sentences, a line of tokens each, with dev.src.gz, dev.spellchecked.src.gz and dev.ref0.gz to
+dev.ref3.gz. model: an n-gram model of text cut into tokens as there, which `tokens` writes. Words known are the model's
+and those of `inflections` (AGID); errors teach the channel of letters. Learnt rates of grammar are those of the
+even sentences for the odd ones, and of the odd ones for the even ones. corrector: a folder of `train translation`.
 """
 
 from __future__ import annotations
@@ -21,16 +30,21 @@ import bisect
 import gzip
 import random
 import re
+import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from machine import circumstances
 
 import chainrule
+from chainrule.api.correct import _log_priors
+from chainrule.applications.channel.inflections import read_inflections
 from chainrule.applications.channel.learning import learn_channel
 from chainrule.applications.correction.errors import RateOfWords
 from chainrule.applications.correction.word_index import WordIndex
+from chainrule.evaluation.corrections import measure_corrections
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _PAIRS = 60_000
@@ -50,6 +64,14 @@ def main() -> None:
     text.add_argument("--sentences", type=int, help="the first ones only")
     text.add_argument("--beam", type=int, default=4)
     text.add_argument("--candidates", type=int, default=6)
+    jfleg = parts.add_parser("jfleg")
+    for name in ("--model", "--jfleg", "--errors", "--inflections"):
+        jfleg.add_argument(name, type=Path, required=True)
+    jfleg.add_argument("--corrector", type=Path)
+    jfleg.add_argument("--corrector-weight", type=float, default=0.1)
+    tokens = parts.add_parser("tokens")
+    tokens.add_argument("--text", type=Path, required=True)
+    tokens.add_argument("--output", type=Path, required=True)
     sentences = parts.add_parser("sentences")
     sentences.add_argument("--text", type=Path, required=True)
     sentences.add_argument("--output", type=Path, required=True)
@@ -57,8 +79,13 @@ def main() -> None:
     if args.part == "sentences":
         args.output.write_text("".join(" ".join(line) + "\n" for line in normalised_sentences(read(args.text))))
         return
+    if args.part == "tokens":
+        args.output.write_text(cut_endings(read(args.text)))
+        return
     print(circumstances())
-    if args.part == "words":
+    if args.part == "jfleg":
+        measure_jfleg(args)
+    elif args.part == "words":
         measure_words(args.counts, args.errors)
     else:
         config = chainrule.CorrectionConfig(beam=args.beam, candidates=args.candidates)
@@ -71,13 +98,7 @@ def read(path: Path) -> str:
 
 def measure_words(counts_file: Path, errors_file: Path) -> None:
     counts = {word: int(count) for word, count in (line.split() for line in read(counts_file).splitlines())}
-    pairs, right = [], ""
-    for line in read(errors_file).lower().splitlines():
-        if line.startswith("$"):
-            right = line[1:].strip()
-        elif line.strip() and not set("_ ") & set(line.strip() + right):
-            pairs.append((line.strip(), right))
-    pairs = [(wrong, right) for wrong, right in pairs if wrong != right]
+    pairs = birkbeck_pairs(errors_file)
     rights = sorted({right for _, right in pairs})
     random.Random(0).shuffle(rights)
     held_out = set(rights[: len(rights) // 10])
@@ -178,6 +199,64 @@ def measure_text(model: Path, text: Path, train: Path, most: int | None, config:
     print(f"{words:,} words, {errors / words:.2%} of them wrong; order {lm.language_model.order} from {model.name}")
     print(f"errors left {left / words:.2%}, fixed {fixed / errors:.2%}, broken {broken / (words - errors):.2%}")
     print(f"{words / seconds:,.0f} words/s")
+
+
+def cut_endings(text: str) -> str:
+    """Text of tokens with endings cut off, and hyphens not: do n't, John 's, well-known."""
+    text = re.sub(r"(?i)(?<=\w)(n't|'(?:s|ll|re|ve|d|m))(?=\s|$)", r" \1", text)
+    return re.sub(r"(\w) - (\w)", r"\1-\2", text)
+
+
+def measure_jfleg(args: argparse.Namespace) -> None:
+    lines = {name: read(args.jfleg / f"dev.{name}.gz").splitlines() for name in ("src", "spellchecked.src")}
+    texts = lines["src"]
+    references = [read(args.jfleg / f"dev.ref{i}.gz").splitlines() for i in range(4)]
+    model = chainrule.load(args.model)
+    with tempfile.TemporaryDirectory() as folder:
+        inflections = Path(folder, "inflections.txt")
+        inflections.write_text(read(args.inflections))
+        known = {word: float(np.exp(log_prob)) for word, log_prob in _log_priors(model, None).items()}
+        rare, lowered = min(known.values()), {word.lower() for word in known}
+        forms = read_inflections(inflections)
+        common = {"channel": learn_channel(birkbeck_pairs(args.errors)), "rate": 0.1, "lexicon": known}
+        common["lexicon"] |= {form: rare / 2 for form in forms.forms() if form not in lowered}
+
+        def show(name: str, corrected: list[str]) -> None:
+            measures = measure_corrections(texts, corrected, references)
+            print(f"{name:46} GLEU {measures.gleu[1].percent()}  WER {measures.word_errors[1].percent()}", flush=True)
+
+        def correct(some: list[str], **options: Any) -> list[str]:
+            ready = chainrule.corrector(model, **common, **options)
+            return [one.corrected for i in range(0, len(some), 128) for one in ready.correct(some[i : i + 128])]
+
+        show("untouched", texts)
+        show("spelling by enchant, as shipped", lines["spellchecked.src"])
+        show("spelling", correct(texts))
+        grammar: dict[str, Any] = {"grammar": "english", "inflections": inflections}
+        began = time.perf_counter()
+        show("spelling and grammar, stated rates", correct(texts, **grammar))
+        print(f"{sum(len(text.split()) for text in texts) / (time.perf_counter() - began):,.0f} tokens/s")
+        halves = [
+            [(text, one[i]) for i, text in enumerate(texts) if i % 2 != half for one in references] for half in (0, 1)
+        ]
+        learnt = [chainrule.train_grammar(pairs, inflections=inflections) for pairs in halves]
+        grammar.pop("grammar")
+        of_halves = [iter(correct(texts[half::2], grammar=learnt[half], **grammar)) for half in (0, 1)]
+        show("rates learnt on the other half", [next(of_halves[i % 2]) for i in range(len(texts))])
+        if args.corrector is not None:
+            config = chainrule.CorrectionConfig(learnt_weight=args.corrector_weight)
+            options = {"grammar": "english", "learnt": args.corrector, "config": config, **grammar}
+            show(f"stated rates, the learnt corrector ({args.corrector_weight})", correct(texts, **options))
+
+
+def birkbeck_pairs(path: Path) -> list[tuple[str, str]]:
+    pairs, right = [], ""
+    for line in read(path).lower().splitlines():
+        if line.startswith("$"):
+            right = line[1:].strip()
+        elif line.strip() and not set("_ ") & set(line.strip() + right) and line.strip() != right:
+            pairs.append((line.strip(), right))
+    return pairs
 
 
 def _by_word(given: list[str], changes: tuple) -> list[str]:

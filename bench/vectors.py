@@ -27,7 +27,7 @@ from machine import circumstances
 
 import chainrule
 from chainrule import TokenizerConfig, VectorsConfig
-from chainrule.base.jit import set_threads
+from chainrule.base.threads import set_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ PACKAGE = Path(chainrule.__file__).parent
 # What each room may import besides itself, from the ground up. The floors of the house:
 GROUND = {"errors", "protocol", "base"}
 ENGINES = {"uniform", "ngram", "neural", "mixture"}
-COMPILED_BY = {"chainrule.base.jit", "chainrule.base.lanes"}  # what alone knows Numba
+COMPILED_BY = {"chainrule.base.jit", "chainrule.base.intrinsics", "chainrule.base.lanes"}  # what alone knows Numba
 AGAINST_THE_WAIST = {"decoding", "evaluation"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -58,6 +58,7 @@ NGRAM_MAY_IMPORT: dict[str, set[str]] = {
     "spelling": {"trie", "counting", "estimation", "models"},
     "model_class": {"trie", "models", "kenlm"},
     "table_layouts": {"compact", "models", "kenlm"},
+    "saving": {"trie", "compact", "models", "model_class"},
     "training": {"counting", "estimation", "model_class"},
     "lmplz": {"trie", "counting", "estimation", "training"},
 }

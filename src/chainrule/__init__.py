@@ -16,7 +16,11 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.attend import AttentionMaps as AttentionMaps, attend as attend
     from chainrule.api.convert import convert as convert, convert_vectors as convert_vectors
     from chainrule.api.cooccurrences import count_together as count_together
-    from chainrule.api.correct import correct as correct, corrector as corrector
+    from chainrule.api.correct import (
+        correct as correct,
+        corrector as corrector,
+        measure_correction as measure_correction,
+    )
     from chainrule.api.counts import count_text as count_text, train_counts as train_counts
     from chainrule.api.evaluate_vectors import (
         VectorsMeasurement as VectorsMeasurement,
@@ -46,7 +50,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.rescore import Rescored as Rescored, rescore as rescore
     from chainrule.api.together import Together as Together, read_together as read_together
     from chainrule.api.train import train as train
-    from chainrule.api.train_channel import train_channel as train_channel
+    from chainrule.api.train_channel import train_channel as train_channel, train_grammar as train_grammar
     from chainrule.api.train_classifier import train_classifier as train_classifier
     from chainrule.api.train_pairs import train_pairs as train_pairs
     from chainrule.api.train_vectors import train_vectors as train_vectors
@@ -54,7 +58,7 @@ if TYPE_CHECKING:  # for type checkers and editors: the names that `_HOMES` has 
     from chainrule.api.word_vectors import WordVectors as WordVectors, load_vectors as load_vectors
     from chainrule.applications.correction.corrector import CorrectionConfig as CorrectionConfig
     from chainrule.applications.embedding_config import EmbeddingConfig as EmbeddingConfig
-    from chainrule.base.jit import set_threads as set_threads
+    from chainrule.base.threads import set_threads as set_threads
     from chainrule.comparison.compare import (
         compare as compare,
         compare_families as compare_families,
@@ -186,6 +190,7 @@ _HOMES = {
     "convert_vectors": "api.convert",
     "correct": "api.correct",
     "corrector": "api.correct",
+    "measure_correction": "api.correct",
     "count_text": "api.counts",
     "count_together": "api.cooccurrences",
     "evaluate_vectors": "api.evaluate_vectors",
@@ -215,12 +220,13 @@ _HOMES = {
     "read_together": "api.together",
     "rescore": "api.rescore",
     "sample_lines": "text.sample",
-    "set_threads": "base.jit",
+    "set_threads": "base.threads",
     "split": "text.splits",
     "train": "api.train",
     "train_channel": "api.train_channel",
     "train_classifier": "api.train_classifier",
     "train_counts": "api.counts",
+    "train_grammar": "api.train_channel",
     "train_pairs": "api.train_pairs",
     "train_vectors": "api.train_vectors",
     "verify": "api.verify",

@@ -12,7 +12,7 @@ from chainrule.errors import ModelFormatError, SettingError
 from chainrule.mixture.config import CacheConfig, MixtureConfig
 from chainrule.neural.config import NETWORKS, TWO_SIDED, TextEncoderConfig
 from chainrule.neural.config.conditional import ConditionalConfig
-from chainrule.ngram.config import COMPACT, FAST, MAX_ORDER, NGramConfig
+from chainrule.ngram.config import COMPACT, NGramConfig
 from chainrule.training.finetuning_config import FineTuningConfig
 from chainrule.uniform import UniformConfig, UniformModel
 
@@ -102,43 +102,15 @@ def _train_ngram(
 
 
 def _take_apart_ngram(model: AnyNGram | CompactNGramModel) -> tuple[Json, Arrays]:
-    from chainrule.ngram.models.compact_model import CompactNGramModel
+    from chainrule.ngram.saving import take_apart
 
-    if isinstance(model, CompactNGramModel):
-        table = model.compact
-        settings = {"ngrams": list(table.level_sizes), "layout": COMPACT, "run_bits": list(table.run_bits)}
-        return settings, table.arrays()
-    return {"ngrams": list(model.table.level_sizes), **model.settings}, model.table.arrays()
+    return take_apart(model)
 
 
 def _put_together_ngram(settings: Json, arrays: Arrays, vocabulary_size: int) -> AnyNGram | CompactNGramModel:
-    from chainrule.ngram.compact.table import CompactTable
-    from chainrule.ngram.model_class import model_from_settings
-    from chainrule.ngram.models.compact_model import CompactNGramModel
-    from chainrule.ngram.trie.table import Table
+    from chainrule.ngram.saving import put_together
 
-    sizes = settings.get("ngrams")
-    if (
-        not isinstance(sizes, list)
-        or not 1 <= len(sizes) <= MAX_ORDER
-        or not all(type(size) is int and size >= 0 for size in sizes)
-    ):
-        raise ModelFormatError(
-            f"the n-gram settings hold ngrams = {sizes!r}; expected the number of n-grams of each order, at most "
-            f"{MAX_ORDER} orders"
-        )
-    if sizes[0] != vocabulary_size:
-        raise ModelFormatError(
-            f"the n-gram table has {sizes[0]} unigrams and the vocabulary {vocabulary_size} tokens; they must agree"
-        )
-    layout = settings.get("layout", FAST)
-    if layout == COMPACT:
-        return CompactNGramModel(CompactTable.from_arrays(sizes, settings.get("run_bits"), arrays))
-    if layout != FAST:
-        raise ModelFormatError(
-            f"the n-gram settings hold layout = {layout!r}; this version knows {FAST!r} and {COMPACT!r}"
-        )
-    return model_from_settings(settings, Table.from_arrays(sizes, arrays))
+    return put_together(settings, arrays, vocabulary_size)
 
 
 def _train_cache(
@@ -163,52 +135,16 @@ def _train_mixture(
 
 
 def _take_apart_mixture(model: Any) -> tuple[Json, Arrays]:
-    """The arrays of component i get the prefix `i.`; the settings of all components are a list in the mixture's."""
-    from chainrule.mixture.unseen_words import FewerUnseen
+    from chainrule.mixture.saving import take_apart
 
-    settings: Json = {"kind": model.kind, "weights": model.weights.tolist(), "components": []}
-    arrays: Arrays = {}
-    for i, (name, component) in enumerate(zip(model.components.families, model.components.models, strict=True)):
-        fewer = isinstance(component, FewerUnseen)
-        own, own_arrays = FAMILIES[name].take_apart(component.model if fewer else component)
-        ratio = {"unseen_ratio": component.ratio} if fewer else {}
-        settings["components"].append({"family": name, "settings": own, **ratio})
-        arrays |= {f"{i}.{key}": array for key, array in own_arrays.items()}
-    classes = getattr(model, "classes", None)
-    return settings, arrays if classes is None else {**arrays, "classes": classes}
+    return take_apart(model, lambda family, component: FAMILIES[family].take_apart(component))
 
 
 def _put_together_mixture(settings: Json, arrays: Arrays, vocabulary_size: int) -> LanguageModel[Any]:
-    import numpy as np
+    from chainrule.mixture.saving import put_together
 
-    from chainrule.mixture.components import Components
-    from chainrule.mixture.linear import LinearMixture
-    from chainrule.mixture.log_linear import LogLinearMixture
-    from chainrule.mixture.unseen_words import FewerUnseen
-
-    listed, kind, weights = settings.get("components"), settings.get("kind"), settings.get("weights")
-    known = isinstance(listed, list) and all(
-        isinstance(entry, dict)
-        and entry.get("family") in FAMILIES
-        and isinstance(entry.get("settings"), dict)
-        and FAMILIES[entry["family"]].job == "continue"
-        for entry in listed
-    )
-    if not known or not listed or kind not in ("linear", "log-linear") or not isinstance(weights, list):
-        raise ModelFormatError("the mixture's settings lack components, kind or weights that this version knows")
-    models = []
-    for i, entry in enumerate(listed):
-        own = {key.removeprefix(f"{i}."): array for key, array in arrays.items() if key.startswith(f"{i}.")}
-        model = FAMILIES[entry["family"]].put_together(entry["settings"], own, vocabulary_size)
-        models.append(FewerUnseen(model, entry["unseen_ratio"]) if "unseen_ratio" in entry else model)
-    components = Components(tuple(entry["family"] for entry in listed), tuple(models))
-    try:
-        mixture_weights = np.array(weights, np.float64)
-    except (TypeError, ValueError):
-        raise ModelFormatError(f"the weights of the mixture are {weights!r}; expected numbers") from None
-    if kind == "log-linear":
-        return LogLinearMixture(components, mixture_weights)
-    return LinearMixture(components, mixture_weights, arrays.get("classes"))
+    continuing = {name: family.put_together for name, family in FAMILIES.items() if family.job == "continue"}
+    return put_together(settings, arrays, vocabulary_size, continuing)
 
 
 def _ngram_measure_options(model: Any) -> Json:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.base.jit import map_in_order
+from chainrule.base.threads import map_in_order
 from chainrule.errors import ChainruleError, ModelFormatError
 from chainrule.ngram.kenlm.probing_kernels import STATE_SIZE
 from chainrule.ngram.kenlm.word_queries import Record, queries

@@ -15,7 +15,7 @@ import chainrule
 from chainrule import CacheConfig, Lines, MixtureConfig, NGramConfig, UniformConfig
 from chainrule.api.speller import learnt_speller
 from chainrule.errors import EstimationError, ModelFormatError, SettingError
-from chainrule.evaluation.token_costs import price
+from chainrule.evaluation.token_costs import score_tokens
 from chainrule.families import FAMILIES
 from chainrule.mixture.cache import UnigramCache
 from chainrule.mixture.tuning import classes_of_tokens, linear_weights
@@ -208,10 +208,10 @@ def test_models_that_do_not_go_together_are_not_mixed(models, fixtures: Path) ->
     turned = chainrule.train(Lines(["c b a"]), UniformConfig(), tokenizer="whitespace")
     for parts, message in (
         (models[:1], "needs two models"),
-        ([models[0], other], "model 1 and model 2 cannot be mixed: their texts are cut by whitespace and word"),
+        ([models[0], other], "model 1 and model 2 cannot be mixed: they use whitespace and word"),
         ([models[0], lower], "normalised by nothing and by lower"),
         ([models[0], few], "their vocabularies have 338 and 6 tokens"),
-        ([few, turned], "number the same 6 tokens otherwise"),
+        ([few, turned], "give the same 6 tokens other ids"),
     ):
         with pytest.raises(SettingError, match=message):
             chainrule.mix(parts)
@@ -264,13 +264,13 @@ def test_unseen_types_that_differ_are_mixed_as_distributions_over_strings(two, f
     known = encoded.ids != UNKNOWN
     parts, spelled = [], []
     for model in two:
-        prices = price(model.language_model, model.speller, encoded)
-        parts.append(np.exp(prices.closed + prices.unseen))
-        spelled.append(np.exp(prices.spelling))
-    prices = price(mixture.language_model, mixture.speller, encoded)
+        scored = score_tokens(model.language_model, model.speller, encoded)
+        parts.append(np.exp(scored.closed + scored.unseen))
+        spelled.append(np.exp(scored.spelling))
+    scored = score_tokens(mixture.language_model, mixture.speller, encoded)
     assert not known.all()
-    np.testing.assert_allclose(np.exp(prices.closed + prices.unseen), (parts[0] + parts[1]) / 2, rtol=1e-4)
-    np.testing.assert_allclose(np.exp(prices.spelling), (spelled[0] + spelled[1]) / 2, rtol=1e-9)
+    np.testing.assert_allclose(np.exp(scored.closed + scored.unseen), (parts[0] + parts[1]) / 2, rtol=1e-4)
+    np.testing.assert_allclose(np.exp(scored.spelling), (spelled[0] + spelled[1]) / 2, rtol=1e-9)
 
 
 @pytest.mark.parametrize("order", [1, 2, 4])

@@ -9,7 +9,7 @@ import chainrule
 from chainrule import VectorsConfig
 from chainrule.api import train_vectors as training
 from chainrule.api.word_vectors import load_vectors
-from chainrule.base.jit import set_threads
+from chainrule.base.threads import set_threads
 from chainrule.errors import ChainruleError, EstimationError, ModelFormatError, SettingError, TextError
 
 METHODS = {

@@ -105,9 +105,9 @@ def test_adapt_trains_a_network_on(folder: Path) -> None:
     adapted = chainrule.adapt(folder / "net", folder / "heldout.txt", training=ONE_STEP)
     assert adapted.record["start"] == str(folder / "net")
     assert adapted.tokenizer.vocabulary.tokens() == chainrule.load(folder / "net").tokenizer.vocabulary.tokens()
-    with pytest.raises(chainrule.SettingError, match="mt: a model of pairs cannot be trained on with plain text"):
+    with pytest.raises(chainrule.SettingError, match="mt: a model of pairs cannot be trained further on plain text"):
         chainrule.adapt(folder / "mt", folder / "heldout.txt")
-    with pytest.raises(chainrule.SettingError, match="lm: a model of family 'ngram' cannot be trained on"):
+    with pytest.raises(chainrule.SettingError, match="lm: a model of family 'ngram' cannot be trained further"):
         chainrule.adapt(folder / "lm", folder / "heldout.txt")
 
 
@@ -176,8 +176,8 @@ def test_filter_keeps_what_the_verb_keeps(folder: Path, tmp_path: Path, printed)
     for wrong, message in (
         ({}, "give either keep, a share of the documents, or below"),
         ({"keep": 0.3, "below": 2.0}, "give either keep"),
-        ({"keep": 1.5}, "the share to keep is 1.5; expected more than 0 and at most 1"),
-        ({"below": float("nan")}, "the score to stay below is not a number"),
+        ({"keep": 1.5}, "keep is 1.5; expected a share above 0 and at most 1"),
+        ({"below": float("nan")}, "below is not a number"),
     ):
         with pytest.raises(chainrule.SettingError, match=message):
             chainrule.filter(folder / "heldout.txt", model, **wrong)
@@ -192,7 +192,7 @@ def test_nearest_gives_what_the_verb_prints(folder: Path, printed) -> None:
     assert [one.cosine for one in found] == sorted((one.cosine for one in found), reverse=True)
     with pytest.raises(chainrule.SettingError, match="top is 0; expected 1 or more"):
         chainrule.nearest(chainrule.load(folder / "net"), "[a]", top=0)
-    with pytest.raises(chainrule.SettingError, match="a layer is for the words of a text"):
+    with pytest.raises(chainrule.SettingError, match="layer is for the words of a text"):
         chainrule.nearest(chainrule.load(folder / "net"), "[a]", layer=1)
     with pytest.raises(chainrule.SettingError, match="has no vectors"):
         chainrule.nearest(chainrule.load(folder / "lm"), "[a]")
@@ -248,9 +248,9 @@ def test_rescore_chooses_as_the_verb_does(folder: Path, tmp_path: Path, printed)
 
 def model_score(model: chainrule.Model, text: str) -> float:
     """log P of a text, its unknown words spelled."""
-    from chainrule.evaluation.token_costs import price_documents
+    from chainrule.evaluation.token_costs import score_documents
 
-    log_probs, _ = price_documents(model.language_model, model.speller, model.tokenizer.encode_texts([text]))
+    log_probs, _ = score_documents(model.language_model, model.speller, model.tokenizer.encode_texts([text]))
     return float(log_probs[0])
 
 

@@ -254,9 +254,14 @@ def test_a_model_without_words_needs_a_lexicon(tmp_path: Path) -> None:
 
 def test_measures_by_hand() -> None:
     measures = measure_corrections(["teh dog bit"], ["the dgo bit"], ["the dog bit"])
-    assert measures.word_errors == (1 / 3, 1 / 3)
-    assert measures.character_errors == (2 / 11, 2 / 11)
-    assert (measures.fixed, measures.broken, measures.words) == (1.0, 0.5, 3)
+    assert [one.value for one in measures.word_errors] == [1 / 3, 1 / 3]
+    assert [one.value for one in measures.character_errors] == [2 / 11, 2 / 11]
+    assert (measures.fixed.value, measures.broken.value, measures.words) == (1.0, 0.5, 3)
+    several = measure_corrections(["teh dog bit"] * 2, ["the dgo bit"] * 2, [["the dog bit"] * 2, ["a dog bit"] * 2])
+    assert several.word_errors[1].value == 0.5  # one of three words, two of three: each reference counts alike
+    assert several.word_errors[1].interval == (0.5, 0.5)
+    with pytest.raises(SettingError, match="1 texts"):
+        measure_corrections(["a"], ["a"], [["a"], []])
 
 
 @pytest.mark.parametrize("arguments", [{"rate": 0.9}, {"channel": "radio"}, {"channel": Path("no.json")}])

@@ -18,16 +18,9 @@ import numba
 import pytest
 
 from chainrule.base import jit
-from chainrule.base.jit import (
-    is_first_run,
-    kernel,
-    map_in_order,
-    run,
-    run_all,
-    set_threads,
-    start_in_thread,
-    thread_count,
-)
+from chainrule.base import threads as base_threads
+from chainrule.base.jit import is_first_run, kernel
+from chainrule.base.threads import map_in_order, run, run_all, set_threads, start_in_thread, thread_count
 from chainrule.errors import SettingError
 
 WAIT = 30  # seconds, for what happens at once unless something is wrong
@@ -43,7 +36,7 @@ def finish(before: list[threading.Thread]) -> None:
 
 @pytest.fixture
 def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int | None:
-    monkeypatch.setattr(jit, "_threads", request.param)
+    monkeypatch.setattr(base_threads, "_threads", request.param)
     return request.param
 
 
@@ -81,7 +74,7 @@ def test_threads_that_wait_for_a_consumer_end_when_it_goes_away() -> None:
 
 
 def test_the_number_of_threads_is_set_or_in_the_environment_or_that_of_the_processors(monkeypatch) -> None:
-    monkeypatch.setattr(jit, "_threads", None)
+    monkeypatch.setattr(base_threads, "_threads", None)
     monkeypatch.delenv("CHAINRULE_THREADS", raising=False)
     assert 1 <= thread_count() <= (os.cpu_count() or 1)
     monkeypatch.setenv("CHAINRULE_THREADS", "3")

@@ -49,7 +49,12 @@ def test_what_is_printed_is_what_python_gives(folder: Path, chainrule: Callable[
 
 def test_measures_against_references(folder: Path, chainrule: Callable[..., Result]) -> None:
     out = chainrule("correct", folder / "lm", folder / "bad.txt", "--references", folder / "right.txt").out
-    assert "100.00%" in out  # of the wrong words are fixed
+    assert "100.00 %" in out  # of the wrong words are fixed
+    several = chainrule(
+        "correct", folder / "lm", folder / "bad.txt", "--references", folder / "right.txt", folder / "bad.txt"
+    )
+    assert "GLEU" in several.out
+    assert "32 words" in several.out  # of both references
     wrong = chainrule("correct", folder / "lm", folder / "bad.txt", "--references", folder / "pairs.tsv")
     assert wrong.status == 2
     assert "3 texts and 5 references" in wrong.err
@@ -72,6 +77,11 @@ def test_each_change_can_be_refused(
         (["--rate", "0"], "rate"),
         (["--json", "--diff"], "Choose one"),
         (["--interactive"], "--output"),
+        (["--grammar", "german"], "german"),
+        (["--grammar-rate", "0.1"], "grammar"),
+        (["--grammar", "english", "--inflections", "nothing.txt"], "nothing.txt"),
+        (["--corrector", "nothing"], "nothing"),
+        (["--errant"], "--references"),
         (["--keep", "nothing.txt"], "nothing.txt"),
         (["--lexicon", "nothing.txt"], "nothing.txt"),
     ],
@@ -94,3 +104,17 @@ def test_wrong_pairs_are_named(folder: Path, chainrule: Callable[..., Result], t
     assert done.status == 1
     assert "p.tsv" in done.err
     assert not (tmp_path / "c.json").exists()
+
+
+def test_grammar_is_corrected_and_learnt(folder: Path, chainrule: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "wrong.txt").write_text("there is something wrong\nthe dogs bit man\n")
+    (tmp_path / "pairs.tsv").write_text("the dogs bit man\tthe dog bit the man\n" * 3)
+    done = chainrule("train", "channel", tmp_path / "pairs.tsv", "--grammar", "-o", tmp_path / "g.json")
+    assert "a channel of grammar with" in done.out, done.err
+    for grammar in (["english", "--grammar-rate", "0.2"], [tmp_path / "g.json"]):
+        done = chainrule("correct", folder / "lm", tmp_path / "wrong.txt", "--grammar", *grammar)
+        assert done.out.splitlines() == ["there is something wrong", "the dog bit the man"], done.err
+    for arguments in (["--rounds", "3", "--grammar"], ["--inflections", tmp_path / "wrong.txt"]):
+        done = chainrule("train", "channel", tmp_path / "pairs.tsv", "-o", tmp_path / "h.json", *arguments)
+        assert done.status == 2
+        assert "--grammar" in done.err

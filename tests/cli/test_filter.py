@@ -83,9 +83,9 @@ def test_equal_scores_are_kept_from_the_front(chainrule, model: Path, tmp_path: 
     [
         ([], 2, "Give either --keep, a share, or --below, a score."),
         (["--keep", "0.1", "--below", "3"], 2, "Give either --keep"),
-        (["--keep", "0"], 1, "the share to keep is 0.0; expected more than 0 and at most 1"),
-        (["--keep", "30"], 1, "the share to keep is 30.0"),
-        (["--keep", "nan"], 1, "the share to keep is nan"),
+        (["--keep", "0"], 1, "--keep is 0.0; expected a share above 0 and at most 1"),
+        (["--keep", "30"], 1, "--keep is 30.0"),
+        (["--keep", "nan"], 1, "--keep is nan"),
         (["--below", "nan"], 1, "is not a number"),
         (["--keep", "0.1", "--json"], 2, "With --json, the documents need a file: give --output."),
         (["--keep", "0.1", "-o", "TEXT"], 1, "is one of the files to read; choose another name"),

@@ -82,4 +82,26 @@ def test_documents_must_be_lines(chainrule, tmp_path: Path) -> None:
 def test_models_without_words_propose_nothing(chainrule, heldout: Path, tmp_path: Path) -> None:
     chainrule("train", "ngram", heldout, "-o", tmp_path / "lm", "--order", 2, "--tokenizer", "byte")
     result = chainrule("noise", heldout, "--model", tmp_path / "lm", "-o", tmp_path / "out")
-    assert "the model's tokens are those of the byte tokenizer, and no words" in result.error
+    assert "the model has the byte tokenizer, whose tokens are not words" in result.error
+
+
+def test_errors_of_grammar_become_pairs(chainrule, heldout: Path, tmp_path: Path) -> None:
+    done = chainrule("noise", heldout, "--channel", "grammar", "--pairs", "-o", tmp_path / "pairs.tsv")
+    assert done.status == 0, done.err
+    rows = [line.split("\t") for line in (tmp_path / "pairs.tsv").read_text().splitlines()]
+    assert [right for _, right in rows] == heldout.read_text().splitlines()
+    assert sum(wrong != right for wrong, right in rows) > len(rows) / 4
+    learnt = tmp_path / "g.json"
+    assert chainrule("train", "channel", "--grammar", tmp_path / "pairs.tsv", "-o", learnt).status == 0
+    again = chainrule("noise", heldout, "--channel", learnt)
+    assert len(again.out.splitlines()) == len(rows)
+    for arguments, message in (
+        (["--channel", learnt, "--rate", "0.1"], "of its own"),
+        (["--channel", "grammar", "--rate", "0"], "rate"),
+        (["--channel", "radio"], "radio"),
+        (["--inflections", heldout], "grammar"),
+        (["--pairs", "--model", "lm"], "--pairs"),
+    ):
+        done = chainrule("noise", heldout, *arguments)
+        assert done.status != 0
+        assert message in done.err

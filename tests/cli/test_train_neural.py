@@ -155,7 +155,10 @@ def test_a_network_goes_on_with_other_text(chainrule, corpus: Path, heldout: Pat
     assert after.score(texts) == pytest.approx(before.score(texts), abs=1e-3)  # two steps of almost nothing
     again = chainrule("adapt", lm, heldout, "-o", adapted, *steps, "--resume")
     assert (again.status, again.out) == (0, "")
-    assert "cannot be trained on; expected a network" in chainrule("adapt", model, heldout, "-o", tmp_path / "x").error
+    assert (
+        "cannot be trained further; expected a network"
+        in chainrule("adapt", model, heldout, "-o", tmp_path / "x").error
+    )
     with pytest.raises(package.SettingError, match="leave these arguments out"):
         package.train(heldout, package.TransformerConfig(), start=lm)
 

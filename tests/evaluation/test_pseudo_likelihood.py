@@ -7,7 +7,7 @@ import pytest
 from random_networks import random_network
 
 from chainrule.api.model import Model
-from chainrule.evaluation.pseudo_likelihood import pseudo_price
+from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
 from chainrule.neural.config import MaskedConfig, TwoSidedConfig
 from chainrule.neural.two_sided_model import TwoSidedModel
 from chainrule.text.tokenizer import Tokenizer
@@ -21,7 +21,7 @@ def test_tokens_are_summed_without_the_end_and_unknown_ones_spelled(config: Mask
     tokenizer.encode(np.frombuffer(bytearray(b"the dog bit a man\nsaw\n"), np.uint8), grow=True)
     scorer = TwoSidedModel(random_network(config, tokenizer.vocabulary_size))
     speller = Model("masked", scorer, tokenizer).speller
-    found, sizes = pseudo_price(scorer, speller, tokenizer, TEXTS)
+    found, sizes = pseudo_log_likelihoods(scorer, speller, tokenizer, TEXTS)
     assert sizes.tolist() == [3, 5, 1, 2]
     for text, price in zip(TEXTS, found, strict=True):
         ids = tokenizer.encode_texts([text]).ids[:-1]

@@ -1,4 +1,4 @@
-"""Units against hand arithmetic on made-up tokens and prices, and against the whole document."""
+"""Units against hand arithmetic on made-up tokens and scores, and against the whole document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.evaluation.surprisal import By, Units, units
-from chainrule.evaluation.token_costs import Prices, price
+from chainrule.evaluation.token_costs import TokenLogProbs, score_tokens
 from chainrule.protocol import END
 from chainrule.text.detokenize import Alignment
 from chainrule.text.vocabulary import byte_array
@@ -19,7 +19,7 @@ from chainrule.text.vocabulary import byte_array
 UNKNOWN_AT = 2
 
 
-def made(documents: list[list[str]]) -> tuple[np.ndarray, Prices, Alignment]:
+def made(documents: list[list[str]]) -> tuple[np.ndarray, TokenLogProbs, Alignment]:
     """Tokens that make up the text without gaps; token i costs 2^i, and the third is unknown and costs 100 more."""
     ids, pieces = [], []
     for document in documents:
@@ -28,11 +28,11 @@ def made(documents: list[list[str]]) -> tuple[np.ndarray, Prices, Alignment]:
     stops = np.cumsum([len(piece) for piece in pieces])
     closed = -(2.0 ** np.arange(len(ids)))
     spelling = np.where(np.arange(len(ids)) == UNKNOWN_AT, -100.0, 0.0)
-    prices = Prices(closed, np.zeros(len(ids)), spelling, spelling < 0)
-    return np.array(ids), prices, Alignment(byte_array(b"".join(pieces)), np.append(0, stops[:-1]), stops)
+    scored = TokenLogProbs(closed, np.zeros(len(ids)), spelling, spelling < 0)
+    return np.array(ids), scored, Alignment(byte_array(b"".join(pieces)), np.append(0, stops[:-1]), stops)
 
 
-def shown(made_up: tuple[np.ndarray, Prices, Alignment], by: By) -> list[list[tuple[str, float]]]:
+def shown(made_up: tuple[np.ndarray, TokenLogProbs, Alignment], by: By) -> list[list[tuple[str, float]]]:
     """By document, each unit's text and cost."""
     found, text = units(*made_up, by), made_up[2].text.tobytes()
     rows = [
@@ -71,9 +71,9 @@ def test_characters_share_a_token_evenly_by_bytes() -> None:
 
 
 def test_characters_of_several_tokens_add_up() -> None:
-    ids, prices, aligned = made([["x", "x", "y"]])
+    ids, scored, aligned = made([["x", "x", "y"]])
     text = byte_array("éy\n".encode())  # a token for each byte
-    found = units(ids, prices, Alignment(text, aligned.starts, aligned.stops), "characters")
+    found = units(ids, scored, Alignment(text, aligned.starts, aligned.stops), "characters")
     assert found.closed.tolist() == [-(1 + 2), -4, -8]
     assert found.total.tolist() == [-(1 + 2), -104, -8]
     assert found.unknown.tolist() == [False, True, False]
@@ -94,10 +94,13 @@ def model(request: pytest.FixtureRequest) -> chainrule.Model:
 @given(st.lists(st.text("theca t\té日(\x00", max_size=12), min_size=1, max_size=4))
 def test_the_units_of_a_document_add_up_to_it_whatever_the_tokenizer(model: chainrule.Model, texts: list[str]) -> None:
     encoded = model.tokenizer.encode_texts(texts)
-    prices, aligned = price(model.language_model, model.speller, encoded), model.tokenizer.align(encoded)
-    whole = units(encoded.ids, prices, aligned, "tokens")
+    scored, aligned = (
+        score_tokens(model.language_model, model.speller, encoded),
+        model.tokenizer.align(encoded),
+    )
+    whole = units(encoded.ids, scored, aligned, "tokens")
     for by in ("words", "characters"):
-        found = units(encoded.ids, prices, aligned, by)
+        found = units(encoded.ids, scored, aligned, by)
         assert len(found.documents) == len(texts) + 1
         for column in ("closed", "total"):
             np.testing.assert_allclose(by_document(found, column), by_document(whole, column), rtol=1e-9)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.evaluation.token_costs import price
+from chainrule.evaluation.token_costs import score_tokens
 from chainrule.ngram.spelling.speller import Speller
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.vocabulary import Encoded, Vocabulary, byte_array
@@ -42,9 +42,9 @@ def test_all_texts_of_a_small_alphabet_sum_to_one(model: Model, unseen_types: in
     texts = [text for text in texts if text == b" ".join(text.split())]
     encoded = encoded_texts(model, texts)
     starts = np.concatenate([[0], np.flatnonzero(encoded.ids == END)[:-1] + 1])
-    prices = np.add.reduceat(price(model.language_model, speller, encoded).total, starts)
+    scored = np.add.reduceat(score_tokens(model.language_model, speller, encoded).total, starts)
     alike = [128 ** text.count(X) for text in texts]
-    short = float(np.dot(np.exp(prices), alike))
+    short = float(np.dot(np.exp(scored), alike))
     beginnings = [b"".join(some) for some in itertools.product(pieces, repeat=n)]
     beginnings = [text for text in beginnings if b"  " not in text and text[:1] != b" "]
     rest = Beginnings(model, speller)
@@ -106,16 +106,16 @@ def encoded_texts(model: Model, texts: list[bytes]) -> Encoded:
 
 def test_the_prices_add_up_and_known_tokens_have_no_spelling(model: Model) -> None:
     encoded = encoded_texts(model, [b"a zz", b"ab"])
-    prices = price(model.language_model, model.speller, encoded)
-    assert prices.unknown.tolist() == [False, True, False, False, False]
-    assert (prices.spelling != 0).tolist() == prices.unknown.tolist()
-    np.testing.assert_array_equal(prices.total, prices.closed + prices.unseen + prices.spelling)
+    scored = score_tokens(model.language_model, model.speller, encoded)
+    assert scored.unknown.tolist() == [False, True, False, False, False]
+    assert (scored.spelling != 0).tolist() == scored.unknown.tolist()
+    np.testing.assert_array_equal(scored.total, scored.closed + scored.unseen + scored.spelling)
 
 
 def test_one_unseen_type_changes_nothing(model: Model) -> None:
     speller = Speller.train([b"a"], Vocabulary([b"a"]), unseen_types=1)
-    assert not price(model.language_model, speller, encoded_texts(model, [b"a zz", b""])).unseen.any()
+    assert not score_tokens(model.language_model, speller, encoded_texts(model, [b"a zz", b""])).unseen.any()
 
 
 def test_no_documents_have_no_prices(model: Model) -> None:
-    assert price(model.language_model, model.speller, encoded_texts(model, [])).total.size == 0
+    assert score_tokens(model.language_model, model.speller, encoded_texts(model, [])).total.size == 0

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import chainrule
-from chainrule.base import jit
+from chainrule.base import threads as base_threads
 from chainrule.cli.main import run
 from chainrule.neural import threads
 from chainrule.neural.config import FeedforwardConfig
@@ -29,7 +29,7 @@ def nothing_said(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in NAMES:
         monkeypatch.delenv(name, raising=False)
     before = torch.get_num_threads()
-    monkeypatch.setattr(jit, "_threads", None)
+    monkeypatch.setattr(base_threads, "_threads", None)
     monkeypatch.setattr(threads, "_torch_default", None)
     yield
     torch.set_num_threads(before)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import BEGIN, END, naive_counts, random_documents, stream_of
 
-from chainrule.base import jit
+from chainrule.base import threads as base_threads
 from chainrule.base.ownership import Owned
 from chainrule.ngram.counting import count as counting
 from chainrule.ngram.counting.count import count_ngrams
@@ -110,7 +110,7 @@ def bytes_of(counts: Counts) -> list[bytes]:
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_the_number_of_threads_does_not_change_a_byte(threads: int, encoded, monkeypatch) -> None:
     expected = bytes_of(count_ngrams(encoded.train, encoded.tokenizer.vocabulary_size, 4))
-    monkeypatch.setattr(jit, "_threads", threads)
+    monkeypatch.setattr(base_threads, "_threads", threads)
     assert bytes_of(count_ngrams(encoded.train, encoded.tokenizer.vocabulary_size, 4)) == expected
 
 

@@ -165,7 +165,7 @@ def test_what_counts_cannot_give_is_reported(tmp_path: Path) -> None:
         train_counts([tmp_path / "c"], config, tokenizer=chainrule.TokenizerConfig(vocabulary_size=5))
     with pytest.raises(EstimationError, match="not one word in common"):
         train_counts([tmp_path / "c"], config, tune=Lines(["x y"]))
-    with pytest.raises(SettingError, match="a model that begins with all needs a text"):
+    with pytest.raises(SettingError, match="a model with begins='all' needs the text itself"):
         train_counts([tmp_path / "c"], chainrule.NGramConfig(order=3, begins="all"))
     tuned = train_counts([tmp_path / "c"], config, tune=Lines(["a", "a a"]))
     assert tuned.record["tuned_on_tokens"] == 5

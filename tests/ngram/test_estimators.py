@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import BEGIN, END, UNKNOWN, random_documents, stream_of
 
-from chainrule.base import jit
+from chainrule.base import threads as base_threads
 from chainrule.errors import EstimationError, SettingError
 from chainrule.ngram.config import BACKING_OFF, DISCOUNTING, SMOOTHINGS, TUNABLE, NGramConfig
 from chainrule.ngram.counting.count import count_ngrams
@@ -188,7 +188,7 @@ def test_chunks_and_threads_do_not_change_a_byte(name: Any, encoded, monkeypatch
     config = NGramConfig(order=3, smoothing=name)
     expected = ESTIMATORS[name](counts, config, lambda *report: None)
     monkeypatch.setattr(smoothing, "CHUNKS", 7)
-    monkeypatch.setattr(jit, "_threads", 5)
+    monkeypatch.setattr(base_threads, "_threads", 5)
     actual = ESTIMATORS[name](counts, config, lambda *report: None)
     assert actual.log_probs.tobytes() == expected.log_probs.tobytes()
     assert actual.log_backoffs.tobytes() == expected.log_backoffs.tobytes()

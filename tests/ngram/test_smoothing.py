@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import BEGIN, END, UNKNOWN, NaiveKneserNey, grams_of, random_documents, stream_of
 
-from chainrule.base import jit
+from chainrule.base import threads as base_threads
 from chainrule.errors import EstimationError
 from chainrule.ngram.config import NGramConfig
 from chainrule.ngram.counting.count import count_ngrams
@@ -192,7 +192,7 @@ def test_chunks_and_threads_do_not_change_a_byte(chunks: int, encoded, monkeypat
     config = NGramConfig(order=3)
     expected = modified_kneser_ney(counts, config)
     monkeypatch.setattr(smoothing, "CHUNKS", chunks)
-    monkeypatch.setattr(jit, "_threads", 5)
+    monkeypatch.setattr(base_threads, "_threads", 5)
     actual = modified_kneser_ney(counts, config)
     assert actual.log_probs.tobytes() == expected.log_probs.tobytes()
     assert actual.log_backoffs.tobytes() == expected.log_backoffs.tobytes()

@@ -155,7 +155,7 @@ def test_what_needs_an_output_is_refused(bert: Path, tmp_path: Path) -> None:
             SettingError, match="'text-encoder' gives vectors of texts and predicts no tokens; this takes"
         ):
             ask()
-    with pytest.raises(SettingError, match="'text-encoder' cannot be trained on; expected a network that predicts"):
+    with pytest.raises(SettingError, match="'text-encoder' cannot be trained further; expected a network that"):
         chainrule.adapt(bert, text)
 
 

@@ -1,1 +1,1 @@
-"""What users call from Python: one module a verb, with the names of the command line's verbs."""
+"""What users call from Python: one module for each verb, named as on the command line."""

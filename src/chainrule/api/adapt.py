@@ -1,4 +1,4 @@
-"""A network that is trained on other text: from a model folder to another model."""
+"""Trains a network further, on other text."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def adapt(
     progress: ProgressOption = None,
     **options: Unpack[RunOptions],
 ) -> Model:
-    """Goes on with the training of a network, on other text; a new model, of the same configuration and tokenizer.
+    """Trains a network further, on other text; returns a new model with the same settings and tokenizer.
 
-    model: the folder of a network of any family. Words that its tokenizer does not know stay unknown. The rest is as
-    `train` has it. Raises SettingError where the model is no network, and what `train` does.
+    model: the folder of a network of any family. Words that its tokenizer does not know stay unknown. The other
+    arguments are those of `train`. Raises SettingError if the model is not a network, and what `train` raises.
 
     good:  chainrule.adapt("lm/", "law.txt", training=chainrule.TrainingConfig(minutes=2)).save("law/")
     """
@@ -60,7 +60,7 @@ def adapt(
 
 
 def network_config_of(folder: Path) -> NetworkConfig:
-    """Of a network that can be trained on. Raises SettingError where the folder holds none; ModelFormatError."""
+    """The settings of the network in a folder. Raises SettingError if it holds no network; ModelFormatError."""
     if is_hugging_face(folder):
         model = load(folder)
         _check_trainable(folder, model.family)
@@ -68,7 +68,9 @@ def network_config_of(folder: Path) -> NetworkConfig:
         return own
     entry = read_config(folder)
     if entry.family == FAMILY:
-        raise SettingError(f"{folder}: a model of pairs cannot be trained on with plain text; expected one of one text")
+        raise SettingError(
+            f"{folder}: a model of pairs cannot be trained further on plain text; expected a model of single texts"
+        )
     _check_trainable(folder, entry.family)
     config: NetworkConfig = config_from_json(FAMILIES[entry.family].config, entry.settings.get("network"))
     return config
@@ -78,5 +80,5 @@ def _check_trainable(folder: Path, family: str) -> None:
     """Raises SettingError."""
     if family not in (*NETWORKS, *TWO_SIDED):
         raise SettingError(
-            f"{folder}: a model of family {family!r} cannot be trained on; expected a network that predicts tokens"
+            f"{folder}: a model of family {family!r} cannot be trained further; expected a network that predicts tokens"
         )

@@ -1,4 +1,4 @@
-"""Where a network looks: maps of attention, as numbers, as a page and as a picture."""
+"""Attention maps of a network, as numbers, a page or a picture."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _DRAWN = {".html": attention_page, ".svg": attention_svg}
 
 @dataclass(frozen=True)
 class AttentionMaps:
-    """The maps of all layers and heads of a network that reads a text. heading: the text."""
+    """The attention of all layers and heads while a network reads a text. heading: the text."""
 
     heading: str
     maps: Sequence[AttentionMap]
 
     def __repr__(self) -> str:
-        count = sum(len(one.weights) for one in self.maps)
+        count = sum(len(layer.weights) for layer in self.maps)
         return f"<AttentionMaps: {count} of {self.heading!r}>"
 
     def _repr_html_(self) -> str:
         return attention_svg(self.heading, self.maps)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes a page, .html, that needs no other file; or a picture, .svg. Raises OutputError, SettingError."""
+        """Writes a self-contained page, .html, or a picture, .svg. Raises OutputError, SettingError."""
         target = Path(path)
         check_target(target, overwrite=overwrite)
         with replace_file(target) as file:
@@ -46,11 +46,11 @@ class AttentionMaps:
 
 
 def attend(model: Model | TextPairModel, text: str, target: str | None = None) -> AttentionMaps:
-    """Where a network looks while it reads a text: a row for each token that looks, a column for each that is seen.
+    """The attention of a network while it reads a text: a row for each query token, a column for each key token.
 
-    model: with attention: a Transformer, or a model of one text given another. target: of pairs, what is written; by
-    default what the model writes. Raises SettingError where the network has no attention, the source is empty or too
-    long, or there is a target for a model that reads one text; MarkerError.
+    model: a Transformer, or a model of pairs with attention. target: for a model of pairs; by default what the model
+    writes. Raises SettingError if the network has no attention, the source is empty or too long, or a target is given
+    to a model of single texts; MarkerError.
 
     good:  chainrule.attend(model, "the dog bit the man").save("maps.html")
     """
@@ -101,10 +101,10 @@ def _of_text(model: Model, text: str) -> AttentionMaps:
 def _titled(maps: list[Weights], sides: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> list[AttentionMap]:
     return [
         AttentionMap(
-            title=f"{each.sides}, layer {each.layer}",
-            rows=sides[each.sides][0],
-            columns=sides[each.sides][1],
-            weights=each.weights,
+            title=f"{layer.sides}, layer {layer.layer}",
+            rows=sides[layer.sides][0],
+            columns=sides[layer.sides][1],
+            weights=layer.weights,
         )
-        for each in maps
+        for layer in maps
     ]

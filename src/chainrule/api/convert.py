@@ -1,4 +1,4 @@
-"""Models between folders of ours, fast and compact, ARPA files and the files of others."""
+"""Converts models between formats: folders, fast or compact; ARPA; Hugging Face."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def convert(
     overwrite: bool = False,
     progress: ProgressOption = None,
 ) -> Model | TextPairModel:
-    """Writes a model in another form; the model that was written.
+    """Writes a model in another format, and returns it.
 
     source: whatever `load` opens; a model of pairs becomes a folder. target: a new folder, or a file whose name ends in
     .arpa, .arpa.gz, .zst, .xz or .bz2. tokenizer: as `load` has it. compact: quantised, as `Model.compact` has it;
@@ -81,7 +81,7 @@ def convert_vectors(
     overwrite: bool = False,
     progress: ProgressOption = None,
 ) -> WordVectors:
-    """Writes word vectors in another form: what `load_vectors` opens, as the name of the target says.
+    """Writes word vectors in another format, which the name of the target chooses, and returns them.
 
     Raises ModelFormatError, TextError, OutputError.
     """
@@ -91,7 +91,7 @@ def convert_vectors(
 
 
 def in_layout(model: Model, *, compact: bool, progress: ProgressOption = None) -> Model:
-    """The compact model, or one with a fast table where it was compact. Raises SettingError as `Model.compact`."""
+    """The model with a compact or a fast table. Raises SettingError as `Model.compact`."""
     if compact:
         return model.compact(progress)
     return model.unpack(progress) if model.is_compact else model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -14,27 +14,35 @@ from chainrule.api.progress_line import ProgressOption, showing
 from chainrule.applications.channel.channel import Channel
 from chainrule.applications.channel.channel_file import read_channel
 from chainrule.applications.channel.confusions import CONFUSIONS, channel_named
+from chainrule.applications.channel.english import english_grammar
+from chainrule.applications.channel.grammar import GrammarChannel
+from chainrule.applications.channel.grammar_file import read_grammar
+from chainrule.applications.channel.inflections import english_inflections, read_inflections
 from chainrule.applications.channel.lexicon import prior_of
 from chainrule.applications.correction.corrector import CorrectionConfig, Corrector
 from chainrule.applications.correction.errors import RateOfCharacters, RateOfWords
+from chainrule.applications.correction.grammar import Grammar
 from chainrule.applications.correction.word_index import WordIndex
 from chainrule.base.progress import BlockProgress
 from chainrule.errors import SettingError, TextError
 from chainrule.text.corpus import Corpus, source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from chainrule.api.model import Model
+    from chainrule.api.pair_model import TextPairModel
     from chainrule.applications.channel.confusions import Confusions
     from chainrule.applications.correction.corrector import Corrected
     from chainrule.applications.correction.errors import ErrorModel
+    from chainrule.applications.correction.learnt import LearntCorrector
+    from chainrule.evaluation.corrections import CorrectionMeasures
     from chainrule.text.corpus import Paths, Source
 
 _OF_WORDS = ("word", "whitespace")
 _AT_ONCE = 256  # texts
 _PIECE_BYTES = 1 << 14
-_RATE_OF_CHARACTERS, _RATE_OF_WORDS = 0.02, 0.05
+_RATE_OF_CHARACTERS, _RATE_OF_WORDS, _RATE_OF_GRAMMAR = 0.02, 0.05, 0.03
 
 
 def correct(
@@ -44,6 +52,10 @@ def correct(
     channel: Confusions | Channel | PathLike[str] = "keyboard",
     rate: float | None = None,
     lexicon: Mapping[str, float] | str | PathLike[str] | None = None,
+    grammar: Literal["english"] | GrammarChannel | PathLike[str] | None = None,
+    grammar_rate: float | None = None,
+    inflections: str | PathLike[str] | None = None,
+    learnt: TextPairModel | str | PathLike[str] | None = None,
     config: CorrectionConfig | None = None,
     progress: ProgressOption = None,
 ) -> Iterator[Corrected]:
@@ -52,11 +64,26 @@ def correct(
     channel: keyboard or ocr, or one trained by `train_channel`, or its file. rate: for keyboard and ocr the
     probability of an error at a character (0.02); for a trained one the share of words that are wrong (0.05). lexicon:
     the right words with their counts, or a file of them, one a line; by default the words of the model's vocabulary.
-    Raises SettingError, TextError.
+    grammar: english, what learners of English confuse, or what `train_grammar` learnt, or its file; none by default.
+    grammar_rate: for english, the probability of an error at a word that can go wrong (0.03). inflections: a file with
+    the forms of words, see `read_inflections`; by default from rules of English and the words that are known. learnt:
+    a model of pairs of wrong and right texts, or its folder: it proposes, and its log P joins that of the others.
+    Raises SettingError, TextError, ModelFormatError.
 
     good:  [one] = chainrule.correct(chainrule.Lines(["teh dog"]), lm); one.corrected, one.changes[0].prob
     """
-    return _corrected(source_of(source), corrector(model, channel, rate=rate, lexicon=lexicon, config=config), progress)
+    ready = corrector(
+        model,
+        channel,
+        rate=rate,
+        lexicon=lexicon,
+        grammar=grammar,
+        grammar_rate=grammar_rate,
+        inflections=inflections,
+        learnt=learnt,
+        config=config,
+    )
+    return _corrected(source_of(source), ready, progress)
 
 
 def corrector(
@@ -65,14 +92,73 @@ def corrector(
     *,
     rate: float | None = None,
     lexicon: Mapping[str, float] | str | PathLike[str] | None = None,
+    grammar: Literal["english"] | GrammarChannel | PathLike[str] | None = None,
+    grammar_rate: float | None = None,
+    inflections: str | PathLike[str] | None = None,
+    learnt: TextPairModel | str | PathLike[str] | None = None,
     config: CorrectionConfig | None = None,
 ) -> Corrector:
     """As `correct`, for strings: `corrector(lm).correct(["teh dog"])`."""
     check_model(model)
-    errors = _error_model(channel, rate)
+    errors, words = _error_model(channel, rate), WordIndex(_log_priors(model, lexicon))
+    proposer = None
+    if grammar is not None:
+        given = english_inflections(words.lowered()) if inflections is None else read_inflections(inflections)
+        proposer = Grammar(_grammar_channel(grammar, grammar_rate), given.among(words.lowered()), words)
+    elif grammar_rate is not None or inflections is not None:
+        raise SettingError("a rate of grammar and inflections are for grammar='english' or a learnt one; name it, too")
     return Corrector(
-        model.language_model, model.tokenizer, model.speller, WordIndex(_log_priors(model, lexicon)), errors, config
+        model.language_model,
+        model.tokenizer,
+        model.speller,
+        words,
+        errors,
+        config,
+        grammar=proposer,
+        learnt=None if learnt is None else _learnt(learnt),
     )
+
+
+def _grammar_channel(grammar: str | GrammarChannel | PathLike[str], rate: float | None) -> GrammarChannel:
+    if grammar == "english":
+        return english_grammar(_RATE_OF_GRAMMAR if rate is None else rate)
+    if rate is not None:
+        raise SettingError("a learnt channel of grammar has rates of its own; leave the rate out")
+    if isinstance(grammar, GrammarChannel):
+        return grammar
+    if isinstance(grammar, str) and not Path(grammar).exists():
+        raise SettingError(f"there is no grammar called {grammar!r}, nor a file; expected english or a file")
+    return read_grammar(Path(grammar))
+
+
+def _learnt(learnt: TextPairModel | str | PathLike[str]) -> LearntCorrector:
+    from chainrule.api.pair_corrector import PairCorrector
+    from chainrule.api.pair_model import load_pairs
+
+    return PairCorrector(load_pairs(learnt) if isinstance(learnt, (str, PathLike)) else learnt)
+
+
+def measure_correction(
+    corrector: Corrector,
+    texts: Sequence[str],
+    references: Sequence[str] | Sequence[Sequence[str]],
+    *,
+    errant: bool = False,
+) -> CorrectionMeasures:
+    """Corrects texts and measures them against what they should be: a text for each, or several lists of such.
+
+    Error rates before and after, the shares fixed and broken, and GLEU, with 95 % intervals; errant: and F0.5 of edits,
+    by the package errant. Raises SettingError.
+
+    good:  measure_correction(corrector(lm), ["teh dog"], ["the dog"]).fixed.value
+    """
+    from chainrule.evaluation.corrections import measure_corrections
+    from chainrule.evaluation.errant_scores import errant_edits
+
+    edits = errant_edits() if errant else None
+    pieces = [texts[i : i + _AT_ONCE] for i in range(0, len(texts), _AT_ONCE)]
+    corrected = [one.corrected for piece in pieces for one in corrector.correct(piece)]
+    return measure_corrections(texts, corrected, references, edits=edits)
 
 
 def read_lexicon(path: str | PathLike[str]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Counts of n-grams as files: written of a text, and read, summed and made into a model."""
+"""Files of n-gram counts: counts a text, and trains a model on counts."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def count_text(
     markers: Markers = "error",
     progress: ProgressOption = None,
 ) -> dict[str, Any]:
-    """Writes the counts of all n-grams of a text to a file, a line each, compressed as its name says.
+    """Writes the counts of all n-grams of a text to a file, one a line, compressed if its name says so.
 
-    Returns what was counted. Raises TextError, EstimationError, SettingError, OutputError.
+    Returns the totals. Raises TextError, EstimationError, SettingError, OutputError.
     """
     progress = callback(progress)
     from chainrule.ngram.count_files.write import write_counts_file
@@ -77,10 +77,10 @@ def train_counts(
     progress: ProgressOption = None,
     tune: Source | Paths | None = None,
 ) -> Model:
-    """An n-gram model of the sum of count files, which `count_text`, SRILM or Google made.
+    """Trains an n-gram model on the sum of count files, of `count_text`, SRILM or Google.
 
-    config: its order must be in the files. tokenizer: what cut the text that was counted; by default as the marks in
-    the words show. tune: as `chainrule.train` has it. Raises TextError, SettingError, EstimationError.
+    config: the files must have its order. tokenizer: that of the counted text; by default as the marks in the words
+    show. tune: as for `chainrule.train`. Raises TextError, SettingError, EstimationError.
     """
     progress = callback(progress)
     from chainrule.ngram.count_files.read import locate_ngram, read_counts
@@ -91,19 +91,19 @@ def train_counts(
         check_tunable(config)
         tune = source_of(tune)
     if config.begins == "all" and config.order > 2:
-        raise SettingError("counts are of documents that begin with one <s>; a model that begins with all needs a text")
+        raise SettingError("counts have one <s> per document; a model with begins='all' needs the text itself")
     began = time.perf_counter()
     wanted = None if tokenizer is None else as_config(tokenizer)
     if wanted is not None and wanted.is_limited:
-        raise SettingError("counts have their vocabulary; limit it when the text is counted")
+        raise SettingError("counts have a fixed vocabulary; limit it when you count the text")
     splitter = None if wanted is None else splitter_of(os.fspath(wanted.kind))
     known = Vocabulary(() if splitter is None else splitter.alphabet)
     names = [os.fspath(file) for file in files]
     counts, vocabulary, digests = read_counts(names, config.order, progress, known)
     if splitter is not None and (token := never_written(splitter, vocabulary.tokens())) is not None:
         raise TextError(
-            f"{locate_ngram([token], names)}: {token.decode(errors='replace')!r} is nothing that the {splitter.name} "
-            "tokenizer writes, so no text would ever match it; name the tokenizer of the text that was counted"
+            f"{locate_ngram([token], names)}: {token.decode(errors='replace')!r} is no token of the {splitter.name} "
+            "tokenizer, so no text would ever match it; name the tokenizer of the counted text"
         )
     normaliser = Normaliser(() if wanted is None else wanted.normalise)
     learner = Tokenizer(splitter or splitter_marked_in(vocabulary.tokens()), vocabulary, normaliser=normaliser)

@@ -1,9 +1,9 @@
-"""Curating a corpus by perplexity: the documents that a model finds likeliest, or more like one text than another.
+"""Scores documents by cross-entropy, to filter a corpus: the likeliest, or those more like one text than another.
 
-A document's score is its cross-entropy, bits a token with </s> counted and unknown tokens spelled; or, given two
+A document's score is its cross-entropy in bits per token, with </s> and the spelling of unknown tokens; or, with two
 models, the difference of their cross-entropies, per token of the first (Moore and Lewis, Intelligent selection of
-language model training data, 2010): low where a document is like what the first model was trained on and unlike what
-the other was.
+language model training data, 2010). It is low for documents like the first model's training text and unlike the
+second's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.token_costs import price_documents
+from chainrule.evaluation.token_costs import score_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def document_scores(block: Block, model: Model, other: Model | None = None) -> Float64[ndarray, " documents"]:
-    """The score of each document of a block, in bits a token."""
-    log_probs, tokens = price_documents(model.language_model, model.speller, model.tokenizer.encode_block(block))
+    """The score of each document of a block, in bits per token."""
+    log_probs, tokens = score_documents(model.language_model, model.speller, model.tokenizer.encode_block(block))
     if other is not None:
-        theirs, _ = price_documents(other.language_model, other.speller, other.tokenizer.encode_block(block))
+        theirs, _ = score_documents(other.language_model, other.speller, other.tokenizer.encode_block(block))
         log_probs = log_probs - theirs
     return -log_probs / tokens / math.log(2)
 
@@ -39,7 +39,7 @@ def document_scores(block: Block, model: Model, other: Model | None = None) -> F
 def scored(
     source: Source, scores: ScoreFile, model: Model, other: Model | None = None, progress: Progress = silent
 ) -> Iterator[tuple[Block, Float32[ndarray, " documents"]]]:
-    """Every block with the scores of its documents, which are also put into the file. Raises TextError."""
+    """Scores every block of a source, and appends the scores to the file. Raises TextError."""
     for block in source.blocks(progress, "scoring"):
         yield block, scores.append(document_scores(block, model, other))
 
@@ -54,10 +54,10 @@ def passing(
     below: float | None = None,
     progress: Progress = silent,
 ) -> tuple[Iterator[Block], float]:
-    """The documents that are kept, and the score up to which they are.
+    """The documents that pass, and the highest score that passes.
 
-    keep: a share of the documents; below: a score in bits a token. One of both is given. Raises SettingError; TextError
-    as the source is read.
+    Give either keep, a share of the documents, or below, a score in bits per token. Raises SettingError; TextError
+    while the source is read.
     """
     check_limits(keep, below)
     if below is not None:
@@ -69,33 +69,35 @@ def passing(
 
 
 def check_limits(keep: float | None, below: float | None) -> None:
-    """Raises SettingError."""
+    """Raises SettingError unless exactly one limit is given, in its range."""
     if (keep is None) == (below is None):
-        raise SettingError("give either keep, a share of the documents, or below, a score in bits a token")
+        raise SettingError("give either keep, a share of the documents, or below, a score in bits per token")
     if keep is not None and not 0 < keep <= 1:
-        raise SettingError(f"the share to keep is {keep}; expected more than 0 and at most 1, such as 0.3")
+        raise SettingError(f"keep is {keep}; expected a share above 0 and at most 1, such as 0.3")
     if below is not None and math.isnan(below):
-        raise SettingError("the score to stay below is not a number; expected bits a token, such as 7.5")
+        raise SettingError("below is not a number; expected bits per token, such as 7.5")
 
 
 def chosen(source: Source, scores: ScoreFile, threshold: Threshold, progress: Progress = silent) -> Iterator[Block]:
-    """A source that has been scored, once more: the documents that pass, in their order.
+    """Reads a scored source again: the documents that pass, in order.
 
-    Raises TextError, also where it has not as many documents as scores.
+    Raises TextError, also if the source no longer has as many documents as scores.
     """
-    place = 0
+    position = 0
     for block in source.blocks(progress, "filtering"):
         stops = block.stops()
-        found = scores.read(place, stops.size)
-        place += stops.size
-        if found.size < stops.size:
+        block_scores = scores.read(position, stops.size)
+        position += stops.size
+        if block_scores.size < stops.size:
             break
-        passing = threshold.passes(found)
+        passing = threshold.passes(block_scores)
         if passing.any():
             yield block.select(passing, stops)
-    if place != scores.size:
+    if position != scores.size:
         names = ", ".join(source.sources)
-        raise TextError(f"{names}: has changed since it was scored; keep it as it is, and let no pipe be read twice")
+        raise TextError(
+            f"{names}: has changed since it was scored; leave it unchanged until it is filtered, and give no pipe"
+        )
 
 
 def _below(blocks: Iterator[tuple[Block, Float32[ndarray, " documents"]]], limit: float) -> Iterator[Block]:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from chainrule.applications.embedding import Embedded, embedded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from jaxtyping import Float32
+    from numpy import ndarray
 
     from chainrule.applications.embedding_config import EmbeddingConfig
     from chainrule.protocol import Embedder
@@ -25,6 +30,16 @@ def embed_texts(
     batches = (texts[first : first + _BATCH] for first in range(0, len(texts), _BATCH))
     encoded = (tokenizer.encode_texts(batch) for batch in batches)
     return [text for batch in encoded for text in embedded(embedder, tokenizer, batch, config)]
+
+
+def embed_whole_texts(
+    embedder: Embedder, tokenizer: Tokenizer, texts: Sequence[str], config: EmbeddingConfig
+) -> Float32[ndarray, "texts D"]:
+    """One vector for each text. Raises SettingError, MarkerError."""
+    if not texts:
+        [empty] = embed_texts(embedder, tokenizer, [""], config)
+        return empty.vectors[:0]
+    return np.concatenate([text.vectors for text in embed_texts(embedder, tokenizer, texts, config)])
 
 
 def embed_blocks(

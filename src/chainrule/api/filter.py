@@ -1,4 +1,4 @@
-"""The part of a corpus that a model finds likeliest, as texts or as a file."""
+"""Filters a corpus: keeps the documents that a model finds likeliest."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ BINS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Filtered:
-    """What was kept. threshold: the highest score that passes, in bits a token.
+    """The documents that passed. threshold: the highest score that passes, in bits per token.
 
-    texts: the documents that were kept, where they were not written to a file. counts, edges: a histogram of all
-    scores, one edge more than there are counts; the outermost hundredths are cut off.
+    texts: the documents, unless they were written to a file. counts, edges: a histogram of all scores, without the
+    outermost hundredths; it has one edge more than counts.
     """
 
     documents: int
@@ -39,7 +39,7 @@ class Filtered:
 
     def __repr__(self) -> str:
         return (
-            f"<Filtered: kept {self.kept:,} of {self.documents:,} documents, up to {self.threshold:.4f} bits a token>"
+            f"<Filtered: kept {self.kept:,} of {self.documents:,} documents, up to {self.threshold:.4f} bits per token>"
         )
 
 
@@ -54,18 +54,19 @@ def filter(
     output: str | os.PathLike[str] | None = None,
     progress: ProgressOption = None,
 ) -> Filtered:
-    """Keeps the documents that a model finds likeliest, in their order.
+    """Keeps the documents that a model finds likeliest, in order.
 
-    A document's score is its cross-entropy in bits a token, its end counted and unknown tokens spelled. keep: the share
-    that is kept, above 0 and up to 1, which reads the source twice; below: the highest score that is. One of both is
-    given. difference: a model of the rest; then the score is that under `model` less that under it, per token of
-    `model` (Moore and Lewis 2010). output: the file to write, which is replaced, also .jsonl or compressed; without it
-    the texts are in the result. Raises TextError, SettingError, OutputError.
+    A document's score is its cross-entropy in bits per token, with </s> and the spelling of unknown tokens. Give either
+    keep, the share of documents to keep, above 0 and up to 1, which reads the source twice; or below, the highest
+    score to keep. difference: a model of general text, whose score is subtracted, per token of `model` (Moore and
+    Lewis 2010). output: a file to write or replace, also .jsonl or compressed; without it, the result holds the texts.
+    Raises TextError, SettingError, OutputError.
 
     good:  chainrule.filter("corpus.txt", chainrule.load("lm/"), keep=0.3, output="likely.txt").threshold
     """
-    for one in (model, *([] if difference is None else [difference])):
-        check_model(one)
+    check_model(model)
+    if difference is not None:
+        check_model(difference)
     texts: list[str] = []
     with ScoreFile() as scores:
         blocks, threshold = passing(

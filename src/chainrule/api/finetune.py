@@ -1,4 +1,4 @@
-"""From a pre-trained model and labelled texts to a classifier."""
+"""Fine-tunes a pre-trained network on labelled texts; the result is a classifier."""
 
 from __future__ import annotations
 
@@ -34,13 +34,12 @@ def finetune(
     progress: ProgressOption = None,
     **options: Unpack[RunOptions],
 ) -> Model:
-    """A model of family classifier: a network with a head that has learnt labels.
+    """Trains a network with a classification head on labelled texts; returns a model of family classifier.
 
-    model: of any family of networks. examples: with a label for the text, or for each of its words, as `unit` says.
-    run, progress, options: as of `train`. Ctrl-C ends the training with the best epoch so far, once
-    there is one.
-    Raises SettingError where the model is no network; TextError where there are too few labels; EstimationError where
-    the loss is no number; else what `train` raises.
+    model: a network of any family. examples: with a label for the text, or for each of its words, as `unit` says.
+    run, progress, options: as for `train`. Ctrl-C ends training with the best epoch so far, once there is one.
+    Raises SettingError if the model is not a network; TextError if there are too few labels; EstimationError if the
+    loss is not finite; and what `train` raises.
 
     good:  chainrule.finetune(chainrule.load("lm/"), chainrule.read_labelled("reviews.tsv"))
     """
@@ -53,7 +52,7 @@ def finetune(
     if not isinstance(config, FineTuningConfig | None):
         raise TypeError(f"config is {config!r}; expected a FineTuningConfig")
     if not FAMILIES[model.family].embeds:
-        raise SettingError(f"a model of family {model.family!r} has no encoder to put a head on; networks have")
+        raise SettingError(f"a model of family {model.family!r} has no encoder for a head; give a network")
     examples = check_labelled(examples, unit)
     units = labelled_units(model.tokenizer, examples, unit)
     labels = classes_of(examples)

@@ -1,4 +1,4 @@
-"""How often n-grams occur in a text, and how often one word follows others: what all smoothing starts from."""
+"""Counts and relative frequencies of n-grams in a text, before any smoothing."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class Frequencies:
         from chainrule.ngram.config import NGramConfig
         from chainrule.ngram.counting.count import count_ngrams
 
-        order = NGramConfig(order=order).order  # which says what is wrong with it
+        order = NGramConfig(order=order).order  # checks it
         self._tokenizer, stream, _ = tokenized(source_of(source), tokenizer, progress=progress)
         self._counts = count_ngrams(stream, self._tokenizer.vocabulary_size, order, progress)
         self._documents = int(np.count_nonzero(stream == END))
         self._count_markers = count_markers
         ends = 2 * self._documents if count_markers else 0
-        self.total = stream.size - self._documents + ends  # words in all
+        self.total = stream.size - self._documents + ends  # number of words
 
     def count(self, *words: str) -> int:
-        """How often these words follow each other in a document. Raises SettingError for more than the order."""
+        """How often these words follow one another. Raises SettingError if there are more of them than the order."""
         if not 1 <= len(words) <= self._counts.order:
             raise SettingError(f"{len(words)} words cannot be counted; expected 1 to {self._counts.order}, the order")
         ids = [self._tokenizer.vocabulary.id_of(word) for word in words]
@@ -60,13 +60,13 @@ class Frequencies:
         node = _ROOT
         for token in ids:
             first, last = self._counts.begin[node : node + 2].tolist()
-            place = first + int(np.searchsorted(self._counts.words[first:last], np.int32(token)))
-            if place == last or self._counts.words[place] != token:
+            child = first + int(np.searchsorted(self._counts.words[first:last], np.int32(token)))
+            if child == last or self._counts.words[child] != token:
                 return 0
-            node = place
+            node = child
         return int(self._counts.counts[node])
 
     def prob(self, word: str, *context: str) -> float:
-        """count(context word) / count(context), or without a context count(word) / total; 0 where that is 0 / 0."""
-        below = self.count(*context) if context else self.total
-        return self.count(*context, word) / below if below else 0.0
+        """count(context word) / count(context), or without a context count(word) / total; 0 for 0 / 0."""
+        denominator = self.count(*context) if context else self.total
+        return self.count(*context, word) / denominator if denominator else 0.0

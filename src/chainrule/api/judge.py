@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, get_args
 
 from chainrule.errors import SettingError
 from chainrule.evaluation.acceptability import judge, read_pairs
-from chainrule.evaluation.pseudo_likelihood import Pseudo, pseudo_price
-from chainrule.evaluation.token_costs import price_documents
+from chainrule.evaluation.pseudo_likelihood import Pseudo, pseudo_log_likelihoods
+from chainrule.evaluation.token_costs import score_documents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ def judge_pairs(
     on_bad: OnBad,
     progress: Progress,
 ) -> list[GroupAccuracy]:
-    """fills: whether the model sees both sides. The rest is as `Model.judge_pairs` has it."""
+    """As `Model.judge_pairs`. fills: whether the model reads both sides."""
     names = [files] if isinstance(files, str | os.PathLike) else files
     if pseudo is not None and pseudo not in get_args(Pseudo):
         raise SettingError(f"pseudo is {pseudo!r}; expected {' or '.join(get_args(Pseudo))}")
@@ -43,10 +43,10 @@ def judge_pairs(
             "networks that see both sides"
         )
 
-    def price(texts: Sequence[str]) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
+    def score(texts: Sequence[str]) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
         if fills:
-            return pseudo_price(parts.engine, parts.speller, parts.tokenizer, texts, pseudo)
-        return price_documents(parts.engine, parts.speller, parts.tokenizer.encode_texts(texts), end=ends)
+            return pseudo_log_likelihoods(parts.engine, parts.speller, parts.tokenizer, texts, pseudo)
+        return score_documents(parts.engine, parts.speller, parts.tokenizer.encode_texts(texts), end=ends)
 
     pairs = read_pairs((os.fspath(name) for name in names), on_bad)
-    return judge(pairs, price, progress, ends=ends and not fills, tokenizer=parts.tokenizer)
+    return judge(pairs, score, progress, ends=ends and not fills, tokenizer=parts.tokenizer)

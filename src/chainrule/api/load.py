@@ -1,4 +1,4 @@
-"""Whatever a folder or a file holds, opened: one function for all models."""
+"""Opens a model of any kind."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def load(
 ) -> Model | TextPairModel:
     """Opens any model: a folder, with what it holds; an ARPA file; or a binary of KenLM's.
 
-    A folder of pairs gives a TextPairModel, any other a Model, a classifier too. Type checkers are told Model; where
-    they should know better, name the kind, which is then checked.
+    A folder of pairs gives a TextPairModel, any other a Model, a classifier too. Type checkers see Model; name
+    the kind to get the other type, which is then checked.
 
     kind: Model or TextPairModel; by default what is there. tokenizer: how text is cut for an ARPA file or a binary,
     which do not say; by default as the marks in its tokens show. Pieces of a subword tokenizer need the path of its

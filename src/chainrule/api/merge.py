@@ -1,4 +1,4 @@
-"""From n-gram models to one that interpolates them, with the record of how it came about."""
+"""Merges n-gram models into one that stores their interpolation."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ def merge(
     names: Sequence[str] | None = None,
     progress: ProgressOption = None,
 ) -> Model:
-    """N-gram models as one n-gram model: what it stores is their linear interpolation (SRILM's -mix-lm).
+    """Merges n-gram models into one that stores their linear interpolation (SRILM's -mix-lm).
 
-    Their texts must be cut alike. The vocabulary is that of all; to a word that it lacks a model gives nothing, and
-    what it gives to <unk> stays there. weights: one a model; without them they are tuned on the held-out text, or all
-    alike. <unk> and the speller are as in `mix`; where vocabularies differ, one is learnt from all their words.
+    All must have the same kind of tokenizer. The vocabulary is the union; a model gives probability 0 to words that it
+    lacks, and keeps its probability of <unk>. weights: one for each model; by default tuned on the held-out text, or
+    equal without one. <unk> and the speller are as in `mix`; if vocabularies differ, a speller is trained on the union.
     Raises SettingError, TextError, EstimationError, ModelFormatError.
     """
     progress = callback(progress)
     names = [f"model {i}" for i in range(1, len(models) + 1)] if names is None else names
     if weights is not None and heldout is not None:
-        raise SettingError("weights are given, and a text to tune them on, too; give only one of them")
+        raise SettingError("weights and heldout are both given; give weights, or a text to tune them on")
     if weights is not None:
         MixtureConfig(weights=tuple(weights))
         if len(weights) != len(models):
             raise SettingError(
-                f"{len(weights)} weights for {len(models)} models ({', '.join(names)}); give one to each"
+                f"{len(weights)} weights for {len(models)} models ({', '.join(names)}); give one for each"
             )
     models = [model.unpack(progress) if model.layout == COMPACT else model for model in models]
     tokenizer, tables = _over_one_vocabulary(models, names)
@@ -95,7 +95,7 @@ def merge(
 
 
 def _over_one_vocabulary(models: Sequence[Model], names: Sequence[str]) -> tuple[Tokenizer, list[Table]]:
-    """The tokenizer that knows the words of all, and the tables with their numbers. Raises SettingError."""
+    """A tokenizer with the union of the vocabularies, and the tables in its ids. Raises SettingError."""
     if len(models) < 2:
         raise SettingError("merging needs two models or more")
     tables = []
@@ -111,13 +111,13 @@ def _over_one_vocabulary(models: Sequence[Model], names: Sequence[str]) -> tuple
     if all(difference_of(first, model.tokenizer) is None for model in models[1:]):
         return first, tables
     vocabulary = Vocabulary()
-    numbers = []
+    new_ids = []
     for name, model in zip(names, models, strict=True):
         difference = difference_of(first, model.tokenizer.with_vocabulary(first.vocabulary))
         if difference:
             raise SettingError(f"{names[0]} and {name} cannot be merged: {difference}")
-        numbers.append(vocabulary.absorb(model.tokenizer.vocabulary))
+        new_ids.append(vocabulary.absorb(model.tokenizer.vocabulary))
     size = len(vocabulary)
     return first.with_vocabulary(vocabulary), [
-        renumber(table, own, size) for table, own in zip(tables, numbers, strict=True)
+        renumber(table, own, size) for table, own in zip(tables, new_ids, strict=True)
     ]

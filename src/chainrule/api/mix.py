@@ -1,4 +1,4 @@
-"""From models to a mixture of them, with the record of how it came about."""
+"""Mixes models of any families into one."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def mix(
     names: Sequence[str] | None = None,
     progress: ProgressOption = None,
 ) -> Model:
-    """Models of one tokenizer and one vocabulary as one, of any families.
+    """A mixture of models of any families that share tokenizer and vocabulary.
 
-    heldout: a text to tune the weights on, where the configuration gives none. cache: a cache of recent words as one
-    more model. names: of the models, for errors and the record. The speller is a mixture of theirs. <unk> means as many
-    unseen types as in the model that expects the fewest; models that expect more are rescaled to it.
+    heldout: a text to tune the weights on, if the configuration has none. cache: adds a cache of recent words. names:
+    of the models, for errors and the record. The speller is a mixture of theirs. <unk> stands for as many unseen types
+    as in the model that expects the fewest; models that expect more are rescaled.
     Raises SettingError, TextError, EstimationError.
 
     good:  chainrule.mix([chainrule.load("a/"), chainrule.load("b/")], heldout="valid.txt").save("mix/")
@@ -65,12 +65,12 @@ def mix(
     components = _components(models, names, cache)
     names = [*names, *(["cache"] if cache is not None else [])]
     if config.weights is not None and len(config.weights) != len(names):
-        told = ", ".join(names)
-        raise SettingError(f"{len(config.weights)} weights for {len(names)} models ({told}); give one to each")
+        listed = ", ".join(names)
+        raise SettingError(f"{len(config.weights)} weights for {len(names)} models ({listed}); give one for each")
     if config.weights is not None and heldout is not None:
-        raise SettingError("weights are given, and a text to tune them on, too; give only one of them")
+        raise SettingError("weights and heldout are both given; give weights, or a text to tune them on")
     if config.buckets > 1 and heldout is None:
-        raise SettingError("weights by the token before are tuned on a text; give one")
+        raise SettingError(f"buckets is {config.buckets}, and such weights are tuned on a text; give heldout")
     tokenizer = models[0].tokenizer
     document = document_in(*(model.record for model in models))
     source = None if heldout is None else source_of(heldout, document)
@@ -92,7 +92,7 @@ def mix(
 
 
 def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfig | None) -> Components:
-    """Raises SettingError where there are too few, or they differ in what they are about."""
+    """The models as components. Raises SettingError if there are too few, or they are not compatible."""
     if len(models) + (cache is not None) < 2:
         raise SettingError("a mixture needs two models, or one and a cache")
     first = models[0].tokenizer
@@ -104,7 +104,7 @@ def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfi
         with prefix_errors(name):
             is_distribution = model.is_distribution
         if not is_distribution:
-            raise SettingError(f"{name} cannot be mixed: it is of stupid backoff, whose scores are no distribution")
+            raise SettingError(f"{name} cannot be mixed: it uses stupid backoff, whose scores are not a distribution")
     fewest = fewest_unseen(models)
     families, parts = [model.family for model in models], [_with_unseen_types(model, fewest) for model in models]
     if cache is not None:
@@ -114,7 +114,7 @@ def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfi
 
 
 def fewest_unseen(models: Sequence[Model]) -> int:
-    """What <unk> means in a mixture: as many unseen types as in the model that expects the fewest."""
+    """The unseen types that <unk> stands for in a mixture: the fewest that any model expects."""
     return min(model.speller.unseen_types for model in models)
 
 
@@ -126,7 +126,7 @@ def _with_unseen_types(model: Model, types: int) -> LanguageModel[Any]:
 def speller_of(
     models: Sequence[Model], weights: Float64[ndarray, " models"] | Float64[ndarray, "classes models"]
 ) -> Speller | MixedSpeller:
-    """Those of the models, weighed as they are; a cache has none."""
+    """A mixture of the models' spellers, with the same weights; a cache has no speller."""
     shares = np.atleast_2d(weights).mean(axis=0)[: len(models)]
     shares = shares if shares.any() else np.ones(len(models))
     vocabulary = models[0].tokenizer.vocabulary
@@ -135,31 +135,31 @@ def speller_of(
 
 
 def difference_of(one: Tokenizer, other: Tokenizer) -> str | None:
-    """What two tokenizers differ in, in words, if they do."""
+    """How two tokenizers differ, in words; None if they do not."""
     if one.name != other.name or one.splitter.definition != other.splitter.definition:
         detail = f"{one.name} and {other.name}" if one.name != other.name else f"two {one.name} tokenizers"
-        return f"their texts are cut by {detail}; train one of them anew with the tokenizer of the other"
+        return f"they use {detail}; retrain one of them with the tokenizer of the other"
     if one.normaliser.steps != other.normaliser.steps:
         steps = [",".join(tokenizer.normaliser.steps) or "nothing" for tokenizer in (one, other)]
-        return f"their texts are normalised by {steps[0]} and by {steps[1]}"
+        return f"their texts are normalised by {steps[0]} and by {steps[1]}; retrain one of them"
     if any(not np.array_equal(a, other.vocabulary.arrays()[name]) for name, a in one.vocabulary.arrays().items()):
         ours, theirs = (set(tokenizer.vocabulary.tokens()) for tokenizer in (one, other))
         sizes = f"{len(ours):,} and {len(theirs):,} tokens, {len(ours & theirs):,} of them in both"
         advice = (
-            "merge n-gram models as a static mixture, or train one of them anew with the tokenizer of the other, of "
-            "that whose vocabulary has more of what will be read: words that it lacks are spelled out, which costs "
-            "more than a mixture gains"
+            "merge n-gram models into a static mixture, or retrain one with the tokenizer of the other, preferably the "
+            "one whose vocabulary covers more of the texts to come: spelling out unknown words costs more than a "
+            "mixture gains"
         )
         return (
             f"their vocabularies have {sizes}; {advice}"
             if ours != theirs
-            else (f"their vocabularies number the same {len(ours):,} tokens otherwise; {advice}")
+            else (f"their vocabularies give the same {len(ours):,} tokens other ids; {advice}")
         )
     return None
 
 
 def heldout_stream(source: Source, tokenizer: Tokenizer, progress: Progress) -> Int32[ndarray, " tokens"]:
-    """A text to tune on. Raises TextError, and EstimationError where the models know none of its tokens."""
+    """The ids of a text to tune on. Raises TextError; EstimationError if the models know none of its tokens."""
     stream = encoded_stream(tokenizer, source, progress)
     if np.all((stream == UNKNOWN) | (stream == END)):
         raise EstimationError(
@@ -171,8 +171,8 @@ def heldout_stream(source: Source, tokenizer: Tokenizer, progress: Progress) -> 
 def _mixture(
     components: Components, config: MixtureConfig, stream: Int32[ndarray, " tokens"] | None, progress: Progress
 ) -> LinearMixture | LogLinearMixture:
-    number = len(components.models)
-    given = config.weights if config.weights is not None else (1 / number,) * number
+    count = len(components.models)
+    given = config.weights if config.weights is not None else (1 / count,) * count
     if config.kind == "log-linear":
         weights = np.array(given)
         if stream is not None:
@@ -182,7 +182,7 @@ def _mixture(
         return LinearMixture(components, np.array([given]) / sum(given))
     scores = []
     for done, model in enumerate(components.models):
-        progress("scoring", done, number)
+        progress("scoring", done, count)
         scores.append(model.score_stream(stream))
     scored = np.stack(scores)
     if config.buckets == 1:
@@ -194,7 +194,7 @@ def _mixture(
 
 
 def _some_documents(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> list[Int32[ndarray, " tokens"]]:
-    """As many as may be looked at as whole distributions, evenly from all of a text."""
+    """As many documents as fit as whole distributions, evenly spread over the text."""
     documents = documents_of(stream)
     most = max(200, MAX_PROBS // vocabulary_size)
     every = max(1, -(-stream.size // most))

@@ -1,4 +1,4 @@
-"""The facade that users hold: a language model with its tokenizer, its speller, and the record of how it came about.
+"""What users hold: a model with its tokenizer, its speller, and the record of its training.
 
 model = chainrule.train("corpus.txt", chainrule.NGramConfig(order=5))
 model.score(["a sentence", "another one"])
@@ -8,10 +8,8 @@ chainrule.load("lm/").perplexity("heldout.txt")
 
 from __future__ import annotations
 
-import math
 import secrets
 import warnings
-from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -19,35 +17,34 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from chainrule.api.answerer import ModelAnswerer
-from chainrule.api.embed import embed_blocks, embed_texts, embed_vocabulary
+from chainrule.api.arguments import as_texts
+from chainrule.api.embed import embed_blocks, embed_texts, embed_vocabulary, embed_whole_texts
 from chainrule.api.judge import judge_pairs
 from chainrule.api.model_info import info_of_model, size_of
 from chainrule.api.model_parts import ModelParts
+from chainrule.api.predict import fill_masks, next_tokens, score_texts, unknown_words
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.save import save_arpa, save_folder
 from chainrule.applications.completion import Completer, Completion
 from chainrule.applications.continuation import score_continuations
 from chainrule.applications.embedding_config import EmbeddingConfig, Pooling, VectorPrecision
 from chainrule.applications.prompting.choices import Choice, check_choices, log_shares
-from chainrule.base.distributions import top_of
-from chainrule.base.jit import map_in_order
 from chainrule.decoding.text_decoder import Text, TextDecoder
 from chainrule.errors import SettingError
 from chainrule.evaluation.likelihood import measure
 from chainrule.evaluation.sentence_scores import SentenceScores, score_sentences
 from chainrule.families import FAMILIES, Compaction, Job
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
-from chainrule.protocol import UNKNOWN
 from chainrule.text.corpus import source_of
-from chainrule.text.masks import MASK, masked_tokens
+from chainrule.text.masks import MASK
 from chainrule.text.reading import document_in
 from chainrule.text.records import raise_error
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
-    from jaxtyping import Float32, Float64, Int32, Int64
+    from jaxtyping import Float32, Float64, Int64
     from numpy import ndarray
 
     from chainrule.applications.embedding import Embedded
@@ -71,8 +68,6 @@ if TYPE_CHECKING:
     from chainrule.text.tokenizer import Tokenizer
     from chainrule.text.vocabulary import Markers
 
-_SCORED_TOGETHER = 1 << 10  # texts, by one thread
-
 _DOES: dict[Job, str] = {
     "continue": "continues texts",
     "fill": "fills gaps in texts",
@@ -82,7 +77,7 @@ _DOES: dict[Job, str] = {
 
 
 class Model:
-    """A model over text, mostly a language model. `record` says how it came about: data, settings, versions, time."""
+    """A model of text, usually a language model. `record` holds its data, settings, versions and times."""
 
     def __init__(
         self,
@@ -94,9 +89,9 @@ class Model:
         *,
         mapped: MappedFile | None = None,
     ) -> None:
-        """engine: what the family trains, mostly a LanguageModel. speller: without one, it is learnt when it is needed.
+        """engine: what the family trains, usually a LanguageModel. speller: by default learnt from the vocabulary.
 
-        mapped: the file whose pages the numbers are.
+        mapped: the file that the arrays are mapped from.
         """
         self.family, self._engine, self._tokenizer = family, engine, tokenizer
         self._mapped = mapped
@@ -112,7 +107,7 @@ class Model:
 
     @property
     def engine(self) -> Any:
-        """What the family trains. Raises ModelFormatError where its file was written to since it was opened."""
+        """What the family trains. Raises ModelFormatError if its file has changed since it was opened."""
         self._check_file()
         return self._engine
 
@@ -122,23 +117,23 @@ class Model:
 
     @property
     def language_model(self) -> LanguageModel[Any]:
-        """Raises ModelFormatError as `engine` does; SettingError where the model does not continue texts."""
+        """The engine, if it continues texts. Raises SettingError if not; ModelFormatError as `engine`."""
         return cast("LanguageModel[Any]", self.engine_that("continue"))
 
     def engine_that(self, *jobs: Job) -> Any:
-        """Raises SettingError where the model is for other things, ModelFormatError as `engine` does."""
+        """The engine, if it does one of these jobs. Raises SettingError if not; ModelFormatError as `engine`."""
         job = FAMILIES[self.family].job
         if job not in jobs:
             others = "; it can score, embed and judge minimal pairs" if job == "fill" else ""
             raise SettingError(
                 f"a model of family {self.family!r} {_DOES[job]}; this takes one that "
-                f"{' or '.join(_DOES[each] for each in jobs)}{others}"
+                f"{' or '.join(_DOES[wanted] for wanted in jobs)}{others}"
             )
         return self.engine
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """Raises ModelFormatError as `language_model` does: the vocabulary lies in the same file."""
+        """The tokenizer. Raises ModelFormatError as `engine`: the vocabulary is in the same file."""
         self._check_file()
         return self._tokenizer
 
@@ -148,11 +143,11 @@ class Model:
 
     @property
     def document(self) -> Document | None:
-        """What of a file was a document in training; None where the record does not say, or files' names did."""
+        """What part of a file was a document in training; None if the record does not say, or file names decided."""
         return document_in(self.record)
 
     def set_markers(self, markers: Markers) -> None:
-        """Another rule for literal <s>, </s> and <unk> in texts: error, skip or keep. Raises SettingError."""
+        """Sets the rule for literal <s>, </s> and <unk> in texts: error, skip or keep. Raises SettingError."""
         self._tokenizer = self.tokenizer.with_markers(markers)
 
     @property
@@ -161,7 +156,7 @@ class Model:
 
     @property
     def speller(self) -> Speller | MixedSpeller:
-        """What spells the tokens that the vocabulary lacks."""
+        """The model of the spelling of unknown tokens."""
         if self._speller is None:
             from chainrule.ngram.spelling.speller import Speller
 
@@ -177,13 +172,11 @@ class Model:
 
         good:  model.score([" great", " terrible"], given="Overall, the movie was")
         """
-        texts = _several(texts)
+        texts = as_texts(texts)
         if given is not None:
-            prompts = [given] * len(texts) if isinstance(given, str) else _several(given)
+            prompts = [given] * len(texts) if isinstance(given, str) else as_texts(given)
             return score_continuations(self.scorer, self.tokenizer, prompts, texts)
-        parts = (texts[first : first + _SCORED_TOGETHER] for first in range(0, len(texts), _SCORED_TOGETHER))
-        scores = map_in_order(lambda part: score_sentences(self.scorer, self.tokenizer.encode_texts(part).ids), parts)
-        return np.concatenate([np.empty(0), *(part.log_probs for part in scores)])
+        return score_texts(self.scorer, self.tokenizer, texts)
 
     @shows_progress
     def choose(
@@ -196,7 +189,7 @@ class Model:
 
         good:  model.choose("Overall, the movie was", ["great", "terrible"])
         """
-        choices = _several(choices)
+        choices = as_texts(choices)
         [row] = self.choice_log_probs([prompt], choices, separator=separator, progress=progress)
         return dict(zip(choices, np.exp(log_shares(row[None])[0]).tolist(), strict=True))
 
@@ -213,7 +206,7 @@ class Model:
 
         Raises SettingError, MarkerError.
         """
-        prompts, choices = _several(prompts), _several(choices)
+        prompts, choices = as_texts(prompts), as_texts(choices)
         check_choices([Choice(choice, choice) for choice in choices])
         return self.answerer.score(prompts, choices, separator, callback(progress)).log_probs
 
@@ -224,7 +217,7 @@ class Model:
         return ModelAnswerer(self.parts)
 
     def sentence_scores(self, block: Block) -> SentenceScores:
-        """What `score` gives, for the documents of a block, with their numbers of tokens. Raises MarkerError."""
+        """As `score`, for the documents of a block, with their numbers of tokens. Raises MarkerError."""
         return score_sentences(self.scorer, self.tokenizer.encode_block(block).ids)
 
     @shows_progress
@@ -236,10 +229,10 @@ class Model:
         ends: bool = True,
         frequencies: Int64[ndarray, " vocab"] | None = None,
     ) -> Measurement:
-        """All figures for the text of a source or of files. ends: whether </s> is predicted and counted.
+        """Measures the model on a text. ends: whether </s> is predicted and counted.
 
-        Documents of files are what they were in training. frequencies: how often the training text has each token, to
-        tell what the rare ones cost. Raises TextError.
+        Files are cut into documents as in training. frequencies: the count of each token in the training text, to
+        report the cost of rare ones. Raises TextError.
         """
         progress = callback(progress)
         source = source_of(source, self.document)
@@ -276,13 +269,13 @@ class Model:
         strict: bool = False,
         warn: Callable[[str], None] = warnings.warn,
     ) -> list[GroupAccuracy]:
-        """Which sentence of each minimal pair, BLiMP's JSON lines, is likelier: by set, by field and in all.
+        """Judges minimal pairs, BLiMP's JSON lines: how often the good sentence is likelier, by set, field and in all.
 
         ends: whether </s> is predicted and counted; never of a network that sees both sides.
-        pseudo: how such a network scores, see `pseudo_price`. warn: gets file and line of each pair
+        pseudo: how such a network scores, see `pseudo_log_likelihoods`. warn: gets file and line of each pair
         that cannot be judged, which is left out, and of each whose sentences are equal, which is a tie; strict: these
         are errors.
-        Raises TextError; SettingError where the model has no such way.
+        Raises TextError; SettingError if the model has no such scores.
         """
         progress = callback(progress)
         self.engine_that("continue", "fill")
@@ -299,34 +292,29 @@ class Model:
     def fill(self, text: str, top: int = 5, *, mask: str = MASK) -> list[list[tuple[str, float]]]:
         """The likeliest tokens for each mask of a text, with their probabilities, best first, none of them zero.
 
-        Raises SettingError where the text has no mask, or the model does not fill gaps.
+        Raises SettingError if the text has no mask, or the model does not fill gaps.
 
         good:  model.fill("the [MASK] bit the man")
         """
         model: TwoSidedModel = self.engine_that("fill")
-        if not isinstance(text, str) or not isinstance(mask, str):
-            raise TypeError(f"this takes one text and a mask, each a str; found {text!r} and {mask!r}")
-        if not isinstance(top, int) or top < 1:
-            raise SettingError(f"top is {top!r}; expected 1 or more")
-        log_probs, tokens = top_of(model.fill(masked_tokens(self.tokenizer, text, mask)), top)
-        return [self._with_probabilities(*row) for row in zip(tokens, log_probs, strict=True)]
+        return fill_masks(model, self.tokenizer, text, top, mask)
 
     @property
     def classifier(self) -> Classifier:
-        """What labels texts or their words. Raises SettingError where the model is no classifier."""
+        """The engine as a Classifier. Raises SettingError if the model is not one."""
         return cast("Classifier", self.engine_that("classify"))
 
     def classify(self, inputs: Iterable[Any]) -> list[Predicted]:
         """The labels of inputs, such as texts, or of their units, such as words.
 
-        Raises SettingError where the model is no classifier; MarkerError.
+        Raises SettingError if the model is not a classifier; MarkerError.
 
-        good:  [found] = classifier.classify(["a text"]); found.best
+        good:  [predicted] = classifier.classify(["a text"]); predicted.best
         """
         from chainrule.applications.labelled_inputs import inputs_of
 
         kind = inputs_of(self.classifier)
-        inputs = _several(inputs) if self.classifier.reads == "text" else list(inputs)
+        inputs = as_texts(inputs) if self.classifier.reads == "text" else list(inputs)
         return kind.predict(self.classifier, self.tokenizer, inputs)
 
     @shows_progress
@@ -350,12 +338,12 @@ class Model:
 
     @property
     def scorer(self) -> Scorer:
-        """What scores texts: a language model, or by pseudo-log-likelihoods. Raises as `language_model`."""
+        """The engine as a Scorer, perhaps of pseudo-log-likelihoods. Raises as `language_model`."""
         return cast("Scorer", self.engine_that("continue", "fill"))
 
     @property
     def embedder(self) -> Embedder:
-        """What gives vectors to tokens. Raises SettingError where the model is no network."""
+        """The engine as an Embedder. Raises SettingError if the model is not a network."""
         if not FAMILIES[self.family].embeds:
             advice = FAMILIES[self.family].vectors_advice
             raise SettingError(f"a model of family {self.family!r} has no vectors; {advice}")
@@ -369,20 +357,16 @@ class Model:
         pooling: Pooling | None = None,
         precision: VectorPrecision = "float32",
     ) -> Float32[ndarray, "texts D"]:
-        """A vector for each text, of a network's; the rest is as `EmbeddingConfig` says. Raises SettingError."""
+        """A vector for each text, from a network; options as in `EmbeddingConfig`. Raises SettingError."""
         config = EmbeddingConfig(layer=layer, pooling=pooling, precision=precision)
-        found = self.embed_units(texts, config)
-        if not found:
-            [of_nothing] = self.embed_units([""], config)
-            return of_nothing.vectors[:0]
-        return np.concatenate([each.vectors for each in found])
+        return embed_whole_texts(self.embedder, self.tokenizer, as_texts(texts), config)
 
     def embed_units(self, texts: Iterable[str], config: EmbeddingConfig | None = None) -> list[Embedded]:
         """The vectors of each text's words, or of what the configuration says, by text. Raises SettingError.
 
-        good:  [found] = model.embed_units(["the bank of the river"]); found.units, found.vectors
+        good:  [text] = model.embed_units(["the bank of the river"]); text.units, text.vectors
         """
-        config, texts = config or EmbeddingConfig(unit="word"), _several(texts)
+        config, texts = config or EmbeddingConfig(unit="word"), as_texts(texts)
         return embed_texts(self.embedder, self.tokenizer, texts, config)
 
     def embed_blocks(self, blocks: Iterable[Block], config: EmbeddingConfig) -> Iterator[Embedded]:
@@ -395,17 +379,7 @@ class Model:
 
     def next(self, prompt: str = "", top: int = 10) -> list[tuple[str, float]]:
         """The likeliest next tokens after a prompt with their probabilities, none of them zero. Raises SettingError."""
-        if top < 1:
-            raise SettingError(f"top is {top}; expected 1 or more")
-        log_probs, tokens = self.language_model.top(self.language_model.start([self._prompt(prompt)]), top)
-        return self._with_probabilities(tokens[0], log_probs[0])
-
-    def _with_probabilities(
-        self, tokens: Int32[ndarray, " tokens"], log_probs: Float32[ndarray, " tokens"]
-    ) -> list[tuple[str, float]]:
-        pairs = zip(tokens.tolist(), log_probs.tolist(), strict=True)
-        probs = [(token, math.exp(log_prob)) for token, log_prob in pairs]
-        return [(self.tokenizer.vocabulary.token(token), prob) for token, prob in probs if prob > 0]
+        return next_tokens(self.language_model, self.tokenizer, prompt, top)
 
     def generate(
         self,
@@ -470,9 +444,7 @@ class Model:
 
     def unknown_words(self, text: str) -> list[str]:
         """The tokens of a text that the vocabulary lacks, each once, as they are written. Raises MarkerError."""
-        encoded = self.tokenizer.encode_texts([text])
-        places = np.flatnonzero(encoded.ids == UNKNOWN).tolist()
-        return list(dict.fromkeys(encoded.surface(place).decode("utf-8", "replace") for place in places))
+        return unknown_words(self.tokenizer, text)
 
     def complete(self, text: str, n: int = 5) -> list[Completion]:
         """The likeliest completions of the last word of a text, or of its next words after a space.
@@ -483,7 +455,7 @@ class Model:
 
     @cached_property
     def completer(self) -> Completer:
-        """Completes texts; the vocabulary is sorted when it is first asked for."""
+        """Completes texts; the vocabulary is sorted at its first use."""
         return Completer(self.language_model, self.tokenizer)
 
     @property
@@ -493,7 +465,7 @@ class Model:
 
     @property
     def layout(self) -> str | None:
-        """How an n-gram model's table lies in memory and on disk: fast or compact; None for other models."""
+        """The layout of an n-gram table, in memory and on disk: fast or compact; None for other models."""
         return FAMILIES[self.family].layout(self.engine)
 
     @shows_progress
@@ -537,32 +509,17 @@ class Model:
 
     @shows_progress
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
-        """Writes a model folder, or an ARPA file where the path ends in .arpa, .arpa.gz, .zst, .xz or .bz2.
+        """Writes a model folder, or an ARPA file if the path ends in .arpa, .arpa.gz, .zst, .xz or .bz2.
 
-        Raises OutputError; SettingError where the model has no ARPA form.
+        Raises OutputError; SettingError if the model has no ARPA form.
         """
         progress = callback(progress)
         path = Path(path)
         save = save_arpa if path.name.endswith(ARPA_SUFFIXES) else save_folder
         save(self.parts, path, overwrite=overwrite, progress=progress)
 
-    def _prompt(self, prompt: str) -> Int32[ndarray, " tokens"]:
-        return self.tokenizer.encode_texts([prompt]).ids[:-1]
-
 
 def check_model(model: object, *kinds: type) -> None:
-    """Raises TypeError where it is none of these kinds of models: a path, mostly."""
+    """Raises TypeError if this is not a model of these kinds: usually it is a path."""
     if not isinstance(model, kinds or Model):
         raise TypeError(f"this takes a model, as chainrule.load gives one; found {model!r}")
-
-
-def _several(texts: Iterable[str]) -> Sequence[str]:
-    if isinstance(texts, str):
-        raise TypeError("this takes several texts; put a single one in a list")
-    if not isinstance(texts, Iterable):
-        raise TypeError(f"this takes several texts, in a list or the like; found {texts!r}")
-    texts = list(texts)
-    odd = next((text for text in texts if not isinstance(text, str)), None)
-    if odd is not None:
-        raise TypeError(f"this takes texts, each a str; found {odd!r}")
-    return texts

@@ -1,4 +1,4 @@
-"""The words of a text, each in its sentence, whose vectors are most like a given one's."""
+"""Finds the words of a text whose vectors are nearest to that of a given word in its sentence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Neighbour(NamedTuple):
-    """A word in its text, which is as normalised. start: its first character. cosine: of its vector and the given."""
+    """A word in its normalised text. start: the position of its first character. cosine: similarity to the query."""
 
     cosine: float
     word: str
@@ -39,35 +39,35 @@ def nearest(
     restrict: int | None = None,
     progress: ProgressOption = None,
 ) -> list[Neighbour]:
-    """The words of a text that are most like the one in brackets, by the cosine of their vectors, best first.
+    """The words of a text nearest to the one in brackets, by the cosine of their vectors, best first.
 
-    model: a network. sentence: with one word in brackets. source: without it, the tokens of the vocabulary are compared
-    by their vectors alone, whatever stands around the given one. layer, pooling: as `EmbeddingConfig` has them.
-    Or model: word vectors, and sentence a word alone; restrict: to so many of the most frequent words.
-    Raises SettingError; TextError where the text cannot be read.
+    model: a network. sentence: with one word in brackets. source: the text; without it, the tokens of the vocabulary,
+    by their vectors without context. layer, pooling: as in `EmbeddingConfig`.
+    Or model: word vectors, and sentence: a single word; restrict: search only this many of the most frequent words.
+    Raises SettingError; TextError if the text cannot be read.
 
     good:  chainrule.nearest(model, "the [bank] of the river", "corpus.txt", top=5)
     good:  chainrule.nearest(chainrule.load_vectors("words/"), "bank", top=5)
     """
     if isinstance(model, WordVectors):
         if (source, layer, pooling) != (None, None, None):
-            raise SettingError("word vectors know no text, layer or pooling; leave them out")
+            raise SettingError("word vectors take no source, layer or pooling; leave them out")
         similar = model.nearest(sentence, top=top, restrict=restrict)
         return [Neighbour(cosine, word, word, 0) for word, cosine in similar]
     if restrict is not None:
-        raise SettingError("restrict is for word vectors")
+        raise SettingError("restrict is for word vectors; leave it out")
     check_model(model)
     if top < 1:
         raise SettingError(f"top is {top}; expected 1 or more")
     if source is None and layer is not None:
-        raise SettingError("a layer is for the words of a text; give a text, or leave the layer out")
+        raise SettingError("layer is for the words of a text; give a source, or leave layer out")
     config = EmbeddingConfig(unit="word", layer=0 if source is None else layer, pooling=pooling)
-    wanted = vector_of_marked(model.embed_units, sentence, config)
+    query = vector_of_marked(model.embed_units, sentence, config)
     if source is None:
-        among = model.embed_vocabulary()
+        candidates = model.embed_vocabulary()
     else:
-        among = model.embed_blocks(source_of(source).blocks(callback(progress), "embedding"), config)
+        candidates = model.embed_blocks(source_of(source).blocks(callback(progress), "embedding"), config)
     return [
         Neighbour(cosine, text[start:stop], text, start)
-        for cosine, text, (start, stop) in nearest_units(among, wanted, top)
+        for cosine, text, (start, stop) in nearest_units(candidates, query, top)
     ]

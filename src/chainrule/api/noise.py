@@ -1,49 +1,60 @@
-"""Texts as a keyboard or the recognition of print would spoil them, and what may have been meant."""
+"""Texts as a keyboard, the recognition of print, or a learner would spoil them, and what may have been meant."""
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from chainrule.api.model import check_model
 from chainrule.api.progress_line import ProgressOption, showing
-from chainrule.applications.channel.confusions import channel_named
+from chainrule.applications.channel.confusions import CONFUSIONS, channel_named
+from chainrule.applications.channel.english import english_grammar
+from chainrule.applications.channel.grammar import GrammarNoise, words_and_marks
+from chainrule.applications.channel.grammar_file import read_grammar
+from chainrule.applications.channel.inflections import english_inflections, read_inflections
 from chainrule.applications.channel.lexicon import Lexicon, prior_of
 from chainrule.applications.channel.proposals import ProposalConfig, Proposer
-from chainrule.base.jit import map_in_order
 from chainrule.base.progress import BlockProgress
+from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError, TextError
 from chainrule.text.corpus import source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
+    from os import PathLike
 
     from chainrule.api.model import Model
     from chainrule.applications.channel.channel import Channel
-    from chainrule.applications.channel.confusions import Confusions
     from chainrule.applications.channel.proposals import Proposal
     from chainrule.base.progress import Progress
     from chainrule.text.corpus import Paths, Source
 
 _OF_WORDS = ("word", "whitespace")
-_AT_ONCE = 256  # texts, by one thread
+_BATCH = 256  # texts, by one thread
+_RATE_OF_CHARACTERS, _RATE_OF_WORDS = 0.03, 0.2
+_MISSPELT = 0.03  # of the rate of errors of grammar: that of errors at a character
 _REPORTED_BYTES = 1 << 14  # of text, after which progress is reported
 
 
 class Spoilt(NamedTuple):
-    """A text, and what came out of it. proposals: what may have been meant, the likeliest first; of a model."""
+    """A text, with and without errors. proposals: corrections, likeliest first, if a model proposed any."""
 
     text: str
     observed: str
     proposals: list[Proposal] | None = None
 
     def as_json(self, id: str) -> dict[str, Any]:
-        """A list for `rescore`: a score of the channel and one of words by themselves, which models stand in for."""
+        """An n-best list for `rescore`, with scores of the channel and of unigrams; a model replaces the latter."""
         hypotheses = [
-            {"text": one.text, "scores": {"channel": round(one.channel, 4), "unigram": round(one.prior, 4)}}
-            for one in self.proposals or []
+            {
+                "text": proposal.text,
+                "scores": {"channel": round(proposal.channel, 4), "unigram": round(proposal.prior, 4)},
+            }
+            for proposal in self.proposals or []
         ]
         return {
             "id": id,
@@ -54,52 +65,93 @@ class Spoilt(NamedTuple):
         }
 
 
+class _Corrupting(Protocol):
+    def corrupted(self, text: str, rng: np.random.Generator) -> str: ...
+
+
 def noise(
     source: Source | Paths,
     *,
-    channel: Confusions = "keyboard",
-    rate: float = 0.03,
+    channel: str | PathLike[str] = "keyboard",
+    rate: float | None = None,
     seed: int = 0,
+    inflections: str | PathLike[str] | None = None,
     model: Model | None = None,
     best: int = 50,
     progress: ProgressOption = None,
 ) -> Iterator[Spoilt]:
-    """Spoils each line of a text with errors; one after the other, as they are asked for.
+    """Adds errors to each line of a text, lazily.
 
-    channel: keyboard, slips of the fingers; ocr, letters that look alike. rate: how often something goes wrong at a
-    character that can go wrong, up to 0.5. model: one of words, that proposes what may have been meant; best: so many.
-    Raises SettingError; TextError where a document is no line.
+    channel: keyboard, slips of the fingers; ocr, letters that look alike; grammar, what learners of English confuse,
+    and some slips; or a file of `train_grammar`. rate: how often something goes wrong at a character that can go wrong,
+    up to 0.5 (0.03), or, for grammar, at a word (0.2). inflections: a file with the forms of words, for grammar; by
+    default from rules of English and the source's words. model: one of words, that proposes what may have been meant,
+    for keyboard and ocr; best: so many. Raises SettingError; TextError where a document is no line.
 
-    good:  [one] = chainrule.noise(chainrule.Lines(["so it goes"]), rate=0.2); one.observed
+    good:  [line] = chainrule.noise(chainrule.Lines(["so it goes"]), rate=0.2); line.observed
     """
     if model is not None:
         check_model(model)
-    noisy = channel_named(channel, rate)
-    proposer = None if model is None else proposer_of(noisy, model, best)
-    return _spoilt_lines(source_of(source), noisy, seed, proposer, progress)
+    read = source_of(source)
+    if isinstance(channel, str) and channel in CONFUSIONS:
+        if inflections is not None:
+            raise SettingError(f"inflections are for errors of grammar; the channel is {channel}")
+        letters = channel_named(channel, _RATE_OF_CHARACTERS if rate is None else rate)
+        proposer = None if model is None else proposer_of(letters, model, best)
+        return _spoilt_lines(read, letters, seed, proposer, progress)
+    if model is not None:
+        raise SettingError("a model proposes corrections of the channels keyboard and ocr; leave the model out")
+    return _spoilt_lines(read, grammar_noise(read, channel, rate, inflections), seed, None, progress)
+
+
+def grammar_noise(
+    source: Source, channel: str | PathLike[str], rate: float | None, inflections: str | PathLike[str] | None
+) -> GrammarNoise:
+    """Raises SettingError, ModelFormatError, TextError."""
+    if channel == "grammar":
+        grammar = english_grammar(_RATE_OF_WORDS if rate is None else rate)
+    elif isinstance(channel, str) and not Path(channel).exists():
+        raise SettingError(
+            f"there is no channel called {channel!r}, nor a file; expected {', '.join(CONFUSIONS)}, grammar or a file"
+        )
+    elif rate is not None:
+        raise SettingError("a learnt channel has rates of its own; leave the rate out")
+    else:
+        grammar = read_grammar(Path(channel))
+    forms = english_inflections(_words_of(source)) if inflections is None else read_inflections(inflections)
+    spelling = channel_named("keyboard", _MISSPELT * (_RATE_OF_WORDS if rate is None else rate))
+    return GrammarNoise(grammar, forms, spelling)
+
+
+def _words_of(source: Source) -> Collection[str]:
+    """Words in lower case that a source has more than once."""
+    counts = Counter(
+        word.lower() for block in source.blocks() for text in block.documents() for word in words_and_marks(text)
+    )
+    return {word for word, count in counts.items() if count > 1}
 
 
 def proposer_of(channel: Channel, model: Model, best: int) -> Proposer:
-    """Raises SettingError where the model's tokens are no words."""
+    """Proposes corrections with a model. Raises SettingError if its tokens are not words."""
     config = ProposalConfig(best=best)
     if model.tokenizer.name not in _OF_WORDS:
         raise SettingError(
-            f"the model's tokens are those of the {model.tokenizer.name} tokenizer, and no words; take one that was "
-            f"trained with the tokenizer {' or '.join(_OF_WORDS)}"
+            f"the model has the {model.tokenizer.name} tokenizer, whose tokens are not words; give a model with the "
+            f"tokenizer {' or '.join(_OF_WORDS)}"
         )
     words = [token.decode("utf-8", "replace") for token in model.tokenizer.vocabulary.tokens()]
     return Proposer(channel, Lexicon(words, prior_of(model.language_model, model.tokenizer, model.speller)), config)
 
 
 def _spoilt_lines(
-    source: Source, channel: Channel, seed: int, proposer: Proposer | None, progress: ProgressOption
+    source: Source, channel: _Corrupting, seed: int, proposer: Proposer | None, progress: ProgressOption
 ) -> Iterator[Spoilt]:
     with showing(progress) as shown:
         lines = _spoilt(source, channel, seed, shown)
         yield from lines if proposer is None else _with_proposals(lines, proposer)
 
 
-def _spoilt(source: Source, channel: Channel, seed: int, progress: Progress) -> Iterator[Spoilt]:
+def _spoilt(source: Source, channel: _Corrupting, seed: int, progress: Progress) -> Iterator[Spoilt]:
     """Every line, and what comes out of it. Raises TextError where a document is no line."""
     rng = np.random.default_rng(seed)
     inside = BlockProgress(progress, "spoiling")
@@ -115,17 +167,17 @@ def _spoilt(source: Source, channel: Channel, seed: int, progress: Progress) -> 
 
 
 def _with_proposals(lines: Iterable[Spoilt], proposer: Proposer) -> Iterator[Spoilt]:
-    """What may have been meant, proposed on threads."""
+    """The lines with proposals, computed on threads."""
 
-    def proposed(some: list[Spoilt]) -> list[Spoilt]:
-        found = proposer.propose([line.observed for line in some])
-        return [line._replace(proposals=proposals) for line, proposals in zip(some, found, strict=True)]
+    def propose(batch: list[Spoilt]) -> list[Spoilt]:
+        proposals = proposer.propose([line.observed for line in batch])
+        return [line._replace(proposals=own) for line, own in zip(batch, proposals, strict=True)]
 
-    for some in map_in_order(proposed, _some_at_a_time(lines)):
-        yield from some
+    for batch in map_in_order(propose, _batches(lines)):
+        yield from batch
 
 
-def _some_at_a_time(lines: Iterable[Spoilt]) -> Iterator[list[Spoilt]]:
+def _batches(lines: Iterable[Spoilt]) -> Iterator[list[Spoilt]]:
     rest = iter(lines)
-    while some := list(islice(rest, _AT_ONCE)):
-        yield some
+    while batch := list(islice(rest, _BATCH)):
+        yield batch

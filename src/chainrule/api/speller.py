@@ -49,7 +49,7 @@ def speller_of_counts(
 
     How many unseen types to expect: none of a tokenizer that spells everything; one, so that P(<unk>) stays as it is,
     where the model gives <unk> the mass of all of them: where it has seen <unk> as a token, or its unigrams are not
-    interpolated; else as `unseen_types` says, since <unk> has the price of a single one.
+    interpolated; else as `unseen_types` says, since <unk> has the probability of a single one.
     """
     from chainrule.ngram.spelling.speller import ENOUGH, Speller, rare_spellings, unseen_types
 

@@ -19,8 +19,8 @@ from chainrule.api.token_vectors import check_fixed, initial_vectors
 from chainrule.api.tokenizers import tokenized
 from chainrule.api.training_record import circumstances
 from chainrule.api.validation_text import ids_file, kept_for_validation, validated_on
-from chainrule.base.jit import start_in_thread
 from chainrule.base.ownership import Owned
+from chainrule.base.threads import start_in_thread
 from chainrule.errors import SettingError
 from chainrule.families import FAMILIES, family_of
 from chainrule.ngram.config import NGramConfig, check_tunable

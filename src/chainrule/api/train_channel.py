@@ -1,22 +1,33 @@
-"""A channel of errors, learnt from pairs of wrong and right words."""
+"""Channels of errors, learnt from pairs: of wrong and right words, or, for grammar, of wrong and right texts."""
 
 from __future__ import annotations
 
+from collections import Counter
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from chainrule.api.progress_line import ProgressOption, shows_progress
 from chainrule.applications.channel.channel_file import write_channel
+from chainrule.applications.channel.english import english_grammar
+from chainrule.applications.channel.grammar import words_and_marks
+from chainrule.applications.channel.grammar_file import write_grammar
+from chainrule.applications.channel.grammar_learning import learn_grammar
+from chainrule.applications.channel.inflections import english_inflections, read_inflections
 from chainrule.applications.channel.learning import learn_channel
 from chainrule.base.progress import silent
 from chainrule.errors import TextError
+from chainrule.text.pairs import pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from chainrule.applications.channel.channel import Channel
+    from chainrule.applications.channel.grammar import GrammarChannel
     from chainrule.base.progress import Progress
+
+
+_PRIOR_RATE = 0.03  # of the errors of English, which the pairs outweigh
 
 
 class ErrorPairs(NamedTuple):
@@ -85,3 +96,30 @@ def train_channel(
         record = {"pairs": len(read.pairs), "left_out": read.left_out, "rounds": rounds}
         write_channel(channel, Path(output), record)
     return channel
+
+
+def train_grammar(
+    pairs: Iterable[tuple[str, str]] | str | PathLike[str],
+    output: str | PathLike[str] | None = None,
+    *,
+    inflections: str | PathLike[str] | None = None,
+) -> GrammarChannel:
+    """Counts what goes wrong in the grammar of texts, for `correct` and `noise`.
+
+    pairs: (wrong, right) texts, or a file with a tab between them. output: where to write the channel, JSON; the file
+    is replaced. inflections: a file with the forms of words; by default from rules of English and the words of the
+    right texts. What the pairs do not show keeps the rates of `english`. Raises TextError, SettingError, OutputError.
+
+    good:  grammar = chainrule.train_grammar([("he go home", "he goes home")])
+    """
+    if isinstance(pairs, (str, PathLike)):
+        read = pairs_of([str(pairs)], ("wrong", "right"))
+        texts = list(zip(read.sources, read.targets, strict=True))
+    else:
+        texts = list(pairs)
+    words = Counter(word.lower() for _, right in texts for word in words_and_marks(right))
+    forms = english_inflections(words) if inflections is None else read_inflections(inflections)
+    learnt = learn_grammar(texts, forms, english_grammar(_PRIOR_RATE))
+    if output is not None:
+        write_grammar(learnt, Path(output), {"pairs": len(texts)})
+    return learnt

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from chainrule.training.config import TrainingConfig
     from chainrule.training.validation import Validation
 
-_SPELLED = 1000  # words that the price of an unknown one is estimated from
+_SPELLED = 1000  # words that the cost of unknown ones is estimated from
 
 
 @contextmanager

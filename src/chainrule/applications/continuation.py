@@ -14,8 +14,8 @@ import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
-from chainrule.evaluation.pseudo_likelihood import pseudo_price
-from chainrule.evaluation.token_costs import price, price_documents, price_stream
+from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
+from chainrule.evaluation.token_costs import score_documents, score_stream_tokens, score_tokens
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.tokenizer import documents_of
 
@@ -66,7 +66,7 @@ def continuation_log_probs(
     for some in _batches([len(sequence) for sequence in sequences]):
         progress("scoring continuations", some.start, len(pairs))
         part = tokenizer.encode_texts([_text(pair) for pair in pairs[some]])
-        log_probs[some], _ = price_documents(model, speller, part, given=given[some], end=end)
+        log_probs[some], _ = score_documents(model, speller, part, given=given[some], end=end)
         if not greedy:
             continue
         contexts = [sequence[:first] for sequence, first in zip(sequences[some], given[some], strict=True)]
@@ -80,7 +80,7 @@ def pseudo_continuation_log_probs(
 ) -> Float64[ndarray, " pairs"]:
     """The pseudo-log-likelihoods of the continuations given their contexts, in nats. Raises MarkerError."""
     _, given = split_pairs(pairs, tokenizer)
-    return pseudo_price(model, speller, tokenizer, [_text(pair) for pair in pairs], given=given)[0]
+    return pseudo_log_likelihoods(model, speller, tokenizer, [_text(pair) for pair in pairs], given=given)[0]
 
 
 def document_log_probs(
@@ -101,10 +101,10 @@ def document_log_probs(
         progress("scoring documents", i, len(texts))
         encoded = tokenizer.encode_texts([text])
         if running is None:
-            prices = price(model, speller, encoded)
+            scored = score_tokens(model, speller, encoded)
         else:
-            prices = price_stream(encoded, speller, *running.score(encoded.ids, lambda share: None))
-        totals[i] = prices.total[:-1].sum()
+            scored = score_stream_tokens(encoded, speller, *running.score(encoded.ids, lambda share: None))
+        totals[i] = scored.total[:-1].sum()
     return totals
 
 

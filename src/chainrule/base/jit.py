@@ -1,17 +1,15 @@
-"""Compiled kernels: Numba's decorators, the cache of compiled code, and threads that leave Ctrl-C alive.
+"""Compiled kernels: Numba's decorators, and the cache of compiled code.
 
 Numba's own cache misses a changed callee in another file, and fails at import if nothing can be written. Here, the name
-of the cache folder holds a digest of every source file of kernels (`*_kernels.py`, which import nothing of ours but
-this file and `protocol.py`), and the folder lies in the first location that can be written.
+of the cache folder holds a digest of every source file of kernels: `*_kernels.py`, and all that these may import here
+(`intrinsics.py`, `lanes.py`, `protocol.py` and this file). The folder lies in the first location that can be written.
 """
 
 from __future__ import annotations
 
 import gc
 import hashlib
-import itertools
 import os
-import queue
 import sys
 import tempfile
 import threading
@@ -21,25 +19,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numba
-from llvmlite import ir
 from numba import types
-from numba.core import cgutils, event
-from numba.extending import intrinsic, register_jitable
-
-from chainrule.errors import SettingError
+from numba.core import event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable
 
 P = ParamSpec("P")
 R = TypeVar("R")
-T = TypeVar("T")
 
 PACKAGE = Path(__file__).parents[1]
-_threads: int | None = None  # see set_threads
-_on_threads_set: list[Callable[[], None]] = []
 _configuring = threading.Lock()  # all threads share Numba's settings, and several threads may import kernels
-_thread = threading.local()  # is_worker: set on the threads of `map_in_order`; parallel: see `use_parallel_threads`
+_thread = threading.local()  # parallel: see `use_parallel_threads`
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -141,70 +132,6 @@ def _without_literals(compiled: Any) -> None:
     compiled.get_call_template = get_call_template
 
 
-def _prefetch(_: Any, array: Any, index: Any) -> Any:
-    """Generates the code of `prefetch`: LLVM's instruction of that name."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array_type = signature.args[0]
-        view = context.make_array(array_type)(context, builder, arguments[0])
-        element = cgutils.get_item_pointer(context, builder, array_type, view, arguments[1:])  # type: ignore[no-untyped-call]
-        pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
-        function_type = ir.FunctionType(ir.VoidType(), [pointer, int32, int32, int32])
-        function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
-        read, keep_in_cache, data = int32(0), int32(3), int32(1)
-        builder.call(function, [builder.bitcast(element, pointer), read, keep_in_cache, data])
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp), generate
-
-
-# In a kernel, prefetch(array, index) starts to load array[index] into the cache, and does not wait for it.
-# array: of one dimension. An index out of range does no harm.
-prefetch: Callable[..., None] = intrinsic(_prefetch)
-
-
-def _eight_bytes(_: Any, array: Any, index: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array_type = signature.args[0]
-        view = context.make_array(array_type)(context, builder, arguments[0])
-        element = cgutils.get_item_pointer(context, builder, array_type, view, arguments[1:])  # type: ignore[no-untyped-call]
-        return builder.load(builder.bitcast(element, ir.IntType(64).as_pointer()), align=1)
-
-    return types.uint64(array, types.intp), generate
-
-
-# In a kernel, eight_bytes(text, index) is text[index:index + 8] as a uint64, little-endian on all processors that we
-# support. text: contiguous bytes; nothing checks that there are eight.
-eight_bytes: Callable[..., Any] = intrinsic(_eight_bytes)
-
-
-def _trailing_zeros(_: Any, number: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.IntType(1)(0))
-
-    return types.int64(types.uint64), generate
-
-
-# In a kernel, trailing_zeros(number) is how many of the lowest bits of a uint64 are 0; 64 for the number 0.
-trailing_zeros: Callable[..., Any] = intrinsic(_trailing_zeros)
-
-
-def _pointer_of(_: Any, address: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
-
-    return types.voidptr(types.int64), generate
-
-
-_pointer: Callable[..., Any] = intrinsic(_pointer_of)
-
-
-@register_jitable
-def array_at(address: int, size: int, dtype: Any) -> Any:
-    """In a kernel: the array of `size` elements at an address. The caller guarantees that they are there."""
-    return numba.carray(_pointer(address), size, dtype)  # type: ignore[attr-defined]
-
-
 def specialise(compiled: Callable[..., R], *examples: Any) -> Callable[..., R]:
     """The kernel for arguments of the examples' types only; a call costs half as much: 0.1 microseconds.
 
@@ -214,43 +141,6 @@ def specialise(compiled: Callable[..., R], *examples: Any) -> Callable[..., R]:
     compiled.compile(signature)  # type: ignore[attr-defined]
     entry: Callable[..., R] = compiled.overloads[signature].entry_point  # type: ignore[attr-defined]
     return entry
-
-
-def run(compiled: Callable[..., R], *args: Any, while_waiting: Callable[[], None] | None = None) -> R:
-    """Calls a long kernel on a thread of its own, so that Ctrl-C stops the main thread at once.
-
-    while_waiting: called once a second, on the calling thread.
-    """
-    return start_in_thread(lambda: compiled(*args), while_waiting)()
-
-
-def start_in_thread(work: Callable[[], R], while_waiting: Callable[[], None] | None = None) -> Callable[[], R]:
-    """Starts `work` on a thread of its own. Returns a function that waits for its result, or raises its error.
-
-    while_waiting: called once a second while that function waits.
-    """
-    finished: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
-
-    def work_on_thread() -> None:
-        try:
-            finished.put((work(), None))
-        except BaseException as error:
-            finished.put((None, error))
-
-    def result() -> R:
-        while True:
-            try:
-                value, error = finished.get(timeout=None if while_waiting is None else 1.0)
-            except queue.Empty:
-                if while_waiting is not None:
-                    while_waiting()
-                continue
-            if error is not None:
-                raise error
-            return value
-
-    threading.Thread(target=work_on_thread, daemon=True).start()
-    return result
 
 
 def is_first_run() -> bool:
@@ -301,117 +191,10 @@ def _sources_digest() -> str:
     digest = hashlib.sha256(f"{sys.version} numba {numba.__version__}".encode())
     for path in [
         Path(__file__),
+        Path(__file__).with_name("intrinsics.py"),
         Path(__file__).with_name("lanes.py"),
         PACKAGE / "protocol.py",  # its token ids are constants in the kernels
         *sorted(PACKAGE.rglob("*_kernels.py")),
     ]:
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def set_threads(number: int | None) -> None:
-    """Sets how many threads kernels and networks may use. None: one per processor, and torch's own default.
-
-    Results of kernels do not depend on it; those of networks may differ in the last bits. Raises SettingError.
-    """
-    global _threads
-    if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
-        raise SettingError(f"threads is {number!r}; expected a whole number from 1 on, or None")
-    _threads = number
-    for callback in _on_threads_set:
-        callback()
-
-
-def on_threads_set(callback: Callable[[], None]) -> None:
-    """Registers a callback that `set_threads` calls, for libraries with threads of their own."""
-    if callback not in _on_threads_set:
-        _on_threads_set.append(callback)
-
-
-def requested_threads() -> int | None:
-    """The number set by `set_threads`, or by the environment variable CHAINRULE_THREADS. Raises SettingError."""
-    requested = os.environ.get("CHAINRULE_THREADS", "")
-    if _threads is not None or not requested:
-        return _threads
-    if not requested.isdecimal() or int(requested) < 1:
-        raise SettingError(f"CHAINRULE_THREADS is {requested!r}; expected a whole number, 1 or more")
-    return int(requested)
-
-
-def thread_count() -> int:
-    """The number requested, or the number of processors that this process may use."""
-    if (requested := requested_threads()) is not None:
-        return requested
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def run_all(
-    compiled: Callable[..., R], calls: Sequence[tuple[Any, ...]], *, on_done: Callable[[int], None] | None = None
-) -> list[R]:
-    """Calls a kernel with each of several argument tuples, on threads; the results are in the order of the calls.
-
-    on_done: called on the calling thread after every call, with the number of finished calls. Ctrl-C is heard at any
-    time; no further call starts after it.
-    """
-    results = []
-    for result in map_in_order(lambda call: compiled(*call), calls, ahead=len(calls)):
-        results.append(result)
-        if on_done is not None:
-            on_done(len(results))
-    return results
-
-
-def map_in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int | None = None) -> Iterator[R]:
-    """The built-in `map`, computed on threads.
-
-    ahead: how many items may be read before their results are consumed; by default twice the number of threads. The
-    calling thread reads the items and hears Ctrl-C at any time. An error is raised as soon as it occurs, and no further
-    call starts. A call inside another one starts no threads of its own.
-    """
-    if getattr(_thread, "is_worker", False):
-        yield from map(function, items)
-        return
-    threads = thread_count()
-    ahead = ahead or 2 * threads
-    waiting: queue.SimpleQueue[tuple[int, T] | None] = queue.SimpleQueue()
-    finished: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = queue.SimpleQueue()
-    stopped = threading.Event()
-
-    def work() -> None:
-        _thread.is_worker = True
-        while (job := waiting.get()) is not None and not stopped.is_set():
-            i, item = job
-            try:
-                result = function(item)
-            except BaseException as error:
-                finished.put((i, None, error))
-                continue
-            job = item = None  # type: ignore[assignment]  # the consumer of the result may rely on the item being freed
-            finished.put((i, result, None))
-            result = None  # type: ignore[assignment]
-
-    workers: list[threading.Thread] = []
-    results: dict[int, R] = {}
-    remaining = iter(items)
-    submitted = yielded = 0
-    try:
-        while True:
-            for item in itertools.islice(remaining, ahead - (submitted - yielded)):
-                waiting.put((submitted, item))
-                submitted += 1
-                if len(workers) < threads:
-                    workers.append(threading.Thread(target=work, daemon=True))
-                    workers[-1].start()
-            if yielded == submitted:
-                return
-            while yielded not in results:
-                i, result, error = finished.get()
-                if error is not None:
-                    raise error
-                results[i] = result
-            yield results.pop(yielded)
-            yielded += 1
-    finally:
-        stopped.set()
-        for _ in workers:
-            waiting.put(None)

@@ -13,7 +13,7 @@ from chainrule.base.progress import silent
 from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, TextFile
 from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.finetune import describe, note_unseen
-from chainrule.cli.models import is_model, open_model
+from chainrule.cli.models import open_model
 from chainrule.cli.screen import note, on_one_line, print_json, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs
 

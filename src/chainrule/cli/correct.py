@@ -42,12 +42,37 @@ def correct(
         Path | None,
         Parameter(help="The correct words, one on each line, optionally with counts; by default the model's."),
     ] = None,
+    grammar: Annotated[
+        str | None,
+        Parameter(help="Correct grammar, too: english, what learners confuse, or a file from train channel --grammar."),
+    ] = None,
+    grammar_rate: Annotated[
+        float | None, Parameter(help="With --grammar english: errors a word that can go wrong (by default 0.03).")
+    ] = None,
+    inflections: Annotated[
+        Path | None,
+        Parameter(help="With --grammar: the forms of a word in each line, or AGID; by default from rules of English."),
+    ] = None,
+    corrector: Annotated[
+        Path | None,
+        Parameter(help="A model that train translation learnt from wrong and right texts: it proposes and weighs."),
+    ] = None,
+    corrector_weight: Annotated[
+        float, Parameter(help="With --corrector: the weight of its log-probability; others have 1.")
+    ] = 0.5,
     beam: Annotated[int, WholeNumber, Parameter(help="How many hypotheses to keep.")] = 4,
     candidates: Annotated[int, WholeNumber, Parameter(help="How many candidates to consider for each word.")] = 6,
     references: Annotated[
-        Path | None,
-        Parameter(help="The correct texts, line by line: measure the corrections instead of printing them."),
-    ] = None,
+        tuple[Path, ...],
+        Parameter(
+            consume_multiple=True,
+            negative=(),
+            help="What the texts should be, line by line, perhaps by several people: measure the corrections instead.",
+        ),
+    ] = (),
+    errant: Annotated[
+        bool, Parameter(negative=(), help="With --references: F0.5 of edits, too, by the package errant.")
+    ] = False,
     diff: Annotated[
         bool, Parameter(negative=(), help="Print only the lines that change, with their changes marked.")
     ] = False,
@@ -60,7 +85,7 @@ def correct(
     json: Json = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Correct texts: spelling, spaces, words that do not fit.
+    """Correct texts: spelling, spaces, words that do not fit, grammar.
 
         $ chainrule correct lm/ heldout.txt --diff
 
@@ -71,24 +96,37 @@ def correct(
     change with its position and probability.
     """
     from chainrule.api.correct import correct as corrected_lines
-    from chainrule.api.correct import corrector
+    from chainrule.api.correct import corrector as ready_corrector
     from chainrule.applications.correction.corrector import CorrectionConfig
 
-    if sum((diff, interactive, json, references is not None)) > 1:
+    if sum((diff, interactive, json, bool(references))) > 1:
         raise CycloptsError(msg="Choose one of --diff, --interactive, --json and --references.")
     if interactive and (output is None or text == "-"):
         raise CycloptsError(msg="--interactive reads one file and writes another: give TEXT and --output.")
+    if errant and not references:
+        raise CycloptsError(msg="--errant measures against --references; name them.")
     source = reading.corpus(text)
     if output is not None:
         check_text_target(output, source, overwrite=overwrite)
     kept = tuple(keep.read_text(encoding="utf-8").split()) if keep is not None else ()
-    config = CorrectionConfig(beam=beam, candidates=candidates, at_least=at_least, keep=kept)
-    errors = Path(channel) if channel not in ("keyboard", "ocr") else channel
+    config = CorrectionConfig(
+        beam=beam, candidates=candidates, at_least=at_least, keep=kept, learnt_weight=corrector_weight
+    )
+    how = Path(channel) if channel not in ("keyboard", "ocr") else channel
     with progress_bar() as progress:
         loaded = open_model(model, tokenizer, None, progress)
-        options: Any = {"channel": errors, "rate": rate, "lexicon": lexicon, "config": config}
-        if references is not None:
-            _print_measures(corrector(loaded, **options), source, references)
+        options: Any = {
+            "channel": how,
+            "rate": rate,
+            "lexicon": lexicon,
+            "grammar": None if grammar is None else "english" if grammar == "english" else Path(grammar),
+            "grammar_rate": grammar_rate,
+            "inflections": inflections,
+            "learnt": corrector,
+            "config": config,
+        }
+        if references:
+            _print_measures(ready_corrector(loaded, **options), source, references, errant=errant)
             return
         lines = corrected_lines(source, loaded, progress=False if sys.stdout.isatty() else progress, **options)
         with ExitStack() as stack:
@@ -164,17 +202,19 @@ def _print_differences(lines: Iterable[Corrected]) -> None:
         console.print(shown.append(line.text[end:]))
 
 
-def _print_measures(corrector: Any, source: Any, references: Path) -> None:
-    from chainrule.evaluation.corrections import measure_corrections
+def _print_measures(corrector: Any, source: Any, references: tuple[Path, ...], *, errant: bool) -> None:
+    from chainrule.api.correct import measure_correction
     from chainrule.text.corpus import Corpus
 
-    texts, meant = (
-        [text for block in one.blocks() for text in block.documents()] for one in (source, Corpus.of([str(references)]))
+    texts, *meant = (
+        [text for block in one.blocks() for text in block.documents()]
+        for one in (source, *(Corpus.of([str(path)]) for path in references))
     )
-    if len(texts) != len(meant):
-        raise CycloptsError(
-            msg=f"There are {len(texts):,} texts and {len(meant):,} references; expected a reference for each text."
-        )
-    corrected = [one.corrected for i in range(0, len(texts), 256) for one in corrector.correct(texts[i : i + 256])]
-    for name, before, after in measure_corrections(texts, corrected, meant).rows():
-        print(f"{name:24} {before:>10} {after:>10}")
+    for path, lines in zip(references, meant, strict=True):
+        if len(texts) != len(lines):
+            raise CycloptsError(
+                msg=f"There are {len(texts):,} texts and {len(lines):,} references in {path}; "
+                "expected a reference for each text."
+            )
+    for name, before, after in measure_correction(corrector, texts, meant, errant=errant).rows():
+        print(f"{name:24} {before:>26} {after:>26}")

@@ -1,4 +1,4 @@
-"""chainrule noise TEXTS: corrupts texts with typing or OCR errors, and proposes corrections."""
+"""chainrule noise TEXTS: corrupts texts with errors of typing, OCR or grammar, and proposes corrections."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
@@ -15,16 +15,32 @@ from chainrule.cli.models import open_model
 from chainrule.cli.screen import progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, check_text_target, note_repairs
 
+TAB = "\t"
+
 
 def noise(
     *texts: TextFiles,
     channel: Annotated[
-        Literal["keyboard", "ocr"],
-        Parameter(help="The source of errors: typing, or letters that look alike."),
+        str,
+        Parameter(
+            help="The source of errors: keyboard; ocr, letters that look alike; grammar, as learners of English make "
+            "them; or a file from chainrule train channel --grammar."
+        ),
     ] = "keyboard",
     rate: Annotated[
-        float, Parameter(help="The probability of an error at each character that can be corrupted, up to 0.5.")
-    ] = 0.03,
+        float | None,
+        Parameter(
+            help="The probability of an error at each character that can be corrupted, up to 0.5 (by default 0.03) or, "
+            "with grammar, at each word (0.2)."
+        ),
+    ] = None,
+    pairs: Annotated[
+        bool, Parameter(negative=(), help="Write the corrupted text, a tab, and the right one, for train translation.")
+    ] = False,
+    inflections: Annotated[
+        Path | None,
+        Parameter(help="With grammar: the forms of a word in each line, or AGID; by default from rules of English."),
+    ] = None,
     seed: Annotated[int, WholeNumber, Parameter(help="The seed of the errors.")] = 0,
     model: Annotated[
         Path | None, Parameter(help="Write n-best lists of corrections from the words of this model, instead of text.")
@@ -42,11 +58,12 @@ def noise(
     reading: TextOptions = DEFAULT_READING,
     overwrite: Overwrite = False,
 ) -> None:
-    """Corrupt a text with typing or OCR errors, and propose corrections.
+    """Corrupt a text with errors, and propose corrections.
 
         $ chainrule noise heldout.txt --model lm/ -o nbest.jsonl
 
-    Each line becomes a line with errors. With --model, it becomes an n-best
+    Each line becomes a line with errors, or with --pairs a pair that
+    chainrule train translation learns from. With --model, it becomes an n-best
     list for chainrule rescore: candidate corrections, likeliest first, each
     with two scores: log P(observed | text) of the channel, and the sum of the
     log-probabilities of its words without context. The second is marked as a
@@ -54,14 +71,17 @@ def noise(
     list's "reference", the corrupted one its "observed".
     """
     from chainrule.api.noise import noise as add_noise
-    from chainrule.applications.channel.confusions import channel_named
+    from chainrule.applications.channel.confusions import CONFUSIONS, channel_named
     from chainrule.base.files import compressing, replace_file
     from chainrule.text.writing import check_format
 
     for name, given in (("--best", best), ("--tokenizer", tokenizer)):
         if model is None and given is not None:
             raise CycloptsError(msg=f"{name} is for lists of corrections, which need --model.")
-    channel_named(channel, rate)  # raises SettingError, before anything is opened
+    if pairs and model is not None:
+        raise CycloptsError(msg="Choose one of --pairs and --model.")
+    if channel in CONFUSIONS and rate is not None:
+        channel_named(channel, rate)  # raises SettingError, before anything is opened
     source = reading.corpus(*texts)
     if output is not None:
         check_format(output)
@@ -70,9 +90,10 @@ def noise(
         loaded = None if model is None else open_model(model, tokenizer, None, progress)
         lines = add_noise(
             source,
-            channel=channel,
+            channel=channel if channel in (*CONFUSIONS, "grammar") or not Path(channel).exists() else Path(channel),
             rate=rate,
             seed=seed,
+            inflections=inflections,
             model=loaded,
             best=50 if best is None else best,
             progress=progress,
@@ -82,5 +103,7 @@ def noise(
             file = stack.enter_context(compressing(stack.enter_context(replace_file(output)), output))
         for number, line in enumerate(lines, 1):
             text = line.observed if model is None else json.dumps(line.as_json(str(number)), ensure_ascii=False)
+            if pairs:
+                text = f"{line.observed.replace(TAB, ' ')}{TAB}{line.text.replace(TAB, ' ')}"
             file.write(text.encode() + b"\n")
     note_repairs(source)

@@ -75,13 +75,13 @@ def documents(model: Model, block: Block, by: By) -> Iterator[Document]:
     import numpy as np
 
     from chainrule.evaluation.surprisal import units
-    from chainrule.evaluation.token_costs import price
+    from chainrule.evaluation.token_costs import score_tokens
     from chainrule.protocol import END
 
     encoded = model.tokenizer.encode_block(block)
-    prices = price(model.language_model, model.speller, encoded)
+    scored = score_tokens(model.language_model, model.speller, encoded)
     aligned = model.tokenizer.align(encoded)
-    aligned_units = units(encoded.ids, prices, aligned, by)
+    aligned_units = units(encoded.ids, scored, aligned, by)
     text = aligned.text.tobytes()
     before = np.concatenate([[0], np.cumsum((aligned.text & 0xC0) != 0x80)])  # characters before each byte
     columns = [
@@ -97,7 +97,7 @@ def documents(model: Model, block: Block, by: By) -> Iterator[Document]:
     ]
     rows = list(zip(*columns, aligned_units.unknown.tolist(), strict=True))
     token_stops = (np.flatnonzero(encoded.ids == END) + 1).tolist()
-    oov_before = np.concatenate([[0], np.cumsum(prices.unknown)])
+    oov_before = np.concatenate([[0], np.cumsum(scored.unknown)])
     first_unit = first_token = first_byte = 0
     for original, last_unit, token_stop in zip(
         block.documents(), aligned_units.documents[1:].tolist(), token_stops, strict=True

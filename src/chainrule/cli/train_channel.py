@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.arguments import Overwrite, WholeNumber
 from chainrule.cli.screen import count_of, note, progress_bar
@@ -16,7 +16,14 @@ def channel(
     /,
     *,
     output: Annotated[Path, Parameter(name=("--output", "-o"), help="The JSON file to write.")],
-    rounds: Annotated[int, WholeNumber, Parameter(help="Rounds of EM.")] = 8,
+    grammar: Annotated[
+        bool, Parameter(negative=(), help="Learn errors of grammar from wrong and right texts, not words.")
+    ] = False,
+    inflections: Annotated[
+        Path | None,
+        Parameter(help="With --grammar: the forms of a word in each line, or AGID; by default from rules of English."),
+    ] = None,
+    rounds: Annotated[int | None, WholeNumber, Parameter(help="Rounds of EM, without --grammar; by default 8.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """A model of spelling errors, learned from pairs, for chainrule correct.
@@ -27,14 +34,25 @@ def channel(
     rewrite one or two letters, and distinguish the beginning, middle and end of
     a word; EM learns their probabilities from all ways to explain the pairs.
     Words are put in lower case; pairs of several words are left out.
+
+    With --grammar, pairs are whole texts, and what became of each word is
+    counted: lost, put in, replaced, or in another form.
     """
-    from chainrule.api.train_channel import read_error_pairs, train_channel
+    from chainrule.api.train_channel import read_error_pairs, train_channel, train_grammar
     from chainrule.base.files import check_new_file
 
     check_new_file(output, overwrite=overwrite, inputs=[str(pairs)])
+    if grammar:
+        if rounds is not None:
+            raise CycloptsError(msg="--rounds is for channels of letters; with --grammar, errors are counted once.")
+        rules = train_grammar(pairs, output, inflections=inflections).rules
+        print(f"{output}: a channel of grammar with {len(rules):,} rules")
+        return
+    if inflections is not None:
+        raise CycloptsError(msg="--inflections is for --grammar.")
     read = read_error_pairs(pairs)
     if read.left_out:
         note(f"{count_of(read.left_out, 'pair')} left out: with several words, or with twice the same")
     with progress_bar() as progress:
-        trained = train_channel(pairs, output, rounds=rounds, progress=progress)
+        trained = train_channel(pairs, output, rounds=8 if rounds is None else rounds, progress=progress)
     print(f"{output}: a channel of {len(trained.rules):,} rules, learned from {count_of(len(read.pairs), 'pair')}")

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule import __version__
-from chainrule.base.jit import map_in_order
 from chainrule.base.progress import BlockProgress, Progress, silent
+from chainrule.base.threads import map_in_order
 from chainrule.evaluation.breakdown import GROUPS, Breakdown
 from chainrule.evaluation.measurement import Measurement
 from chainrule.evaluation.resampling import Documents
 from chainrule.evaluation.row_sums import row_sums
-from chainrule.evaluation.token_costs import price, price_stream
+from chainrule.evaluation.token_costs import score_stream_tokens, score_tokens
 from chainrule.protocol import END
 from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8
 from chainrule.text.words import is_white
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float32, Float64, Int, Int32, Int64, UInt8
     from numpy import ndarray
 
-    from chainrule.evaluation.token_costs import Measurable, Prices, Speller
+    from chainrule.evaluation.token_costs import Measurable, Speller, TokenLogProbs
     from chainrule.protocol import LanguageModel, StreamScores
     from chainrule.text.block import Block
     from chainrule.text.corpus import Source
@@ -81,15 +81,17 @@ def measure(
         encoded = tokenizer.encode_block(block)
         lengths = None
         if stream_scoring is not None:
-            scored = stream_scoring.score(encoded.ids, lambda share: block_progress.report(share * block.text.size))
-            prices = price_stream(encoded, speller, *scored)
+            stream_scores = stream_scoring.score(
+                encoded.ids, lambda share: block_progress.report(share * block.text.size)
+            )
+            scored = score_stream_tokens(encoded, speller, *stream_scores)
         elif score_in_full is not None:
             scores, lengths, unknown = score_in_full(encoded.ids)
-            prices = price_stream(encoded, speller, scores, unknown)
+            scored = score_stream_tokens(encoded, speller, scores, unknown)
         else:
-            prices = price(model, speller, encoded)
+            scored = score_tokens(model, speller, encoded)
         figures = _part_figures(
-            encoded.ids, prices, tokenizer.align(encoded), lengths, ends=ends, frequencies=frequencies
+            encoded.ids, scored, tokenizer.align(encoded), lengths, ends=ends, frequencies=frequencies
         )
         return figures if is_first else replace(figures, ids=None)
 
@@ -200,7 +202,7 @@ class _PartFigures:
 
 def _part_figures(
     ids: Int32[ndarray, " T"],
-    prices: Prices,
+    scored: TokenLogProbs,
     aligned: Alignment,
     lengths: Int[ndarray, " T"] | None,
     *,
@@ -209,21 +211,21 @@ def _part_figures(
 ) -> _PartFigures:
     is_end = ids == END
     counted = np.ones(is_end.size, np.bool_) if ends else ~is_end
-    nats = -prices.total[counted]
+    nats = -scored.total[counted]
     sizes = np.diff(aligned.stops, prepend=0)[counted]
     by_frequency = _NO_TOKENS
     if frequencies is not None:
-        frequency = np.where(prices.unknown, 0, frequencies[ids])
+        frequency = np.where(scored.unknown, 0, frequencies[ids])
         by_frequency = Breakdown.of(frequency[counted], nats, sizes)
     return _PartFigures(
         ids=ids,
         text=_mark_document_ends(aligned.text, aligned.starts[is_end]),
-        sums=_sum_by_document(prices, aligned, is_end, counted),
+        sums=_sum_by_document(scored, aligned, is_end, counted),
         by_position=Breakdown.of(_positions(is_end)[counted], nats, sizes),
         by_frequency=by_frequency,
         tokens=int(np.count_nonzero(counted)),
-        oov=int(np.count_nonzero(prices.unknown)),
-        impossible=int(np.count_nonzero(np.isneginf(prices.closed) & counted)),
+        oov=int(np.count_nonzero(scored.unknown)),
+        impossible=int(np.count_nonzero(np.isneginf(scored.closed) & counted)),
         words=_count_words(aligned.text),
         characters=int(np.count_nonzero((aligned.text & 0xC0) != 0x80)),
         matched=np.zeros(0, np.int64) if lengths is None else np.bincount(lengths[counted])[1:],
@@ -231,17 +233,17 @@ def _part_figures(
 
 
 def _sum_by_document(
-    prices: Prices, aligned: Alignment, is_end: Bool[ndarray, " T"], counted: Bool[ndarray, " T"]
+    scored: TokenLogProbs, aligned: Alignment, is_end: Bool[ndarray, " T"], counted: Bool[ndarray, " T"]
 ) -> _Sums:
     """Sums for each document. They depend on nothing else, since the order of summation is that of its tokens."""
     ends = np.flatnonzero(is_end)
     starts = np.concatenate([[0], ends[:-1] + 1])
     stops = aligned.stops[ends]
     sizes = np.diff(stops, prepend=0) - (~counted[ends]).astype(np.int64)
-    closed = np.where(counted, prices.closed, 0.0)
-    known = np.where(prices.unknown, 0.0, closed)
-    total = np.where(counted, prices.total, 0.0)
-    columns = (np.add.reduceat(column, starts) for column in (closed, known, prices.spelling, total))
+    closed = np.where(counted, scored.closed, 0.0)
+    known = np.where(scored.unknown, 0.0, closed)
+    total = np.where(counted, scored.total, 0.0)
+    columns = (np.add.reduceat(column, starts) for column in (closed, known, scored.spelling, total))
     first, second, third, fourth = columns
     return first, second, third, fourth, sizes
 

@@ -37,7 +37,7 @@ class PseudoScorer(Scorer, Protocol):
         """Scores each token without the rest of its word. begins: whether a token of the vocabulary begins a word."""
 
 
-def pseudo_price(
+def pseudo_log_likelihoods(
     model: PseudoScorer,
     speller: Speller,
     tokenizer: Tokenizer,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int32, Int64
     from numpy import ndarray
 
-    from chainrule.evaluation.token_costs import Prices
+    from chainrule.evaluation.token_costs import TokenLogProbs
     from chainrule.text.detokenize import Alignment
 
 By = Literal["tokens", "words", "characters"]
@@ -35,36 +35,36 @@ class Units:
 
     starts: Int64[ndarray, " units"]
     stops: Int64[ndarray, " units"]
-    closed: Float64[ndarray, " units"]  # nats, <unk> for unknown tokens; see `Prices`
+    closed: Float64[ndarray, " units"]  # nats, <unk> for unknown tokens; see `TokenLogProbs`
     total: Float64[ndarray, " units"]  # nats, including the spelling of unknown tokens
     unknown: Bool[ndarray, " units"]  # whether it contains an unknown token
     documents: Int64[ndarray, " documents+1"]
 
 
-def units(ids: Int32[ndarray, " T"], prices: Prices, aligned: Alignment, by: By) -> Units:
+def units(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment, by: By) -> Units:
     """The units of some documents. ids: their tokens. aligned: the positions of these in the text."""
     if by == "tokens":
-        return _tokens(ids, prices, aligned)
-    return _words(ids, prices, aligned) if by == "words" else _characters(ids, prices, aligned)
+        return _tokens(ids, scored, aligned)
+    return _words(ids, scored, aligned) if by == "words" else _characters(ids, scored, aligned)
 
 
-def _tokens(ids: Int32[ndarray, " T"], prices: Prices, aligned: Alignment) -> Units:
+def _tokens(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment) -> Units:
     documents = np.concatenate([[0], np.flatnonzero(ids == END) + 1])
-    return Units(aligned.starts, aligned.stops, prices.closed, prices.total, prices.unknown, documents)
+    return Units(aligned.starts, aligned.stops, scored.closed, scored.total, scored.unknown, documents)
 
 
-def _words(ids: Int32[ndarray, " T"], prices: Prices, aligned: Alignment) -> Units:
+def _words(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment) -> Units:
     words = words_of(ids, aligned)
 
     def sum_by_unit(values: Float64[ndarray, " T"]) -> Float64[ndarray, " units"]:
         return np.bincount(words.of_tokens, weights=values, minlength=words.starts.size)
 
-    unknown = sum_by_unit(prices.unknown.astype(np.float64)) > 0
-    closed, total = sum_by_unit(prices.closed), sum_by_unit(prices.total)
+    unknown = sum_by_unit(scored.unknown.astype(np.float64)) > 0
+    closed, total = sum_by_unit(scored.closed), sum_by_unit(scored.total)
     return Units(words.starts, words.stops, closed, total, unknown, words.documents)
 
 
-def _characters(ids: Int32[ndarray, " T"], prices: Prices, aligned: Alignment) -> Units:
+def _characters(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment) -> Units:
     text = aligned.text
     first = np.concatenate([[0], aligned.stops[:-1]])  # with the white space before the token
     sizes = aligned.stops - first
@@ -78,5 +78,5 @@ def _characters(ids: Int32[ndarray, " T"], prices: Prices, aligned: Alignment) -
 
     stops = np.append(begins[1:], text.size)
     documents = np.concatenate([[0], np.searchsorted(begins, aligned.stops[ids == END])])
-    unknown = sum_by_unit(prices.unknown.astype(np.float64)) > 0
-    return Units(begins, stops, sum_by_unit(prices.closed), sum_by_unit(prices.total), unknown, documents)
+    unknown = sum_by_unit(scored.unknown.astype(np.float64)) > 0
+    return Units(begins, stops, sum_by_unit(scored.closed), sum_by_unit(scored.total), unknown, documents)

@@ -1,4 +1,4 @@
-"""The cost, or price, of each token of a text, in nats, such that the probabilities of all texts sum to one.
+"""The log-probability of each token of a text, with the spelling of unknown ones: over all texts, they sum to one.
 
 For a model, P(<unk>) is the probability of one unseen type, as in KenLM, or of all unseen types together, if it saw
 <unk> in training. The speller knows the number U of unseen types (1 in the second case). Then
@@ -53,8 +53,8 @@ class Speller(Protocol):
 
 
 @dataclass(frozen=True)
-class Prices:
-    """The prices of a stream's tokens, </s> included, as log-probabilities in nats."""
+class TokenLogProbs:
+    """The log-probabilities of a stream's tokens, </s> included, in nats, in three terms."""
 
     closed: Float64[ndarray, " T"]  # log P(token | context), unknown tokens as <unk>
     unseen: Float64[ndarray, " T"]  # correction for all unseen types: -log Z, plus log U for an unknown token
@@ -67,10 +67,10 @@ class Prices:
         return self.closed + self.unseen + self.spelling
 
 
-def price(
+def score_tokens(
     model: Measurable, speller: Speller, encoded: Encoded, given: Sequence[int] | None = None, *, end: bool = True
-) -> Prices:
-    """The prices of encoded documents, each scored by itself.
+) -> TokenLogProbs:
+    """The log-probabilities of the tokens of encoded documents, each scored by itself.
 
     given: for each document, how many of its first tokens are conditioned on, at no cost; by default none.
     end: whether </s> is predicted after each document; if not, it costs nothing.
@@ -79,27 +79,27 @@ def price(
     firsts = [0] * len(sequences) if given is None else given
     prefixes = [sequence[:first] for sequence, first in zip(sequences, firsts, strict=True)]
     rest = [sequence[first:] for sequence, first in zip(sequences, firsts, strict=True)]
-    is_priced = np.ones(encoded.ids.size, np.bool_)
-    is_priced[encoded.ids == END] = end
+    is_scored = np.ones(encoded.ids.size, np.bool_)
+    is_scored[encoded.ids == END] = end
     starts = np.cumsum([0, *(len(sequence) + 1 for sequence in sequences)])
     for start, first in zip(starts.tolist(), firsts, strict=False):
-        is_priced[start : start + first] = False
-    closed, log_share = np.zeros(is_priced.size), np.full(is_priced.size, -np.inf)
-    closed[is_priced] = _join(model.score(rest, prefixes=prefixes, end=end))
+        is_scored[start : start + first] = False
+    closed, log_share = np.zeros(is_scored.size), np.full(is_scored.size, -np.inf)
+    closed[is_scored] = _join(model.score(rest, prefixes=prefixes, end=end))
     if speller.unseen_types != 1:  # with one unseen type, the share of <unk> is not needed
-        log_share[is_priced] = _join(model.unknown_log_probs(rest, prefixes=prefixes, end=end))
-    prices = price_stream(encoded, speller, closed, log_share)
-    unseen, spelling = (np.where(is_priced, column, 0.0) for column in (prices.unseen, prices.spelling))
-    return Prices(closed, unseen, spelling, prices.unknown)
+        log_share[is_scored] = _join(model.unknown_log_probs(rest, prefixes=prefixes, end=end))
+    scored = score_stream_tokens(encoded, speller, closed, log_share)
+    unseen, spelling = (np.where(is_scored, column, 0.0) for column in (scored.unseen, scored.spelling))
+    return TokenLogProbs(closed, unseen, spelling, scored.unknown)
 
 
-def price_stream(
+def score_stream_tokens(
     encoded: Encoded,
     speller: Speller,
     closed: Float64[ndarray, " T"] | Float32[ndarray, " T"],
     log_share: Float64[ndarray, " T"] | Float32[ndarray, " T"],
-) -> Prices:
-    """The prices of a stream.
+) -> TokenLogProbs:
+    """The log-probabilities of the tokens of a stream.
 
     closed: the log-probabilities of its tokens. log_share: those of <unk> at their positions.
     """
@@ -109,22 +109,22 @@ def price_stream(
     spelling = np.zeros(closed.size)
     positions = np.flatnonzero(unknown)
     spelling[positions] = _spelling_log_probs(speller, [encoded.surface(i) for i in positions.tolist()])
-    return Prices(closed, unseen, spelling, unknown)
+    return TokenLogProbs(closed, unseen, spelling, unknown)
 
 
-def price_documents(
+def score_documents(
     model: Measurable, speller: Speller, encoded: Encoded, *, given: Sequence[int] | None = None, end: bool = True
 ) -> tuple[Float64[ndarray, " documents"], Int64[ndarray, " documents"]]:
     """The log-probability of each document, in nats, and its number of tokens.
 
-    given: as in `price`. end: whether </s> is included.
+    given: as in `score_tokens`. end: whether </s> is included.
     """
     ends = np.flatnonzero(encoded.ids == END)
     if not ends.size:
         return np.empty(0), np.empty(0, np.int64)
     starts = np.concatenate([[0], ends[:-1] + 1])
-    prices = price(model, speller, encoded, given, end=end).total
-    return np.add.reduceat(prices, starts), ends + int(end) - starts
+    scored = score_tokens(model, speller, encoded, given, end=end).total
+    return np.add.reduceat(scored, starts), ends + int(end) - starts
 
 
 def _join(rows: list[Any]) -> Float64[ndarray, " T"]:

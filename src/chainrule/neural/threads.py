@@ -1,4 +1,4 @@
-"""Gives torch as many threads as `chainrule.base.jit` has; if none were requested, torch keeps its own number."""
+"""Gives torch as many threads as `chainrule.base.threads` allows, or leaves torch its own number."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 import torch
 
-from chainrule.base.jit import on_threads_set, requested_threads, thread_count
+from chainrule.base.threads import on_threads_set, requested_threads, thread_count
 
 _torch_default: int | None = None  # torch's own number of threads, before it was changed here
 

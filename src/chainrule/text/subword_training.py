@@ -16,8 +16,8 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from chainrule.base.jit import run
 from chainrule.base.progress import Progress, silent
+from chainrule.base.threads import run
 from chainrule.errors import EstimationError, SettingError
 from chainrule.text.byte_symbols import SYMBOLS
 from chainrule.text.subword import Subword, library

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import map_in_order
 from chainrule.base.progress import Progress, silent
+from chainrule.base.threads import map_in_order
 from chainrule.errors import OutputError, SettingError
 from chainrule.protocol import END
 from chainrule.text.block import LINE_FEED, NEVER_IN_UTF8, byte_array

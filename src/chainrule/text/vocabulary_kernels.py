@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.base.jit import kernel, prefetch
+from chainrule.base.intrinsics import prefetch
+from chainrule.base.jit import kernel
 from chainrule.protocol import BEGIN, END, UNKNOWN
 
 Array = NDArray[Any]

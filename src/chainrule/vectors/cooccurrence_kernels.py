@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.base.jit import kernel, prefetch, trailing_zeros
+from chainrule.base.intrinsics import prefetch, trailing_zeros
+from chainrule.base.jit import kernel
 
 Array = NDArray[Any]
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.base.jit import run, run_all
 from chainrule.base.memory import available_memory
 from chainrule.base.scratch import room_for
+from chainrule.base.threads import run, run_all
 from chainrule.errors import TextError
 from chainrule.protocol import END
 from chainrule.text.vocabulary_kernels import FIRST_ORDINARY

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import run_all
 from chainrule.base.scratch import room_for
+from chainrule.base.threads import run_all
 from chainrule.vectors.cells import blocks_for, cells_of_round, places_of, random_blocks, seeds
 from chainrule.vectors.cooccurrence_kernels import UNIT
 from chainrule.vectors.glove_kernels import cell_sizes, learn_counts, place_cells, shuffle

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import run_all
+from chainrule.base.threads import run_all
 from chainrule.vectors.cells import blocks_for, cells_of_round, places_of, random_blocks, seeds
 from chainrule.vectors.learner import Learned, sigmoid_table
 from chainrule.vectors.noise_tables import noise_of

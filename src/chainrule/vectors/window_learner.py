@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import run
+from chainrule.base.threads import run
 from chainrule.vectors.cells import seeds
 from chainrule.vectors.huffman import NO_PATHS, huffman_paths
 from chainrule.vectors.learner import MOST_TOKENS, Learned, sigmoid_table

@@ -59,7 +59,7 @@ _BROKEN = 0.1  # share of the errors at a letter: a space is put after it
 _MERGED = 0.5  # share of the errors at a space: it is lost
 
 
-def channel_named(name: Confusions, rate: float) -> Channel:
+def channel_named(name: str, rate: float) -> Channel:
     """A ready-made channel. rate: above 0, at most 0.5. Raises SettingError."""
     if name not in CONFUSIONS:
         raise SettingError(f"there is no channel called {name!r}; choose one of {', '.join(CONFUSIONS)}")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _CHUNK = re.compile(r"\S+")
 _ADDRESS = re.compile(r"://|@|^www\.|\.(?:com|org|net|html?|txt|py)\b|[\\/_#<>={}]")
+_ENDING = re.compile(r"['’](?:s|ll|re|ve|d|m)", re.IGNORECASE)  # of a word, cut off from it
 _ENDS_SENTENCE = re.compile(r"[.!?:][\"'”’)\]]*$")
 
 
@@ -40,7 +41,8 @@ def chunks_of(text: str, keep: Collection[str] = ()) -> list[Chunk]:
     for match in _CHUNK.finditer(text):
         chunk = match.group()
         words = tuple(word.span() for word in WORD.finditer(chunk))
-        kept = bool(_ADDRESS.search(chunk)) or all(_is_kept(chunk[a:b], keep, shouts=shouts) for a, b in words)
+        is_code = _ADDRESS.search(chunk) or _ENDING.fullmatch(chunk)
+        kept = bool(is_code) or all(_is_kept(chunk[a:b], keep, shouts=shouts) for a, b in words)
         chunks.append(Chunk(chunk, match.start(), words, begins, kept))
         begins = bool(_ENDS_SENTENCE.search(chunk))
     return chunks

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.applications.correction.chunks import chunks_of, in_case_of
+from chainrule.applications.correction.chunks import chunks_of
 from chainrule.applications.correction.lattice import Arc, Variant, best_paths
+from chainrule.applications.correction.learnt import with_rewritings
+from chainrule.applications.correction.spelling import Spelling
 from chainrule.errors import SettingError
 from chainrule.protocol import UNKNOWN
 from chainrule.text.tokenizer import documents_of
@@ -18,15 +20,15 @@ if TYPE_CHECKING:
 
     from chainrule.applications.correction.chunks import Chunk
     from chainrule.applications.correction.errors import ErrorModel
+    from chainrule.applications.correction.grammar import Grammar
     from chainrule.applications.correction.lattice import Path
+    from chainrule.applications.correction.learnt import LearntCorrector
     from chainrule.applications.correction.word_index import WordIndex
     from chainrule.evaluation.token_costs import Speller
     from chainrule.protocol import Scorer
     from chainrule.text.tokenizer import Tokenizer
 
-_NAME = 3.0  # nats against correcting an unknown word that may be a name: it has a capital inside a sentence
 _LEAST_KNOWN = 0.5  # share of known words below which a text is taken for another language
-_REMEMBERED = 1 << 18  # words whose options are kept
 _FEW_WORDS = 8  # below which the language is not judged
 
 
@@ -35,7 +37,8 @@ class CorrectionConfig:
     """How texts are corrected.
 
     beam: the most paths kept at each position. candidates: the most candidates for each word. at_least: the least
-    probability of a change. weight: of the language model, relative to the channel. keep: words that are never changed.
+    probability of a change. weight: of the language model, relative to the channel. learnt_weight: of the learnt
+    corrector's log P(right | wrong), relative to the channel. keep: words that are never changed.
     Raises SettingError.
     """
 
@@ -43,6 +46,7 @@ class CorrectionConfig:
     candidates: int = 6
     at_least: float = 0.5
     weight: float = 1.0
+    learnt_weight: float = 0.5
     keep: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -51,6 +55,7 @@ class CorrectionConfig:
             ("candidates", 1, 1 << 10),
             ("at_least", 0.0, 1.0),
             ("weight", 0.0, 100.0),
+            ("learnt_weight", 0.0, 100.0),
         ):
             if not least <= (value := getattr(self, name)) <= most:
                 raise SettingError(f"{name} is {value}; expected {least} to {most}")
@@ -88,13 +93,6 @@ def apply_changes(text: str, changes: Iterable[Change]) -> str:
     return "".join([*parts, text[end:]])
 
 
-class _Options(NamedTuple):
-    """For a word in lower case: log P(word | word), and its candidates, each with log P(word | candidate)."""
-
-    itself: float
-    others: list[tuple[str, float]]
-
-
 class Corrector:
     """Corrects texts with a language model, an error model and a list of words."""
 
@@ -106,10 +104,15 @@ class Corrector:
         words: WordIndex,
         errors: ErrorModel,
         config: CorrectionConfig | None = None,
+        *,
+        grammar: Grammar | None = None,
+        learnt: LearntCorrector | None = None,
     ) -> None:
+        """grammar: what it proposes joins the words of spelling. learnt: so do its texts, and it weighs the best."""
         self._model, self._tokenizer, self._speller = model, tokenizer, speller
-        self._words, self._errors, self._config = words, errors, config or CorrectionConfig()
-        self._options: dict[str, _Options] = {}
+        self._words, self._config = words, config or CorrectionConfig()
+        self._spelling = Spelling(words, errors, self._config.candidates)
+        self._grammar, self._learnt = grammar, learnt
         self._keep = frozenset(word.lower() for word in self._config.keep)
 
     def correct(self, texts: Sequence[str]) -> list[Corrected]:
@@ -120,6 +123,8 @@ class Corrector:
         lattices = self._lattices([texts[i] for i in read], [parted[i] for i in read])
         config = self._config
         paths = best_paths(self._model, lattices, beam=config.beam, weight=config.weight)
+        if self._learnt is not None:
+            paths = self._weighed([texts[i] for i in read], paths)
         results = [Corrected(text, text, (), note) for text, note in zip(texts, notes, strict=True)]
         for i, ways in zip(read, paths, strict=True):
             changes = self._changes(texts[i], parted[i], ways)
@@ -133,114 +138,65 @@ class Corrector:
             return f"the model knows {known} of {len(words)} words, too few for its language; nothing was changed"
         return None
 
+    def _weighed(self, texts: list[str], paths: list[list[Path]]) -> list[list[Path]]:
+        """The paths of each text in the order that they have with log P(them | text) of the learnt corrector."""
+        assert self._learnt is not None
+        pairs = [(text, path.text()) for text, ways in zip(texts, paths, strict=True) for path in ways]
+        log_probs = iter(self._learnt.log_probs(*map(list, zip(*pairs, strict=True))).tolist() if pairs else ())
+        weight = self._config.learnt_weight
+        return [
+            sorted(
+                (path._replace(log_prob=path.log_prob + weight * next(log_probs)) for path in ways),
+                key=lambda path: -path.log_prob,
+            )
+            for ways in paths
+        ]
+
     def _changes(self, text: str, chunks: list[Chunk], paths: list[Path]) -> tuple[Change, ...]:
         """The changes of the best path that are probable enough, by all paths."""
         log_probs = np.array([path.log_prob for path in paths])
         probs = np.exp(log_probs - np.logaddexp.reduce(log_probs))
-        taken: dict[tuple[int, int, str], float] = {}
+        shares: dict[tuple[int, int, str], float] = {}
         for path, prob in zip(paths, probs.tolist(), strict=True):
-            for first, arc in _placed(path):
-                key = first, arc.chunks, arc.variant.text
-                taken[key] = taken.get(key, 0.0) + prob
-        changes = []
-        for first, arc in _placed(paths[0]):
-            start, stop = chunks[first].start, chunks[first + arc.chunks - 1].stop
-            prob = min(1.0, taken[first, arc.chunks, arc.variant.text])
-            if arc.variant.text != text[start:stop] and prob >= self._config.at_least:
-                changes.append(Change(start, stop, text[start:stop], arc.variant.text, prob))
-        return tuple(changes)
+            for change in _differences(text, chunks, path):
+                shares[change] = shares.get(change, 0.0) + prob
+        return tuple(
+            Change(start, stop, text[start:stop], after, min(1.0, shares[start, stop, after]))
+            for start, stop, after in _differences(text, chunks, paths[0])
+            if shares[start, stop, after] >= self._config.at_least
+        )
 
     def _lattices(self, texts: list[str], parted: list[list[Chunk]]) -> list[list[list[Arc]]]:
-        self._look_up(
-            {chunk.text[a:b].lower() for chunks in parted for chunk in chunks if not chunk.kept for a, b in chunk.words}
+        proposals = self._spelling.propose(texts, parted)
+        if self._grammar is not None:
+            proposals = [
+                self._grammar.propose(text, chunks, rows)
+                for text, chunks, rows in zip(texts, parted, proposals, strict=True)
+            ]
+        if self._learnt is not None:
+            rewritten = self._learnt.propose(texts)
+            proposals = [
+                with_rewritings(chunks, rows, others)
+                for chunks, rows, others in zip(parted, proposals, rewritten, strict=True)
+            ]
+        encoded = self._encoded(
+            {_as_read(one.text, i) for rows in proposals for i, row in enumerate(rows) for one in row}
         )
-        options: list[list[list[tuple[int, str, float]]]] = []
-        for text, chunks in zip(texts, parted, strict=True):
-            rows = []
-            for i, chunk in enumerate(chunks):
-                row = [(1, variant, log_prob) for variant, log_prob in self._variants(chunk)]
-                row += self._joined(text, chunks, i)
-                rows.append([(n, f" {variant}" if i else variant, log_prob) for n, variant, log_prob in row])
-            options.append(rows)
-        encoded = self._encoded({variant for rows in options for row in rows for _, variant, _ in row})
         return [
             [
-                [
-                    Arc(n, Variant(variant[1:] if i else variant, log_prob, *encoded[variant]))
-                    for n, variant, log_prob in row
-                ]
+                [Arc(one.chunks, Variant(one.text, one.log_prob, *encoded[_as_read(one.text, i)])) for one in row]
                 for i, row in enumerate(rows)
             ]
-            for rows in options
+            for rows in proposals
         ]
-
-    def _look_up(self, words: set[str]) -> None:
-        """Finds candidates for new words, in lower case."""
-        if len(self._options) > _REMEMBERED:
-            self._options.clear()
-        new = sorted(words - self._options.keys())
-        meant = self._words.meant_by(new, self._errors, self._config.candidates)
-        itself = self._errors.log_probs(new, new).tolist()
-        split = self._split([word for word in new if word not in self._words])
-        for word, others, log_prob in zip(new, meant, itself, strict=True):
-            self._options[word] = _Options(log_prob, [(one.word, one.log_prob) for one in others] + split.get(word, []))
-
-    def _variants(self, chunk: Chunk) -> list[tuple[str, float]]:
-        """What a chunk may have meant, with log P(chunk | variant); itself first. Variants differ in one word."""
-        if chunk.kept or not chunk.words:
-            return [(chunk.text, 0.0)]
-        options = [self._options[chunk.text[a:b].lower()] for a, b in chunk.words]
-        same = sum(one.itself for one in options)
-        variants = {chunk.text: same}
-        for (a, b), one in zip(chunk.words, options, strict=True):
-            word = chunk.text[a:b]
-            begins = chunk.begins_sentence and a == chunk.words[0][0]
-            is_name = word[:1].isupper() and not begins and not word.isupper() and word not in self._words
-            for other, log_prob in one.others:
-                variant = chunk.text[:a] + in_case_of(other, word, begins_sentence=begins) + chunk.text[b:]
-                total = same - one.itself + log_prob - (_NAME if is_name else 0.0)
-                if variants.get(variant, -np.inf) < total and variant != chunk.text:
-                    variants[variant] = total
-        return list(variants.items())
-
-    def _split(self, words: list[str]) -> dict[str, list[tuple[str, float]]]:
-        """Unknown words as two known ones whose space was lost, with log P(word | both)."""
-        cuts = [
-            (word, f"{word[:cut]} {word[cut:]}")
-            for word in words
-            for cut in range(1, len(word))
-            if word[:cut] in self._words and word[cut:] in self._words
-        ]
-        log_probs = self._errors.log_probs([word for word, _ in cuts], [pair for _, pair in cuts]).tolist()
-        split: dict[str, list[tuple[str, float]]] = {}
-        for (word, pair), log_prob in zip(cuts, log_probs, strict=True):
-            if np.isfinite(log_prob):
-                split.setdefault(word, []).append((pair, log_prob))
-        return split
-
-    def _joined(self, text: str, chunks: list[Chunk], i: int) -> list[tuple[int, str, float]]:
-        """Two chunks that may be one known word, broken by a space."""
-        if i + 1 >= len(chunks) or chunks[i].kept or chunks[i + 1].kept:
-            return []
-        left, right = chunks[i].text, chunks[i + 1]
-        if (
-            len(right.words) != 1
-            or not left.isalpha()
-            or right.words[0][0] != 0
-            or text[chunks[i].stop : right.start] != " "
-        ):
-            return []
-        end = right.words[0][1]
-        word, after = left + right.text[:end], right.text[end:]
-        if word not in self._words or (left in self._words and right.text[:end] in self._words and len(word) < 4):
-            return []
-        log_prob = self._errors.log_probs([f"{left} {right.text[:end]}".lower()], [word.lower()])[0]
-        return [(2, word + after, float(log_prob))] if np.isfinite(log_prob) else []
 
     def _encoded(self, variants: set[str]) -> dict[str, tuple[tuple[int, ...], float]]:
         """The tokens of each variant, and the log-probability of the spelling of its unknown ones, in nats."""
         ordered = sorted(variants)
-        encoded = self._tokenizer.encode_texts([self._words.as_known(variant) for variant in ordered])
+        capitals = self._grammar is not None  # which are then proposed, and must not be put there before
+        encoded = self._tokenizer.encode_texts(
+            [self._words.as_known(variant, capitals=capitals) for variant in ordered]
+        )
         rows = [tuple(row.tolist()) for row in documents_of(encoded.ids)]
         costs = np.zeros(len(ordered))
         unknown = np.flatnonzero(encoded.ids == UNKNOWN)
@@ -252,10 +208,27 @@ class Corrector:
         return dict(zip(ordered, zip(rows, costs.tolist(), strict=True), strict=True))
 
 
-def _placed(path: Path) -> list[tuple[int, Arc]]:
-    """A path's arcs, each with the index of its first chunk."""
-    placed, first = [], 0
+def _as_read(text: str, position: int) -> str:
+    """A variant with the space before it."""
+    return f" {text}" if position and text else text
+
+
+def _differences(text: str, chunks: list[Chunk], path: Path) -> list[tuple[int, int, str]]:
+    """Where a path differs from a text: start, stop, and what it has there; words that both have are left out."""
+    differences, first = [], 0
     for arc in path.arcs():
-        placed.append((first, arc))
+        start, stop = chunks[first].start, chunks[first + arc.chunks - 1].stop
         first += arc.chunks
-    return placed
+        before, after = text[start:stop], arc.variant.text
+        if before == after:
+            continue
+        if not after and start:
+            start -= len(before_space := text[:start]) - len(before_space.rstrip())
+        elif after.endswith(f" {before}"):
+            stop, after = start, after[: -len(before)]
+        elif before.endswith(f" {after}"):
+            stop, after = stop - len(after), ""
+        elif after.startswith(f"{before} "):
+            start, after = stop, after[len(before) :]
+        differences.append((start, stop, after))
+    return differences

@@ -1,7 +1,7 @@
 """Beam search for the best paths through lattices of variants, by a channel and a language model, for many texts at
 once.
 
-Position i of a text is before its chunk i. An arc spans one or two chunks and has a variant: what may have been meant,
+Position i of a text is before its chunk i. An arc spans one or more chunks and has a variant: what may have been meant,
 as tokens, and its log-probability under the channel. Tokens are scored only where a text has a choice, together with
 those since the last choice.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Variant(NamedTuple):
-    """What one chunk, or two, may have meant. surcharge: the cost of unknown tokens besides P(<unk>). Nats."""
+    """What some chunks may have meant. surcharge: the cost of unknown tokens besides P(<unk>). Nats."""
 
     text: str
     log_prob: float
@@ -61,6 +61,10 @@ class Path(NamedTuple):
                 arcs.append(path.arc)
             path = path.before
         return arcs[::-1]
+
+    def text(self) -> str:
+        """The chunks that were meant, with a space between."""
+        return " ".join(arc.variant.text for arc in self.arcs() if arc.variant.text)
 
 
 def best_paths(

@@ -46,6 +46,7 @@ class WordIndex:
         self._exact = frozenset(word for forms in by_lower.values() for _, word in forms)
         self._lower = list(by_lower)
         self._written = [max(forms)[1] if lower not in log_priors else lower for lower, forms in by_lower.items()]
+        self._usual = [max(forms)[1] for forms in by_lower.values()]
         self._priors = np.array([np.logaddexp.reduce([prior for prior, _ in forms]) for forms in by_lower.values()])
         self._known = {word: i for i, word in enumerate(self._lower)}
         self._near = DeletionIndex(self._lower, 2)
@@ -54,17 +55,30 @@ class WordIndex:
     def __contains__(self, word: str) -> bool:
         return word.lower() in self._known
 
+    def lowered(self) -> Mapping[str, int]:
+        """The words in lower case."""
+        return self._known
+
     def written(self, word: str) -> str:
         """A known word as the vocabulary writes it: london -> London."""
         return self._written[self._known[word.lower()]]
 
-    def as_known(self, text: str) -> str:
-        """A text with each word as the vocabulary writes it, if it lacks the text's spelling: THE Dog -> the dog."""
-        return WORD.sub(self._as_known, text)
+    def usual(self, word: str) -> str:
+        """A known word as the vocabulary has it most often: i -> I."""
+        return self._usual[self._known[word.lower()]]
 
-    def _as_known(self, match: re.Match[str]) -> str:
-        word = match.group()
-        return word if word in self._exact or word not in self else self.written(word)
+    def as_known(self, text: str, *, capitals: bool = False) -> str:
+        """A text with words in capitals that the vocabulary does not have as it writes them: THE Dog -> the dog.
+
+        capitals: one that lacks is not put there: london stays.
+        """
+
+        def written(match: re.Match[str]) -> str:
+            word = match.group()
+            is_known = word in self._exact or word not in self or (capitals and word.islower())
+            return word if is_known else self.written(word)
+
+        return WORD.sub(written, text)
 
     def meant_by(self, observed: Sequence[str], errors: ErrorModel, most: int) -> list[list[Meant]]:
         """For each word in lower case, up to `most` others that may have been meant, by channel and prior together.

@@ -15,8 +15,8 @@ from chainrule.applications.continuation import Pair, split_pairs
 from chainrule.applications.prompting.shared_prefixes import SharedPrefixes
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError
-from chainrule.evaluation.pseudo_likelihood import pseudo_price
-from chainrule.evaluation.token_costs import price_documents
+from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
+from chainrule.evaluation.token_costs import score_documents
 from chainrule.text.masks import MASK
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def choice_log_probs(
         some = prompts[first : first + _SCORED_TOGETHER]
         pairs = [Pair(prompt, join(prompt, choice, separator)) for prompt in some for choice in choices]
         encoded, given = split_pairs(pairs, tokenizer)
-        own, sizes = price_documents(shared, speller, encoded, given=given, end=False)
+        own, sizes = score_documents(shared, speller, encoded, given=given, end=False)
         log_probs[first : first + len(some)] = own.reshape(-1, shape[1])
         tokens[first : first + len(some)] = (sizes - given).reshape(-1, shape[1])
     return ChoiceScores(log_probs, tokens)
@@ -136,7 +136,7 @@ def filled_log_probs(
         filled = [before + choice + after for choice in choices]
         _, given = split_pairs([Pair(before, choice + after) for choice in choices], tokenizer)
         _, until = split_pairs([Pair(before + choice, after) for choice in choices], tokenizer)
-        log_probs[i], tokens[i] = pseudo_price(model, speller, tokenizer, filled, given=given, until=until)
+        log_probs[i], tokens[i] = pseudo_log_likelihoods(model, speller, tokenizer, filled, given=given, until=until)
     return ChoiceScores(log_probs, tokens)
 
 

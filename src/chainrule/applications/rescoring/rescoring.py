@@ -12,8 +12,8 @@ from chainrule.applications.nbest.writing import TOTAL
 from chainrule.applications.rescoring.features import Features, batches_of, features_of, first_of_best
 from chainrule.applications.rescoring.likelihood_tuning import most_likely
 from chainrule.applications.rescoring.tuning import TuningConfig, least_errors
-from chainrule.base.jit import map_in_order
 from chainrule.base.progress import Progress, silent
+from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError
 from chainrule.evaluation.error_rates import CharacterErrors, WordErrors
 from chainrule.evaluation.resampling import interval_of_sums

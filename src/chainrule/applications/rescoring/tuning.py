@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.applications.rescoring.envelope_kernels import upper_envelopes
-from chainrule.base.jit import map_in_order
 from chainrule.base.progress import Progress, silent
+from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.base.jit import eight_bytes, kernel, trailing_zeros
+from chainrule.base.intrinsics import eight_bytes, trailing_zeros
+from chainrule.base.jit import kernel
 
 Array = NDArray[Any]
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import numpy as np
 
-from chainrule.base.jit import map_in_order
 from chainrule.base.progress import Progress, silent
+from chainrule.base.threads import map_in_order
 from chainrule.ngram.arpa import reading_kernels as kernels
 from chainrule.ngram.arpa.lines import CUT_SHORT, DAMAGED, ArpaBlock, ArpaSource, open_arpa
 from chainrule.ngram.arpa.suffix_order import Part, SuffixOrder, join

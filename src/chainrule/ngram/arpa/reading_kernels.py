@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.base.jit import eight_bytes, kernel, trailing_zeros
+from chainrule.base.intrinsics import eight_bytes, trailing_zeros
+from chainrule.base.jit import kernel
 from chainrule.ngram.arpa.number_kernels import is_inside_word, number_from
 from chainrule.protocol import BEGIN, UNKNOWN
 from chainrule.text.vocabulary_kernels import HASH_FACTOR, HASH_START, find_token, mixed

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.base.jit import run, run_all, thread_count
+from chainrule.base.threads import run, run_all, thread_count
 from chainrule.ngram.arpa.suffix_order_kernels import (
     count_children,
     find_parents,

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.base.jit import allocating_kernel, kernel, prefetch
+from chainrule.base.intrinsics import prefetch
+from chainrule.base.jit import allocating_kernel, kernel
 
 Array = NDArray[Any]
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.files import compressing, replace_file
-from chainrule.base.jit import run_all, thread_count
 from chainrule.base.progress import Progress, silent
+from chainrule.base.threads import run_all, thread_count
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.arpa.writing_kernels import DAMAGED, MAX_NUMBER_BYTES, write_lines
 from chainrule.ngram.trie.records import context_path

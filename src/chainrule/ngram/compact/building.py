@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import run, run_all
 from chainrule.base.memory import check_fits
 from chainrule.base.progress import Progress, silent
+from chainrule.base.threads import run, run_all
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.compact.bits_kernels import write_ascending
 from chainrule.ngram.compact.building_kernels import (

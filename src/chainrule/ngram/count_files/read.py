@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from chainrule.base.jit import map_in_order, run, run_all
 from chainrule.base.progress import Progress, silent
+from chainrule.base.threads import map_in_order, run, run_all
 from chainrule.errors import TextError
 from chainrule.ngram.config import MAX_ORDER
 from chainrule.ngram.count_files import count_file_kernels as kernels

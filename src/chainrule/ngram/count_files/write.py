@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.files import compressing, replace_file
-from chainrule.base.jit import map_in_order
 from chainrule.base.progress import Progress, silent
+from chainrule.base.threads import map_in_order
 from chainrule.ngram.count_files.count_file_kernels import MAX_COUNT_BYTES, write_counts
 from chainrule.ngram.trie.records import context_path
 from chainrule.protocol import BEGIN, END

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.base.jit import run, run_all, thread_count
 from chainrule.base.ownership import unwrap
 from chainrule.base.progress import Progress, silent
+from chainrule.base.threads import run, run_all, thread_count
 from chainrule.ngram.counting.counting_kernels import (
     count_contexts,
     group_by_context,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import run, run_all
 from chainrule.base.progress import Progress, silent
+from chainrule.base.threads import run, run_all
 from chainrule.ngram.editing.merging_kernels import add_component, find_ascending, union
 from chainrule.ngram.trie.assembly import Trie
 from chainrule.ngram.trie.node_ranges import parts_of

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import run, run_all
 from chainrule.base.progress import Progress, silent
+from chainrule.base.threads import run, run_all
 from chainrule.errors import SettingError
 from chainrule.ngram.editing.pruning_kernels import raise_contexts, relative_entropies, renormalise
 from chainrule.ngram.trie.node_ranges import parts_of

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import run
+from chainrule.base.threads import run
 from chainrule.errors import SettingError
 from chainrule.ngram.editing.pruning_kernels import unknown_shares
 from chainrule.ngram.trie.assembly import Trie

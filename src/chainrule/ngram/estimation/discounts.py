@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chainrule.base.jit import run
+from chainrule.base.threads import run
 from chainrule.ngram.estimation.discount_kernels import tally_counts
 from chainrule.ngram.estimation.estimates import Discounts
 

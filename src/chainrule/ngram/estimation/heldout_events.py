@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import run
+from chainrule.base.threads import run
 from chainrule.errors import EstimationError
 from chainrule.ngram.counting.counts import nodes_after_begin
 from chainrule.ngram.counting.padding import history_lengths

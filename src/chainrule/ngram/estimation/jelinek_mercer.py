@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.base.jit import run
 from chainrule.base.progress import Progress, silent
+from chainrule.base.threads import run
 from chainrule.ngram.estimation.heldout_events import (
     Events,
     bottom_shares,

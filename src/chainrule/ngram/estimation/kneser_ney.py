@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import run
 from chainrule.base.progress import Progress, silent
+from chainrule.base.threads import run
 from chainrule.ngram.counting.counts import nodes_after_begin
 from chainrule.ngram.estimation.discount_kernels import count_suffixes
 from chainrule.ngram.estimation.discounts import (

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from chainrule.base.jit import map_in_order, run_all
 from chainrule.base.progress import Progress, silent
+from chainrule.base.threads import map_in_order, run_all
 from chainrule.errors import EstimationError
 from chainrule.ngram.counting.counts import begin_nodes
 from chainrule.ngram.estimation.estimates import Discounts, Estimates

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import run
+from chainrule.base.threads import run
 from chainrule.ngram.estimation.additive import lidstone
 from chainrule.ngram.estimation.discounts import counts_of_counts, estimate_discounts, single_discount
 from chainrule.ngram.estimation.estimates import Discounts, Estimates

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.distributions import ByDistributions, check_log_probs
-from chainrule.base.jit import run_all
+from chainrule.base.threads import run_all
 from chainrule.errors import SettingError
 from chainrule.ngram.kenlm import hashed_model_kernels as kernels
 from chainrule.ngram.kenlm.probing_kernels import STATE_SIZE

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.base.jit import allocating_kernel, array_at, kernel
+from chainrule.base.intrinsics import array_at
+from chainrule.base.jit import allocating_kernel, kernel
 from chainrule.ngram.kenlm.probing_kernels import STATE_SIZE
 from chainrule.ngram.kenlm.word_query_kernels import LOG10_OF_E, extend
 from chainrule.protocol import BEGIN, END, UNKNOWN

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.base.jit import allocating_kernel, array_at, kernel
+from chainrule.base.intrinsics import array_at
+from chainrule.base.jit import allocating_kernel, kernel
 from chainrule.protocol import BEGIN
 
 Array = NDArray[Any]

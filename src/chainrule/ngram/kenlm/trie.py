@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import run, run_all
 from chainrule.base.progress import Progress, silent
+from chainrule.base.threads import run, run_all
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.kenlm.header import (
     ARRAY_TRIE,

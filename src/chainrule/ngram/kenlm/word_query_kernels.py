@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.base.jit import allocating_kernel, array_at, kernel, prefetch, tiny_kernel
+from chainrule.base.intrinsics import array_at, prefetch
+from chainrule.base.jit import allocating_kernel, kernel, tiny_kernel
 from chainrule.ngram.kenlm.probing_kernels import HASHED, KIND, ORDER, RECORD_SIZE, STATE_SIZE, extend_hashed
 from chainrule.ngram.trie.hash_index_kernels import LONG_RUN, find_slot, slot_of
 from chainrule.ngram.trie.query_kernels import NO_NODE, child, children

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.jit import run_all
+from chainrule.base.threads import run_all
 from chainrule.base.token_checks import as_tokens, check_prefixes, check_tokens
 from chainrule.errors import SettingError
 from chainrule.protocol import END, StreamScores

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import run, run_all, thread_count
+from chainrule.base.threads import run, run_all, thread_count
 from chainrule.ngram.trie.assembly_kernels import (
     count_children,
     find_nodes,

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.base.jit import allocating_kernel, kernel, prefetch
+from chainrule.base.intrinsics import prefetch
+from chainrule.base.jit import allocating_kernel, kernel
 from chainrule.ngram.trie.query_kernels import NO_NODE, find_children
 from chainrule.ngram.trie.sorting_kernels import POSITION_BITS, sort_keys
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import run, run_all
+from chainrule.base.threads import run, run_all
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.trie.assembly import Trie, complete_trie
 from chainrule.ngram.trie.assembly_kernels import find_suffixes

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.base.distributions import check_savable
-from chainrule.base.jit import run
+from chainrule.base.threads import run
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.trie.hash_index_kernels import count_in_long_runs, fill_slots
 from chainrule.ngram.trie.records import NODE, Records, context_type, level_slice

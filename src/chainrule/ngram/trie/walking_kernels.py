@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.base.jit import allocating_kernel, kernel, prefetch
+from chainrule.base.intrinsics import prefetch
+from chainrule.base.jit import allocating_kernel, kernel
 from chainrule.ngram.trie.hash_index_kernels import LONG_RUN, slot_of
 from chainrule.ngram.trie.query_kernels import NO_NODE, children, in_run, unknown_child
 from chainrule.protocol import BEGIN, END, UNKNOWN

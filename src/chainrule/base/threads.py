@@ -1,0 +1,166 @@
+"""Work on threads, in an order that is fixed, and with Ctrl-C heard at any time; and how many threads there may be."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import queue
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from chainrule.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+_threads: int | None = None  # see set_threads
+_on_threads_set: list[Callable[[], None]] = []
+_thread = threading.local()  # is_worker: set on the threads of `map_in_order`
+
+
+def set_threads(number: int | None) -> None:
+    """Sets how many threads kernels and networks may use. None: one per processor, and torch's own default.
+
+    Results of kernels do not depend on it; those of networks may differ in the last bits. Raises SettingError.
+    """
+    global _threads
+    if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
+        raise SettingError(f"threads is {number!r}; expected a whole number from 1 on, or None")
+    _threads = number
+    for callback in _on_threads_set:
+        callback()
+
+
+def on_threads_set(callback: Callable[[], None]) -> None:
+    """Registers a callback that `set_threads` calls, for libraries with threads of their own."""
+    if callback not in _on_threads_set:
+        _on_threads_set.append(callback)
+
+
+def requested_threads() -> int | None:
+    """The number set by `set_threads`, or by the environment variable CHAINRULE_THREADS. Raises SettingError."""
+    requested = os.environ.get("CHAINRULE_THREADS", "")
+    if _threads is not None or not requested:
+        return _threads
+    if not requested.isdecimal() or int(requested) < 1:
+        raise SettingError(f"CHAINRULE_THREADS is {requested!r}; expected a whole number, 1 or more")
+    return int(requested)
+
+
+def thread_count() -> int:
+    """The number requested, or the number of processors that this process may use."""
+    if (requested := requested_threads()) is not None:
+        return requested
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run_all(
+    compiled: Callable[..., R], calls: Sequence[tuple[Any, ...]], *, on_done: Callable[[int], None] | None = None
+) -> list[R]:
+    """Calls a kernel with each of several argument tuples, on threads; the results are in the order of the calls.
+
+    on_done: called on the calling thread after every call, with the number of finished calls. Ctrl-C is heard at any
+    time; no further call starts after it.
+    """
+    results = []
+    for result in map_in_order(lambda call: compiled(*call), calls, ahead=len(calls)):
+        results.append(result)
+        if on_done is not None:
+            on_done(len(results))
+    return results
+
+
+def map_in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int | None = None) -> Iterator[R]:
+    """The built-in `map`, computed on threads.
+
+    ahead: how many items may be read before their results are consumed; by default twice the number of threads. The
+    calling thread reads the items and hears Ctrl-C at any time. An error is raised as soon as it occurs, and no further
+    call starts. A call inside another one starts no threads of its own.
+    """
+    if getattr(_thread, "is_worker", False):
+        yield from map(function, items)
+        return
+    threads = thread_count()
+    ahead = ahead or 2 * threads
+    waiting: queue.SimpleQueue[tuple[int, T] | None] = queue.SimpleQueue()
+    finished: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = queue.SimpleQueue()
+    stopped = threading.Event()
+
+    def work() -> None:
+        _thread.is_worker = True
+        while (job := waiting.get()) is not None and not stopped.is_set():
+            i, item = job
+            try:
+                result = function(item)
+            except BaseException as error:
+                finished.put((i, None, error))
+                continue
+            job = item = None  # type: ignore[assignment]  # the consumer of the result may rely on the item being freed
+            finished.put((i, result, None))
+            result = None  # type: ignore[assignment]
+
+    workers: list[threading.Thread] = []
+    results: dict[int, R] = {}
+    remaining = iter(items)
+    submitted = yielded = 0
+    try:
+        while True:
+            for item in itertools.islice(remaining, ahead - (submitted - yielded)):
+                waiting.put((submitted, item))
+                submitted += 1
+                if len(workers) < threads:
+                    workers.append(threading.Thread(target=work, daemon=True))
+                    workers[-1].start()
+            if yielded == submitted:
+                return
+            while yielded not in results:
+                i, result, error = finished.get()
+                if error is not None:
+                    raise error
+                results[i] = result
+            yield results.pop(yielded)
+            yielded += 1
+    finally:
+        stopped.set()
+        for _ in workers:
+            waiting.put(None)
+
+
+def run(compiled: Callable[..., R], *args: Any, while_waiting: Callable[[], None] | None = None) -> R:
+    """Calls a long kernel on a thread of its own, so that Ctrl-C stops the main thread at once.
+
+    while_waiting: called once a second, on the calling thread.
+    """
+    return start_in_thread(lambda: compiled(*args), while_waiting)()
+
+
+def start_in_thread(work: Callable[[], R], while_waiting: Callable[[], None] | None = None) -> Callable[[], R]:
+    """Starts `work` on a thread of its own. Returns a function that waits for its result, or raises its error.
+
+    while_waiting: called once a second while that function waits.
+    """
+    finished: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+    def work_on_thread() -> None:
+        try:
+            finished.put((work(), None))
+        except BaseException as error:
+            finished.put((None, error))
+
+    def result() -> R:
+        while True:
+            try:
+                value, error = finished.get(timeout=None if while_waiting is None else 1.0)
+            except queue.Empty:
+                if while_waiting is not None:
+                    while_waiting()
+                continue
+            if error is not None:
+                raise error
+            return value
+
+    threading.Thread(target=work_on_thread, daemon=True).start()
+    return result
