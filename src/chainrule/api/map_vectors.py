@@ -39,7 +39,7 @@ def map_vectors(
         raise SettingError(f"words is {words}; expected 3 or more")
     check_new_file(target, overwrite=overwrite)
     chosen = vectors.directions[:words]
-    on_progress("drawing the map", 0, len(chosen))
+    on_progress("drawing the map", 0, None)
     places, about = projected(chosen, method, seed)
     shown = f"The {len(chosen):,} most frequent of {len(vectors):,} words, by {about}."
     page = vector_map_page("Word vectors", shown, vectors.words[: len(chosen)], places)
