@@ -79,7 +79,7 @@ def test_bad_input_is_an_error_and_writes_nothing(
 def test_other_vocabularies_and_existing_targets_are_errors(chainrule, model, bigram, corpus, tmp_path) -> None:
     chainrule("train", "uniform", corpus, "-o", tmp_path / "characters", "--tokenizer", "character")
     refused = chainrule("mix", model, tmp_path / "characters", "--weights", "0.5", "0.5", "-o", tmp_path / "mix")
-    assert "cut by whitespace and character" in refused.error
+    assert "they use whitespace and character" in refused.error
     assert "--overwrite" in chainrule("mix", model, bigram, "--weights", "0.5", "0.5", "-o", bigram).error
     for options in ((), ("--weights", "1")):
         refused = chainrule("mix", model, *options, "-o", tmp_path / "mix")
@@ -123,6 +123,6 @@ def test_models_that_cannot_be_merged_are_an_error(chainrule, model, bigram, cor
     for verb in (("mix", model), ("prune",)):
         options = target if verb[0] == "mix" else ("--to-ngrams", 400, "-o", tmp_path / "mix")
         assert "it is a mixture" in chainrule(*verb, tmp_path / "dynamic", *options).error
-    assert "cut by whitespace and character" in chainrule("mix", model, tmp_path / "characters", *target).err
+    assert "they use whitespace and character" in chainrule("mix", model, tmp_path / "characters", *target).err
     assert "--static is for linear mixtures" in chainrule("mix", model, bigram, "--cache", 5, *target).err
     assert not (tmp_path / "mix").exists()
