@@ -179,7 +179,7 @@ def test_a_run_goes_on_bit_for_bit(method, tmp_path, monkeypatch) -> None:
         (["a b c"] * 99, {"rate": 1e30, "method": "glove"}, EstimationError, "lower rate"),
     ],
 )
-def test_what_cannot_be_trained_is_said(source, settings, error, words) -> None:
+def test_texts_too_short_and_bad_settings_are_errors(source, settings, error, words) -> None:
     with pytest.raises(error, match=words):
         chainrule.train_vectors(
             chainrule.Lines(source),
@@ -212,7 +212,7 @@ def test_a_network_begins_with_vectors_of_a_folder(tmp_path) -> None:
     assert np.allclose(static[model.tokenizer.vocabulary.id_of("w1éé")], vectors["w1éé"], atol=1e-6)
 
 
-def test_translation_begins_with_vectors_of_each_side(tmp_path) -> None:
+def test_translation_starts_from_vectors_of_both_languages(tmp_path) -> None:
     vectors = trained(dimensions=16)
     vectors.save(tmp_path / "words")
     lines = text().lines[:30]

@@ -29,7 +29,7 @@ VERBS = {
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_model_that_came_while_this_one_was_made_stays_and_this_one_too(
+def test_a_model_that_appears_during_training_is_kept_and_the_new_one_too(
     chainrule: Callable[..., Result],
     model: Path,
     corpus: Path,
@@ -62,15 +62,15 @@ def test_a_model_that_came_while_this_one_was_made_stays_and_this_one_too(
 def test_a_run_that_waited_asks_again_before_it_trains(
     chainrule: Callable[..., Result], model: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = Checkpoints.held
+    lock = Checkpoints.lock
 
     @contextmanager
     def after_another_has_ended(own: Checkpoints) -> Iterator[None]:
         shutil.copytree(model, tmp_path / "lm", dirs_exist_ok=True)
-        with held(own):
+        with lock(own):
             yield
 
-    monkeypatch.setattr(Checkpoints, "held", after_another_has_ended)
+    monkeypatch.setattr(Checkpoints, "lock", after_another_has_ended)
     monkeypatch.setattr(Trainer, "run", lambda *_: pytest.fail("trained, to be refused"))
     for more in ([], ["--resume"]):
         result = chainrule("train", "transformer", corpus, *NETWORK, "-o", tmp_path / "lm", *more)

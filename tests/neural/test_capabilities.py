@@ -67,11 +67,11 @@ def test_bfloat16_is_chosen_where_it_is_quicker_and_only_there(gain: None, chose
     network = random_model(TransformerConfig(layers=1, width=16, heads=2, context=8)).network
     machine = machine_on("cpu", "auto")
     assert machine.bfloat16 is machine.quick_bfloat16 is chosen
-    assert machine.note(network) == (note if chosen else None)
+    assert machine.notes(network) == ([note] if chosen and note else [])
     asked_for = machine_on("cpu", "bfloat16")
     assert asked_for.bfloat16
-    assert asked_for.note(network) == note
-    assert machine_on("cpu", "float32").note(network) is None
+    assert asked_for.notes(network) == ([note] if note else [])
+    assert machine_on("cpu", "float32").notes(network) == []
 
 
 @pytest.mark.usefixtures("without_lstm")
@@ -82,7 +82,7 @@ def test_an_lstm_that_bfloat16_lacks_runs_in_float32_and_that_is_said(gain: None
     np.testing.assert_array_equal(short, exact)  # nothing before the last layer is a product outside of the cells
     machine = machine_on("cpu", "bfloat16")
     assert machine.layers_in_float32(model.network) == ["LSTM"]
-    assert machine.note(model.network) == "LSTM layers run in float32, since they cannot run in bfloat16"
+    assert machine.notes(model.network) == ["LSTM layers run in float32, since they cannot run in bfloat16"]
     other = random_model(RecurrentConfig(cell="gru", layers=1, width=12, context=6)).network
     assert machine.layers_in_float32(other) == []
     assert Machine(CPU, bfloat16=False, quick_bfloat16=False, compiled=False).layers_in_float32(model.network) == []

@@ -291,7 +291,7 @@ def test_memory_that_does_not_suffice_is_reported_before_the_work(monkeypatch: p
             work()
 
 
-def test_a_compact_folder_is_a_fifth_of_the_size_and_scores_as_it_was_made(fixtures: Path, tmp_path: Path) -> None:
+def test_a_compact_folder_is_a_fifth_of_the_size_and_scores_the_same(fixtures: Path, tmp_path: Path) -> None:
     model = chainrule.train(fixtures / "train.txt", tokenizer="whitespace")
     small = model.compact()
     small.save(tmp_path / "small")
@@ -315,5 +315,5 @@ def test_a_compact_folder_is_a_fifth_of_the_size_and_scores_as_it_was_made(fixtu
 def test_a_model_without_n_grams_has_no_compact_form(fixtures: Path) -> None:
     model = chainrule.train(fixtures / "train.txt", chainrule.UniformConfig())
     assert model.layout is None
-    with pytest.raises(chainrule.SettingError, match="'uniform' has no n-gram table"):
+    with pytest.raises(chainrule.SettingError, match="'uniform' has no compact form"):
         model.compact()

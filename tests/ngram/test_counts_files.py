@@ -161,7 +161,7 @@ def test_a_line_without_an_end_is_reported(tmp_path: Path, monkeypatch) -> None:
 def test_what_counts_cannot_give_is_reported(tmp_path: Path) -> None:
     (tmp_path / "c").write_text("a\t2\n</s>\t1\na </s>\t1\n")
     config = chainrule.NGramConfig(order=2, smoothing="absolute")
-    with pytest.raises(SettingError, match="limit it when the text is counted"):
+    with pytest.raises(SettingError, match="limit it when you count the text"):
         train_counts([tmp_path / "c"], config, tokenizer=chainrule.TokenizerConfig(vocabulary_size=5))
     with pytest.raises(EstimationError, match="not one word in common"):
         train_counts([tmp_path / "c"], config, tune=Lines(["x y"]))

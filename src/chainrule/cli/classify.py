@@ -13,7 +13,7 @@ from chainrule.base.progress import silent
 from chainrule.cli.arguments import FILE, Json, ModelMarkerRule, TextFile
 from chainrule.cli.bad_records import Strict, bad_records
 from chainrule.cli.finetune import describe, note_unseen
-from chainrule.cli.models import is_model, open_model
+from chainrule.cli.models import open_model
 from chainrule.cli.screen import note, on_one_line, print_json, progress_bar
 from chainrule.cli.texts import DEFAULT_READING, TextOptions, note_repairs
 
@@ -102,9 +102,9 @@ def show_accuracy(model: Path, data: str, markers: Markers | None, *, strict: bo
 
 def labels_inputs(model: Path) -> bool:
     """Whether a path is the folder of a classifier."""
-    from chainrule.storage.config_json import read_config
+    from chainrule.storage.model_folder import saved_family
 
-    return is_model(model) and read_config(model).family == "classifier"
+    return saved_family(model) == "classifier"
 
 
 def _print(prediction: Predicted, by_word: bool, *, json: bool) -> None:
