@@ -54,7 +54,7 @@ WORDS: dict[str, dict[str, Any]] = {
     "recurrent": {"embedding_width": 256, "input_dropout": 0.1, "dropout": 0.2, "output_dropout": 0.2, "context": 64},
     "transformer": {"context": 128, "dropout": 0.1},
 }
-AVERAGED = TrainingConfig(ema=0.995, early_stopping=5)  # ends where only what is learnt still gets likelier
+AVERAGED = TrainingConfig(ema=0.995, early_stopping=5)  # ends where only what is learned still gets likelier
 RECURRENT_AVERAGED = replace(AVERAGED, ema=0.99)  # fewer and larger steps
 
 

@@ -72,7 +72,7 @@ BEST_LSTM_TRAINING = TrainingConfig(ema=0.99)
 
 @dataclass(frozen=True)
 class Texts:
-    """Two files: what is learnt, and what is measured."""
+    """Two files: what is learned, and what is measured."""
 
     train: Path
     test: Path
@@ -184,7 +184,7 @@ def best_recurrent(texts: Texts, options: argparse.Namespace) -> None:
 
 
 def generation(texts: Texts, options: argparse.Namespace) -> None:
-    """Networks that have learnt nothing: the time is the same."""
+    """Networks that have learned nothing: the time is the same."""
     config = TransformerConfig(layers=6, width=256, heads=4, context=512, dropout=0.0)
     model = NeuralModel(build(config, 67))
     constraints = Constraints(min_tokens=256, max_tokens=256, banned=[0])

@@ -3,12 +3,12 @@
     python bench/two_sided.py acceptability --text novels/train.txt.xz --pairs blimp/*.jsonl.gz --work runs/blimp
         [--minutes 15] [--only masked]
     python bench/two_sided.py finetuning --work runs/labels [--minutes 3] [--only masked]
-       [--learnt 500] [--rates 3e-4 1e-3 3e-3]
+       [--learned 500] [--rates 3e-4 1e-3 3e-3]
     python bench/two_sided.py embeddings [--texts 2000]
 
 acceptability  the first 5,000,000 tokens of a text, a word 5-gram, and networks of pieces with so many minutes each:
                one table over the sets of minimal pairs
-finetuning     which of the twenty largest packages of the standard library a docstring comes from, learnt from all
+finetuning     which of the twenty largest packages of the standard library a docstring comes from, learned from all
                labels or so many: every family of networks, pre-trained for so many minutes on the rest of the built-in
                text, against the same from scratch; of several learning rates, each takes the one that is best in
                validation
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path)
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--only")
-    parser.add_argument("--learnt", type=int)
+    parser.add_argument("--learned", type=int)
     parser.add_argument("--rates", type=float, nargs="+", default=[1e-3])
     parser.add_argument("--texts", type=int, default=2000)
     asked = parser.parse_args()
@@ -91,7 +91,7 @@ def main() -> None:
     elif asked.work is None:
         parser.error("--work is missing: the folder that models and figures are kept in")
     elif asked.part == "finetuning":
-        finetuning(asked.work, asked.minutes or 3, asked.only, asked.learnt, asked.rates)
+        finetuning(asked.work, asked.minutes or 3, asked.only, asked.learned, asked.rates)
     elif asked.text is None or asked.pairs is None:
         parser.error("--text and --pairs are missing")
     else:
@@ -160,8 +160,8 @@ def _accuracy(found: dict[str, float]) -> str:
 
 
 def finetuning(work: Path, minutes: float, only: str | None, number: int | None, rates: Sequence[float]) -> None:
-    learnt, tested = _docstrings()
-    learnt, ending = learnt[:number], f"-{number}" if number else ""
+    learned, tested = _docstrings()
+    learned, ending = learned[:number], f"-{number}" if number else ""
     work.mkdir(parents=True, exist_ok=True)
     lines = work / "train.txt"
     if not lines.exists():
@@ -172,7 +172,7 @@ def finetuning(work: Path, minutes: float, only: str | None, number: int | None,
             _model(work / family, lines, kind(**SMALL.get(family, {})), PIECES, minutes)
             for fresh in (False, True):
                 name = f"{family}{'-fresh' * fresh}{ending}.json"
-                tuned = partial(_finetuned, work / family, learnt, tested, fresh, rates)
+                tuned = partial(_finetuned, work / family, learned, tested, fresh, rates)
                 _kept(work / name, tuned)
     rows = []
     for family in (*NETWORKS, *TWO_SIDED):
@@ -182,7 +182,7 @@ def finetuning(work: Path, minutes: float, only: str | None, number: int | None,
             figures = [f"{each['macro_f1']:.3f} / {each['calibration_error']:.3f}" for each in found]
             rows.append([family, *(_accuracy(each) for each in found), *figures])
     counts = Counter(example.labels[0] for example in tested)
-    print(f"{len(learnt):,} docstrings to learn from, {len(tested):,} to test on; the largest class has ", end="")
+    print(f"{len(learned):,} docstrings to learn from, {len(tested):,} to test on; the largest class has ", end="")
     print(f"{max(counts.values()) / len(tested):.1%} of these")
     header = ["", "pre-trained", "from scratch", "F1 / calibration", "F1 / calibration, from scratch"]
     print(markdown_table(header, rows))
@@ -199,13 +199,13 @@ def _docstrings() -> tuple[list[Labelled], list[Labelled]]:
 
 
 def _finetuned(
-    model: Path, learnt: Sequence[Labelled], tested: Sequence[Labelled], fresh: bool, rates: Sequence[float]
+    model: Path, learned: Sequence[Labelled], tested: Sequence[Labelled], fresh: bool, rates: Sequence[float]
 ) -> dict[str, Any]:
     found = []
     for rate in rates:
         print(f"fine-tuning {model.name}{', from scratch' * fresh}, rate {rate:g}", flush=True)
         config = FineTuningConfig(fresh=fresh, epochs=20, learning_rate=rate)
-        found.append(finetune(chainrule.load(model), learnt, "text", config, on_report=print))
+        found.append(finetune(chainrule.load(model), learned, "text", config, on_report=print))
     best = min(found, key=lambda classifier: classifier.record["validation_nats"])
     return {**best.assess(tested).as_json(), "rate": best.record["settings"]["learning_rate"]}
 

@@ -29,7 +29,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 class Encoded(NamedTuple):
-    """train.txt and heldout.txt as ids; the tokenizer has learnt the former."""
+    """train.txt and heldout.txt as ids; the tokenizer has learned the former."""
 
     tokenizer: Tokenizer
     train: np.ndarray

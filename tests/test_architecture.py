@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "decoding": {*GROUND, "text"},
     "evaluation": {*GROUND, "text", "drawing"},
     "training": {*GROUND, "text", "storage", "neural"},
-    "applications": {*GROUND, "text", "structures", *AGAINST_THE_WAIST},
+    "applications": {*GROUND, "text", "structures", "drawing", *AGAINST_THE_WAIST},
     "report": {*GROUND, "text", "drawing", *AGAINST_THE_WAIST, "training"},
     "open_models": {*GROUND, "text", "storage", "neural"},
     "families": {*GROUND, *ENGINES, "evaluation", "training"},

@@ -74,7 +74,7 @@ def small(name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def trained() -> dict[str, Model]:
-    """A model of each network, which has learnt its inputs."""
+    """A model of each network, which has learned its inputs."""
     return {
         name: chainrule.train_classifier(INPUTS_OF[config.reads](), small(name), training=QUICK, progress=False)
         for name, config in LABELLING.items()
@@ -205,7 +205,7 @@ def test_a_recurrent_network_in_both_directions_reads_each_row_backwards_within_
         torch.testing.assert_close(hidden[row : row + 1, :length], h, atol=1e-6, rtol=0)
 
 
-def test_what_cannot_be_trained_is_refused() -> None:
+def test_unknown_networks_units_and_single_labels_are_refused() -> None:
     for network, message in (("resnext", "there is no network called 'resnext'"), (5, "expected one of bag, lstm")):
         with pytest.raises((SettingError, TypeError), match=message):
             chainrule.train_classifier(texts(), network)  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from chainrule.protocol import LanguageModel
 
 
-def learnt(config: Any, tokenizer: str = "whitespace") -> Callable[[Path], LanguageModel[Any]]:
+def learned(config: Any, tokenizer: str = "whitespace") -> Callable[[Path], LanguageModel[Any]]:
     return lambda text: chainrule.train(text, config, tokenizer=tokenizer).language_model
 
 
@@ -78,41 +78,41 @@ def fewer_unseen(make: Callable[[Path], LanguageModel[Any]]) -> Callable[[Path],
 
 
 MODELS: dict[str, Callable[[Path], LanguageModel[Any]]] = {
-    "uniform": learnt(UniformConfig()),
-    "unigram": learnt(NGramConfig(order=1)),
-    "bigram": learnt(NGramConfig(order=2)),
-    "trigram": learnt(NGramConfig(order=3)),
-    "5-gram": learnt(NGramConfig(order=5)),
-    "trigram without unigram interpolation": learnt(NGramConfig(order=3, interpolate_unigrams=False)),
-    "pruned 4-gram": learnt(NGramConfig(order=4, prune=(0, 1, 1, 2))),
-    "5-gram of which the highest orders are empty": learnt(NGramConfig(order=5, prune=(0, 0, 10**9))),
-    "6-gram of characters": learnt(NGramConfig(order=6), "character"),
-    "6-gram of bytes, most of them never seen": learnt(NGramConfig(order=6), "byte"),
+    "uniform": learned(UniformConfig()),
+    "unigram": learned(NGramConfig(order=1)),
+    "bigram": learned(NGramConfig(order=2)),
+    "trigram": learned(NGramConfig(order=3)),
+    "5-gram": learned(NGramConfig(order=5)),
+    "trigram without unigram interpolation": learned(NGramConfig(order=3, interpolate_unigrams=False)),
+    "pruned 4-gram": learned(NGramConfig(order=4, prune=(0, 1, 1, 2))),
+    "5-gram of which the highest orders are empty": learned(NGramConfig(order=5, prune=(0, 0, 10**9))),
+    "6-gram of characters": learned(NGramConfig(order=6), "character"),
+    "6-gram of bytes, most of them never seen": learned(NGramConfig(order=6), "byte"),
     "4-gram with missing suffixes": with_missing_suffixes,
     "trigram in KenLM's hash tables": lambda text: chainrule.load(text.parent / "kenlm/rest.binary").language_model,
-    "maximum likelihood trigram": learnt(NGramConfig(order=3, smoothing="maximum-likelihood")),
-    "Lidstone trigram": learnt(NGramConfig(order=3, smoothing="lidstone")),
-    "Jelinek-Mercer 4-gram after three <s>": learnt(NGramConfig(order=4, smoothing="jelinek-mercer", begins="all")),
-    "Witten-Bell 4-gram, pruned": learnt(NGramConfig(order=4, smoothing="witten-bell", prune=(0, 0, 1))),
-    "Good-Turing 6-gram of characters": learnt(NGramConfig(order=6, smoothing="good-turing"), "character"),
-    "Kneser-Ney trigram, backing off": learnt(NGramConfig(order=3, smoothing="kneser-ney-backoff")),
-    "absolute discounting, closed": learnt(NGramConfig(order=3, smoothing="absolute", open_vocabulary=False)),
-    "5-gram after four <s>": learnt(NGramConfig(order=5, begins="all")),
-    "cache": learnt(CacheConfig(words=6)),
+    "maximum likelihood trigram": learned(NGramConfig(order=3, smoothing="maximum-likelihood")),
+    "Lidstone trigram": learned(NGramConfig(order=3, smoothing="lidstone")),
+    "Jelinek-Mercer 4-gram after three <s>": learned(NGramConfig(order=4, smoothing="jelinek-mercer", begins="all")),
+    "Witten-Bell 4-gram, pruned": learned(NGramConfig(order=4, smoothing="witten-bell", prune=(0, 0, 1))),
+    "Good-Turing 6-gram of characters": learned(NGramConfig(order=6, smoothing="good-turing"), "character"),
+    "Kneser-Ney trigram, backing off": learned(NGramConfig(order=3, smoothing="kneser-ney-backoff")),
+    "absolute discounting, closed": learned(NGramConfig(order=3, smoothing="absolute", open_vocabulary=False)),
+    "5-gram after four <s>": learned(NGramConfig(order=5, begins="all")),
+    "cache": learned(CacheConfig(words=6)),
     "linear mixture": mixed(NGramConfig(order=3), NGramConfig(order=2), UniformConfig()),
     "linear mixture by the token before, with a cache": mixed(
         NGramConfig(order=3), CacheConfig(words=20), classes=True
     ),
     "log-linear mixture": mixed(NGramConfig(order=3), NGramConfig(order=1), kind="log-linear"),
     "mixture of mixtures": mixed(NGramConfig(order=2), UniformConfig(), kind="log-linear", again=True),
-    "part of a mixture: trigram with fewer unseen types": fewer_unseen(learnt(NGramConfig(order=3))),
+    "part of a mixture: trigram with fewer unseen types": fewer_unseen(learned(NGramConfig(order=3))),
     "part of a mixture: 3-gram after two <s> with fewer unseen types": fewer_unseen(
-        learnt(NGramConfig(order=3, begins="all"))
+        learned(NGramConfig(order=3, begins="all"))
     ),
-    "part of a mixture: compact trigram with fewer unseen types": fewer_unseen(compact(learnt(NGramConfig(order=3)))),
-    "compact unigram": compact(learnt(NGramConfig(order=1))),
-    "compact 5-gram": compact(learnt(NGramConfig(order=5))),
-    "compact 6-gram of bytes": compact(learnt(NGramConfig(order=6), "byte")),
+    "part of a mixture: compact trigram with fewer unseen types": fewer_unseen(compact(learned(NGramConfig(order=3)))),
+    "compact unigram": compact(learned(NGramConfig(order=1))),
+    "compact 5-gram": compact(learned(NGramConfig(order=5))),
+    "compact 6-gram of bytes": compact(learned(NGramConfig(order=6), "byte")),
     "compact 4-gram with missing suffixes": compact(with_missing_suffixes),
 }
 for name, config in {**DOCUMENT_NETWORKS, **STREAM_NETWORKS}.items():

@@ -143,7 +143,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_some_links_are_found() -> None:
+def test_the_guide_has_links() -> None:
     assert len(re.findall(r"\]\((?!https?:)", README)) >= 4
     assert "what-do-you-want-to-do" in anchors(ROOT / "README.md")
 

@@ -42,7 +42,7 @@ def test_a_family_puts_together_what_it_took_apart(name: str) -> None:
     )
 
 
-def test_a_configuration_tells_its_family() -> None:
+def test_a_configuration_determines_its_family() -> None:
     assert family_of(UniformConfig()) == "uniform"
     assert family_of(NGramConfig(order=2)) == "ngram"
 
@@ -66,7 +66,7 @@ def taken_apart_ngram(order: int = 3) -> tuple[dict, dict]:
 @pytest.mark.parametrize(
     "sizes", [None, [], 9, "9", {"1": 9}, [9, -1], [9, 1.0], [9, True], [9, None], [9] * 25], ids=str
 )
-def test_level_sizes_that_are_none_are_an_error_that_shows_them(sizes: object) -> None:
+def test_bad_level_sizes_are_an_error_that_shows_them(sizes: object) -> None:
     _, arrays = taken_apart_ngram()
     with pytest.raises(ModelFormatError, match="the n-gram settings hold ngrams = "):
         FAMILIES["ngram"].put_together({"ngrams": sizes}, arrays, 9)

@@ -165,7 +165,7 @@ def test_any_bytes_are_a_state_that_does_no_harm(models: dict[str, kenlm.Model],
         assert isinstance(hash(state), int)
 
 
-def test_a_model_tells_of_itself_and_can_be_pickled(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_has_its_path_and_can_be_pickled(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(fixtures / "kenlm")
     model = kenlm.Model("small.arpa", kenlm.Config())
     assert model.path == os.fsencode(fixtures / "kenlm/small.arpa")
@@ -177,7 +177,7 @@ def test_a_model_tells_of_itself_and_can_be_pickled(fixtures: Path, monkeypatch:
     assert repr(model.BaseFullScore(kenlm.State(), "zzz", kenlm.State())).startswith("FullScoreReturn(-2.16")
 
 
-def test_configurations_are_taken() -> None:
+def test_configurations_are_accepted() -> None:
     config = kenlm.Config()
     assert (config.load_method, config.show_progress, config.arpa_complain) == (2, True, 0)
     config.load_method, config.arpa_complain = kenlm.LoadMethod.LAZY, kenlm.ARPALoadComplain.NONE

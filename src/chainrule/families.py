@@ -171,12 +171,6 @@ def _unpack_ngram(model: Any, progress: Progress) -> Any:
     return fast(model, progress)
 
 
-def _ngram_why_no_table(model: Any) -> str | None:
-    from chainrule.ngram.model_class import why_no_table
-
-    return why_no_table(model)
-
-
 def _mixture_context(model: Any) -> int | None:
     """That of the component which reads least."""
     parts = [
@@ -407,7 +401,7 @@ FAMILIES: dict[str, Family] = {
         measure_options=_ngram_measure_options,
         layout=_ngram_layout,
         compaction=Compaction(_compact_ngram, _unpack_ngram, lambda model: _ngram_layout(model) == COMPACT),
-        why_no_table=_ngram_why_no_table,
+        why_no_table=lambda model: model.why_no_table,
     ),
     # A language model only once it is given a source: chainrule.api.pair_model trains, saves and opens it.
     "conditional": Family(

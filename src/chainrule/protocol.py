@@ -155,7 +155,7 @@ class Embedder(Protocol):
         *,
         bfloat16: bool = False,
     ) -> TextVectors | None:
-        """The vectors of whole texts as a sentence encoder has learnt to make them; None: of any other network.
+        """The vectors of whole texts as a sentence encoder has learned to make them; None: of any other network.
 
         The arguments are those of `vectors`.
         """

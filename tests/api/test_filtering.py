@@ -48,7 +48,7 @@ def test_what_is_chosen_are_the_lowest_in_their_order(models) -> None:
 
 
 @pytest.mark.parametrize("lines", [LINES[:-1], [*LINES, "a"]])
-def test_a_text_that_has_changed_is_told(models, lines: list[str]) -> None:
+def test_a_text_that_changed_since_it_was_scored_is_an_error(models, lines: list[str]) -> None:
     with ScoreFile() as scores:
         list(scored(chainrule.Lines(LINES), scores, models[0]))
         with pytest.raises(TextError, match="has changed since it was scored"):

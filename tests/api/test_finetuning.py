@@ -64,27 +64,27 @@ def model(family: str, kind: str = "word") -> Model:
 def test_a_head_on_any_family_learns_labels_and_is_kept(family: str, tmp_path: Path) -> None:
     base = model(family)
     before = [each.clone() for each in base.engine.network.parameters()]
-    learnt = finetune(base, TEXTS, "text", QUICK)
+    learned = finetune(base, TEXTS, "text", QUICK)
     assert all(torch.equal(a, b) for a, b in zip(before, base.engine.network.parameters(), strict=True))
-    assert learnt.assess(TEXTS).accuracy.share > 0.9
-    learnt.save(tmp_path / "classifier")
+    assert learned.assess(TEXTS).accuracy.share > 0.9
+    learned.save(tmp_path / "classifier")
     again = chainrule.load(tmp_path / "classifier")
     texts = ["I saw the soup again", "", "the unknown " * 20]
-    for mine, theirs in zip(learnt.classify(texts), again.classify(texts), strict=True):
+    for mine, theirs in zip(learned.classify(texts), again.classify(texts), strict=True):
         np.testing.assert_array_equal(mine.log_probs, theirs.log_probs)
         assert np.exp(mine.log_probs).sum() == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.parametrize(("family", "kind"), [("masked", "word"), ("convolution", "character"), ("two-sided", "word")])
-def test_words_are_labelled_each(family: str, kind: str, tmp_path: Path) -> None:
-    learnt = finetune(model(family, kind), WORDS, "word", replace(QUICK, epochs=12))
-    assert learnt.assess(WORDS).accuracy.share > 0.9
-    learnt.save(tmp_path / "classifier")
+def test_a_classifier_of_words_labels_every_word(family: str, kind: str, tmp_path: Path) -> None:
+    learned = finetune(model(family, kind), WORDS, "word", replace(QUICK, epochs=12))
+    assert learned.assess(WORDS).accuracy.share > 0.9
+    learned.save(tmp_path / "classifier")
     [found] = chainrule.load(tmp_path / "classifier").classify(["I saw  the soup"])
     assert found.units == ["I", "saw", "the", "soup"]
     assert found.log_probs.shape == (4, 2)
     long = "the soup " * 30  # more than the network reads at once
-    assert len(learnt.classify([long])[0].units) == 60
+    assert len(learned.classify([long])[0].units) == 60
 
 
 def test_a_unit_is_the_mean_of_its_tokens_and_companions_change_nothing() -> None:
@@ -136,10 +136,10 @@ def test_layers_are_mixed_by_the_weights_of_peters() -> None:
 
 @pytest.mark.parametrize("family", ["two-sided", "transformer", "bag"])
 def test_a_mix_of_layers_is_kept(family: str, tmp_path: Path) -> None:
-    learnt = finetune(model(family), TEXTS, "text", replace(QUICK, mixed=True))
-    learnt.save(tmp_path / "classifier")
+    learned = finetune(model(family), TEXTS, "text", replace(QUICK, mixed=True))
+    learned.save(tmp_path / "classifier")
     again = chainrule.load(tmp_path / "classifier")
-    [mine], [theirs] = (each.classify(["I saw the soup again"]) for each in (learnt, again))
+    [mine], [theirs] = (each.classify(["I saw the soup again"]) for each in (learned, again))
     np.testing.assert_array_equal(mine.log_probs, theirs.log_probs)
     assert len(again.classifier.mix) == len(layer_widths(again.classifier.network))
 
@@ -148,8 +148,8 @@ def test_frozen_keeps_the_network_and_fresh_forgets_it() -> None:
     base = model("transformer")
     weights = [each.clone() for each in base.engine.network.encoder.parameters()]
     for settings, same in (({"frozen": True}, True), ({"fresh": True}, False)):
-        learnt = finetune(base, TEXTS, "text", replace(QUICK, epochs=1, **settings)).classifier
-        kept = [torch.equal(a, b) for a, b in zip(weights, learnt.network.encoder.parameters(), strict=True)]
+        learned = finetune(base, TEXTS, "text", replace(QUICK, epochs=1, **settings)).classifier
+        kept = [torch.equal(a, b) for a, b in zip(weights, learned.network.encoder.parameters(), strict=True)]
         assert all(kept) == same
 
 
@@ -157,11 +157,11 @@ def test_vectors_that_are_tied_to_the_output_learn_too() -> None:
     tokenizer = model("bag").tokenizer
     network = random_network(NETWORKS["transformer"](width=16, context=12, tied=True), tokenizer.vocabulary_size)
     before = network.embedding.weight.clone()
-    learnt = finetune(Model("transformer", NeuralModel(network), tokenizer), TEXTS, "text", replace(QUICK, epochs=1))
-    assert not torch.equal(learnt.classifier.network.embedding.weight, before)
+    learned = finetune(Model("transformer", NeuralModel(network), tokenizer), TEXTS, "text", replace(QUICK, epochs=1))
+    assert not torch.equal(learned.classifier.network.embedding.weight, before)
 
 
-def test_a_step_of_many_tokens_is_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_of_many_tokens_is_split_into_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     config = replace(QUICK, epochs=1, precision="float32")
     whole = finetune(model("bag"), TEXTS, "text", config).classifier
     monkeypatch.setattr("chainrule.training.labels._MAX_PADDED_SIZE", 20)
@@ -191,9 +191,9 @@ def test_a_long_text_is_read_in_parts_that_all_count(family: str, monkeypatch: p
     np.testing.assert_allclose(found[0], expected.detach(), atol=1e-5)
 
 
-def test_words_are_told_as_they_were_cut() -> None:
-    learnt = finetune(model("bag", "whitespace"), WORDS, "word", replace(QUICK, epochs=1))
-    [found] = learnt.classify(["I\u00a0saw  the\u3000soup \n again"])
+def test_predicted_words_are_those_that_were_split() -> None:
+    learned = finetune(model("bag", "whitespace"), WORDS, "word", replace(QUICK, epochs=1))
+    [found] = learned.classify(["I\u00a0saw  the\u3000soup \n again"])
     assert found.units == ["I\u00a0saw", "the\u3000soup", "again"]
     assert found.log_probs.shape == (3, 2)
 
@@ -202,7 +202,7 @@ GIVEN = ["I", "don't", "know", "U.S.", "Größe", "naïve", "(e.g.", "it)", "...
 
 
 @pytest.mark.parametrize("kind", ["word", "whitespace", "character", "byte", "bpe", "unigram", "wordpiece"])
-def test_each_token_belongs_to_the_word_that_was_given(kind: str) -> None:
+def test_tokens_are_aligned_with_the_given_words(kind: str) -> None:
     """Each word's tokens are those of the word by itself, or after a space."""
     pieces = kind in ("bpe", "unigram", "wordpiece")
     tokenizer = chainrule.TokenizerConfig(kind=kind, vocabulary_size=300 if pieces else None)
@@ -219,14 +219,14 @@ def test_each_token_belongs_to_the_word_that_was_given(kind: str) -> None:
                 assert own == (after[len(after) - len(own) :] if number else alone), (text, word)
 
 
-def test_a_text_with_more_words_than_labels_is_told() -> None:
+def test_fewer_words_than_labels_is_an_error_that_names_the_line() -> None:
     with pytest.raises(
         TextError, match=r"^line 3: the text has 2 words, but 3 labels; expected one label for each word$"
     ):
         finetune(model("bag"), [Labelled("a saw", ("X", "Y", "Z"), "line 3")], "word", QUICK)
 
 
-def test_a_marker_in_a_labelled_text_is_told_with_its_place() -> None:
+def test_an_error_about_a_marker_in_a_labelled_text_names_the_line() -> None:
     base = model("bag")
     examples = [*TEXTS, Labelled("a <s> b", ("food",), "reviews.tsv, line 7")]
     with pytest.raises(TextError, match=r"^reviews\.tsv, line 7: <s> occurs in the text"):
@@ -236,22 +236,22 @@ def test_a_marker_in_a_labelled_text_is_told_with_its_place() -> None:
 
 
 def test_a_damaged_network_gives_no_labels() -> None:
-    learnt = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=1))
-    learnt.classifier.head.bias.data[0] = float("nan")
+    learned = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=1))
+    learned.classifier.head.bias.data[0] = float("nan")
     with pytest.raises(ModelFormatError, match="chainrule verify"):
-        learnt.classify(["a saw"])
+        learned.classify(["a saw"])
 
 
 def test_training_ends_early_and_the_best_epoch_is_kept() -> None:
     reports: list[Report] = []
-    learnt = finetune(
+    learned = finetune(
         model("bag"),
         TEXTS,
         "text",
         replace(QUICK, epochs=60, patience=1, learning_rate=0.5, valid_share=0.3),
         on_report=reports.append,
     )
-    record = learnt.record
+    record = learned.record
     assert record["epochs"] == sum(report.valid_loss is not None for report in reports) < 60
     assert record["best_epoch"] == record["epochs"] - 1
     assert record["validation_examples"] > 0
@@ -259,15 +259,15 @@ def test_training_ends_early_and_the_best_epoch_is_kept() -> None:
 
 
 def test_the_figures_of_validation_are_those_of_an_assessment_of_the_texts_that_were_kept() -> None:
-    learnt = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=3, valid_share=0.3, precision="float32"))
+    learned = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=3, valid_share=0.3, precision="float32"))
     kept = [
         text.input
         for text in split([Example(text, np.array([len(text.labels[0])])) for text in TEXTS], 0.3, 0).validation
     ]
-    found = learnt.assess(kept)
-    assert learnt.record["validation_examples"] == len(kept) == 28
-    assert learnt.record["validation_nats"] == pytest.approx(found.nats, rel=1e-5)
-    assert learnt.record["validation_accuracy"] == found.accuracy.share
+    found = learned.assess(kept)
+    assert learned.record["validation_examples"] == len(kept) == 28
+    assert learned.record["validation_nats"] == pytest.approx(found.nats, rel=1e-5)
+    assert learned.record["validation_accuracy"] == found.accuracy.share
 
 
 class Interrupt:
@@ -340,22 +340,22 @@ def test_the_same_seed_gives_the_same_classifier() -> None:
     assert not torch.equal(heads[0], heads[2])
 
 
-def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
+def test_unseen_labels_and_bad_settings_are_errors() -> None:
     base = model("bag")
-    learnt = finetune(base, TEXTS, "text", replace(QUICK, epochs=1))
+    learned = finetune(base, TEXTS, "text", replace(QUICK, epochs=1))
     unseen = (
         r"line 9: the label 'tool' was not seen in training, nor was any other .*; "
         r"expected some of the 2 known: 'animal', 'food'"
     )
     with pytest.raises(TextError, match=unseen):
-        learnt.assess([Labelled("a saw", ("tool",), "line 9")])
+        learned.assess([Labelled("a saw", ("tool",), "line 9")])
     with pytest.raises(TextError, match="all labels are 'animal'"):
         finetune(base, TEXTS[:6], "text", QUICK)
     for wrong in (("masked/", TEXTS), (base, TEXTS, "text", {"epochs": 1}), (base, "labelled.tsv")):
         with pytest.raises(TypeError, match=r"as chainrule.load gives|a FineTuningConfig|takes labelled texts"):
             finetune(*wrong)
     with pytest.raises(TextError, match="no labelled texts"):
-        learnt.assess([])
+        learned.assess([])
     with pytest.raises(SettingError, match="this takes one that labels texts"):
         base.classify(["a"])
     with pytest.raises(SettingError, match="has no encoder"):
@@ -370,7 +370,7 @@ def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
         finetune(broken, TEXTS, "text", QUICK)
     for verb in ("next", "generate", "score", "embed"):
         with pytest.raises(SettingError, match="family 'classifier'"):
-            getattr(learnt, verb)(["a"] if verb in ("score", "embed") else "a")
+            getattr(learned, verb)(["a"] if verb in ("score", "embed") else "a")
 
 
 @pytest.mark.parametrize(
@@ -385,13 +385,13 @@ def test_what_cannot_be_learnt_or_asked_is_refused() -> None:
     ],
 )
 def test_a_damaged_classifier_is_refused(changes: dict[str, object], message: str) -> None:
-    learnt = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=1))
-    settings, arrays = FAMILIES["classifier"].take_apart(learnt.engine)
+    learned = finetune(model("bag"), TEXTS, "text", replace(QUICK, epochs=1))
+    settings, arrays = FAMILIES["classifier"].take_apart(learned.engine)
     with pytest.raises(ModelFormatError, match=message):
-        FAMILIES["classifier"].put_together({**settings, **changes}, arrays, learnt.vocabulary_size)
+        FAMILIES["classifier"].put_together({**settings, **changes}, arrays, learned.vocabulary_size)
     for name, array in (("mix", np.zeros(3, np.float32)), ("head.weight", np.zeros(4, np.float32))):
         with pytest.raises(ModelFormatError, match=r"head|mix"):
-            FAMILIES["classifier"].put_together(settings, {**arrays, name: array}, learnt.vocabulary_size)
+            FAMILIES["classifier"].put_together(settings, {**arrays, name: array}, learned.vocabulary_size)
 
 
 @pytest.mark.parametrize(

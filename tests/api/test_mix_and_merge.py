@@ -166,7 +166,7 @@ def test_a_saved_mixture_is_the_same(kind: str, models, fixtures: Path, tmp_path
         (lambda s: s.update(weights=[[math.nan, 1]]), "do not sum to 1"),
     ],
 )
-def test_damaged_settings_are_told(change, message: str, models) -> None:
+def test_damaged_settings_are_an_error(change, message: str, models) -> None:
     settings, arrays = FAMILIES["mixture"].take_apart(chainrule.mix(models[:2]).language_model)
     change(settings)
     with pytest.raises(ModelFormatError, match=message):
@@ -192,12 +192,12 @@ def test_a_mixture_cannot_be_trained_on_a_text(fixtures: Path) -> None:
         ({"buckets": 4, "weights": (0.5, 0.5)}, "either weights or buckets"),
     ],
 )
-def test_settings_that_cannot_be_are_told(settings: dict[str, Any], message: str) -> None:
+def test_bad_settings_are_an_error(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingError, match=message):
         MixtureConfig(**settings)
 
 
-def test_what_cannot_be_mixed_is_told(models, fixtures: Path) -> None:
+def test_models_that_do_not_go_together_are_not_mixed(models, fixtures: Path) -> None:
     other = chainrule.train(fixtures / "train.txt", UniformConfig(), tokenizer="word")
     few = chainrule.train(Lines(["a b c"]), UniformConfig(), tokenizer="whitespace")
     lower = chainrule.train(
@@ -229,7 +229,7 @@ def two(fixtures: Path) -> list[chainrule.Model]:
     stream = first.tokenizer.encode_texts(lines[1::2]).ids
     assert np.any(stream == UNKNOWN)
     language_model, _ = FAMILIES["ngram"].train(stream, first.vocabulary_size, NGramConfig(order=3), lambda *_: None)
-    speller = learnt_speller(first.tokenizer, stream, NGramConfig(order=3), [b"others", b"learnt", b"from"])
+    speller = learnt_speller(first.tokenizer, stream, NGramConfig(order=3), [b"others", b"learned", b"from"])
     return [first, chainrule.Model("ngram", language_model, first.tokenizer, speller=speller)]
 
 
@@ -310,13 +310,13 @@ def test_a_mixture_of_unseen_types_is_saved(two, fixtures: Path, tmp_path: Path)
         ({"unseen_types": np.array([-1])}, "unseen_types is not a count"),
     ],
 )
-def test_damaged_spellers_are_told(change, message: str, two) -> None:
+def test_damaged_spellers_are_an_error(change, message: str, two) -> None:
     speller = chainrule.mix(two).speller
     with pytest.raises(ModelFormatError, match=message):
         speller_from_arrays({**speller.arrays(), **change}, two[0].tokenizer.vocabulary)
 
 
-def test_a_damaged_ratio_is_told(two) -> None:
+def test_a_damaged_ratio_is_an_error(two) -> None:
     settings, arrays = FAMILIES["mixture"].take_apart(chainrule.mix(two).language_model)
     settings["components"][0]["unseen_ratio"] = "many"
     with pytest.raises(ModelFormatError, match="'many'"):

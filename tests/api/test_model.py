@@ -78,7 +78,7 @@ def test_a_score_is_the_sum_over_the_tokens_and_the_end(trigram: Model) -> None:
     assert trigram.score(["ka vi nin"])[0] == pytest.approx(total, abs=1e-4)
 
 
-def test_each_text_is_scored_as_if_it_were_alone(model: Model) -> None:
+def test_texts_are_scored_independently(model: Model) -> None:
     assert model.score(TEXTS).tolist() == pytest.approx([float(model.score([text])[0]) for text in TEXTS], abs=1e-4)
     assert model.score(iter(TEXTS)).tolist() == model.score(TEXTS).tolist()
     assert model.score([]).shape == (0,)
@@ -122,7 +122,7 @@ def test_without_a_configuration_it_is_an_n_gram_model_of_order_5() -> None:
     assert model.record["settings"]["order"] == 5
 
 
-def test_the_record_says_what_the_model_was_made_of(fixtures: Path, trigram: Model) -> None:
+def test_the_record_has_the_data_and_settings_of_the_model(fixtures: Path, trigram: Model) -> None:
     text = (fixtures / "train.txt").read_text()
     record = trigram.record
     assert record["family"] == "ngram"
@@ -174,7 +174,7 @@ def test_an_arpa_file_of_pieces_is_cut_by_the_tokenizer_that_is_named(tmp_path: 
     ):
         again = chainrule.load(tmp_path / "lm.arpa", tokenizer=named)
         assert again.score(TEXTS) == pytest.approx(expected, abs=1e-4)
-    with pytest.raises(SettingError, match="bpe pieces are learnt from a text"):
+    with pytest.raises(SettingError, match="bpe pieces are learned from a text"):
         chainrule.load(tmp_path / "lm.arpa", tokenizer="bpe")
 
 
@@ -187,7 +187,7 @@ def test_a_model_of_pieces_that_names_no_tokenizer_file_is_incomplete(tmp_path: 
         chainrule.load(tmp_path / "lm")
 
 
-def test_a_damaged_tokenizer_file_is_told(tmp_path: Path) -> None:
+def test_a_damaged_tokenizer_file_is_an_error(tmp_path: Path) -> None:
     chainrule.train(Lines(["a b"]), UniformConfig(), tokenizer="bpe").save(tmp_path / "lm")
     [definition] = (tmp_path / "lm").glob("tokenizer-*.json")
     data = bytearray(definition.read_bytes())

@@ -167,7 +167,7 @@ def test_reports_of_a_training_go_where_progress_goes() -> None:
     assert on_report_of(silent) is ignore
 
 
-def test_training_tells_its_progress_and_prints_readable_reports(fixtures, capsys: pytest.CaptureFixture[str]) -> None:
+def test_training_reports_progress_and_prints_readable_lines(fixtures, capsys: pytest.CaptureFixture[str]) -> None:
     tasks: set[str] = set()
     config = chainrule.RecurrentConfig(width=8, layers=1, context=8)
     training = chainrule.TrainingConfig(steps=2, compile="no")

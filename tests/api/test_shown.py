@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import html.parser
+import json
 import math
 
+import numpy as np
 import pytest
 
 import chainrule
+from chainrule.api.evaluate_vectors import VectorsMeasurement
 from chainrule.api.model_info import ModelInfo
+from chainrule.comparison.labels import LabelComparison, LabelRow
+from chainrule.evaluation.classification import measure_classification
+from chainrule.vectors.analogies import Accuracy
+from chainrule.vectors.similarity import Agreement
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +106,7 @@ def test_models_show_what_they_are_and_how_large(model, network) -> None:
         assert parts[parts.index("trained on") + 1].endswith(")")
 
 
-def test_info_tells_what_a_measurement_is_signed_with(model, network, fixtures) -> None:
+def test_info_has_the_signature_of_a_measurement(model, network, fixtures) -> None:
     for one in (model, network):
         signature = chainrule.info(one).signature
         measured = one.evaluate(fixtures / "heldout.txt")
@@ -176,3 +183,69 @@ def test_a_record_that_was_edited_by_hand_is_shown() -> None:
     from chainrule.api.model_info import size_of
 
     assert size_of(odd) == ""
+
+
+def assert_rows(result, header: list[str], rows: int) -> None:
+    """A result has rows for pandas with the columns of the header, and shows itself in a notebook."""
+    records = result.to_records()
+    assert len(records) == rows
+    assert all(list(record) == header for record in records)
+    assert Text(result._repr_html_()).parts
+
+
+def test_a_classification_is_a_row_and_a_row_for_each_label() -> None:
+    log_probs = np.log([[0.8, 0.2], [0.6, 0.4], [0.3, 0.7]])
+    result = measure_classification(["no", "yes"], log_probs, np.array([0, 1, 1]))
+    assert result.to_dict()["accuracy"] == pytest.approx(2 / 3)
+    assert all(isinstance(value, int | float | None) for value in result.to_dict().values())
+    assert_rows(result, ["label", "examples", "precision", "recall", "f1"], 2)
+    assert result.to_records()[1] == {"label": "yes", "examples": 2, "precision": 1, "recall": 0.5, "f1": 2 / 3}
+    assert result.as_json().items() >= result.to_dict().items()
+    comparison = LabelComparison((LabelRow("bag", "fresh", result, 10, 0.5),))
+    assert comparison.to_records()[0].items() >= {"network": "bag", "accuracy": 2 / 3}.items()
+    assert "bag" in Text(comparison._repr_html_()).parts
+    assert repr(comparison) == f"<LabelComparison of 1 networks>\n{comparison}"
+
+
+def test_ranked_documents_are_rows(model) -> None:
+    texts = {"a": "the river", "b": "the dog"}
+    ranked = chainrule.rank(model, {"q": "river"}, texts, judgements={"q": {"a": 1}})
+    assert_rows(ranked, ["query", "rank", "document", "log_prob"], 2)
+    assert ranked.to_dict() == {"queries": 1, "map": 1.0, "ndcg_10": 1.0}
+    assert repr(ranked) == "<Ranked: documents of 1 queries; MAP 1.0000, nDCG@10 1.0000>"
+    assert chainrule.rank(model, {"q": "river"}, texts).to_dict() == {}
+
+
+def test_rescored_lists_are_rows(model, tmp_path) -> None:
+    texts = [{"text": "the river", "score": -2.0}, {"text": "a rivet", "score": -1.0}]
+    (tmp_path / "lists.jsonl").write_text(json.dumps({"id": "x", "hypotheses": texts, "reference": "the river"}))
+    rescored = chainrule.rescore(str(tmp_path / "lists.jsonl"), model, bleu=False)
+    assert_rows(rescored, ["id", "best"], 1)
+    assert rescored.to_records()[0]["id"] == "x"
+    assert rescored.to_dict()["hypotheses"] == 2
+    assert "before" in Text(rescored._repr_html_()).parts
+
+
+def test_figures_of_vectors_are_rows_and_a_table_each() -> None:
+    interval = {"spearman_interval": (0.1, 0.6), "pearson_interval": (math.nan, math.nan)}
+    pairs = Agreement(name="men", pairs=4, of=5, spearman=0.5, pearson=math.nan, **interval)
+    section = Accuracy(section="family", right=1, questions=4, of=6)
+    measured = VectorsMeasurement(similarity=[pairs], analogies=[section])
+    assert [list(row.values())[:3] for row in measured.to_records()] == [["men", 4, 5], ["family", 4, 6]]
+    assert measured.to_records()[1]["accuracy"] == 0.25
+    tables = str(measured).splitlines()
+    assert tables[1].split() == ["men", "4", "of", "5", "0.500", "0.10-0.60"]
+    assert tables[-1].split() == ["family", "4", "of", "6", "25.0%"]
+    assert "25.0%" in Text(measured._repr_html_()).parts
+
+
+def test_answers_to_prompts_are_a_row_and_rows(model) -> None:
+    result = chainrule.prompt(model, [{"text": "he", "label": "yes"}], "{text} said", choices=["so=yes", "no=no"])
+    assert_rows(result, ["seed", "order", "template", "expected", "answer", "right", "prompt", "probabilities"], 1)
+    assert result.to_dict() == {
+        "template": "{text} said",
+        "examples": 1,
+        "accuracy": result.mean_accuracy,
+        "spread": None,
+    }
+    assert result.as_json().items() >= result.to_dict().items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import chainrule
 from chainrule import VectorsConfig
@@ -178,7 +179,7 @@ def test_a_run_goes_on_bit_for_bit(method, tmp_path, monkeypatch) -> None:
         (["a b c"] * 99, {"rate": 1e30, "method": "glove"}, EstimationError, "lower rate"),
     ],
 )
-def test_what_cannot_be_trained_is_said(source, settings, error, words) -> None:
+def test_texts_too_short_and_bad_settings_are_errors(source, settings, error, words) -> None:
     with pytest.raises(error, match=words):
         chainrule.train_vectors(
             chainrule.Lines(source),
@@ -211,7 +212,7 @@ def test_a_network_begins_with_vectors_of_a_folder(tmp_path) -> None:
     assert np.allclose(static[model.tokenizer.vocabulary.id_of("w1éé")], vectors["w1éé"], atol=1e-6)
 
 
-def test_translation_begins_with_vectors_of_each_side(tmp_path) -> None:
+def test_translation_starts_from_vectors_of_both_languages(tmp_path) -> None:
     vectors = trained(dimensions=16)
     vectors.save(tmp_path / "words")
     lines = text().lines[:30]
@@ -225,8 +226,9 @@ def test_translation_begins_with_vectors_of_each_side(tmp_path) -> None:
         progress=False,
     )
     network, row = model.model.network, model.source.vocabulary.id_of("w7é")
-    assert np.allclose(network.source_embedding.weight[row].detach().numpy(), vectors["w7é"], atol=1e-6)
-    assert not np.allclose(network.embedding.weight[row].detach().numpy(), vectors["w7é"], atol=1e-6)
+    tokens = torch.tensor([row])  # what the network reads, whatever it multiplies its weights by
+    assert np.allclose(network.source_embedding(tokens)[0].detach().numpy(), vectors["w7é"], atol=1e-6)
+    assert not np.allclose(network.embedding(tokens)[0].detach().numpy(), vectors["w7é"], atol=1e-6)
     with pytest.raises(SettingError, match="width=16"):
         chainrule.train_pairs(
             chainrule.Pairs(lines, lines),
@@ -234,6 +236,16 @@ def test_translation_begins_with_vectors_of_each_side(tmp_path) -> None:
             tokenizer="whitespace",
             vectors=tmp_path / "words",
             training=chainrule.TrainingConfig(steps=1, compile="no"),
+            progress=False,
+        )
+    vectors.save(tmp_path / "others")
+    with pytest.raises(SettingError, match="both cannot be initialised: leave source_vectors out"):
+        chainrule.train_pairs(
+            chainrule.Pairs(lines, lines),
+            chainrule.ConditionalConfig(width=16, shared="all"),
+            tokenizer="whitespace",
+            source_vectors=tmp_path / "words",
+            vectors=tmp_path / "others",
             progress=False,
         )
 

@@ -62,7 +62,7 @@ def test_a_pipe_is_not_opened_to_see_whether_it_is_fasttexts(tmp_path: Path) -> 
     assert not is_fasttext(tmp_path / "pipe")
 
 
-def test_a_word_is_looked_up_as_the_text_was_normalised(tmp_path: Path) -> None:
+def test_words_are_normalised_before_lookup(tmp_path: Path) -> None:
     lines = chainrule.Lines(["r a b c d e", "a r b"] * 30)
     kind = chainrule.TokenizerConfig(normalise=("nfkc", "lower"))
     words = chainrule.train_vectors(lines, tokenizer=kind)

@@ -108,13 +108,13 @@ def test_the_rate_is_how_much_goes_wrong() -> None:
         (Rule("a", "b", 0.99), "sum to 0.990"),
     ],
 )
-def test_rules_that_are_none(rule: Rule, message: str) -> None:
+def test_bad_rules_are_errors(rule: Rule, message: str) -> None:
     with pytest.raises(SettingError, match=message):
         Channel("x", [rule])
 
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, 0.6, float("nan")])
-def test_rates_that_are_none(rate: float) -> None:
+def test_bad_rates_are_errors(rate: float) -> None:
     with pytest.raises(SettingError, match="the rate of errors is"):
         channel_named("keyboard", rate)
     with pytest.raises(SettingError, match="there is no channel called"):
@@ -224,6 +224,6 @@ def test_what_stands_between_words_may_have_lost_a_space() -> None:
 
 
 @pytest.mark.parametrize("setting", [{"best": 0}, {"candidates": 0}, {"errors": 3}, {"unknown_errors": -1}])
-def test_settings_that_are_none(setting: dict[str, int]) -> None:
+def test_bad_settings_are_errors(setting: dict[str, int]) -> None:
     with pytest.raises(SettingError, match=r"is -?\d; expected"):
         ProposalConfig(**setting)

@@ -80,7 +80,7 @@ def test_a_distance_beyond_the_index_is_an_error() -> None:
         DeletionIndex(["a"], 3)
 
 
-def test_words_with_equal_consonants_are_found_far_away() -> None:
+def test_words_with_equal_consonants_are_candidates_at_any_distance() -> None:
     index = WordIndex({"phenomenon": -9.0, "london": -8.0, "London": -5.0})
     errors = RateOfWords(learn_channel([("pheenomonan", "phenomenon"), ("londn", "london")]), 0.1)
     assert osa("pheenomonan", "phenomenon") > 2

@@ -51,7 +51,7 @@ def test_results_come_in_the_order_of_the_calls(threads: int | None, number: int
 
 @pytest.mark.parametrize("threads", [1, 3], indirect=True)
 @pytest.mark.parametrize("ahead", [None, 1, 2, 5])
-def test_items_are_taken_no_further_ahead_than_said(threads: int, ahead: int | None) -> None:
+def test_map_in_order_reads_no_further_ahead_than_allowed(threads: int, ahead: int | None) -> None:
     taken: list[int] = []
 
     def items() -> Iterator[int]:
@@ -324,9 +324,7 @@ def test_a_kernel_is_kept_in_the_cache_folder_and_divides_as_numpy_does(
     assert said_before == numba.config.CACHE_DIR
 
 
-def test_kernels_made_on_several_threads_are_all_kept_in_the_cache_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_compiled_on_several_threads_are_all_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numba reads its setting several times; changed between, it keeps compiled code in the working folder."""
     monkeypatch.setattr(jit, "cache_folder", lambda: tmp_path)
     seen: list[str] = []

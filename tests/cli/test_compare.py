@@ -139,9 +139,7 @@ def test_an_error_names_the_place_in_the_whole_text_and_leaves_no_folder(
 
 
 @pytest.mark.parametrize("order", [-1, 0, 25, 100])
-def test_an_order_that_is_not_possible_is_told_before_the_work(
-    order: int, chainrule, corpus: Path, tmp_path: Path
-) -> None:
+def test_an_impossible_order_is_an_error_before_the_work(order: int, chainrule, corpus: Path, tmp_path: Path) -> None:
     result = chainrule("compare", corpus, "--order", order, "-o", tmp_path / "report")
     assert result.status == 1
     assert result.error == f"order {order} is not possible: an n-gram model has an order of 1 to 24"
@@ -197,7 +195,7 @@ def test_networks_of_every_family_are_compared_within_their_minutes(chainrule, t
     assert "How to reproduce this" in page
 
 
-def test_without_torch_it_is_told_what_to_install(
+def test_without_torch_the_error_says_what_to_install(
     chainrule, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
@@ -210,7 +208,7 @@ def test_without_torch_it_is_told_what_to_install(
     assert not (tmp_path / "report").exists()
 
 
-def test_no_minutes_are_told(chainrule, corpus: Path, tmp_path: Path) -> None:
+def test_zero_minutes_is_an_error(chainrule, corpus: Path, tmp_path: Path) -> None:
     result = chainrule("compare", corpus, "--minutes", 0, "-o", tmp_path / "report")
     assert (result.status, result.error) == (1, "--minutes is 0; expected more than 0")
     assert not (tmp_path / "report").exists()
@@ -312,7 +310,7 @@ def test_a_tokenizer_is_for_arpa_files_alone(chainrule, saved: Path, heldout: Pa
         (["two", "chars", "./two/", "--text", "text"], "MODELS name two twice, also as ./two/; a model"),
     ],
 )
-def test_what_cannot_be_meant_is_wrong_usage(
+def test_options_that_do_not_go_together_are_wrong_usage(
     arguments: list[str], message: str, chainrule, saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(saved)
@@ -321,7 +319,7 @@ def test_what_cannot_be_meant_is_wrong_usage(
     assert message in result.error
 
 
-def test_what_is_no_model_is_told(chainrule, saved: Path, heldout: Path) -> None:
+def test_a_text_in_place_of_a_model_is_an_error(chainrule, saved: Path, heldout: Path) -> None:
     result = chainrule("compare", saved / "two", heldout, "--text", heldout)
     assert result.status == 1
     assert "a model is a folder" in result.error

@@ -30,7 +30,7 @@ def test_each_line_gets_a_line_of_completions(chainrule, stdin, model: Path) -> 
     assert expected[3] == []
 
 
-def test_json_tells_what_is_added_and_how_likely_it_is(chainrule, stdin, model: Path) -> None:
+def test_json_has_the_completions_with_their_probabilities(chainrule, stdin, model: Path) -> None:
     stdin(b"ka v\nzzz\n")
     rows = [strict_json(line) for line in chainrule("complete", model, "--json").lines]
     assert [row.keys() for row in rows[0]] == [{"text", "added", "log_prob"}] * len(rows[0])
@@ -61,7 +61,7 @@ def test_a_prompt_takes_lines_until_it_is_closed(model: Path) -> None:
         talk(library.load(model).completer, 4)
 
 
-def test_a_menu_shows_what_is_added_and_tells_errors_below(model: Path) -> None:
+def test_a_menu_shows_completions_and_errors_below(model: Path) -> None:
     completer = library.load(model).completer
     menu = Suggestions(completer, 4)
     found = list(menu.get_completions(Document("ka v"), CompleteEvent()))

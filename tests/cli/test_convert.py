@@ -79,7 +79,7 @@ def test_a_target_is_replaced_only_when_asked(
         ("file.txt/new.arpa", "there is no folder"),
     ],
 )
-def test_an_impossible_target_is_told_before_the_work(
+def test_an_impossible_target_is_an_error_before_the_work(
     target: str, message: str, chainrule, model: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "folder.arpa").mkdir()
@@ -146,7 +146,7 @@ def test_a_network_becomes_compact_and_wide_again(chainrule, fixtures: Path, hel
     assert bits[0] == pytest.approx(bits[1], rel=1e-5)
 
 
-def test_what_cannot_be_compact_is_told(chainrule, model: Path, fixtures: Path, tmp_path: Path) -> None:
+def test_models_without_a_compact_form_are_an_error(chainrule, model: Path, fixtures: Path, tmp_path: Path) -> None:
     assert "an ARPA file has no compact form" in chainrule("convert", model, tmp_path / "lm.arpa", "--compact").error
     assert chainrule("train", "uniform", fixtures / "train.txt", "-o", tmp_path / "flat").status == 0
     told = chainrule("convert", tmp_path / "flat", tmp_path / "small", "--compact").error

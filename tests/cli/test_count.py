@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_text_is_counted_and_a_model_is_made_of_the_counts(chainrule, corpus, tmp_path: Path) -> None:
+def test_a_model_is_trained_from_counts(chainrule, corpus, tmp_path: Path) -> None:
     counts = tmp_path / "counts.txt.gz"
     result = chainrule("count", corpus, "-o", counts, "--order", 3, "--tokenizer", "whitespace")
     assert (result.status, result.err) == (0, "")
@@ -36,7 +36,7 @@ def test_texts_and_counts_exclude_each_other_and_a_file_is_not_summed_twice(chai
     assert not (tmp_path / "lm").exists()
 
 
-def test_the_tokenizer_of_counts_is_told_where_none_is_said(chainrule, tmp_path: Path) -> None:
+def test_a_note_names_the_tokenizer_of_counts_without_one(chainrule, tmp_path: Path) -> None:
     counts, lm = tmp_path / "c", tmp_path / "lm"
     train = ("train", "ngram", "--counts", counts, "-o", lm, "--overwrite", "--order", 1, "--smoothing", "laplace")
     counts.write_text("a\t4\nb\t3\n</s>\t2\n")

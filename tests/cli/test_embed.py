@@ -97,7 +97,7 @@ def test_the_nearest_word_of_a_text_is_itself_in_the_same_sentence(chainrule, ne
         ("nearest NETWORK [river] TEXT --top 0", 1, "top is 0"),
     ],
 )
-def test_what_cannot_be_is_told(
+def test_bad_options_are_errors(
     arguments: str, status: int, message: str, chainrule, network: Path, text: Path
 ) -> None:
     names = {"NETWORK": network, "TEXT": text}

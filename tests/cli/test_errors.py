@@ -176,9 +176,7 @@ BAD_TARGETS = {
 
 
 @pytest.mark.parametrize("name", BAD_TARGETS)
-def test_a_model_is_written_to_no_place_that_is_taken(
-    name: str, refused, model: Path, corpus: Path, tmp_path: Path
-) -> None:
+def test_a_model_does_not_replace_other_files(name: str, refused, model: Path, corpus: Path, tmp_path: Path) -> None:
     shutil.copytree(model, tmp_path / "lm")
     (tmp_path / "file").write_text("mine")
     (tmp_path / "taken.arpa").write_text("mine")
@@ -194,7 +192,7 @@ def test_a_report_is_written_to_no_file(refused, corpus: Path, tmp_path: Path) -
     assert "file is a file" in refused(1, ["compare", corpus, "-o", tmp_path / "file/report"])
 
 
-def test_a_folder_that_may_not_be_written_to_is_told_before_the_work(
+def test_an_unwritable_folder_is_an_error_before_the_work(
     refused, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "closed").mkdir()
@@ -292,9 +290,7 @@ USAGE = {
 
 
 @pytest.mark.parametrize("arguments", USAGE)
-def test_wrong_usage_is_told_with_where_to_look(
-    arguments: str, refused, model: Path, corpus: Path, tmp_path: Path
-) -> None:
+def test_wrong_usage_points_to_the_help(arguments: str, refused, model: Path, corpus: Path, tmp_path: Path) -> None:
     names = {"MODEL": model, "TEXT": corpus, "TARGET": tmp_path / "target"}
     told = refused(2, [names.get(argument, argument) for argument in arguments.split()])
     assert USAGE[arguments].format(**names) in told
@@ -312,7 +308,7 @@ def test_debug_shows_the_traceback(chainrule, model: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["lm", "lm.arpa", "lm.arpa.gz"])
-def test_a_full_disk_is_told_and_leaves_nothing(
+def test_a_full_disk_is_an_error_and_leaves_nothing(
     target: str, chainrule, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(descriptor: int) -> None:
@@ -326,7 +322,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("verb", ["train", "compare"])
-def test_a_file_that_cannot_be_made_is_told_and_leaves_nothing(
+def test_a_file_that_cannot_be_created_is_an_error_and_leaves_nothing(
     verb: str, chainrule, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     really_open = builtins.open
@@ -373,7 +369,7 @@ def test_overwriting_on_a_full_disk_leaves_the_old_model(
         (OSError(errno.EIO, "Input/output error"), 1, "reading or writing failed: Input/output error"),
     ],
 )
-def test_what_the_system_does_to_us_is_told_in_one_line(
+def test_operating_system_errors_are_one_line(
     error: BaseException, status: int, message: str, chainrule, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*arguments: object, **settings: object) -> None:
@@ -409,7 +405,7 @@ def test_fractions_are_no_whole_numbers(refused, corpus: Path, tmp_path: Path, o
 
 
 @pytest.mark.parametrize("number", ["0", "two", "-1", "1.5", ""])
-def test_an_odd_number_of_threads_is_told(number: str, chainrule) -> None:
+def test_a_bad_number_of_threads_is_an_error(number: str, chainrule) -> None:
     done = chainrule("verify", "lm", "--threads", number)
     assert done.status == 2
     assert f"--threads takes a whole number of 1 or more, not {number or 'nothing'}." in done.error

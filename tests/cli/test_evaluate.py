@@ -35,7 +35,7 @@ def test_the_json_figures_are_the_librarys(chainrule, model: Path, heldout: Path
     assert figures["seconds"] > 0
 
 
-def test_the_figures_follow_from_what_kenlm_found(
+def test_the_figures_follow_from_kenlms_scores(
     chainrule, model: Path, corpus: Path, heldout: Path, fixtures: Path
 ) -> None:
     with gzip.open(fixtures / "order3.scores.tsv.gz", "rt") as file:

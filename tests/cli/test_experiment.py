@@ -20,7 +20,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_an_experiment_shows_what_it_found_and_draws_it(chainrule, tmp_path: Path) -> None:
+def test_an_experiment_prints_and_plots_its_findings(chainrule, tmp_path: Path) -> None:
     plot = tmp_path / "plot.svg"
     result = chainrule("experiment", "gradients", "-o", plot, "--seed", 3)
     assert result.status == 0, result.err
@@ -64,7 +64,7 @@ def test_without_matplotlib_figures_are_shown_and_a_plot_that_is_asked_for_is_re
         (["gradients", "-o", "g.gif"], 2, "--output g.gif: its name must end in .pdf, .png or .svg."),
     ],
 )
-def test_what_cannot_be_is_told(arguments: list[str], status: int, message: str, chainrule) -> None:
+def test_bad_options_are_errors(arguments: list[str], status: int, message: str, chainrule) -> None:
     result = chainrule("experiment", *arguments)
     assert result.status == status
     assert message in result.error

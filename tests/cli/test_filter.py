@@ -94,7 +94,7 @@ def test_equal_scores_are_kept_from_the_front(chainrule, model: Path, tmp_path: 
         (["--keep", "0.1", "--difference", "nowhere"], 1, "nowhere: there is no such folder or file"),
     ],
 )
-def test_what_cannot_be_done_is_told_before_the_work(
+def test_bad_options_are_errors_before_the_work(
     arguments: list[str], status: int, message: str, chainrule, model: Path, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -37,7 +37,7 @@ def labelled(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_classifier_is_made_reported_on_and_used(
+def test_a_classifier_is_trained_reported_and_used(
     chainrule, stdin, network: Path, labelled: Path, tmp_path: Path
 ) -> None:
     made = tmp_path / "classifier"
@@ -131,14 +131,16 @@ def test_labels_that_training_has_not_seen_count_as_wrong_with_a_note(
     assert found.json["recall"]["tool"] == found.json["f1"]["engine"] == 0
 
 
-def test_texts_of_single_words_are_told(chainrule, network: Path, tmp_path: Path) -> None:
+def test_texts_of_single_words_are_noted(chainrule, network: Path, tmp_path: Path) -> None:
     words = tmp_path / "words.tsv"
     words.write_text("the\tDET\ndog\tNOUN\n\n" * 5)
     result = chainrule("finetune", network, "--data", words, "-o", tmp_path / "out", *QUICK)
     assert "note: every text is a single word; to label the words of texts, use --words" in result.err
 
 
-def test_labels_there_once_and_texts_too_few_to_validate_on_are_told(chainrule, network: Path, tmp_path: Path) -> None:
+def test_labels_that_occur_once_and_too_few_texts_to_validate_on_are_noted(
+    chainrule, network: Path, tmp_path: Path
+) -> None:
     labelled = tmp_path / "few.tsv"
     labelled.write_text("the dog barks\tanimal\nthe soup boils\tfood\nthe dog boils\tfood\n")
     result = chainrule("finetune", network, "--data", labelled, "-o", tmp_path / "out", *QUICK)
@@ -164,7 +166,7 @@ def test_labels_there_once_and_texts_too_few_to_validate_on_are_told(chainrule, 
         ("classify NETWORK --data LABELLED --field x", 2, "--data names the texts"),
     ],
 )
-def test_what_cannot_be_is_told_and_nothing_is_written(
+def test_bad_input_is_an_error_and_writes_nothing(
     arguments: str, status: int, message: str, chainrule, network: Path, labelled: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "other.tsv").write_text("a saw\ttool\n")

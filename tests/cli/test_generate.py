@@ -24,7 +24,7 @@ def test_the_same_seed_gives_the_same_texts_and_another_gives_others(chainrule, 
     assert all(line.split()[0] == "ka" for line in first.lines)
 
 
-def test_without_a_seed_the_one_drawn_is_told(chainrule, model: Path) -> None:
+def test_without_a_seed_the_drawn_one_is_printed(chainrule, model: Path) -> None:
     drawn = chainrule("generate", model, "-n", 3)
     note = re.fullmatch(r"note: --seed (\d+) gives these texts again\n", drawn.err)
     assert note is not None
@@ -75,7 +75,7 @@ def test_the_tree_of_a_beam_is_written_as_json_or_as_a_picture(chainrule, model:
         assert message in chainrule(*arguments, "--tree", target).error
 
 
-def test_words_that_the_model_does_not_know_are_told(chainrule, model: Path) -> None:
+def test_unknown_words_in_a_prompt_are_noted(chainrule, model: Path) -> None:
     result = chainrule("generate", model, "xyzzy ka plugh", "--seed", 1)
     assert result.err == "note: the model does not know xyzzy, plugh of the prompt; each counts as <unk>\n"
     assert result.out.startswith("xyzzy ka plugh")

@@ -111,7 +111,7 @@ def test_a_last_line_without_its_newline_is_noted(chainrule, stdin, tmp_path: Pa
         (["-o", "2", "--bad"], 2, "--bad"),
     ],
 )
-def test_what_is_wrong_is_told(flags: list[str], status: int, message: str, chainrule, fixtures: Path) -> None:
+def test_wrong_arguments_are_errors(flags: list[str], status: int, message: str, chainrule, fixtures: Path) -> None:
     given = flags if "--text" in flags else [*flags, "--text", fixtures / "train.txt"]
     result = chainrule("lmplz", *given)
     assert result.status == status

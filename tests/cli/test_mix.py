@@ -42,7 +42,7 @@ def test_a_mixture_is_a_model(options, chainrule, model, bigram, heldout, tmp_pa
         assert perplexities[0] < min(perplexities[1:])
 
 
-def test_json_tells_the_weights_and_equal_ones_are_noted(chainrule, model, bigram, tmp_path) -> None:
+def test_json_has_the_weights_and_equal_ones_are_noted(chainrule, model, bigram, tmp_path) -> None:
     result = chainrule("mix", model, bigram, "-o", tmp_path / "mix", "--json")
     assert result.err.startswith("note: all models weigh the same")
     assert result.json["weights"] == [[0.5, 0.5]]
@@ -63,7 +63,7 @@ def test_json_tells_the_weights_and_equal_ones_are_noted(chainrule, model, bigra
         (["--kind", "cubic"], 2, "--kind"),
     ],
 )
-def test_what_cannot_be_is_told_and_nothing_is_written(
+def test_bad_input_is_an_error_and_writes_nothing(
     options, status, message, chainrule, model, bigram, heldout, tmp_path
 ) -> None:
     (tmp_path / "other.txt").write_text("qqq\nxxx\n")
@@ -76,7 +76,7 @@ def test_what_cannot_be_is_told_and_nothing_is_written(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_other_tokens_and_taken_targets_are_told(chainrule, model, bigram, corpus, tmp_path) -> None:
+def test_other_vocabularies_and_existing_targets_are_errors(chainrule, model, bigram, corpus, tmp_path) -> None:
     chainrule("train", "uniform", corpus, "-o", tmp_path / "characters", "--tokenizer", "character")
     refused = chainrule("mix", model, tmp_path / "characters", "--weights", "0.5", "0.5", "-o", tmp_path / "mix")
     assert "they use whitespace and character" in refused.error
@@ -114,7 +114,7 @@ def test_vocabularies_that_differ_are_merged_and_words_keep_their_share(chainrul
     assert np.exp(row, dtype=np.float64).sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_what_cannot_be_merged_is_told(chainrule, model, bigram, corpus, tmp_path) -> None:
+def test_models_that_cannot_be_merged_are_an_error(chainrule, model, bigram, corpus, tmp_path) -> None:
     chainrule("train", "uniform", corpus, "-o", tmp_path / "uniform", "--tokenizer", model)
     chainrule("train", "ngram", corpus, "-o", tmp_path / "characters", "--tokenizer", "character", "--order", 2)
     target = ("--static", "-o", tmp_path / "mix")

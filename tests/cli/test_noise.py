@@ -62,7 +62,7 @@ def test_lists_can_be_rescored_and_texts_recover(chainrule, model: Path, heldout
         (["-o", "TEXT"], "is one of the files to read; choose another name"),
     ],
 )
-def test_what_cannot_be_done_is_told_before_the_work(
+def test_bad_options_are_errors_before_the_work(
     arguments: list[str], message: str, chainrule, model: Path, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

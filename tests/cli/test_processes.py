@@ -101,7 +101,7 @@ def test_a_reader_who_has_left_before_the_first_line_is_no_error(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
 @pytest.mark.parametrize("verb", ["evaluate", "score"])
-def test_output_to_a_full_disk_is_told_in_one_line(verb: str, process, model: Path, corpus: Path) -> None:
+def test_output_to_a_full_disk_is_a_one_line_error(verb: str, process, model: Path, corpus: Path) -> None:
     with open("/dev/full", "wb") as full:
         started = process(verb, model, corpus, stdout=full)
         _, err = started.communicate()

@@ -27,7 +27,7 @@ def test_a_pruned_model_is_a_model(target, way, histories, chainrule, model, cor
     assert 0.9 < small.perplexity(heldout) / large.perplexity(heldout) < 1.5
 
 
-def test_what_was_done_is_in_the_record_and_counts_are_told(chainrule, model, tmp_path) -> None:
+def test_pruning_is_recorded_and_counts_are_printed(chainrule, model, tmp_path) -> None:
     told = chainrule("prune", model, "--to-ngrams", 3000, "-o", tmp_path / "a", "--json").json
     assert sum(told["ngrams"]) == 3000
     second = chainrule("prune", tmp_path / "a", "--entropy", "1e-4", "-o", tmp_path / "b")
@@ -93,7 +93,7 @@ def test_the_text_that_contexts_were_weighed_by_is_recorded_with_its_hash(chainr
         (["--vocabulary", "TMP/other.txt", "--histories", "chain"], 2, "--histories is for"),
     ],
 )
-def test_what_cannot_be_is_told_and_nothing_is_written(options, status, message, chainrule, model, tmp_path) -> None:
+def test_bad_input_is_an_error_and_writes_nothing(options, status, message, chainrule, model, tmp_path) -> None:
     (tmp_path / "other.txt").write_text("qqq\nxxx\n")
     before = sorted(tmp_path.rglob("*"))
     options = [option.replace("TMP", str(tmp_path)) for option in options]
@@ -103,7 +103,7 @@ def test_what_cannot_be_is_told_and_nothing_is_written(options, status, message,
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_other_families_bytes_and_taken_targets_are_refused(chainrule, model, corpus, tmp_path) -> None:
+def test_other_families_and_existing_targets_are_refused(chainrule, model, corpus, tmp_path) -> None:
     chainrule("train", "uniform", corpus, "-o", tmp_path / "uniform")
     refused = chainrule("prune", tmp_path / "uniform", "--to-ngrams", 9, "-o", tmp_path / "x")
     assert "it is of family 'uniform', which has no n-grams" in refused.error

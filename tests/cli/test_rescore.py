@@ -73,7 +73,9 @@ def test_the_best_sums_are_chosen(
     assert result.lines[1] == f"weights  score 1, lm {weight:.4g}, words {words:.4g}"
 
 
-def test_what_choices_are_worth_is_told(chainrule, lists: Path, model: Path, texts: list[str], tmp_path: Path) -> None:
+def test_error_rates_before_and_after_are_printed(
+    chainrule, lists: Path, model: Path, texts: list[str], tmp_path: Path
+) -> None:
     result = chainrule("rescore", lists, "--model", model, "-o", tmp_path / "best.jsonl", "--json")
     assert result.status == 0
     best = [json.loads(line) for line in (tmp_path / "best.jsonl").read_text().splitlines()]
@@ -253,7 +255,7 @@ def test_no_result_depends_on_threads(
         (["--model", "MODEL"], 1, "two models are named 'lm'"),
     ],
 )
-def test_what_cannot_be_done_is_told_and_nothing_is_written(
+def test_bad_input_is_an_error_and_writes_nothing(
     arguments: list[str], status: int, message: str, chainrule, lists: Path, model: Path, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -302,7 +304,7 @@ def test_scores_that_lists_call_priors_have_no_weight_beside_a_model(chainrule, 
         assert "lists.jsonl, line 1: priors is not a list of score names" in result.error
 
 
-def test_what_a_model_finds_impossible_is_told_and_marked(chainrule, heldout: Path, tmp_path: Path) -> None:
+def test_impossible_hypotheses_are_counted_and_marked(chainrule, heldout: Path, tmp_path: Path) -> None:
     likeliest = ["--order", 1, "--smoothing", "maximum-likelihood", "--no-open-vocabulary"]
     assert chainrule("train", "ngram", heldout, "-o", tmp_path / "ml", *likeliest).status == 0
     word = heldout.read_text().split()[0]

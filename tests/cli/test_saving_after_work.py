@@ -29,7 +29,7 @@ VERBS = {
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_model_that_came_while_this_one_was_made_stays_and_this_one_too(
+def test_a_model_that_appears_during_training_is_kept_and_the_new_one_too(
     chainrule: Callable[..., Result],
     model: Path,
     corpus: Path,

@@ -59,7 +59,7 @@ def test_nothing_is_shown_to_a_terminal_before_patience_ends(monkeypatch: pytest
     assert "reading" in shown_on.getvalue()
 
 
-def test_slow_work_is_shown_when_patience_ends_and_not_only_when_it_tells_more(
+def test_slow_work_is_shown_after_two_seconds_even_without_a_report(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shown_on = terminal(monkeypatch)
@@ -94,7 +94,7 @@ def test_work_that_is_over_when_patience_ends_is_not_shown(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("verb", ["train", "evaluate", "compare", "convert"])
-def test_long_work_is_told_to_a_terminal(
+def test_long_work_shows_progress_on_a_terminal(
     verb: str, model: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown_on = terminal(monkeypatch)

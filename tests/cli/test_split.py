@@ -67,7 +67,7 @@ def test_a_part_named_by_two_spellings_or_by_a_link_is_refused(
         (["a.txt=0.99999", "b.txt=0.00001"], "has 1200 documents; at least 100000 are needed"),
     ],
 )
-def test_what_cannot_be_is_told_and_changes_nothing(
+def test_bad_input_is_an_error_and_changes_nothing(
     into: list[str], told: str, chainrule, corpus: Path, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

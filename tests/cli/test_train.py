@@ -95,7 +95,7 @@ def test_every_setting_of_the_tokenizer_reaches_the_model(chainrule, corpus: Pat
     assert (result.status, "no tokenizer called 'words'" in result.error) == (1, True)
 
 
-def test_discounts_that_fall_back_are_told_in_one_note_and_marked_in_the_table(chainrule, tmp_path: Path) -> None:
+def test_fallback_discounts_are_noted_once_and_marked_in_the_table(chainrule, tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("hello\n")
     result = chainrule("train", "ngram", tmp_path / "one.txt", "-o", tmp_path / "lm", "--order", 24)
     assert result.status == 0

@@ -127,7 +127,7 @@ def test_a_network_that_sees_both_sides_is_trained_and_its_verbs_use_it(
         assert refused in chainrule(*verb).error
 
 
-def test_gaps_that_cannot_be_filled_are_told(chainrule, corpus: Path, model: Path, tmp_path: Path) -> None:
+def test_gaps_that_cannot_be_filled_are_an_error(chainrule, corpus: Path, model: Path, tmp_path: Path) -> None:
     lm = tmp_path / "lm"
     assert chainrule("train", "two-sided", corpus, "-o", lm, *QUICK).status == 0
     assert "there is no [MASK] in 'ka vi'" in chainrule("fill", lm, "ka vi").error

@@ -29,7 +29,7 @@ def test_every_smoothing_is_trained_saved_and_measured(chainrule, corpus, heldou
     assert library.load(tmp_path / "lm.arpa").evaluate(heldout).perplexity == pytest.approx(perplexity, rel=1e-5)
 
 
-def test_what_was_tuned_is_told_and_recorded(chainrule, corpus, heldout, tmp_path: Path) -> None:
+def test_tuned_values_are_printed_and_recorded(chainrule, corpus, heldout, tmp_path: Path) -> None:
     train = ("train", "ngram", corpus, "-o", tmp_path / "lm", "--overwrite", "--order", 2)
     told = chainrule(*train, "--smoothing", "lidstone", "--tune", heldout)
     assert (told.status, told.err) == (0, "")
@@ -57,7 +57,7 @@ def test_what_was_tuned_is_told_and_recorded(chainrule, corpus, heldout, tmp_pat
         (["--tune", "STRANGE", "--smoothing", "absolute"], "not one word in common with the vocabulary"),
     ],
 )
-def test_what_cannot_be_is_told_and_nothing_is_written(
+def test_bad_input_is_an_error_and_writes_nothing(
     chainrule, corpus, heldout, tmp_path: Path, options: list[str], message: str
 ) -> None:
     (tmp_path / "strange.txt").write_text("XX YY\n")
@@ -94,7 +94,7 @@ def test_stupid_backoff_scores_and_is_marked_as_no_distribution(chainrule, corpu
     assert "cannot be written as ARPA; name a folder" in message
 
 
-def test_what_has_no_probability_is_told(chainrule, corpus, heldout, tmp_path: Path) -> None:
+def test_words_without_probability_are_noted(chainrule, corpus, heldout, tmp_path: Path) -> None:
     chainrule("train", "ngram", corpus, "-o", tmp_path / "lm", "--order", 2, "--smoothing", "maximum-likelihood")
     told = chainrule("evaluate", tmp_path / "lm", heldout)
     assert "perplexity                             inf" in told.out

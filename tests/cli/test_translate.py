@@ -122,7 +122,7 @@ def test_separate_tokenizers_and_pairs_to_validate_on(chainrule, pairs: list[Pat
     assert again.write(SOURCES[:2], max_tokens=5) == model.write(SOURCES[:2], max_tokens=5)
 
 
-def test_bad_input_is_told_in_one_line(chainrule, mt: Path, pairs: list[Path], stdin, tmp_path: Path) -> None:
+def test_bad_input_is_a_one_line_error(chainrule, mt: Path, pairs: list[Path], stdin, tmp_path: Path) -> None:
     short = tmp_path / "short.en"
     short.write_text("a dog\n")
     out = tmp_path / "new"
@@ -193,7 +193,7 @@ def test_a_row_of_a_target_is_the_token_that_is_written_there(
     monkeypatch.setitem(attend._DRAWN, ".html", lambda heading, maps: str(drawn.extend(maps)))
     (tmp_path / "in").write_text("zwei hunde\n")
     texts = chainrule("translate", mt, tmp_path / "in", "--json", "--nbest", 9, "--max-tokens", 4).json["texts"]
-    written = max(texts, key=lambda text: len(text["tokens"]))  # the model has learnt little, and may write nothing
+    written = max(texts, key=lambda text: len(text["tokens"]))  # the model has learned little, and may write nothing
     assert chainrule("attend", mt, "zwei hunde", written["text"], "-o", tmp_path / "a.html").status == 0
     maps = {each.title: each for each in drawn}
     across, own = maps["target on source, layer 1"], maps["target, layer 1"]

@@ -30,7 +30,7 @@ def test_a_whole_model_is_whole(chainrule, model: Path) -> None:
     )
 
 
-def test_one_changed_bit_is_found(chainrule, copy: Path) -> None:
+def test_verify_finds_one_changed_bit(chainrule, copy: Path) -> None:
     path = arrays_of(copy)
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
@@ -42,7 +42,7 @@ def test_one_changed_bit_is_found(chainrule, copy: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["verify", "evaluate", "score", "next", "generate", "convert"])
-def test_truncated_arrays_are_found_by_every_verb(verb: str, chainrule, copy: Path, heldout: Path) -> None:
+def test_every_verb_notices_truncated_arrays(verb: str, chainrule, copy: Path, heldout: Path) -> None:
     path = arrays_of(copy)
     size = path.stat().st_size
     path.write_bytes(path.read_bytes()[: size // 2])
@@ -53,7 +53,7 @@ def test_truncated_arrays_are_found_by_every_verb(verb: str, chainrule, copy: Pa
     assert not (copy.parent / "target").exists()
 
 
-def test_missing_arrays_are_found(chainrule, copy: Path) -> None:
+def test_verify_notices_missing_arrays(chainrule, copy: Path) -> None:
     arrays_of(copy).unlink()
     result = chainrule("verify", copy)
     assert result.status == 1

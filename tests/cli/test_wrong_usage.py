@@ -70,7 +70,7 @@ def test_an_error_about_one_of_several_models_says_about_which(
         assert message.startswith(f"{masked}: a model of family 'masked' fills gaps in texts"), command
 
 
-def test_a_marker_that_one_of_several_models_does_not_take_is_told_with_the_model(
+def test_an_error_about_a_marker_names_the_model_that_refuses_it(
     chainrule, corpus: Path, model: Path, tmp_path: Path
 ) -> None:
     keeps, text = tmp_path / "keeps", tmp_path / "a.txt"

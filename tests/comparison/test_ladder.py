@@ -68,7 +68,7 @@ def test_an_order_that_is_not_possible_is_refused_before_the_text_is_read(order:
         climb(Lines([]), Lines([]), order=order)
 
 
-def test_a_held_out_text_that_cannot_be_read_is_told_before_any_n_gram_is_counted(tmp_path: Path) -> None:
+def test_an_unreadable_held_out_text_is_an_error_before_any_n_gram_is_counted(tmp_path: Path) -> None:
     (tmp_path / "bad").write_bytes(b"\xff\n")
     told: list[str] = []
     with pytest.raises(TextError, match="not UTF-8"):

@@ -214,7 +214,7 @@ def test_a_hypothesis_stops_where_the_caller_says() -> None:
     assert max(len(h.tokens) for h in found.hypotheses) == 2
 
 
-def test_the_tree_holds_all_that_was_looked_at() -> None:
+def test_the_tree_holds_all_hypotheses_considered() -> None:
     model = model_of(7, 8)
     config = BeamConfig(size=3, best=3)
     [found] = search(model, [NOTHING], config, Constraints(begin=[4], max_tokens=5), keep_tree=True)

@@ -118,7 +118,7 @@ def test_a_prefix_forces_the_beginning_of_each_text() -> None:
     assert [each.hypotheses[0].tokens.tolist() for each in found] == [[6, 7], [3], [4, 3]]
 
 
-def test_a_hypothesis_tells_where_each_of_its_tokens_looked() -> None:
+def test_a_hypothesis_has_the_attention_of_every_token() -> None:
     model = Copying(SOURCES)
     found = search(model, [NOTHING] * 3, BeamConfig(size=2), attention=model.attention)
     alignment = found[0].hypotheses[0].attention
@@ -129,7 +129,7 @@ def test_a_hypothesis_tells_where_each_of_its_tokens_looked() -> None:
     assert search(model, [NOTHING] * 3, BeamConfig(size=2))[0].hypotheses[0].attention is None
 
 
-def test_coverage_prefers_texts_that_looked_at_all_of_the_source() -> None:
+def test_coverage_prefers_texts_that_attend_to_all_of_the_source() -> None:
     model = Copying([[5, 6, 7]])
 
     def half(state: CopyState) -> np.ndarray:

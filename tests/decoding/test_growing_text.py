@@ -17,7 +17,7 @@ def surfaces_of(tokenizer: Tokenizer, text: str) -> list[bytes]:
 
 @pytest.mark.parametrize("name", ["word", "whitespace", "character", "byte"])
 @given(CHARACTERS, st.data())
-def test_the_pieces_together_are_the_text_and_each_is_final(name: str, text: str, data: st.DataObject) -> None:
+def test_the_pieces_join_to_the_text_and_never_change(name: str, text: str, data: st.DataObject) -> None:
     tokenizer = Tokenizer.untrained(name)
     surfaces = surfaces_of(tokenizer, text)
     cut = data.draw(st.integers(0, len(surfaces)))

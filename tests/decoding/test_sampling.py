@@ -151,7 +151,7 @@ def test_what_is_banned_is_never_drawn_and_the_rest_keeps_its_proportions() -> N
     assert chi_square(drawn, [0, 0, 0, 0.5, 0, 0.25, 0.125, 0.125]) < 16.27
 
 
-def test_a_banned_token_is_not_even_taken_as_the_likeliest() -> None:
+def test_a_banned_token_is_never_chosen_even_as_the_likeliest() -> None:
     assert sampled(Fixed([0.6, 0, 0, 0.1, 0.3]), max_tokens=3, temperature=0, banned=[UNKNOWN]) == [[4, 4, 4]]
 
 
@@ -161,7 +161,7 @@ def test_banning_does_not_write_into_the_models_own_array() -> None:
     assert model.next_log_probs(np.empty((1, 0)))[0, UNKNOWN] == np.float32(math.log(0.5))
 
 
-def test_temperature_0_takes_the_likeliest_token_each_time(trigram: NGramModel) -> None:
+def test_temperature_0_always_chooses_the_likeliest_token(trigram: NGramModel) -> None:
     prefixes = [np.array(words, np.int32) for words in ([], [3], [4, 5])]
     for prefix, text in zip(prefixes, samples(trigram, prefixes, max_tokens=9, temperature=0), strict=True):
         words = prefix.tolist()
@@ -252,7 +252,7 @@ def test_a_batch_that_is_cut_gives_the_same_texts(settings: dict[str, Any], monk
     assert [text.tokens.tolist() for text in parts] == [text.tokens.tolist() for text in whole_batch]
 
 
-def test_progress_tells_how_many_texts_are_done() -> None:
+def test_progress_counts_finished_texts() -> None:
     told: list[tuple[float, float | None]] = []
     sample(
         Fixed([0, 0, 0.5, 0.5]),
@@ -282,7 +282,7 @@ def test_log_probs_are_those_of_scoring_the_text_afterwards(trigram: NGramModel)
             assert text.ending == ("length" if len(text.tokens) == 8 and text.log_probs.size == 8 else "end")
 
 
-def test_steps_tell_each_token_of_each_open_text(trigram: NGramModel) -> None:
+def test_a_step_is_reported_with_the_token_of_every_open_text(trigram: NGramModel) -> None:
     rows: dict[int, list[int]] = {}
     still_open = set(range(6))
     for step in steps(trigram, [NOTHING] * 6, constraints=Constraints(max_tokens=7), seed=4):

@@ -116,7 +116,7 @@ def test_texts_begin_as_they_must(marked: Model, search: bool) -> None:
     assert marked.generate("", 2, limits=Limits(begin="He said:"), seed=1)[0].startswith("He said:")
 
 
-def test_a_prompt_of_unknown_words_is_kept_and_told(words: Model) -> None:
+def test_a_prompt_of_unknown_words_is_kept_and_noted(words: Model) -> None:
     assert words.unknown_words("ka xyzzy vi plugh xyzzy") == ["xyzzy", "plugh"]
     assert words.unknown_words("ka vi") == words.unknown_words("") == []
     assert all(text.startswith("xyzzy plugh") for text in words.generate("xyzzy plugh", 3))
@@ -159,7 +159,7 @@ def test_limits_that_cannot_be_are_errors_that_say_why(
 
 
 @pytest.mark.parametrize("stop", [" ", "a k", "ka vi", "vi ", " vi", "i n"])
-def test_stop_strings_that_can_be_made_pass(words: Model, stop: str) -> None:
+def test_stop_strings_that_the_tokenizer_can_write_are_accepted(words: Model, stop: str) -> None:
     words.generate("ka", limits=Limits(stop=[stop]), seed=1)
 
 

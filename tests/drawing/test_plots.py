@@ -160,7 +160,7 @@ def test_every_colour_has_another_in_the_dark() -> None:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_files_are_what_their_names_say_and_the_same_each_time(suffix: str, tmp_path) -> None:
+def test_files_have_the_format_of_their_names_and_are_reproducible(suffix: str, tmp_path) -> None:
     for name in ("one", "two"):
         figure = line_plot("t", [Line(label="a", x=[0, 1], y=[1, 2])], SECONDS, BITS)
         write_plot(figure, tmp_path / f"{name}{suffix}")

@@ -89,7 +89,7 @@ def test_an_end_that_costs_nothing_counts_as_nothing() -> None:
     assert wins == [1, 0]
 
 
-def test_sets_and_fields_are_told_apart_and_summed() -> None:
+def test_accuracies_are_given_by_set_by_field_and_overall() -> None:
     pairs = [
         MinimalPair("aa", "ab", "first", "syntax"),
         MinimalPair("ab", "aa", "first", "syntax"),

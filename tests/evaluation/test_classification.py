@@ -40,7 +40,7 @@ def test_labels_without_a_column_are_wrong_and_cost_no_nats() -> None:
     assert none.as_json()["nats"] is None
 
 
-def test_each_word_has_its_most_frequent_label_and_others_that_of_all() -> None:
+def test_the_word_baseline_gives_known_words_their_most_frequent_label() -> None:
     train = [Labelled("the can can", ("D", "M", "V")), Labelled("can a fish can", ("M", "D", "N", "M"))]
     # can: M 3, V 1; the, a: D; fish: N. Of all: M 3, D 2: an unknown word gets M.
     test = [Labelled("the fish can a dog", ("D", "V", "M", "D", "M")), Labelled("dog", ("N",))]

@@ -95,7 +95,7 @@ def test_the_best_has_the_fewest_bits_and_of_equals_the_first() -> None:
     assert Comparison(contenders).best.name == "b"
 
 
-def test_each_is_compared_with_the_best_document_by_document() -> None:
+def test_models_are_compared_with_the_best_document_by_document() -> None:
     a, b = contender("a", (5, 6, 5, 7, 5)), contender("b", (6, 7, 7, 8, 6))
     comparison = Comparison([b, a])
     assert comparison.differences == [difference(b.measurement.per_document, a.measurement.per_document), None]

@@ -232,7 +232,7 @@ def test_every_figure_is_the_same_whatever_the_size_of_the_blocks_and_the_thread
         assert figures(row_sums_of=model) == whole
 
 
-def test_progress_is_told_inside_of_a_block(encoded, fixtures: Path) -> None:
+def test_progress_is_reported_within_a_block(encoded, fixtures: Path) -> None:
     told: list[tuple[str, float, float | None]] = []
     size = (fixtures / "heldout.txt").stat().st_size
     running = StreamScoring(

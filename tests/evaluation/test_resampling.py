@@ -58,7 +58,7 @@ def test_the_p_value_is_the_share_of_all_swaps_that_differ_as_much() -> None:
     assert low < found.bits_per_byte < high
 
 
-def test_models_that_are_alike_do_not_differ_and_clear_differences_are_found() -> None:
+def test_equal_models_do_not_differ_and_clear_differences_are_significant() -> None:
     rng = np.random.default_rng(8)
     nats = rng.normal(100, 20, 300)
     same = difference(documents(nats.tolist()), documents(nats.tolist()))

@@ -14,7 +14,7 @@ from chainrule.ngram.training import train_ngram
 @pytest.mark.parametrize(
     "documents", [random_documents(3, 30, 50, 9), [[]], [[], [3], []]], ids=["many", "one", "empty"]
 )
-def test_each_document_has_its_sum_its_tokens_and_its_unknown_ones(documents: list[list[int]]) -> None:
+def test_documents_have_their_score_token_count_and_unknown_count(documents: list[list[int]]) -> None:
     model, _ = train_ngram(stream_of(random_documents(1, 30, 80, 9)), 30, NGramConfig(order=3))
     found = score_sentences(model, stream_of(documents))
     rows = [model.score([np.array(document, np.int32)])[0] for document in documents]

@@ -53,7 +53,7 @@ def test_pieces_of_a_word_are_added_up_and_white_space_belongs_to_the_next_word(
     assert shown(made([["a ", "b"]]), "words") == [[("a", 1), ("b", 2), ("\n", 4)]]  # in front of no word
 
 
-def test_white_space_behind_the_last_word_belongs_to_the_end() -> None:
+def test_white_space_after_the_last_word_belongs_to_the_end() -> None:
     assert shown(made([["a", "  "], ["  "]]), "words") == [[("a", 1), ("\n", 2 + 4)], [("\n", 8 + 16)]]
 
 

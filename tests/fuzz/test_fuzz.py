@@ -36,7 +36,7 @@ def test_a_broken_model_is_refused_or_gives_numbers(cases: Cases, victim: Victim
     assert not is_finding(answer), answer
 
 
-def test_a_case_is_made_anew_by_its_number(cases: Cases) -> None:
+def test_a_case_is_reproducible_by_its_number(cases: Cases) -> None:
     def contents(number: int) -> list[bytes]:
         path = cases.case(number)
         return [file.read_bytes() for file in sorted(path.iterdir())] if path.is_dir() else [path.read_bytes()]
@@ -46,7 +46,7 @@ def test_a_case_is_made_anew_by_its_number(cases: Cases) -> None:
         assert contents(number) == contents(number)
 
 
-def test_what_kills_the_victim_is_told_and_the_next_case_finds_another(cases: Cases, victim: Victim) -> None:
+def test_a_killed_process_is_reported_and_replaced(cases: Cases, victim: Victim) -> None:
     assert victim.answer(cases.models[0]) == "fine"
     assert victim._process is not None
     victim._process.kill()

@@ -140,7 +140,7 @@ def test_cross_attention_is_that_of_torch() -> None:
 @pytest.mark.parametrize("which", [[0, 1, 2], [0, 0, 1, 1, 2, 2], [2, 0, 2, 1, 2], [1, 1], [2]])
 @pytest.mark.parametrize("name", ["scaled_dot", "additive"])
 @torch.no_grad()
-def test_rows_of_one_source_find_what_each_would_by_itself(which: list[int], name: str) -> None:
+def test_rows_that_share_a_source_attend_as_if_alone(which: list[int], name: str) -> None:
     look = CrossAttention(D, 2, name, longest=9, biases=False, dropout=0.0)
     memory, seen = torch.randn(3, S, D), torch.arange(S) < torch.tensor([[3], [5], [1]])
     source = Source.of(seen, memory, memory[:, 0], (look.keys_and_values(memory),))

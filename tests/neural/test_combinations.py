@@ -168,7 +168,7 @@ def test_moving_a_text_changes_nothing_exactly_where_the_settings_say_so(positio
     assert torch.allclose(here, moved, rtol=0, atol=1e-4) == config.is_translation_invariant
 
 
-def test_a_window_of_rotated_keys_behind_a_matrix_is_read_from_where_stepping_reads_it() -> None:
+def test_a_window_of_rotated_keys_scores_alike_in_one_pass_and_step_by_step() -> None:
     """A prefix was cut to what the layers reach, which moved its positions: -49.107 by scoring, -51.384 by starting."""
     config = small(MODERN, heads=2, context=16, window=3, score="general")
     assert_one_model(random_model(config), [3, 11, 19], seed=1)

@@ -61,7 +61,7 @@ def test_what_the_source_holds_is_read_once_and_never_copied_for_a_beam(monkeypa
 
 
 @pytest.mark.parametrize("name", [name for name, config in PAIRS.items() if config.attention != "none"])
-def test_where_each_token_looked_is_a_distribution_over_its_source(name: str) -> None:
+def test_attention_is_a_distribution_over_the_source(name: str) -> None:
     model = random_pair(PAIRS[name])
     given = model.given(SOURCES, alignments=True)
     found = search(given, [NOTHING] * 3, BeamConfig(size=2), Constraints(max_tokens=4), attention=given.attention)

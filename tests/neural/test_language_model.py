@@ -125,7 +125,7 @@ def test_a_state_without_rows_lies_where_the_network_does() -> None:
 
 
 @pytest.mark.parametrize("name", [next(iter(DOCUMENT_NETWORKS)), "Transformer, modern, in a window"])
-def test_how_much_of_a_stream_is_scored_is_told_on_the_way(name: str) -> None:
+def test_scoring_a_stream_reports_progress(name: str) -> None:
     model = random_model(NETWORKS[name])
     stream = text(3 * scoring_batches.TOGETHER)
     told: list[float] = []

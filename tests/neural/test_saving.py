@@ -61,21 +61,21 @@ def test_tied_weights_are_there_once_and_stay_tied() -> None:
         (lambda s, a: a.update({"embedding.weight": a["embedding.weight"].astype(np.int64)}), "is int64"),
     ],
 )
-def test_what_does_not_fit_is_told_before_it_is_used(break_it, message: str) -> None:
+def test_arrays_of_the_wrong_shape_are_an_error(break_it, message: str) -> None:
     settings, arrays = taken(MODERN)
     break_it(settings, arrays)
     with pytest.raises(ModelFormatError, match=message):
         put_together(settings, arrays, VOCABULARY_SIZE, TransformerConfig)
 
 
-def test_another_vocabulary_is_told() -> None:
+def test_another_vocabulary_size_is_an_error() -> None:
     settings, arrays = taken(RecurrentConfig(width=8))
     with pytest.raises(ModelFormatError, match=r"\[29, 8\]; expected float32 \[30, 8\]"):
         put_together(settings, arrays, 30, RecurrentConfig)
 
 
 @pytest.mark.parametrize("wrong", [-1, 29, 3])
-def test_ranks_that_are_none_are_told(wrong: int) -> None:
+def test_bad_ranks_are_an_error(wrong: int) -> None:
     settings, arrays = taken(small(MODERN, output="adaptive"))
     arrays["output.ranks"] = arrays["output.ranks"].copy()
     arrays["output.ranks"][5] = wrong
@@ -83,7 +83,7 @@ def test_ranks_that_are_none_are_told(wrong: int) -> None:
         put_together(settings, arrays, VOCABULARY_SIZE, TransformerConfig)
 
 
-def test_numbers_that_are_none_are_told_when_they_are_met() -> None:
+def test_nan_weights_are_an_error_when_they_are_used() -> None:
     settings, arrays = taken(MODERN)
     arrays["embedding.weight"] = np.full_like(arrays["embedding.weight"], np.nan)
     model = put_together(settings, arrays, VOCABULARY_SIZE, TransformerConfig)

@@ -286,7 +286,7 @@ def test_no_unknown_is_reported(tmp_path: Path) -> None:
         read_arpa(tmp_path / "m.arpa")
 
 
-def test_begin_within_an_ngram_is_left_out_and_told(tmp_path: Path) -> None:
+def test_begin_inside_an_ngram_is_dropped_and_noted(tmp_path: Path) -> None:
     text = SMALL.replace("ngram 2=4", "ngram 2=5").replace("-0.3\tb </s>\t0", "-0.3\tb </s>\t0\n-1\ta <s>\t0")
     messages: list[str] = []
     table, vocabulary = read_arpa(written(tmp_path, text), warn=messages.append)

@@ -291,7 +291,7 @@ def test_memory_that_does_not_suffice_is_reported_before_the_work(monkeypatch: p
             work()
 
 
-def test_a_compact_folder_is_a_fifth_of_the_size_and_scores_as_it_was_made(fixtures: Path, tmp_path: Path) -> None:
+def test_a_compact_folder_is_a_fifth_of_the_size_and_scores_the_same(fixtures: Path, tmp_path: Path) -> None:
     model = chainrule.train(fixtures / "train.txt", tokenizer="whitespace")
     small = model.compact()
     small.save(tmp_path / "small")

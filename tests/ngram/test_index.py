@@ -75,7 +75,7 @@ def test_a_damaged_index_finds_nothing_or_what_is_there(table: Table, stream: np
     assert np.all(lengths <= NGramModel(table).score_stream_with_lengths(stream[:500])[1])
 
 
-def test_an_index_that_is_too_crowded_is_made_anew_with_more_room(table: Table, monkeypatch) -> None:
+def test_a_crowded_index_is_rebuilt_larger(table: Table, monkeypatch) -> None:
     tried: list[int] = []
 
     def fill(words: np.ndarray, begin: np.ndarray, slots: np.ndarray) -> bool:

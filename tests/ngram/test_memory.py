@@ -77,7 +77,7 @@ def test_an_odd_amount_is_refused(monkeypatch) -> None:
         available_memory()
 
 
-def test_the_system_or_a_container_tells(monkeypatch, tmp_path) -> None:
+def test_memory_is_limited_by_the_system_or_the_container(monkeypatch, tmp_path) -> None:
     monkeypatch.delenv("CHAINRULE_MEMORY", raising=False)
     free = available_memory()
     assert free is None or free > 1 << 20

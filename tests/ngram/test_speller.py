@@ -113,7 +113,7 @@ def plain_prob(speller: Speller, word: bytes) -> float:
     return math.exp(speller.log_prob(word) + speller._log_open)
 
 
-def test_the_share_of_the_known_tokens_is_taken_away() -> None:
+def test_the_probability_of_known_tokens_is_excluded() -> None:
     speller = trained(WORDS)
     known = [b"", *Vocabulary(WORDS).tokens()]
     assert math.exp(speller._log_open) == pytest.approx(1 - sum(plain_prob(speller, word) for word in known))
@@ -181,7 +181,7 @@ def test_it_comes_back_from_its_arrays() -> None:
         ("nodes", lambda a: a[:-1]),
     ],
 )
-def test_damaged_arrays_are_a_told_error(name: str, damage: Callable[[np.ndarray], np.ndarray]) -> None:
+def test_damaged_arrays_are_an_error(name: str, damage: Callable[[np.ndarray], np.ndarray]) -> None:
     arrays = trained(WORDS).arrays()
     arrays[name] = damage(arrays[name])
     with pytest.raises(ModelFormatError, match=r"speller|table"):
@@ -197,7 +197,7 @@ def test_rare_spellings_are_those_seen_once_or_a_little_more_often_where_they_ar
     assert rare_spellings(tokens, np.zeros(8, np.int64)) == []
 
 
-def test_of_too_many_rare_spellings_every_nth_is_taken(monkeypatch) -> None:
+def test_of_too_many_rare_spellings_every_nth_is_used(monkeypatch) -> None:
     monkeypatch.setattr(speller_module, "ENOUGH", 2)
     tokens = [str(i).encode() for i in range(12)]
     assert rare_spellings(tokens, np.ones(12, np.int64)) == [b"0", b"3", b"6", b"9"]

@@ -107,7 +107,7 @@ def test_no_constant_nearby_makes_the_held_out_text_likelier(order: int, begins:
         assert log_likelihood(other, VALID) <= best
 
 
-def test_of_very_many_words_some_are_taken(monkeypatch) -> None:
+def test_very_many_words_are_sampled(monkeypatch) -> None:
     whole, _ = trained(VALID, order=2, smoothing="absolute")
     monkeypatch.setattr(heldout, "MAX_EVENTS", 60)
     thinned, _ = trained(VALID, order=2, smoothing="absolute")
@@ -115,7 +115,7 @@ def test_of_very_many_words_some_are_taken(monkeypatch) -> None:
     assert log_likelihood(thinned, VALID) == pytest.approx(log_likelihood(whole, VALID), rel=0.05)
 
 
-def test_the_record_tells_on_how_many_tokens() -> None:
+def test_the_record_has_the_number_of_tokens() -> None:
     _, record = trained(VALID, order=3, smoothing="absolute", begins="all")
     assert record["tuned_on_tokens"] == sum(len(document) + 1 for document in VALID)
 

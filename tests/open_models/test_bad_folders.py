@@ -216,7 +216,7 @@ def test_all_ends_of_a_list_end_a_text(whole: Path, folder: Path) -> None:
     assert np.exp(rows[1].astype(np.float64)).sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_ends_that_differ_are_told(folder: Path) -> None:
+def test_differing_end_tokens_are_an_error(folder: Path) -> None:
     with_json(folder, "config.json", eos_token_id=5)
     [warning] = chainrule.load(folder).record["warnings"]
     assert "a text ends with [5] in config.json, and with [0] in generation_config.json, which counts" in warning

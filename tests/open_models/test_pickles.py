@@ -39,7 +39,9 @@ def pickled(folder: Path, **options: Any) -> dict[str, torch.Tensor]:
 def test_a_pickle_is_opened_where_that_is_said(folder: Path, is_new: bool) -> None:
     expected = chainrule.load(folder).score(["the cat sat"])
     pickled(folder, _use_new_zipfile_serialization=is_new)
-    with pytest.raises(ModelFormatError, match=r"is a pickle, .* so it is not\. If you trust .* --allow-pickle"):
+    with pytest.raises(
+        ModelFormatError, match=r"is a pickle, .* so it is not\. If you trust .* with allow_pickle=True"
+    ):
         chainrule.load(folder)
     np.testing.assert_array_equal(chainrule.load(folder, allow_pickle=True).score(["the cat sat"]), expected)
 
@@ -62,7 +64,10 @@ def test_convert_makes_a_folder_that_needs_no_switch(
 ) -> None:
     pickled(folder)
     assert run(["convert", str(folder), str(tmp_path / "lm")]) == 1
-    assert f"chainrule convert {folder} NEW_FOLDER --allow-pickle" in capsys.readouterr().err
+    assert "convert it with --allow-pickle; or save" in capsys.readouterr().err
+    (tmp_path / "text.txt").write_text("the cat sat\n")
+    assert run(["evaluate", str(folder), str(tmp_path / "text.txt")]) == 1
+    assert "convert it with --allow-pickle; or save" in capsys.readouterr().err
     assert not (tmp_path / "lm").exists()
     assert run(["convert", str(folder), str(tmp_path / "lm"), "--allow-pickle"]) == 0
     assert run(["convert", str(folder), str(tmp_path / "out"), "--to", "hugging-face", "--allow-pickle"]) == 0

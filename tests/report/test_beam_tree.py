@@ -25,7 +25,7 @@ def texts(svg: str) -> list[str]:
     return [element.text or "" for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
-def test_json_tells_every_node_and_its_parent() -> None:
+def test_json_has_every_node_with_its_parent() -> None:
     tree = json.loads(tree_json("é", TREE, NAMES.__getitem__))
     assert tree["prompt"] == "é"
     assert tree["nodes"][0] == {

@@ -39,7 +39,7 @@ def rows_of(card: str) -> list[list[str]]:
     return [row[1:3] for row in rows]
 
 
-def test_the_card_tells_all_of_the_record() -> None:
+def test_the_card_has_all_of_the_record() -> None:
     assert rows_of(card_of("ngram", "word", 12345, RECORD)) == [
         ["family", "ngram"],
         ["tokenizer", "word"],
@@ -57,7 +57,7 @@ def test_the_card_tells_all_of_the_record() -> None:
     ]
 
 
-def test_the_card_of_a_network_tells_its_size_and_validation() -> None:
+def test_the_card_of_a_network_has_its_size_and_validation() -> None:
     record = {"parameters": 305152, "validation": {"loss": 5.13, "step": 984, "tokens": 25350, "bits_per_byte": 1.8}}
     assert rows_of(card_of("transformer", "bpe", 12345, record))[3:] == [
         ["parameters", "305,152"],
@@ -65,7 +65,7 @@ def test_the_card_of_a_network_tells_its_size_and_validation() -> None:
     ]
 
 
-def test_the_card_of_a_network_tells_how_it_was_trained() -> None:
+def test_the_card_of_a_network_has_its_training_settings() -> None:
     training = {"minutes": 0.5, "steps": None, "batch": 128, "optimiser": "muon", "learning_rate": 0.01}
     training |= {"matrix_learning_rate": 0.02, "schedule": "constant", "seed": 3, "device": "cpu", "bfloat16": False}
     record = {"steps": 1200, "tokens_seen": 614400, "training_seconds": 29.96, "training": training}
@@ -85,7 +85,7 @@ def test_the_card_of_a_network_tells_how_it_was_trained() -> None:
     assert rows["optimiser"] == "adamw, learning rate 0.01, constant, seed 3"
 
 
-def test_the_card_of_a_mixture_tells_its_parts() -> None:
+def test_the_card_of_a_mixture_lists_its_parts() -> None:
     models = [{"name": "lm/", "family": "ngram"}, {"name": "cache", "family": "cache"}]
     record = {"models": models, "weights": [[0.75, 0.25], [0.5, 0.5]], "tuned_on": {"data": {"valid.txt": "ab"}}}
     assert rows_of(card_of("mixture", "word", 5, record))[3:] == [
@@ -103,7 +103,7 @@ def test_the_size_and_the_signature_end_the_card(size: int, shown: str) -> None:
     assert rows_of(card)[-2:] == [["size", shown], ["signature", "tok:byte\\|vocab:5:ab"]]
 
 
-def test_the_card_of_a_classifier_tells_what_it_learnt_and_how_well() -> None:
+def test_the_card_of_a_classifier_has_its_labels_and_accuracy() -> None:
     record = {
         "base": "masked",
         "examples": 1288,
@@ -114,19 +114,19 @@ def test_the_card_of_a_classifier_tells_what_it_learnt_and_how_well() -> None:
         "validation_examples": 32,
         "test": {"accuracy": 0.975, "low": 0.9134, "high": 0.9931, "examples": 80, "nats": 0.0991},
     }
-    learnt = [
+    learned = [
         ["made from", "a network of family masked"],
-        ["labels learnt from", "1,288 texts, best after epoch 9 of 12"],
+        ["labels learned from", "1,288 texts, best after epoch 9 of 12"],
     ]
     validation = ["validation", "0.2500 nats a label, 87.5% right in 32 texts"]
     test = ["test", "97.5% right (91.3 to 99.3 at 95 %) of 80, 0.0991 nats"]
-    assert rows_of(card_of("classifier", "bpe", 5, record))[3:] == [*learnt, validation, test]
+    assert rows_of(card_of("classifier", "bpe", 5, record))[3:] == [*learned, validation, test]
     unvalidated = {**record, "validation_nats": None, "validation_accuracy": None, "validation_examples": 0}
     del unvalidated["test"]
-    assert rows_of(card_of("classifier", "bpe", 5, unvalidated))[3:] == learnt
+    assert rows_of(card_of("classifier", "bpe", 5, unvalidated))[3:] == learned
 
 
-def test_nothing_in_the_card_would_be_taken_for_html() -> None:
+def test_the_card_escapes_html() -> None:
     card = card_of("ngram", "word", 3, RECORD)
     assert "<" not in re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", card)
 

@@ -88,7 +88,7 @@ def test_processes_share_the_pages_of_a_model(folder: Path) -> None:
     assert shared == resident > 100
 
 
-def test_a_file_that_is_changed_in_place_is_told_at_the_next_use(folder: Path) -> None:
+def test_a_file_changed_in_place_is_an_error_at_the_next_use(folder: Path) -> None:
     model, held = chainrule.load(folder), chainrule.load(folder, copy=True)
     expected = model.score(TEXTS)
     path = data_file(folder)
@@ -103,7 +103,7 @@ def test_a_file_that_is_changed_in_place_is_told_at_the_next_use(folder: Path) -
     np.testing.assert_array_equal(held.score(TEXTS), expected)
 
 
-def test_a_file_that_is_cut_off_in_place_is_told_at_the_next_use(folder: Path) -> None:
+def test_a_file_truncated_in_place_is_an_error_at_the_next_use(folder: Path) -> None:
     model, held = chainrule.load(folder), chainrule.load(folder, copy=True)
     expected = model.score(TEXTS)
     os.truncate(data_file(folder), 100)

@@ -77,7 +77,7 @@ def test_any_tree_of_constituents_is_read_as_it_is_written(nested: tuple) -> Non
         ("word (2 a)", "a file, line 1, column 1: found 'word' outside brackets"),
     ],
 )
-def test_what_is_wrong_with_brackets_is_told_with_its_place(text: str, message: str) -> None:
+def test_an_error_in_brackets_names_line_and_column(text: str, message: str) -> None:
     [error] = [found for found in trees_in_brackets(text.splitlines(), "a file") if isinstance(found, TextError)]
     assert str(error).startswith(message)
 
@@ -113,7 +113,7 @@ def test_dependencies_of_conllu(tmp_path: Path) -> None:
         ("2\tsleeps", "2 sleeps", "line 4: found 9 columns"),
     ],
 )
-def test_what_is_wrong_with_conllu_is_told_with_its_place(old: str, new: str, message: str, tmp_path: Path) -> None:
+def test_an_error_in_conllu_names_the_file_and_the_cause(old: str, new: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "bad.conllu"
     file.write_text(SENTENCE.replace(old, new) + SENTENCE)
     errors: list[TextError] = []

@@ -38,7 +38,7 @@ texts = st.lists(st.sampled_from(PARTS) | st.characters(exclude_categories=["Cs"
 
 
 @cache
-def learnt(kind: str) -> Subword:
+def learned(kind: str) -> Subword:
     return train_subword(kind, lambda: [LINES * 2], 300)
 
 
@@ -60,7 +60,7 @@ def brought(kind: str) -> Subword:
 
 
 def made(kind: str) -> Subword:
-    return brought(kind) if kind in ("bert", "normalised gpt2") else learnt(kind)
+    return brought(kind) if kind in ("bert", "normalised gpt2") else learned(kind)
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "wordpiece", "bert", "normalised gpt2"])

@@ -99,7 +99,9 @@ def test_a_block_can_be_written_to_since_compiled_kernels_want_that(tmp_path: Pa
         (BYTE_ORDER_MARK + b"a\n" + BYTE_ORDER_MARK + b"b\n", b"a\n" + BYTE_ORDER_MARK + b"b\n"),
     ],
 )
-def test_line_ends_and_the_byte_order_mark_are_made_one(tmp_path: Path, data: bytes, expected: bytes) -> None:
+def test_all_line_ends_read_alike_and_a_byte_order_mark_is_dropped(
+    tmp_path: Path, data: bytes, expected: bytes
+) -> None:
     assert text_of(Corpus.of(file_of(tmp_path, data))) == expected
 
 
@@ -108,7 +110,7 @@ def test_a_missing_file_is_an_error_that_names_it() -> None:
         Corpus.of(["no/such.txt"])
 
 
-def test_a_folder_without_text_is_an_error_that_says_what_is_looked_for(tmp_path: Path) -> None:
+def test_a_folder_without_text_is_an_error_that_names_the_expected_files(tmp_path: Path) -> None:
     file_of(tmp_path, b"a\n", "notes.md")
     with pytest.raises(TextError, match=r"no text in this folder, only 1 file of other kinds.* \.txt, \.jsonl.*suff"):
         Corpus.of(tmp_path)
@@ -332,7 +334,7 @@ def test_no_lines_are_an_error_that_names_them() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_a_utf16_file_is_told_as_such(tmp_path: Path, encoding: str) -> None:
+def test_a_utf16_file_is_an_error_that_says_so(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "text"
     path.write_bytes("\ufeffa text\n".encode(encoding))
     with pytest.raises(TextError, match=r"line 1: byte 0xf[ef] at offset 0 is not UTF-8; it looks like UTF-16"):
@@ -428,7 +430,7 @@ def test_a_second_pass_counts_repairs_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [".gz", ".zst", ".xz", ".bz2", ".parquet"])
-def test_a_compressed_file_with_another_name_is_told_what_it_is(tmp_path: Path, kind: str) -> None:
+def test_a_compressed_file_with_another_name_is_an_error_that_names_the_right_suffix(tmp_path: Path, kind: str) -> None:
     text = np.random.default_rng(1).bytes(3000)
     data = COMPRESSORS[kind](text) if kind in COMPRESSORS else b"PAR1\x15\x04\xff"
     with pytest.raises(TextError, match=rf"is not UTF-8; it looks like .*; give the file a name that ends in \{kind}"):

@@ -46,7 +46,7 @@ def test_shares_are_read_as_they_are_written(shares, expected) -> None:
         ([float("inf")], "a share is inf"),
     ],
 )
-def test_bad_shares_are_told(shares, told: str) -> None:
+def test_shares_that_do_not_sum_to_one_are_an_error(shares, told: str) -> None:
     with pytest.raises(SettingError, match=told):
         exact_shares(shares)
 

@@ -120,7 +120,7 @@ def test_texts_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert abs(many - 3 * few) < 4 * 230
 
 
-def test_the_record_tells_what_was_taken(tmp_path: Path) -> None:
+def test_the_record_has_the_share_and_size_of_each_source(tmp_path: Path) -> None:
     names = file_of(tmp_path, "a.txt", 10), file_of(tmp_path, "b.txt", 100)
     (tmp_path / "b.txt").write_bytes(text_of("b.txt", 100) + b"\xff\n")
     model = chainrule.train(
@@ -158,7 +158,7 @@ def test_sources_of_every_kind_can_be_mixed_and_progress_reaches_the_whole() -> 
         ({"empty.txt": 0.5, "a.txt": 0.5}, 0, TextError, "empty.txt: there is no text in it"),
     ],
 )
-def test_what_cannot_be_mixed_is_told(
+def test_bad_shares_seeds_and_empty_files_are_errors(
     shares: dict[str, Any], seed: int, error: type[Exception], told: str, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -81,7 +81,9 @@ def test_every_kind_of_strings_can_be_read(tmp_path: Path, kind: pyarrow.DataTyp
         (["a", b"\xe9"], "text", "row 2: byte 0xe9 at offset 0 of the field is not UTF-8"),
     ],
 )
-def test_a_bad_column_or_value_is_told_with_its_place(tmp_path: Path, values: list[Any], field: str, told: str) -> None:
+def test_an_error_about_a_column_or_value_names_its_row(
+    tmp_path: Path, values: list[Any], field: str, told: str
+) -> None:
     column = pyarrow.array(values, pyarrow.binary())
     path = written(tmp_path / "a.parquet", column if b"\xe9" in values else values)
     with pytest.raises(TextError, match=rf"^{path}(: |, ){told}"):

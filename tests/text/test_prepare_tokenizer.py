@@ -58,7 +58,7 @@ def test_a_list_of_tokens_is_known_and_nothing_else(tmp_path: Path) -> None:
     ("data", "message"),
     [(b"a\nb c\n", "words.txt, line 2: a token has no space"), (b"\n\n<s>\n", "there is no token in it")],
 )
-def test_a_list_that_is_none_is_told(tmp_path: Path, data: bytes, message: str) -> None:
+def test_a_malformed_word_list_is_an_error(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "words.txt").write_bytes(data)
     with pytest.raises(TextError, match=message):
         tokenized(Lines(["a"]), whitespace(vocabulary=tmp_path / "words.txt"))
@@ -87,7 +87,7 @@ def test_the_speller_learns_from_the_words_that_were_left_out() -> None:
     assert model.speller.log_prob(b"xyzzz") > ignorant.log_prob(b"xyzzz") + 3
 
 
-def test_the_record_says_how_the_tokenizer_was_made(tmp_path: Path) -> None:
+def test_the_record_has_the_settings_of_the_tokenizer(tmp_path: Path) -> None:
     model = chainrule.train(Lines(["a b a"]), chainrule.UniformConfig(), tokenizer=whitespace(min_count=2))
     assert model.record["tokenizer"] == {"kind": "whitespace", "min_count": 2}
     model.save(tmp_path / "lm")
@@ -119,7 +119,7 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, object], me
         ("tokenizer.json", "there is no such file"),
     ],
 )
-def test_a_tokenizer_that_is_not_there_is_told(kind: str, message: str) -> None:
+def test_an_unknown_tokenizer_is_an_error(kind: str, message: str) -> None:
     with pytest.raises(SettingError, match=message):
         tokenized(Lines(["a"]), kind)
 

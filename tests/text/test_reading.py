@@ -58,7 +58,7 @@ def test_a_file_of_records_is_no_document(name: str) -> None:
         ({"suffixes": ()}, "suffixes: found none"),
     ],
 )
-def test_a_bad_setting_is_told(settings, told: str) -> None:
+def test_a_bad_setting_is_an_error(settings, told: str) -> None:
     with pytest.raises(SettingError, match=told):
         Reading(**settings)
 

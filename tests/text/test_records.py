@@ -39,7 +39,9 @@ def lines_of(records: list[Any]) -> bytes:
 
 @fast
 @given(st.lists(texts, min_size=1), st.booleans(), st.integers(1, 40))
-def test_each_record_is_a_document_whatever_is_in_it(tmp_path: Path, values: list[str], ascii: bool, size: int) -> None:
+def test_a_record_is_one_document_even_with_line_ends_in_it(
+    tmp_path: Path, values: list[str], ascii: bool, size: int
+) -> None:
     data = "".join(json.dumps({"id": 1, "text": text}, ensure_ascii=ascii) + "\n" for text in values).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plain_text, "BLOCK_BYTES", size)
@@ -73,7 +75,7 @@ def test_other_files_and_standard_input_are_json_lines_where_documents_are_recor
     assert block.documents() == ["a\nb", ""]
 
 
-def test_a_marker_is_told_with_its_line(tmp_path: Path) -> None:
+def test_an_error_about_a_marker_names_the_line(tmp_path: Path) -> None:
     (block,) = blocks(tmp_path / "a.jsonl", b'\n{"text": "a\\nb"}\n\n{"text": "c\\n<s>"}\n')
     with pytest.raises(MarkerError, match=r"a\.jsonl, line 4: <s> occurs"):
         Tokenizer.untrained().encode_block(block, grow=True)

@@ -36,7 +36,7 @@ def test_the_sample_is_large_enough_to_train_on_and_free_of_markers() -> None:
     assert {"function", "Unicode", "isn't"} <= {token.decode() for token in tokenizer.vocabulary.tokens()}
 
 
-def test_docstrings_are_taken_from_the_library_and_not_from_its_tests(
+def test_docstrings_come_from_the_library_and_not_from_its_tests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_topics(monkeypatch)
@@ -53,7 +53,7 @@ def test_docstrings_are_taken_from_the_library_and_not_from_its_tests(
     assert sample_lines() == expected[0] + expected[1]
 
 
-def test_a_python_without_its_documentation_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_without_its_documentation_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_topics(monkeypatch)
     library_at(tmp_path, monkeypatch)
     with pytest.raises(TextError, match="was installed without its documentation"):

@@ -40,7 +40,7 @@ def test_every_tenth_run_of_50_lines_is_held_out_and_every_tenth_line_of_a_short
     assert len(lines_of(heldout)) > 0
 
 
-def test_each_block_knows_its_place_in_the_whole_text(tmp_path) -> None:
+def test_blocks_keep_their_line_numbers_in_the_whole_text(tmp_path) -> None:
     names = [str(tmp_path / name) for name in ("a", "b")]
     texts = [[f"{name} {i}" for i in range(1, size + 1)] for name, size in zip("ab", (333, 444), strict=True)]
     for name, lines in zip(names, texts, strict=True):
@@ -70,7 +70,7 @@ def test_a_part_has_a_name_and_the_digest_of_its_text() -> None:
     assert heldout.record["part_of"] == Lines([str(i) for i in range(20)], "numbers").record["data"]
 
 
-def test_a_part_tells_its_progress_and_can_be_read_again() -> None:
+def test_a_part_reports_progress_and_can_be_read_twice() -> None:
     part, _ = train_and_heldout(Lines([str(i) for i in range(30)]))
     told: list[tuple[str, float, float | None]] = []
     first = [block.documents() for block in part.blocks(lambda *args: told.append(args), "measuring")]

@@ -1,4 +1,4 @@
-"""Subword tokenizers: learnt by us, and brought along as tokenizer.json."""
+"""Subword tokenizers: learned by us, and brought along as tokenizer.json."""
 
 import json
 import re
@@ -53,7 +53,7 @@ def brought(name: str) -> Tokenizer:
 
 
 @cache
-def learnt(kind: str) -> Tokenizer:
+def learned(kind: str) -> Tokenizer:
     return tokenizer_of(train_subword(kind, lines, 300))
 
 
@@ -66,7 +66,7 @@ def tokens(tokenizer: Tokenizer, text: str) -> list[str]:
     return tokenizer.encode_texts([text]).text.tobytes().decode().removesuffix("\n").split(" ")
 
 
-@pytest.mark.parametrize("make", [lambda: learnt("bpe"), lambda: learnt("unigram"), lambda: brought("gpt2")])
+@pytest.mark.parametrize("make", [lambda: learned("bpe"), lambda: learned("unigram"), lambda: brought("gpt2")])
 @given(st.lists(texts, max_size=4))
 @example(["", " a", "a ", "\n"])
 def test_pieces_of_bytes_give_any_text_back(make: Callable[[], Tokenizer], documents: list[str]) -> None:
@@ -96,19 +96,19 @@ def test_the_same_text_gives_the_same_pieces(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "wordpiece"])
 def test_no_more_pieces_are_learnt_than_asked_for(kind: str) -> None:
-    assert learnt(kind).vocabulary_size <= 300
-    assert learnt(kind).name == kind
-    assert learnt("bpe").vocabulary_size == 300
+    assert learned(kind).vocabulary_size <= 300
+    assert learned(kind).name == kind
+    assert learned("bpe").vocabulary_size == 300
 
 
 def test_frequent_words_become_pieces() -> None:
-    assert "Ġthe" in tokens(learnt("bpe"), "on the")
-    assert tokens(learnt("wordpiece"), "the lowest.") == ["the", "lowest", "."]
-    assert tokens(learnt("wordpiece"), "sats") == ["sat", "##s"]
+    assert "Ġthe" in tokens(learned("bpe"), "on the")
+    assert tokens(learned("wordpiece"), "the lowest.") == ["the", "lowest", "."]
+    assert tokens(learned("wordpiece"), "sats") == ["sat", "##s"]
 
 
 def test_a_word_with_an_unseen_character_is_one_unknown_word_to_wordpiece_and_keeps_its_spelling() -> None:
-    tokenizer = learnt("wordpiece")
+    tokenizer = learned("wordpiece")
     encoded = tokenizer.encode_texts(["the zoë, sat"])
     assert encoded.ids.tolist().count(UNKNOWN) == 1
     assert [encoded.surface(i).decode() for i in range(4)] == ["the", "zoë", ",", "sat"]
@@ -118,7 +118,7 @@ def test_a_word_with_an_unseen_character_is_one_unknown_word_to_wordpiece_and_ke
 
 @given(st.lists(texts, max_size=3))
 def test_wordpiece_gives_words_back_with_one_space_between(documents: list[str]) -> None:
-    tokenizer = learnt("wordpiece")
+    tokenizer = learned("wordpiece")
     encoded = tokenizer.encode_texts(documents)
     found = tokenizer.align(encoded).text.tobytes().decode().split("\n")[:-1]
     kept = [re.sub(f"[{WHITE}{PICTURES}\0\ufffd]", "", document) for document in documents]
@@ -144,7 +144,7 @@ def test_a_vocabulary_too_small_for_the_bytes_is_an_error() -> None:
         train_subword("bpe", lines, 259)
 
 
-def test_learning_tells_when_the_library_takes_over() -> None:
+def test_learning_reports_when_the_library_takes_over() -> None:
     told: list[tuple[str, float, float | None]] = []
     train_subword("bpe", lines, 300, lambda *report: told.append(report))
     assert told == [("learning bpe pieces", 0, None)]
@@ -254,7 +254,7 @@ FAR = file_bytes("words").replace(b'"sat":3', b'"sat":4000000000')
         (json.dumps(NO_BYTES).encode(), SettingError, "neither all bytes nor an unknown token"),
     ],
 )
-def test_what_cannot_be_used_is_told(definition: bytes, error: type[Exception], message: str) -> None:
+def test_an_unusable_tokenizer_json_is_an_error(definition: bytes, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         Subword(definition, "x.json")
 
@@ -267,7 +267,7 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
         Subword(b'{"model": {}}', "x.json")
 
 
-def test_what_goes_wrong_in_the_library_is_told_with_the_files_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_inside_the_library_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     class Panic(BaseException):
         """As the library's own, which is no Exception."""
 

@@ -161,7 +161,7 @@ def test_documents_that_hold_newlines_encode_as_those_texts(name: str, documents
         (NEVER_IN_UTF8, "", "the source"),
     ],
 )
-def test_a_marker_in_a_block_is_told_with_its_place(end: int, unit: str, place: str) -> None:
+def test_an_error_about_a_marker_in_a_block_names_the_line_or_row(end: int, unit: str, place: str) -> None:
     text = byte_array(b"a\nb <s>" + bytes([end]))
     with pytest.raises(MarkerError, match=f"^{place}: <s> occurs"):
         Tokenizer.untrained("whitespace").encode_block(Block(text, "the source", 41, end, unit))

@@ -66,7 +66,7 @@ def test_a_vocabulary_numbers_as_a_dictionary_does(first: list, second: list, un
     assert len(vocabulary) == len(ids)
 
 
-def test_thousands_of_tokens_over_many_blocks_outgrow_every_table_and_are_all_found_again() -> None:
+def test_ids_stay_right_while_the_tables_grow_over_many_blocks() -> None:
     random = np.random.default_rng(5)
     vocabulary, ids = Vocabulary(), empty_dictionary()
     blocks = [
@@ -263,7 +263,7 @@ def test_a_token_that_is_there_twice_is_a_format_error_that_names_it() -> None:
         Vocabulary([b"a", b"<s>"])
 
 
-def test_tokens_are_looked_up_by_spelling_and_by_id() -> None:
+def test_tokens_have_ids_and_ids_have_spellings() -> None:
     vocabulary = grown(b"a", "é".encode(), "日本".encode())
     assert [vocabulary.id_of(token) for token in ["<unk>", "<s>", "</s>", "a", "é", "日本"]] == [0, 1, 2, 3, 4, 5]
     assert [vocabulary.token(token) for token in range(6)] == ["<unk>", "<s>", "</s>", "a", "é", "日本"]
@@ -300,7 +300,7 @@ def test_any_bytes_between_spaces_and_newlines_are_tokens(data: bytes) -> None:
 
 
 @given(st.lists(plain, unique=True, max_size=40), st.lists(plain, unique=True, max_size=40))
-def test_a_vocabulary_absorbs_another_and_tells_its_ids(first: list[bytes], second: list[bytes]) -> None:
+def test_absorbing_another_vocabulary_returns_the_new_ids(first: list[bytes], second: list[bytes]) -> None:
     vocabulary, other = Vocabulary(first), Vocabulary(second)
     mapping = vocabulary.absorb(other)
     assert vocabulary.tokens()[3:] == [*first, *(token for token in second if token not in first)]

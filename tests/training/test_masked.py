@@ -80,7 +80,7 @@ def test_a_masked_network_learns_what_both_sides_say() -> None:
     assert told[-1].loss < np.log(9) / 2
 
 
-def test_documents_that_are_much_shorter_than_what_is_read_are_told() -> None:
+def test_a_note_warns_where_documents_are_much_shorter_than_the_context() -> None:
     lines = np.tile(np.array([4, 5, 6, END], np.int32), 50)
     config = MaskedConfig(layers=1, width=8, heads=2, context=16)
     _, _, told = trained(config, stream=lines)

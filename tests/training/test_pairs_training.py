@@ -162,7 +162,7 @@ def test_a_network_learns(config: ConditionalConfig) -> None:
     assert record["validation"]["loss"] < first - 0.15
 
 
-def test_what_cannot_be_learnt_is_an_error() -> None:
+def test_no_pairs_and_settings_that_do_not_go_together_are_errors() -> None:
     with pytest.raises(TextError, match="there are no pairs"):
         pairs_job(TokenPairs([], []), None, (SIZE, SIZE), SMALL, QUICK, {})
     with pytest.raises(SettingError, match="label_smoothing does not work with hard attention"):

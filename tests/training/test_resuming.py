@@ -240,7 +240,7 @@ def damaged(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [damaged, lambda path: path.unlink()], ids=["damaged", "lost"])
-def test_where_the_last_weights_are_damaged_the_best_are_gone_on_from_and_that_is_told(
+def test_a_damaged_last_checkpoint_is_noted_and_the_best_one_is_resumed(
     spoil: Callable[[Path], None], tmp_path: Path
 ) -> None:
     training = replace(QUICK, accumulate=2, ema=0.5)

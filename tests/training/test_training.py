@@ -267,7 +267,7 @@ def test_where_nothing_can_be_compiled_all_goes_on_and_the_log_says_so(
         trained(TRANSFORMER, replace(QUICK, compile="yes"))
 
 
-def test_the_log_tells_every_step_of_a_short_run(tmp_path: Path) -> None:
+def test_the_log_has_every_step_of_a_short_run(tmp_path: Path) -> None:
     _, _, told = trained(TRANSFORMER, folder=tmp_path)
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines[1:]] == list(range(1, 13))
@@ -308,7 +308,7 @@ def test_a_loss_that_is_no_number_names_the_settings_of_the_optimiser(
     assert ("matrix_" in str(told.value)) == (settings["optimiser"] == "muon")
 
 
-def test_tensorboard_is_told_what_the_log_is_and_forgets_what_a_resumed_run_does_again(
+def test_tensorboard_gets_what_the_log_gets_and_drops_the_steps_that_a_resumed_run_repeats(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writers: list[Writer] = []
@@ -359,7 +359,7 @@ def test_a_compiled_network_learns_the_same(config: NetworkConfig, monkeypatch: 
     assert [report.note for report in reports] == [None] * 12
 
 
-def test_a_causal_network_is_told_that_texts_will_end_with_their_lines() -> None:
+def test_a_note_warns_where_documents_are_much_shorter_than_the_context() -> None:
     lines = np.tile(np.array([4, 5, 6, 1], np.int32), 100)
     lines[lines == 1] = END
     note = trained(replace(TRANSFORMER, context=16), stream=lines)[2][0].note or ""

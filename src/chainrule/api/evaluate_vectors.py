@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
+from chainrule.base.plain_tables import text_table
+from chainrule.drawing.rendering import html_table
 from chainrule.errors import SettingError
 from chainrule.vectors.analogies import Accuracy, Rule, accuracies, read_analogies, summed
 from chainrule.vectors.similarity import Agreement, Unknown, agreement, read_sets
@@ -16,9 +19,11 @@ if TYPE_CHECKING:
     from chainrule.api.word_vectors import WordVectors
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class VectorsMeasurement:
-    """similarity: of each set. analogies: of each section, then of all whose names begin with gram, and of all.
+    """How well vectors agree with sets of pairs and answer analogies; `str` is a table of each.
+
+    similarity: of each set. analogies: of each section, then of all whose names begin with gram, and of all.
 
     by_ngrams: how many unknown words of the sets had vectors all the same.
     """
@@ -27,13 +32,70 @@ class VectorsMeasurement:
     analogies: list[Accuracy] = field(default_factory=list)
     by_ngrams: int = 0
 
+    def __repr__(self) -> str:
+        return f"<VectorsMeasurement>\n{self}"
+
+    def __str__(self) -> str:
+        """The tables, for people."""
+        return "\n\n".join(text_table(header, rows) for header, rows in self.tables())
+
+    def _repr_html_(self) -> str:
+        return "".join(html_table("", header, rows) for header, rows in self.tables())
+
+    def tables(self) -> list[tuple[list[str], list[list[str]]]]:
+        """The header and the cells of each table that has rows."""
+        sets = [
+            [
+                one.name,
+                f"{one.pairs:,} of {one.of:,}",
+                *(_correlation(one.spearman), _interval(one.spearman_interval)),
+                *(_correlation(one.pearson), _interval(one.pearson_interval)),
+            ]
+            for one in self.similarity
+        ]
+        sections = [
+            [one.section, f"{one.questions:,} of {one.of:,}", f"{one.share:.1%}" if one.questions else ""]
+            for one in self.analogies
+        ]
+        tables = [
+            (["", "pairs", "Spearman", "95 %", "Pearson", "95 %"], sets),
+            (["", "questions", "right"], sections),
+        ]
+        return [(header, rows) for header, rows in tables if rows]
+
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The figures by name, for JSON; null for those that are not finite."""
         return {
             "similarity": [one.to_dict() for one in self.similarity],
             "analogies": [one.to_dict() for one in self.analogies],
             "by_ngrams": self.by_ngrams,
         }
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row for each set of pairs, then for each section of analogies: for pandas.DataFrame."""
+        sets = [
+            {
+                "set": one.name,
+                "measured": one.pairs,
+                "of": one.of,
+                "spearman": one.spearman,
+                "pearson": one.pearson,
+            }
+            for one in self.similarity
+        ]
+        sections = [
+            {"set": one.section, "measured": one.questions, "of": one.of, "accuracy": one.share}
+            for one in self.analogies
+        ]
+        return [*sets, *sections]
+
+
+def _correlation(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.3f}"
+
+
+def _interval(bounds: tuple[float, float]) -> str:
+    return "" if math.isnan(bounds[0]) else f"{bounds[0]:.2f}-{bounds[1]:.2f}"
 
 
 @shows_progress

@@ -18,7 +18,7 @@ from chainrule.ngram.editing.prune_by_entropy import check_ngrams, check_thresho
 from chainrule.ngram.editing.prune_to_text import to_text
 from chainrule.ngram.editing.prune_to_vocabulary import to_words
 from chainrule.ngram.kenlm.hashed_model import HashedModel
-from chainrule.ngram.model_class import model_from_settings, settings_of_model
+from chainrule.ngram.model_class import model_from_settings
 from chainrule.ngram.models.ngram_model import NGramModel
 from chainrule.ngram.models.padded_model import PaddedModel
 from chainrule.ngram.spelling.speller import ENOUGH, Speller
@@ -147,8 +147,7 @@ def _weighed(model: Model, histories: Any, progress: Progress) -> Histories:
 def _of_kind(model: Model, table: Table) -> AnyNGram:
     """A table as a model that begins its documents as another does."""
     assert isinstance(model.language_model, NGramModel | PaddedModel | HashedModel)
-    kind = {} if isinstance(model.language_model, HashedModel) else settings_of_model(model.language_model)
-    return model_from_settings(kind, table)
+    return model_from_settings(model.language_model.settings, table)
 
 
 def _padded(model: Model, stream: Int32[ndarray, " tokens"]) -> Int32[ndarray, " tokens"]:

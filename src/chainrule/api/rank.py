@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,8 +11,9 @@ import numpy as np
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.applications.continuation import score_continuations
 from chainrule.applications.retrieval.query_likelihood import DocumentIndex, RankConfig
+from chainrule.drawing.rendering import html_table
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.ranking import RankingFigures, measure_rankings
+from chainrule.evaluation.ranking import DEPTH, RankingFigures, measure_rankings
 from chainrule.text.plain_text import line_blocks
 from chainrule.text.streams import open_stream
 from chainrule.text.tables import read_table
@@ -36,13 +37,31 @@ class RankedDocument(NamedTuple):
     log_prob: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ranked:
     """Documents by query, best first; and how good that is, given judgements."""
 
-    queries: dict[str, str] = field(repr=False)  # name -> text
-    documents: dict[str, list[RankedDocument]] = field(repr=False)
+    queries: dict[str, str]  # name -> text
+    documents: dict[str, list[RankedDocument]]
     figures: RankingFigures | None = None
+
+    def __repr__(self) -> str:
+        return f"<Ranked: documents of {len(self.queries):,} queries{self._figures()}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [self.queries[row["query"]], row["document"], str(row["rank"]), f"{row['log_prob']:.4f}"]
+            for row in self.to_records()
+        ]
+        title = f"documents of {len(self.queries):,} queries{self._figures()}"
+        return html_table(title, ["query", "document", "rank", "log P"], rows)
+
+    def _figures(self) -> str:
+        return "" if self.figures is None else f"; MAP {self.figures.map:.4f}, nDCG@{DEPTH} {self.figures.ndcg:.4f}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures by name: a row for pandas. Empty without judgements."""
+        return {} if self.figures is None else self.figures.to_dict()
 
     def to_records(self) -> list[dict[str, Any]]:
         """A dictionary for each ranked document: for pandas, or to be written as JSON lines."""

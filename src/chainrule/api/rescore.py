@@ -19,6 +19,7 @@ from chainrule.applications.rescoring.tuning import TuningConfig
 from chainrule.applications.rescoring.weights import Weights
 from chainrule.base.plain_tables import text_table
 from chainrule.base.progress import Progress, silent
+from chainrule.drawing.rendering import html_table
 from chainrule.errors import TextError
 from chainrule.evaluation.bleu import Bleu, has_bleu
 from chainrule.evaluation.error_rates import CharacterErrors, WordErrors
@@ -50,9 +51,17 @@ class Rescored(NamedTuple):
     def __repr__(self) -> str:
         return f"<Rescored>\n{self.rescoring}"
 
+    def _repr_html_(self) -> str:
+        header, rows = self.rescoring.table()
+        return html_table("", header, rows, self.rescoring.notes())
+
     def to_dict(self) -> dict[str, Any]:
-        """The results, as `chainrule rescore --json` prints them."""
-        return self.rescoring.as_json()
+        """The figures of the run, by name."""
+        return self.rescoring.to_dict()
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row for each list, with its best hypothesis: for pandas.DataFrame."""
+        return [{"id": id, "best": best} for id, best in zip(self.ids, self.best, strict=True)]
 
 
 @shows_progress
@@ -187,13 +196,14 @@ class Rescoring:
         texts = block.texts()
         self.lists += len(block.lists)
         self.hypotheses += len(texts)
-        found = block.features.impossible(len(block.lists[0].scores)).sum(axis=0).tolist()
-        for name, number in zip(self.impossible, found, strict=True):
-            self.impossible[name] += number
+        impossible = block.features.impossible(len(block.lists[0].scores)).sum(axis=0).tolist()
+        for name, count in zip(self.impossible, impossible, strict=True):
+            self.impossible[name] += count
         self.changed += sum(texts[one] != texts[other] for one, other in zip(before, after, strict=True))
 
-    def as_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
+    def to_dict(self) -> dict[str, Any]:
+        """The figures so far, for JSON; null for those that are not finite."""
+        figures: dict[str, Any] = {
             "lists": self.lists,
             "hypotheses": self.hypotheses,
             "changed": self.changed,
@@ -201,38 +211,54 @@ class Rescoring:
             "impossible": self.impossible,
         }
         if self.weights.record:
-            found["tuned"] = dict(self.weights.record)
-        return found | (_measured(self.judge) if self.judge is not None else {})
+            figures["tuned"] = dict(self.weights.record)
+        return figures | (_measured(self.judge) if self.judge is not None else {})
 
     def __str__(self) -> str:
         """For people."""
-        share = self.changed / max(self.lists, 1)
-        lines = [
-            f"{self.lists:,} lists of {self.hypotheses:,} hypotheses; {self.changed:,} choices changed, {share:.2%}"
-        ]
-        weights = ", ".join(f"{name} {value:.4g}" for name, value in self.weights.values.items())
-        lines.append(f"weights  {weights}")
-        lines += [
-            f"{name} gives {number:,} hypotheses no probability: each counts as {IMPOSSIBLE:,.0f} nats, and is written "
-            "as null or -inf"
-            for name, number in self.impossible.items()
-            if number
-        ]
-        if self.judge is None:
-            return "\n".join(lines)
-        judge, measures = self.judge, self.judge.measures
-        header = ["", *(cell for measure in measures for cell in (measure.short, "95 %"))]
-        rows = [[stage, *(cell for m in measures for cell in _cells(m, judge.figure(m, stage)))] for stage in STAGES]
-        rows.insert(2, ["change", *(cell for m in measures for cell in _cells(m, judge.change(m), signed=True))])
-        lines += ["", text_table(header, rows)]
-        lines += [f"\nBLEU  {measure.signature}" for measure in measures if isinstance(measure, Bleu)]
+        lines = self.notes()
+        header, rows = self.table()
+        if rows:
+            lines += ["", text_table(header, rows)]
+            lines += [f"\nBLEU  {measure.signature}" for measure in self._measures if isinstance(measure, Bleu)]
         return "\n".join(lines)
+
+    def notes(self) -> list[str]:
+        """How many lists and choices there were, and the weights."""
+        share = self.changed / max(self.lists, 1)
+        weights = ", ".join(f"{name} {value:.4g}" for name, value in self.weights.values.items())
+        return [
+            f"{self.lists:,} lists of {self.hypotheses:,} hypotheses; {self.changed:,} choices changed, {share:.2%}",
+            f"weights  {weights}",
+            *(
+                f"{name} gives {count:,} hypotheses no probability: each counts as {IMPOSSIBLE:,.0f} nats, and is "
+                "written as null or -inf"
+                for name, count in self.impossible.items()
+                if count
+            ),
+        ]
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """The header, and the figures before and after with their change; no rows without references."""
+        header = ["", *(cell for measure in self._measures for cell in (measure.short, "95 %"))]
+        if self.judge is None:
+            return header, []
+        judge = self.judge
+        rows = [
+            [stage, *(cell for m in judge.measures for cell in _cells(m, judge.figure(m, stage)))] for stage in STAGES
+        ]
+        rows.insert(2, ["change", *(cell for m in judge.measures for cell in _cells(m, judge.change(m), signed=True))])
+        return header, rows
+
+    @property
+    def _measures(self) -> Sequence[CorpusMeasure]:
+        return () if self.judge is None else self.judge.measures
 
 
 def _tuned(
     source: ListSource, tuning: Tuning, scorers: dict[str, TextScorer], given: Weights, progress: Progress
 ) -> tuple[ListSource, Weights, TuningData | None]:
-    """The source, perhaps with references now; the weights; and what tuning found out of the source."""
+    """The source, perhaps with references now; the weights; and what tuning kept of the source."""
     if holds_json(tuning.name):
         tuned_on = ListSource(tuning.name, "json", source.files)
     else:
@@ -262,14 +288,14 @@ def _with_references(block: Scored, name: str) -> Scored:
 
 
 def _measured(judge: Judge) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    by_measure: dict[str, Any] = {}
     for measure in judge.measures:
         figures: dict[str, Any] = {stage: _as_json(judge.figure(measure, stage)) for stage in STAGES}
         figures["change"] = _as_json(judge.change(measure))
         if isinstance(measure, Bleu):
             figures["signature"] = measure.signature
-        found[measure.name.replace(" ", "_").lower()] = figures
-    return found
+        by_measure[measure.name.replace(" ", "_").lower()] = figures
+    return by_measure
 
 
 def _as_json(figure: Figure) -> dict[str, Any]:

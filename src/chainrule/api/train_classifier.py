@@ -123,7 +123,7 @@ def _tokenizer(
     markers: Markers,
     progress: Progress,
 ) -> Tokenizer:
-    """Learnt from the texts in inputs; where these have none, one that knows nothing. Raises as `tokenized` does."""
+    """Learned from the texts in inputs; where these have none, one that knows nothing. Raises as `tokenized` does."""
     if kind.tokenizer is None:
         return Tokenizer.untrained("whitespace")
     texts = kind.texts([example.input for example in examples])

@@ -37,7 +37,7 @@ class InputKind:
     read: (file, unit, on_bad) -> labelled examples. Raises TextError.
     check: (examples, unit) -> the same, checked, where they were given from Python. Raises TypeError, TextError.
     inputs: file -> the inputs in it, without labels. Raises TextError. None: a file of them is a text, a line each.
-    texts: inputs -> the texts in them, that a vocabulary is learnt from.
+    texts: inputs -> the texts in them, that a vocabulary is learned from.
     encode: (tokenizer, examples, unit) -> what a network reads of each. Raises TextError.
     predict: (classifier, tokenizer, inputs) -> the labels of their units. Raises SettingError.
     """

@@ -74,7 +74,7 @@ def embed(
     The rows of a .npy file are in the order of the texts, or of their words
     or tokens, which JSON lines name. An empty text has a vector of zeros.
 
-    A sentence encoder (all-MiniLM) makes the vector of a text as it has learnt
+    A sentence encoder (all-MiniLM) makes the vector of a text as it has learned
     to, of as many tokens as it reads.
     """
     if words + tokens + vocabulary > 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,8 +12,6 @@ from chainrule.cli.screen import note, print_json, progress_bar
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from chainrule.api.evaluate_vectors import VectorsMeasurement
 
 
 @Parameter(name="*")
@@ -69,39 +66,7 @@ def evaluate_vectors(model: Path, options: VectorsOptions, *, json: bool) -> Non
         )
     if json:
         print_json(measurement.to_dict())
-    else:
-        _print(measurement)
-
-
-def _print(measurement: VectorsMeasurement) -> None:
-    from chainrule.report.tables import text_table
-
-    if measurement.similarity:
-        rows = [
-            [
-                one.name,
-                f"{one.pairs:,} of {one.of:,}",
-                *(_number(one.spearman), _interval(one.spearman_interval)),
-                *(_number(one.pearson), _interval(one.pearson_interval)),
-            ]
-            for one in measurement.similarity
-        ]
-        print(text_table(["", "pairs", "Spearman", "95 %", "Pearson", "95 %"], rows))
-        if measurement.by_ngrams:
-            note(f"{measurement.by_ngrams:,} unknown words got their vectors from their character n-grams")
-    if measurement.similarity and measurement.analogies:
-        print()
-    if measurement.analogies:
-        rows = [
-            [one.section, f"{one.questions:,} of {one.of:,}", f"{one.share:.1%}" if one.questions else ""]
-            for one in measurement.analogies
-        ]
-        print(text_table(["", "questions", "right"], rows))
-
-
-def _number(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.3f}"
-
-
-def _interval(bounds: tuple[float, float]) -> str:
-    return "" if math.isnan(bounds[0]) else f"{bounds[0]:.2f}-{bounds[1]:.2f}"
+        return
+    print(measurement)
+    if measurement.by_ngrams:
+        note(f"{measurement.by_ngrams:,} unknown words got their vectors from their character n-grams")

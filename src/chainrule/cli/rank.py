@@ -69,7 +69,7 @@ def rank(
     if judgements is not None and ranked.figures is None:
         note("no query has a relevant document among the judgements, so there are no figures")
     elif ranked.figures is not None and json:
-        print_json(ranked.figures.as_json())
+        print_json(ranked.to_dict())
     elif ranked.figures is not None:
         figures = ranked.figures
         print(f"MAP {figures.map:.4f}, nDCG@10 {figures.ndcg:.4f}, over {figures.queries:,} queries")

@@ -21,6 +21,7 @@ _SWAPPED = "{} is not a model, and {} is: are they swapped?"
 _MISSPELT, _ALIKE = 0.9, 0.75  # similarity to another option: surely meant, perhaps meant
 # Settings of the library whose options are named otherwise.
 _RENAMED = {"n": "--number", "allowed": "--allow", "banned": "--ban", "validation": "--valid"}
+_OF_CONVERT = {"allow_pickle": "--allow-pickle"}  # whatever verb opens the model
 _MODELS = ("model", "models")  # parameters for models
 _TEXTS = (
     "text",
@@ -105,7 +106,7 @@ def in_options(message: str, verb: App) -> str:
 
     def option_of(match: re.Match[str]) -> str:
         setting, value = match.groups()
-        name = names.get(setting)
+        name = names.get(setting) or _OF_CONVERT.get(setting)
         if name is None:
             return match[0]
         if value == "False":

@@ -9,6 +9,7 @@ from chainrule.api.progress_line import ProgressOption, callback, shows_progress
 from chainrule.api.train_classifier import train_classifier
 from chainrule.base.plain_tables import text_table
 from chainrule.base.progress import silent
+from chainrule.drawing.rendering import html_table
 from chainrule.errors import SettingError
 from chainrule.neural.config.labelling import LABELLING
 
@@ -32,13 +33,23 @@ class LabelRow:
     seconds: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LabelComparison:
     """Networks on the same labelled examples; `str` is a table."""
 
     rows: tuple[LabelRow, ...]
 
+    def __repr__(self) -> str:
+        return f"<LabelComparison of {len(self.rows)} networks>\n{self}"
+
     def __str__(self) -> str:
+        return text_table(*self.table())
+
+    def _repr_html_(self) -> str:
+        return html_table("", *self.table())
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """The header and the cells, for people."""
         header = ["network", "vectors", "accuracy", "95 %", "macro F1", "nats", "parameters", "seconds"]
         cells = []
         for row in self.rows:
@@ -55,20 +66,19 @@ class LabelComparison:
                     f"{row.seconds:.1f}",
                 ]
             )
-        return text_table(header, cells)
+        return header, cells
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row for each network, of numbers, strings and None: for pandas.DataFrame."""
+        return [{**_about(row), **row.result.to_dict()} for row in self.rows]
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Row by row, with all figures of each."""
-        return [
-            {
-                "network": row.network,
-                "vectors": row.vectors,
-                "parameters": row.parameters,
-                "seconds": row.seconds,
-                **row.result.as_json(),
-            }
-            for row in self.rows
-        ]
+        """A row for each network for JSON, with all figures."""
+        return [{**_about(row), **row.result.as_json()} for row in self.rows]
+
+
+def _about(row: LabelRow) -> dict[str, Any]:
+    return {"network": row.network, "vectors": row.vectors, "parameters": row.parameters, "seconds": row.seconds}
 
 
 @shows_progress

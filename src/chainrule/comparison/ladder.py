@@ -170,9 +170,9 @@ def _train_ngrams(
     from chainrule.ngram.training import train_ngram
 
     start = time.perf_counter()
-    language_model, learnt = train_ngram(tokens.stream, tokens.tokenizer.vocabulary_size, config, progress)
+    language_model, learned = train_ngram(tokens.stream, tokens.tokenizer.vocabulary_size, config, progress)
     seconds = time.perf_counter() - start
-    model = Model("ngram", language_model, tokens.tokenizer, {**circumstances("ngram", config), **learnt}, speller)
+    model = Model("ngram", language_model, tokens.tokenizer, {**circumstances("ngram", config), **learned}, speller)
     level = None if networks is None else model.evaluate(networks.validation, progress).bits_per_byte
     name = NAMES.get(config.order, f"{config.order}-gram")
     return _Rung(name, model, seconds, parameters_of(model), level=level)
@@ -190,7 +190,7 @@ def _train_network(
             points.append((report.seconds, report.bits_per_byte))
 
     family = family_of(config)
-    language_model, learnt = FAMILIES[family].train(
+    language_model, learned = FAMILIES[family].train(
         tokens.stream,
         tokens.tokenizer.vocabulary_size,
         config,
@@ -198,8 +198,8 @@ def _train_network(
         options=options,
         run=TrainingRun(on_report=on_report),
     )
-    model = Model(family, language_model, tokens.tokenizer, {**circumstances(family, config), **learnt}, speller)
-    return _Rung(name, model, learnt["training_seconds"], parameters_of(model), tuple(points))
+    model = Model(family, language_model, tokens.tokenizer, {**circumstances(family, config), **learned}, speller)
+    return _Rung(name, model, learned["training_seconds"], parameters_of(model), tuple(points))
 
 
 def _mix_best(rungs: list[_Rung], validation: Source, progress: Progress) -> _Rung:

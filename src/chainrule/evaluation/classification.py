@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.drawing.rendering import html_table
 from chainrule.evaluation.acceptability import Accuracy
 from chainrule.text.document_units import split_words
 
@@ -46,6 +47,18 @@ class Classification:
             f"macro F1 {self.macro_f1:.3f}, {self.nats:.4f} nats>"
         )
 
+    def _repr_html_(self) -> str:
+        low, high = self.accuracy.interval
+        title = (
+            f"{self.accuracy.share:.1%} right ({100 * low:.1f} to {100 * high:.1f} at 95 %) "
+            f"of {self.accuracy.pairs:,} examples, macro F1 {self.macro_f1:.3f}, {self.nats:.4f} nats"
+        )
+        rows = [
+            [row["label"], f"{row['examples']:,}", *(f"{row[name]:.3f}" for name in ("precision", "recall", "f1"))]
+            for row in self.to_records()
+        ]
+        return html_table(title, ["label", "examples", "precision", "recall", "F1"], rows)
+
     @property
     def precision(self) -> Float64[ndarray, " labels"]:
         """Of each label: correct / predicted; 0 if it was never predicted."""
@@ -74,7 +87,31 @@ class Classification:
         pairs = [divmod(int(cell), len(self.labels)) for cell in order]
         return [(self.labels[i], self.labels[j], int(wrong[i, j])) for i, j in pairs if wrong[i, j]]
 
+    def to_dict(self) -> dict[str, Any]:
+        """The figures over all labels, by name: a row for pandas.
+
+        good:  pandas.DataFrame([classifier.assess(examples).to_dict() for examples in sets])
+        """
+        low, high = self.accuracy.interval
+        return {
+            "examples": self.accuracy.pairs,
+            "accuracy": self.accuracy.share,
+            "low": low,
+            "high": high,
+            "macro_f1": self.macro_f1,
+            "nats": self.nats,
+            "calibration_error": self.calibration_error,
+            "word_baseline": self.word_baseline,
+        }
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row for each label, with how many examples have it: for pandas.DataFrame."""
+        columns = (self.confusion.sum(1), self.precision, self.recall, self.f1)
+        rows = zip(self.labels, *(column.tolist() for column in columns), strict=True)
+        return [dict(zip(("label", "examples", "precision", "recall", "f1"), row, strict=True)) for row in rows]
+
     def as_json(self) -> dict[str, Any]:
+        """All figures for JSON, with null for a loss that is not finite."""
         low, high = self.accuracy.interval
         return {
             "examples": self.accuracy.pairs,

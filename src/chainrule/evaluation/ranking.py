@@ -21,7 +21,7 @@ class RankingFigures:
     map: float
     ndcg: float  # of the first DEPTH documents
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"queries": self.queries, "map": self.map, f"ndcg_{DEPTH}": self.ndcg}
 
 

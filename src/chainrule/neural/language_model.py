@@ -239,7 +239,7 @@ class NeuralModel:
     def text_vectors(
         self, sequences: Sequence[Tokens], layer: int | None = None, *, bfloat16: bool = False
     ) -> TextVectors | None:
-        """As `Embedder.text_vectors`; it has learnt none."""
+        """As `Embedder.text_vectors`; it has learned none."""
         return None
 
     def static_vectors(self) -> Float32[ndarray, "vocab D"]:

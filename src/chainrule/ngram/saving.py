@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.errors import ModelFormatError
 from chainrule.ngram.compact.table import CompactTable
 from chainrule.ngram.config import COMPACT, FAST, MAX_ORDER
-from chainrule.ngram.model_class import model_from_settings, settings_of_model
+from chainrule.ngram.model_class import model_from_settings
 from chainrule.ngram.models.compact_model import CompactNGramModel
 from chainrule.ngram.trie.table import Table
 
@@ -23,7 +23,7 @@ def take_apart(model: AnyNGram | CompactNGramModel) -> tuple[dict[str, Any], dic
         table = model.compact
         settings = {"ngrams": list(table.level_sizes), "layout": COMPACT, "run_bits": list(table.run_bits)}
         return settings, table.arrays()
-    return {"ngrams": list(model.table.level_sizes), **settings_of_model(model)}, model.table.arrays()
+    return {"ngrams": list(model.table.level_sizes), **model.settings}, model.table.arrays()
 
 
 def put_together(

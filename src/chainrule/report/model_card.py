@@ -153,7 +153,7 @@ def _labels(record: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("made from", f"a network of family {record['base']}"),
         (
-            "labels learnt from",
+            "labels learned from",
             f"{record['examples']:,} texts, best after epoch {record['best_epoch']} of {record['epochs']}",
         ),
     ]

@@ -173,8 +173,7 @@ def _tensors_of(folder: Path, open_pickle: OpenTensors | None) -> tuple[Mapping[
     if open_pickle is None:
         raise ModelFormatError(
             f"{pickled}: is a pickle, which can run code when it is opened, so it is not. If you trust who made it, "
-            f"convert it: chainrule convert {folder} NEW_FOLDER --allow-pickle, or chainrule.load(..., "
-            "allow_pickle=True); or save the model as safetensors, in Python with transformers: "
+            "convert it with allow_pickle=True; or save the model as safetensors, in Python with transformers: "
             "AutoModel.from_pretrained(folder).save_pretrained(new_folder)"
         )
     return (_sharded if pickled.name == _PICKLE_INDEX else _in_one_file)(pickled, open_pickle)

@@ -2,11 +2,11 @@
 
     bpe         byte-pair encoding on bytes, with GPT-2's way of cutting words       Sennrich et al. (2016)
     unigram     the likeliest pieces of a unigram model, on the same bytes           Kudo (2018)
-    wordpiece   BERT's: words and punctuation, pieces marked ##, learnt by merging   Schuster and Nakajima (2012)
+    wordpiece   BERT's: words and punctuation, pieces marked ##, learned by merging   Schuster and Nakajima (2012)
 
 The first two know all bytes, so that nothing is ever unknown to them and any text comes back exactly.
 
-What merging takes grows with the square of a word's length, so a word longer than LONGEST_WORD is learnt from in parts.
+Merging takes time that grows with the square of a word's length: a word longer than LONGEST_WORD is learned in parts.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def train_subword(kind: str, documents: Documents, vocabulary_size: int, progres
         )
     learn = _wordpiece if kind == "wordpiece" else _bpe if kind == "bpe" else _unigram
     described = learn(documents, vocabulary_size - len(MARKER_TOKENS), progress)
-    learnt = Subword(json.dumps(described).encode(), kind)
-    size = len(learnt.alphabet) + len(MARKER_TOKENS)
+    learned = Subword(json.dumps(described).encode(), kind)
+    size = len(learned.alphabet) + len(MARKER_TOKENS)
     if size > vocabulary_size:
         raise EstimationError(
             f"the text has so many different characters that {kind} needs {size:,} tokens for them alone; "
             "choose a larger vocabulary size, or bpe, which splits rare characters into bytes"
         )
-    return learnt
+    return learned
 
 
 def _bpe(documents: Documents, pieces: int, progress: Progress) -> Json:
@@ -79,16 +79,16 @@ def _wordpiece(documents: Documents, pieces: int, progress: Progress) -> Json:
     """
     tokenizers = library()
 
-    def learnt(first: list[str], size: int, task: str) -> Json:
+    def learned(first: list[str], size: int, task: str) -> Json:
         tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token=_UNKNOWN_WORD))
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
         tokenizer.decoder = tokenizers.decoders.WordPiece()
         trainer = tokenizers.trainers.WordPieceTrainer(vocab_size=size, special_tokens=first, show_progress=False)
         return _train(tokenizer, trainer, documents, task, progress)
 
-    characters = learnt([_UNKNOWN_WORD], 0, "finding characters")["model"]["vocab"]
+    characters = learned([_UNKNOWN_WORD], 0, "finding characters")["model"]["vocab"]
     numbered = [_UNKNOWN_WORD, *sorted(set(characters) - {_UNKNOWN_WORD})]
-    described = learnt(numbered, max(pieces + 1, len(numbered)), "learning wordpiece pieces")
+    described = learned(numbered, max(pieces + 1, len(numbered)), "learning wordpiece pieces")
     described["added_tokens"] = [token for token in described["added_tokens"] if token["content"] == _UNKNOWN_WORD]
     return described
 

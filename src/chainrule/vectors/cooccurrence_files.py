@@ -123,8 +123,8 @@ def _read_records(path: Path, progress: Progress) -> CooccurrenceFile:
         size = file_size(str(path))
         if not size or size % RECORD.itemsize:
             raise TextError(
-                f"{path}: has {size:,} bytes, not a multiple of {RECORD.itemsize}; it is empty or cut short: write it "
-                "again with count --window"
+                f"{path}: has {size:,} bytes, not a multiple of {RECORD.itemsize}; it is empty or cut short: count "
+                "the co-occurrences again"
             )
         records = np.empty(size // RECORD.itemsize, RECORD)
         room, place = records.view(np.uint8), 0
@@ -151,7 +151,7 @@ def _read_vocabulary(path: Path, records: Path) -> tuple[list[bytes], list[int]]
     """Words with how often each occurs, a line each."""
     if not path.is_file():
         raise TextError(
-            f"{records}: its words are expected in {path}, as count --window writes them; put GloVe's vocab.txt there"
+            f"{records}: its words are expected in {path}, as counting writes them; put GloVe's vocab.txt there"
         )
     words, occurrences = [], []
     for number, line in enumerate(path.read_bytes().splitlines(), 1):

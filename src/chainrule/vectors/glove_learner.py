@@ -13,7 +13,7 @@ from chainrule.base.threads import run_all
 from chainrule.vectors.cells import blocks_for, cells_of_round, places_of, random_blocks, seeds
 from chainrule.vectors.cooccurrence_kernels import UNIT
 from chainrule.vectors.glove_kernels import cell_sizes, learn_counts, place_cells, shuffle
-from chainrule.vectors.learner import Learnt
+from chainrule.vectors.learner import Learned
 from chainrule.vectors.rows import random_rows, zero_rows
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class GloveLearner:
         cells = zip(self._edges[:-1], self._edges[1:], seeds(rng, self.steps**2), strict=True)
         run_all(shuffle, [(self._pairs, self._counts, start, stop, seed) for start, stop, seed in cells])
 
-    def learn(self, step: int, rate: Rate, rng: np.random.Generator) -> Learnt:
+    def learn(self, step: int, rate: Rate, rng: np.random.Generator) -> Learned:
         config = self._config
         names = "words", "contexts", "word_squares", "context_squares", "word_biases", "context_biases"
         calls = []
@@ -82,4 +82,4 @@ class GloveLearner:
             calls.append((self._pairs, self._counts, *bounds, *matrices, config.rate, config.x_max, config.power))
         costs = run_all(learn_counts, calls)
         pairs = sum(int(call[3] - call[2]) for call in calls)
-        return Learnt(math.fsum(costs), pairs, pairs)
+        return Learned(math.fsum(costs), pairs, pairs)

@@ -1,4 +1,4 @@
-"""How vectors are learnt, a step at a time; what a step learns from is a function of its number and the seed."""
+"""How vectors are learned, a step at a time; what a step learns from is a function of its number and the seed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Rate = Callable[[float], float]  # the learning rate, by the share of a step tha
 MOST_TOKENS = 1 << 16  # that one call of a kernel learns from
 
 
-class Learnt(NamedTuple):
+class Learned(NamedTuple):
     """What a step was about. loss: the sum over as many examples. words: of the text, or pairs of words for GloVe."""
 
     loss: float
@@ -41,7 +41,7 @@ class Learner(Protocol):
     @property
     def matrices(self) -> Matrices: ...
 
-    def learn(self, step: int, rate: Rate, rng: np.random.Generator) -> Learnt:
+    def learn(self, step: int, rate: Rate, rng: np.random.Generator) -> Learned:
         """step: of the epoch."""
 
 

@@ -1,9 +1,9 @@
-"""Pairs of a word and one of its context: drawn from a text, sorted into cells, and learnt from by negative sampling.
+"""Pairs of a word and one of its context: drawn from a text, sorted into cells, and learned from by negative sampling.
 
 Words are rows of matrices, numbered from 0 by falling frequency. In a stream of ids, a word's id is its
 row plus FIRST_ORDINARY.
 A cell holds the pairs of a block of words and a block of contexts; cells in which no block stands twice share no row of
-any matrix, so it makes no difference in which order, or how much at once, they are learnt from.
+any matrix, so it makes no difference in which order, or how much at once, they are learned from.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.base.threads import run_all
 from chainrule.vectors.cells import blocks_for, cells_of_round, places_of, random_blocks, seeds
-from chainrule.vectors.learner import Learnt, sigmoid_table
+from chainrule.vectors.learner import Learned, sigmoid_table
 from chainrule.vectors.noise_tables import noise_of
 from chainrule.vectors.pair_kernels import draw_pairs, learn_pairs, sort_pairs
 from chainrule.vectors.rows import zero_rows
@@ -45,7 +45,7 @@ class PairLearner:
     def steps(self) -> int:
         return -(-len(self._text) // (self._part * _PARTS))
 
-    def learn(self, step: int, rate: Rate, rng: np.random.Generator) -> Learnt:
+    def learn(self, step: int, rate: Rate, rng: np.random.Generator) -> Learned:
         blocks = blocks_for(len(self._text.words))
         block_of = np.stack([random_blocks(self._weights.size, blocks, rng) for _ in range(2)])
         noise = noise_of(self._weights, block_of[1], blocks)
@@ -66,7 +66,7 @@ class PairLearner:
                 )
             for cell_loss, noted in run_all(learn_pairs, calls):
                 loss, examples = loss + cell_loss, examples + noted
-        return Learnt(loss, examples, min(self._part * _PARTS, len(self._text) - step * self._part * _PARTS))
+        return Learned(loss, examples, min(self._part * _PARTS, len(self._text) - step * self._part * _PARTS))
 
     def _pairs(
         self, step: int, blocks: int, block_of: ndarray, rng: np.random.Generator

@@ -102,12 +102,12 @@ class VectorsTraining:
         def rate(share: float) -> float:
             return highest * max(_LEAST_RATE, 1 - (self.step + share) / self.steps)
 
-        learnt, state = self._learner.learn(self.step % self._learner.steps, rate, rng), self.state
-        self._check(learnt.loss)
-        self.loss = learnt.loss / max(1, learnt.examples)
-        self._words += learnt.words
+        learned, state = self._learner.learn(self.step % self._learner.steps, rate, rng), self.state
+        self._check(learned.loss)
+        self.loss = learned.loss / max(1, learned.examples)
+        self._words += learned.words
         state.step += 1
-        state.loss, state.examples = state.loss + learnt.loss, state.examples + learnt.examples
+        state.loss, state.examples = state.loss + learned.loss, state.examples + learned.examples
         if state.step % self._learner.steps == 0:
             state.epoch_losses.append(state.loss / max(1, state.examples))
             state.loss, state.examples = 0.0, 0

@@ -1,4 +1,4 @@
-"""Reads and writes a learnt channel as a JSON file: its rules, and how it was learnt."""
+"""Reads and writes a learned channel as a JSON file: its rules, and how it was learned."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def learn_channel(
     *,
     weights: Sequence[float] | None = None,
     rounds: int = 8,
-    name: str = "learnt",
+    name: str = "learned",
     progress: Progress = silent,
 ) -> Channel:
     """A channel for marked words, from pairs (wrong, right). weights: of the pairs, such as their counts.

@@ -41,7 +41,7 @@ class RateOfCharacters:
 
 
 class RateOfWords:
-    """A channel learnt from wrong words alone, and the share of words that are wrong.
+    """A channel learned from wrong words alone, and the share of words that are wrong.
 
     P(observed | meant) = 1 - rate if they are the same, else rate Q(observed | meant) / (1 - Q(meant | meant)).
     """

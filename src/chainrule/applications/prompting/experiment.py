@@ -22,6 +22,7 @@ from chainrule.applications.prompting.choices import (
 from chainrule.applications.prompting.free_answers import Match, agrees
 from chainrule.applications.prompting.shots import FewShotPrompt, draw_shots, few_shot_prompt
 from chainrule.applications.prompting.template import Template
+from chainrule.drawing.rendering import html_table
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.acceptability import Accuracy
 from chainrule.evaluation.classification import measure_classification
@@ -161,14 +162,28 @@ class PromptResult:
             f"<PromptResult: {self.mean_accuracy:.1%} right{spread} of {len(self.records):,}, {self.config.template!r}>"
         )
 
-    def as_json(self) -> dict[str, Any]:
+    def _repr_html_(self) -> str:
+        rows = []
+        for run in self.runs:
+            low, high = run.accuracy.interval
+            accuracy = [f"{run.accuracy.share:.2%}", f"{100 * low:.2f} to {100 * high:.2f}"]
+            rows.append([str(run.seed), str(run.order), *accuracy])
+        notes = [] if self.spread is None else [f"mean {self.mean_accuracy:.2%}, standard deviation {self.spread:.2%}"]
+        title = f"{self.config.template}: {len(self.records):,} examples"
+        return html_table(title, ["seed", "order", "accuracy", "95 %"], rows, notes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures over all runs, by name: a row for pandas. spread is None for a single run."""
         return {
             "template": self.config.template,
             "examples": len(self.records),
             "accuracy": self.mean_accuracy,
             "spread": self.spread,
-            "runs": [run.as_json() for run in self.runs],
         }
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures for JSON, with those of each run."""
+        return {**self.to_dict(), "runs": [run.as_json() for run in self.runs]}
 
     def to_records(self) -> list[dict[str, Any]]:
         """A dictionary for each answer of each run: for pandas, or to be written as JSON lines."""

@@ -53,7 +53,7 @@ def heldout_events(counts: Counts, config: NGramConfig, stream: Int32[ndarray, "
     is_event = stream != BEGIN
     if not np.any(is_event & (stream != END) & (stream != UNKNOWN)):
         raise EstimationError(
-            "the text to tune on has not one word in common with the vocabulary, so nothing can be learnt from it; "
+            "the text to tune on has not one word in common with the vocabulary, so nothing can be learned from it; "
             "use a text of the same kind as the training text, and the same tokenizer"
         )
     if excludes_unknown(counts, config):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from chainrule.ngram.counting.padding import padded
 from chainrule.protocol import BEGIN, END, StreamScores
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from jaxtyping import Bool, Float32, Float64, Int, Int32
     from numpy import ndarray
@@ -26,6 +27,9 @@ class PaddedModel:
     """A model trained on padded documents; pads every query in the same way."""
 
     end = END
+    is_distribution = True
+    why_no_table = "its documents begin with several <s>"
+    settings: Mapping[str, Any] = MappingProxyType({"begins": "all"})  # as `StreamScorer.settings`
 
     def __init__(self, model: NGramModel) -> None:
         self._model = model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from chainrule.errors import SettingError
 from chainrule.protocol import END, StreamScores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from jaxtyping import Float32, Int, Int32, Int64
     from numpy import ndarray
@@ -28,6 +29,10 @@ class StreamScorer(ABC):
     """The methods of a language model that follow from scoring a stream and from `advance`."""
 
     end = END
+    begins = 1  # how many <s> a document begins with
+    is_distribution = True
+    why_no_table: str | None = None  # why the model is more than its n-gram table, in words
+    settings: Mapping[str, Any] = MappingProxyType({})  # what `model_from_settings` restores the class from
     vocabulary_size: int
 
     def score(

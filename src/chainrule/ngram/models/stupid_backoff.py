@@ -17,7 +17,7 @@ from chainrule.ngram.counting.padding import history_lengths
 from chainrule.protocol import END, UNKNOWN, StreamScores
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from jaxtyping import Float32, Int, Int32
     from numpy import ndarray
@@ -34,6 +34,8 @@ class StupidBackoff:
     """
 
     end = END
+    is_distribution = False
+    why_no_table = "it is of stupid backoff, whose scores are no distribution; train one with another smoothing"
 
     def __init__(self, frequencies: NGramModel | PaddedModel, weight: float) -> None:
         """weight: the factor for each word of context that is dropped."""
@@ -47,6 +49,11 @@ class StupidBackoff:
     @property
     def begins(self) -> int:
         return self.frequencies.begins
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """As `StreamScorer.settings`."""
+        return {**self.frequencies.settings, "backoff_weight": self.weight}
 
     @property
     def table(self) -> Table:
@@ -120,8 +127,7 @@ class StupidBackoff:
         """Raises SettingError, as every method that needs a distribution."""
         raise SettingError(
             "the scores of stupid-backoff do not sum to one, so it can score and rank text but not predict or draw "
-            "words; "
-            "train with another smoothing for that"
+            "words; train with another smoothing for that"
         )
 
     def next_log_probs(self, state: Any) -> NoReturn:

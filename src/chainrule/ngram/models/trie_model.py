@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 class TrieModel(StreamScorer):
     """The state has a row for each sequence: the nodes of its contexts, the shortest first."""
 
-    begins = 1  # how many <s> a document begins with
-
     @property
     @abstractmethod
     def order(self) -> int: ...
