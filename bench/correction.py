@@ -18,8 +18,8 @@ train: sentences whose words teach the channel, with errors by the same rules an
 
 `holbrook`: errors marked in context, normalised as in `text`, with the same model. Every second page is corrected with
 what the others teach the channel, together with those of `errors` that are nowhere in the text. Without context, a word
-becomes what it meant likeliest by channel and unigram; Norvig's functions have the same words and frequencies. Intervals
-draw pages.
+becomes what it meant likeliest by channel and unigram; Norvig's functions have the same words and frequencies.
+Intervals draw pages.
 
     python bench/correction.py tokens --text novels/train.txt --output tokens.txt
     chainrule train ngram tokens.txt -o lm/ --tokenizer whitespace --vocabulary-min-count 2
