@@ -235,13 +235,13 @@ BROKEN: dict[str, tuple[str, Any, str]] = {
         {"pooling_mode_weightedmean_tokens": True},
         r"config\.json: pools by weightedmean_tokens",
     ),
-    "the last token": (POOLING, {"pooling_mode": "lasttoken"}, "pools by lasttoken, which is not done here; expected"),
+    "the last token": (POOLING, {"pooling_mode": "lasttoken"}, "pools by lasttoken, which is not supported; expected"),
     "two ways at once": (
         POOLING,
         {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True},
-        "pools by cls_token and mean_tokens, which is not done here; expected one of mean_tokens, max_tokens",
+        "pools by cls_token and mean_tokens, which is not supported; expected one of mean_tokens, max_tokens",
     ),
-    "none": (POOLING, {"pooling_mode_cls_token": False}, "pools by nothing, which is not done here"),
+    "none": (POOLING, {"pooling_mode_cls_token": False}, "pools by nothing, which is not supported"),
     "no object": (POOLING, [], r"1_Pooling/config\.json: holds a JSON list; expected an object"),
     "a prompt": (
         "config_sentence_transformers.json",

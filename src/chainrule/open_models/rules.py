@@ -49,7 +49,7 @@ def _read_rope(config: Json) -> Json:
             "rotary_trained_context": given["original_max_position_embeddings"],
         }
     if kind != "linear":
-        raise ValueError(f"rotary scaling {kind!r} is not done here; known are default, linear and llama3")
+        raise ValueError(f"rotary scaling {kind!r} is not supported; known are default, linear and llama3")
     return settings
 
 

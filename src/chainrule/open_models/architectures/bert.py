@@ -53,7 +53,7 @@ BERT = Architecture(
     ),
     tensors=(
         Tensor("embedding.weight", "bert.embeddings.word_embeddings.weight", by_token=True),
-        Tensor("encoder.places.vectors", "bert.embeddings.position_embeddings.weight"),
+        Tensor("encoder.locations.vectors", "bert.embeddings.position_embeddings.weight"),
         Tensor("encoder.segments", "bert.embeddings.token_type_embeddings.weight"),
         Tensor("encoder.input_norm.weight", "bert.embeddings.LayerNorm.weight"),
         Tensor("encoder.input_norm.bias", "bert.embeddings.LayerNorm.bias"),

@@ -43,7 +43,7 @@ DISTILBERT = Architecture(
     ),
     tensors=(
         Tensor("embedding.weight", "distilbert.embeddings.word_embeddings.weight", by_token=True),
-        Tensor("encoder.places.vectors", "distilbert.embeddings.position_embeddings.weight"),
+        Tensor("encoder.locations.vectors", "distilbert.embeddings.position_embeddings.weight"),
         Tensor("encoder.input_norm.weight", "distilbert.embeddings.LayerNorm.weight"),
         Tensor("encoder.input_norm.bias", "distilbert.embeddings.LayerNorm.bias"),
         Tensor(_BLOCK + "attention.query_key_value.weight", _of_attention("weight"), QUERY_KEY_VALUE),

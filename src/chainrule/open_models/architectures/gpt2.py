@@ -34,7 +34,7 @@ GPT2 = Architecture(
     ),
     tensors=(
         Tensor("embedding.weight", "transformer.wte.weight", by_token=True),
-        Tensor("encoder.places.vectors", "transformer.wpe.weight"),
+        Tensor("encoder.locations.vectors", "transformer.wpe.weight"),
         Tensor(_BLOCK + "norms.0.weight", "transformer.h.{layer}.ln_1.weight"),
         Tensor(_BLOCK + "norms.0.bias", "transformer.h.{layer}.ln_1.bias"),
         Tensor(_BLOCK + "attention.query_key_value.weight", "transformer.h.{layer}.attn.c_attn.weight", TRANSPOSED),

@@ -71,7 +71,7 @@ GPT_NEO = Architecture(
     ),
     tensors=(
         Tensor("embedding.weight", "transformer.wte.weight", by_token=True),
-        Tensor("encoder.places.vectors", "transformer.wpe.weight"),
+        Tensor("encoder.locations.vectors", "transformer.wpe.weight"),
         Tensor(_BLOCK + "norms.0.weight", _LAYER + "ln_1.weight"),
         Tensor(_BLOCK + "norms.0.bias", _LAYER + "ln_1.bias"),
         Tensor(_BLOCK + "attention.query_key_value.weight", _of_attention("weight"), QUERY_KEY_VALUE),

@@ -57,7 +57,7 @@ OPT = Architecture(
     ),
     tensors=(
         Tensor("embedding.weight", "model.decoder.embed_tokens.weight", by_token=True),
-        Tensor("encoder.places.vectors", "model.decoder.embed_positions.weight"),
+        Tensor("encoder.locations.vectors", "model.decoder.embed_positions.weight"),
         Tensor(_BLOCK + "attention.query_key_value.weight", _of_attention("weight"), QUERY_KEY_VALUE),
         Tensor(_BLOCK + "attention.query_key_value.bias", _of_attention("bias"), QUERY_KEY_VALUE),
         Tensor(_BLOCK + "attention.out.weight", _LAYER + "self_attn.out_proj.weight"),

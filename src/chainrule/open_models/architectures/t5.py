@@ -22,7 +22,7 @@ def _read_feed_forward(config: Json) -> Json:
     kind = "gelu_new" if name == "gated-gelu" else name.removeprefix("gated-")  # as transformers has it
     known = GATED if name.startswith("gated-") else ACTIVATIONS
     if kind not in known:
-        raise ValueError(f"{name!r} is not done here; known are {', '.join(ACTIVATIONS)}, gated-gelu and gated-silu")
+        raise ValueError(f"{name!r} is not supported; known are {', '.join(ACTIVATIONS)}, gated-gelu and gated-silu")
     said = config.get("dense_act_fn", kind), config.get("is_gated_act", name.startswith("gated-"))
     if said != (kind, name.startswith("gated-")):
         raise ValueError(f"{name!r} contradicts dense_act_fn, {said[0]!r}, or is_gated_act, {said[1]!r}")
