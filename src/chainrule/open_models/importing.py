@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy import ndarray
 
-    from chainrule.open_models.mapping import Architecture
+    from chainrule.open_models.architecture import Architecture
     from chainrule.open_models.vocabulary import Numbering
     from chainrule.storage.hugging_face import Checkpoint
 

@@ -19,7 +19,7 @@ from chainrule.storage.config_json import CONFIG
 if TYPE_CHECKING:
     from numpy import ndarray
 
-    from chainrule.open_models.mapping import Architecture
+    from chainrule.open_models.architecture import Architecture
     from chainrule.storage.hugging_face import Checkpoint
     from chainrule.text.tokenizer import Tokenizer
 

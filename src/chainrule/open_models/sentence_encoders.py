@@ -15,7 +15,7 @@ from chainrule.neural.config import TextEncoderConfig
 from chainrule.storage.hugging_face import MODULES, PROMPTS, READ_TEXTS, json_object
 
 if TYPE_CHECKING:
-    from chainrule.open_models.mapping import Architecture
+    from chainrule.open_models.architecture import Architecture
     from chainrule.storage.hugging_face import Checkpoint
 
     Json = dict[str, Any]

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import TransformerConfig
-from chainrule.open_models.mapping import REQUIRED, Rule, Setting
+from chainrule.open_models.architecture import REQUIRED, Rule, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.conditional import ConditionalConfig
-    from chainrule.open_models.mapping import Architecture
+    from chainrule.open_models.architecture import Architecture
 
     Json = dict[str, Any]
 

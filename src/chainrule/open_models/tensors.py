@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.neural.config import NetworkConfig
-    from chainrule.open_models.mapping import Architecture, Tensor
+    from chainrule.open_models.architecture import Architecture, Tensor
     from chainrule.open_models.vocabulary import Numbering
     from chainrule.storage.hugging_face import Checkpoint
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from chainrule.applications.continuation import Pair, split_pairs
+from chainrule.applications.continuation_scores import Pair, split_pairs
 from chainrule.applications.prompting.shared_prefixes import SharedPrefixes
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from chainrule.neural.config import MaskedConfig
-from chainrule.open_models.changes import QUERY_KEY_VALUE
-from chainrule.open_models.mapping import Architecture, Rule, Setting, Tensor
-from chainrule.open_models.rules import ACTIVATIONS
+from chainrule.open_models.architecture import Architecture, Rule, Setting, Tensor
+from chainrule.open_models.setting_rules import ACTIVATIONS
+from chainrule.open_models.tensor_changes import QUERY_KEY_VALUE
 
 _BLOCK, _LAYER = "encoder.blocks.{layer}.", "bert.encoder.layer.{layer}."
 
@@ -53,7 +53,7 @@ BERT = Architecture(
     ),
     tensors=(
         Tensor("embedding.weight", "bert.embeddings.word_embeddings.weight", by_token=True),
-        Tensor("encoder.locations.vectors", "bert.embeddings.position_embeddings.weight"),
+        Tensor("encoder.places.vectors", "bert.embeddings.position_embeddings.weight"),
         Tensor("encoder.segments", "bert.embeddings.token_type_embeddings.weight"),
         Tensor("encoder.input_norm.weight", "bert.embeddings.LayerNorm.weight"),
         Tensor("encoder.input_norm.bias", "bert.embeddings.LayerNorm.bias"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from chainrule.neural.config import MaskedConfig
-from chainrule.open_models.changes import QUERY_KEY_VALUE
-from chainrule.open_models.mapping import Architecture, Setting, Tensor
-from chainrule.open_models.rules import ACTIVATIONS
+from chainrule.open_models.architecture import Architecture, Setting, Tensor
+from chainrule.open_models.setting_rules import ACTIVATIONS
+from chainrule.open_models.tensor_changes import QUERY_KEY_VALUE
 
 _BLOCK, _LAYER = "encoder.blocks.{layer}.", "distilbert.transformer.layer.{layer}."
 
@@ -43,7 +43,7 @@ DISTILBERT = Architecture(
     ),
     tensors=(
         Tensor("embedding.weight", "distilbert.embeddings.word_embeddings.weight", by_token=True),
-        Tensor("encoder.locations.vectors", "distilbert.embeddings.position_embeddings.weight"),
+        Tensor("encoder.places.vectors", "distilbert.embeddings.position_embeddings.weight"),
         Tensor("encoder.input_norm.weight", "distilbert.embeddings.LayerNorm.weight"),
         Tensor("encoder.input_norm.bias", "distilbert.embeddings.LayerNorm.bias"),
         Tensor(_BLOCK + "attention.query_key_value.weight", _of_attention("weight"), QUERY_KEY_VALUE),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from chainrule.neural.config import TransformerConfig
-from chainrule.open_models.changes import TRANSPOSED
-from chainrule.open_models.mapping import Architecture, Setting, Tensor
-from chainrule.open_models.rules import ACTIVATIONS
+from chainrule.open_models.architecture import Architecture, Setting, Tensor
+from chainrule.open_models.setting_rules import ACTIVATIONS
+from chainrule.open_models.tensor_changes import TRANSPOSED
 
 _BLOCK = "encoder.blocks.{layer}."
 
@@ -34,7 +34,7 @@ GPT2 = Architecture(
     ),
     tensors=(
         Tensor("embedding.weight", "transformer.wte.weight", by_token=True),
-        Tensor("encoder.locations.vectors", "transformer.wpe.weight"),
+        Tensor("encoder.places.vectors", "transformer.wpe.weight"),
         Tensor(_BLOCK + "norms.0.weight", "transformer.h.{layer}.ln_1.weight"),
         Tensor(_BLOCK + "norms.0.bias", "transformer.h.{layer}.ln_1.bias"),
         Tensor(_BLOCK + "attention.query_key_value.weight", "transformer.h.{layer}.attn.c_attn.weight", TRANSPOSED),

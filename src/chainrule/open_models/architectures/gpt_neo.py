@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chainrule.neural.config import TransformerConfig
-from chainrule.open_models.changes import QUERY_KEY_VALUE
-from chainrule.open_models.mapping import Architecture, Rule, Setting, Tensor
-from chainrule.open_models.rules import ACTIVATIONS
+from chainrule.open_models.architecture import Architecture, Rule, Setting, Tensor
+from chainrule.open_models.setting_rules import ACTIVATIONS
+from chainrule.open_models.tensor_changes import QUERY_KEY_VALUE
 
 if TYPE_CHECKING:
     Json = dict[str, Any]
@@ -71,7 +71,7 @@ GPT_NEO = Architecture(
     ),
     tensors=(
         Tensor("embedding.weight", "transformer.wte.weight", by_token=True),
-        Tensor("encoder.locations.vectors", "transformer.wpe.weight"),
+        Tensor("encoder.places.vectors", "transformer.wpe.weight"),
         Tensor(_BLOCK + "norms.0.weight", _LAYER + "ln_1.weight"),
         Tensor(_BLOCK + "norms.0.bias", _LAYER + "ln_1.bias"),
         Tensor(_BLOCK + "attention.query_key_value.weight", _of_attention("weight"), QUERY_KEY_VALUE),

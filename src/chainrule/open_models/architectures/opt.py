@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chainrule.neural.config import TransformerConfig
-from chainrule.open_models.changes import QUERY_KEY_VALUE
-from chainrule.open_models.mapping import Architecture, Rule, Setting, Tensor
-from chainrule.open_models.rules import ACTIVATIONS
+from chainrule.open_models.architecture import Architecture, Rule, Setting, Tensor
+from chainrule.open_models.setting_rules import ACTIVATIONS
+from chainrule.open_models.tensor_changes import QUERY_KEY_VALUE
 
 if TYPE_CHECKING:
     Json = dict[str, Any]
@@ -57,7 +57,7 @@ OPT = Architecture(
     ),
     tensors=(
         Tensor("embedding.weight", "model.decoder.embed_tokens.weight", by_token=True),
-        Tensor("encoder.locations.vectors", "model.decoder.embed_positions.weight"),
+        Tensor("encoder.places.vectors", "model.decoder.embed_positions.weight"),
         Tensor(_BLOCK + "attention.query_key_value.weight", _of_attention("weight"), QUERY_KEY_VALUE),
         Tensor(_BLOCK + "attention.query_key_value.bias", _of_attention("bias"), QUERY_KEY_VALUE),
         Tensor(_BLOCK + "attention.out.weight", _LAYER + "self_attn.out_proj.weight"),
