@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import chainrule
 from chainrule import VectorsConfig
@@ -225,8 +226,9 @@ def test_translation_starts_from_vectors_of_both_languages(tmp_path) -> None:
         progress=False,
     )
     network, row = model.model.network, model.source.vocabulary.id_of("w7é")
-    assert np.allclose(network.source_embedding.weight[row].detach().numpy(), vectors["w7é"], atol=1e-6)
-    assert not np.allclose(network.embedding.weight[row].detach().numpy(), vectors["w7é"], atol=1e-6)
+    tokens = torch.tensor([row])  # what the network reads, whatever it multiplies its weights by
+    assert np.allclose(network.source_embedding(tokens)[0].detach().numpy(), vectors["w7é"], atol=1e-6)
+    assert not np.allclose(network.embedding(tokens)[0].detach().numpy(), vectors["w7é"], atol=1e-6)
     with pytest.raises(SettingError, match="width=16"):
         chainrule.train_pairs(
             chainrule.Pairs(lines, lines),
@@ -234,6 +236,16 @@ def test_translation_starts_from_vectors_of_both_languages(tmp_path) -> None:
             tokenizer="whitespace",
             vectors=tmp_path / "words",
             training=chainrule.TrainingConfig(steps=1, compile="no"),
+            progress=False,
+        )
+    vectors.save(tmp_path / "others")
+    with pytest.raises(SettingError, match="both cannot be initialised: leave source_vectors out"):
+        chainrule.train_pairs(
+            chainrule.Pairs(lines, lines),
+            chainrule.ConditionalConfig(width=16, shared="all"),
+            tokenizer="whitespace",
+            source_vectors=tmp_path / "words",
+            vectors=tmp_path / "others",
             progress=False,
         )
 

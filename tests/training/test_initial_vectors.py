@@ -72,6 +72,15 @@ def test_a_run_goes_on_only_with_the_same_vectors(tmp_path: Path) -> None:
         )
 
 
+def test_a_network_that_multiplies_its_vectors_still_begins_with_those_of_the_file() -> None:
+    fixed = beginning(9, fixed=True)
+    config = TransformerConfig(layers=1, width=9, heads=1, context=6, positions="none", scaled_embedding=True)
+    network, _, _ = trained(replace(config, embedding_norm=False), vectors=fixed)
+    read = network.embedding(torch.arange(VOCABULARY)).detach()
+    np.testing.assert_allclose(read[IDS], fixed.vectors.rows, rtol=1e-6)
+    assert 1 < float(read[np.setdiff1d(np.arange(VOCABULARY), IDS)].std()) < 8
+
+
 def test_a_masked_network_begins_with_them_too() -> None:
     fixed = beginning(8, fixed=True)
     network, _, told = trained(MaskedConfig(layers=1, width=8, heads=2, context=6), vectors=fixed)

@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 def set_vectors(network: Network, initial: InitialVectors) -> None:
     """Sets a network's token vectors, as `set_rows` does. Raises SettingError."""
     setting = "embedding_width" if isinstance(network.config, LayersConfig) else "width"
-    set_rows(network.embedding.weight, initial, setting)
+    set_rows(network.embedding.weight, initial, setting, scale=network.embedding.scale)
 
 
-def set_rows(weight: Tensor, initial: InitialVectors, setting: str) -> None:
+def set_rows(weight: Tensor, initial: InitialVectors, setting: str, *, scale: float = 1.0) -> None:
     """Copies the vectors that the file has; draws the others with the same standard deviation.
 
-    weight: (V, D). setting: the name of the setting for D. Raises SettingError if the file has none of the tokens, or
-    its vectors have another width.
+    weight: (V, D). setting: the name of the setting for D. scale: what the network multiplies its vectors by; the
+    copies are divided by it, so that the network computes with those of the file. Raises SettingError if the file has
+    none of the tokens, or its vectors have another width.
     """
     vectors = initial.vectors
     count, width = vectors.rows.shape
@@ -41,8 +42,8 @@ def set_rows(weight: Tensor, initial: InitialVectors, setting: str) -> None:
             f"set {setting}={width}"
         )
     with torch.no_grad():
-        weight.normal_(std=float(vectors.rows.std()))
-        weight[torch.from_numpy(vectors.ids)] = torch.from_numpy(vectors.rows)
+        weight.normal_(std=float(vectors.rows.std()) / scale)
+        weight[torch.from_numpy(vectors.ids)] = torch.from_numpy(vectors.rows) / scale
     weight.requires_grad_(not initial.fixed)
 
 

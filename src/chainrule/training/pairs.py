@@ -195,9 +195,16 @@ def pairs_job(
 
 
 def _with_vectors(network: ConditionalNetwork, vectors: SideVectors) -> ConditionalNetwork:
+    """Raises SettingError."""
+    is_shared = network.source_embedding.weight is network.embedding.weight
+    if is_shared and len({initial.name for initial in vectors if initial is not None}) > 1:
+        raise SettingError(
+            "sources and targets share their vectors, so both cannot be initialised: leave source_vectors out, "
+            "or set shared='target'"
+        )
     for embedding, initial in zip((network.source_embedding, network.embedding), vectors, strict=True):
         if initial is not None:
-            set_rows(embedding.weight, initial, "width")
+            set_rows(embedding.weight, initial, "width", scale=embedding.scale)
     return network
 
 
