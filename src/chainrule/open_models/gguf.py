@@ -136,10 +136,10 @@ def _named(path: Path, name: str) -> str:
     """Hugging Face's name of a tensor. Raises ModelFormatError."""
     match = re.fullmatch(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)", name)
     layer, part, kind = match.groups() if match else (None, None, None)
-    found = (_TENSORS if layer is None else _BLOCK).get(part or "")
-    if found is None:
-        raise ModelFormatError(f"{path}: has the tensor {name!r}, which is not supported of a llama")
-    return f"{found}.{kind}" if layer is None else f"{_LAYER.format(layer=layer)}{found}.{kind}"
+    stem = (_TENSORS if layer is None else _BLOCK).get(part or "")
+    if stem is None:
+        raise ModelFormatError(f"{path}: has the tensor {name!r}, which a llama does not have here")
+    return f"{stem}.{kind}" if layer is None else f"{_LAYER.format(layer=layer)}{stem}.{kind}"
 
 
 def _config(path: Path, metadata: Json, *, tied: bool) -> Json:

@@ -85,10 +85,10 @@ def read_settings(
                 "here; if it changes no number, take it out of the file"
             )
     try:
-        made = architecture.config(**settings)
+        network = architecture.config(**settings)
     except (SettingError, TypeError) as error:
         raise ModelFormatError(f"{location}: {error}") from error
-    return made, sorted(name for name in config if name in architecture.ignored)
+    return network, sorted(name for name in config if name in architecture.ignored)
 
 
 def write_settings(architecture: Architecture, config: NetworkConfig | ConditionalConfig) -> Json:

@@ -83,9 +83,9 @@ def name_before(record: Json, splitter: Subword) -> str | None:
 def rows_by_ours(array: ndarray, numbering: Numbering) -> ndarray:
     """A tensor with a row for each of their tokens, with one for each of ours."""
     theirs = numbering.theirs()
-    found = array[theirs]
-    found[theirs < 0] = np.zeros((), array.dtype)
-    return found
+    rows = array[theirs]
+    rows[theirs < 0] = np.zeros((), array.dtype)
+    return rows
 
 
 def vocabulary_of(splitter: Subword, numbering: Numbering, numbers: Mapping[str, int] | None = None) -> Vocabulary:
