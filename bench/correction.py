@@ -1,4 +1,5 @@
-"""Correction: single words against Norvig's functions, running text with JamSpell's typing errors, learners' sentences.
+"""Correction: single words against Norvig's functions, running text with JamSpell's typing errors, schoolchildren's
+texts, learners' sentences.
 
     python bench/correction.py words --counts big_words.txt.gz --errors birkbeck.dat.gz
     python bench/correction.py sentences --text novels.txt --output sentences.txt
@@ -12,6 +13,13 @@ letters goes wrong with probability 1 - 0.97^n (twice with a fifth of that), by 
 (0.7), one put in, one lost, or two swapped (0.1 each). model: an n-gram model of such sentences;
 `sentences` writes them.
 train: sentences whose words teach the channel, with errors by the same rules and another seed.
+
+    python bench/correction.py holbrook --model lm/ --text holbrook-tagged.dat.gz --errors birkbeck.dat.gz
+
+`holbrook`: errors marked in context, normalised as in `text`, with the same model. Every second page is corrected with
+what the others teach the channel, together with those of `errors` that are nowhere in the text. Without context, a word
+becomes what it meant likeliest by channel and unigram; Norvig's functions have the same words and frequencies.
+Intervals draw pages.
 
     python bench/correction.py tokens --text novels/train.txt --output tokens.txt
     chainrule train ngram tokens.txt -o lm/ --tokenizer whitespace --vocabulary-min-count 2
@@ -33,7 +41,7 @@ import re
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from machine import circumstances
@@ -44,7 +52,9 @@ from chainrule.applications.channel.inflections import read_inflections
 from chainrule.applications.channel.learning import learn_channel
 from chainrule.applications.correction.errors import RateOfWords
 from chainrule.applications.correction.word_index import WordIndex
-from chainrule.evaluation.corrections import measure_corrections
+from chainrule.evaluation.corrections import Figure, measure_corrections
+from chainrule.evaluation.error_rates import WordErrors
+from chainrule.evaluation.resampling import interval_of_sums
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _PAIRS = 60_000
@@ -64,6 +74,9 @@ def main() -> None:
     text.add_argument("--sentences", type=int, help="the first ones only")
     text.add_argument("--beam", type=int, default=4)
     text.add_argument("--candidates", type=int, default=6)
+    holbrook = parts.add_parser("holbrook")
+    for name in ("--model", "--text", "--errors"):
+        holbrook.add_argument(name, type=Path, required=True)
     jfleg = parts.add_parser("jfleg")
     for name in ("--model", "--jfleg", "--errors", "--inflections"):
         jfleg.add_argument(name, type=Path, required=True)
@@ -85,6 +98,8 @@ def main() -> None:
     print(circumstances())
     if args.part == "jfleg":
         measure_jfleg(args)
+    elif args.part == "holbrook":
+        measure_holbrook(args.model, args.text, args.errors)
     elif args.part == "words":
         measure_words(args.counts, args.errors)
     else:
@@ -199,6 +214,123 @@ def measure_text(model: Path, text: Path, train: Path, most: int | None, config:
     print(f"{words:,} words, {errors / words:.2%} of them wrong; order {lm.language_model.order} from {model.name}")
     print(f"errors left {left / words:.2%}, fixed {fixed / errors:.2%}, broken {broken / (words - errors):.2%}")
     print(f"{words / seconds:,.0f} words/s")
+
+
+def measure_holbrook(model_folder: Path, text: Path, errors_file: Path) -> None:
+    pages = read_holbrook(read(text))
+    model = chainrule.load(model_folder)
+    priors = _log_priors(model, None)
+    index, frequencies = WordIndex(priors), {word: float(np.exp(prior)) for word, prior in priors.items()}
+    marked = {pair for page in pages for pair in page.errors}
+    elsewhere = [pair for pair in birkbeck_pairs(errors_file) if pair not in marked]
+    corrected: dict[str, list[list[str]]] = {name: [[] for _ in pages] for name in _HOLBROOK}
+    for half in (0, 1):
+        others = [page for i, page in enumerate(pages) if i % 2 != half]
+        learnt_from = [pair for page in others for pair in page.errors]
+        channel = learn_channel([*elsewhere, *learnt_from])
+        rate = len(learnt_from) / sum(len(line.split()) for page in others for line in page.meant)
+        ready = chainrule.corrector(model, channel, rate=rate)
+        for i in range(half, len(pages), 2):
+            lines = pages[i].written
+            alone = _without_context({word for line in lines for word in line.split()}, index, priors, channel, rate)
+            norvig = _norvigs({word for line in lines for word in line.split()}, frequencies, index)
+            corrected["untouched"][i] = lines
+            corrected["Norvig's functions"][i] = [_replaced(line, norvig) for line in lines]
+            corrected["chainrule, without context"][i] = [_replaced(line, alone) for line in lines]
+            corrected["chainrule"][i] = [one.corrected for one in ready.correct(lines)]
+    words = sum(len(line.split()) for page in pages for line in page.meant)
+    print(f"{len(pages)} pages, {words:,} words, {len([1 for page in pages for _ in page.errors]):,} pairs of words")
+    statistics = {
+        name: np.array([WordErrors().statistics(*pair).sum(0) for pair in _by_page(pages, rows)])
+        for name, rows in corrected.items()
+    }
+    ours = statistics["chainrule"]
+    for name, rows in corrected.items():
+        measures = measure_corrections(
+            [" ".join(page.written) for page in pages],
+            [" ".join(lines) for lines in rows],
+            [" ".join(page.meant) for page in pages],
+        )
+        sums = statistics[name]
+        rate = Figure(
+            float(WordErrors().value(sums.sum(0).astype(float))), interval_of_sums([sums], WordErrors().value)
+        )
+        less = Figure(_fewer(sums.sum(0), ours.sum(0)), interval_of_sums([sums, ours], _fewer))
+        print(f"{name:28} WER {rate.percent()}, {less.percent()} more than chainrule")
+        print(f"{'':28} fixed {measures.fixed.percent()}, broken {measures.broken.percent()}", flush=True)
+
+
+_HOLBROOK = ("untouched", "Norvig's functions", "chainrule, without context", "chainrule")
+
+
+class Page(NamedTuple):
+    """A pupil's sentences as they were written and as they were meant, and the pairs of a wrong and a right word."""
+
+    written: list[str]
+    meant: list[str]
+    errors: list[tuple[str, str]]
+
+
+def read_holbrook(text: str) -> list[Page]:
+    marks = re.compile(r"<ERR targ=(.*?)>\s*(.*?)\s*</ERR>")
+    pages = []
+    for part in re.split(r"(?m)^.*\bpage +\d+ *$", text)[1:]:
+        page = Page([], [], [])
+        for line in part.splitlines():
+            for meant, written in marks.findall(line):
+                pair = (_letters(written).strip(), _letters(meant).strip())
+                if pair[0] != pair[1] and all(len(one.split()) == 1 for one in pair):
+                    page.errors.append(pair)
+            for rows, group in ((page.written, 2), (page.meant, 1)):
+                one_side = marks.sub(lambda mark, group=group: _letters(mark.group(group)), line).lower()
+                rows.append(re.sub("[^a-z.?!]", " ", one_side))
+        sides = [[re.split("[.?!]", line) for line in rows] for rows in (page.written, page.meant)]
+        pairs = [
+            (" ".join(written.split()), " ".join(meant.split()))
+            for lines in zip(*sides, strict=True)
+            for written, meant in zip(*lines, strict=True)
+        ]
+        kept = [pair for pair in pairs if all(pair)]
+        pages.append(Page([written for written, _ in kept], [meant for _, meant in kept], page.errors))
+    return pages
+
+
+def _letters(text: str) -> str:
+    return re.sub("[^a-z]", " ", text.lower())
+
+
+def _replaced(line: str, chosen: dict[str, str]) -> str:
+    return " ".join(chosen[word] for word in line.split())
+
+
+def _norvigs(words: set[str], frequencies: dict[str, float], index: WordIndex) -> dict[str, str]:
+    wrong = sorted(words)
+    near = index._near.within(wrong, [2] * len(wrong))
+    return {
+        word: norvigs_choice(word, frequencies, index, near.words[near.of(i)].tolist()) for i, word in enumerate(wrong)
+    }
+
+
+def _without_context(
+    words: set[str], index: WordIndex, priors: dict[str, float], channel: Any, rate: float
+) -> dict[str, str]:
+    """What each word meant likeliest; an unknown one always meant another, if there is one near."""
+    some, errors = sorted(words), RateOfWords(channel, rate)
+    own = errors.log_probs(some, some) + np.array([priors.get(word, -np.inf) for word in some])
+    chosen = {}
+    for word, log_prob, row in zip(some, own.tolist(), index.meant_by(some, errors, 1), strict=True):
+        better = row and row[0].log_prob + priors[row[0].word] > log_prob
+        chosen[word] = row[0].word if better else word
+    return chosen
+
+
+def _by_page(pages: list[Page], corrected: list[list[str]]) -> list[tuple[list[str], list[str]]]:
+    return [(lines, page.meant) for page, lines in zip(pages, corrected, strict=True)]
+
+
+def _fewer(theirs: Any, ours: Any) -> Any:
+    """How much higher the word error rate of the first sums is."""
+    return WordErrors().value(np.asarray(theirs, float)) - WordErrors().value(np.asarray(ours, float))
 
 
 def cut_endings(text: str) -> str:

@@ -179,12 +179,14 @@ def _definition(path: Path, metadata: Json) -> bytes:
     if unknown is not None and not (type(unknown) is int and 0 <= unknown < len(pieces)):
         raise ModelFormatError(f"{path}: {_TOKENIZER}unknown_token_id is {unknown!r}; there is no such token")
     special = [number for number, each in enumerate(types) if each in (_UNKNOWN, _CONTROL)]
+    added = [number for number, each in enumerate(types) if each == _USER_DEFINED]
     if kind == "llama":
         adds_space = bool(own.get("add_space_prefix", True))
-        return definition_of_scored(pieces, scores, unknown=unknown or 0, special=special, adds_space=adds_space)
+        return definition_of_scored(
+            pieces, scores, unknown=unknown or 0, special=special, added=added, adds_space=adds_space
+        )
     if not isinstance(cutter, str) or cutter not in _CUTTERS:
         raise ModelFormatError(f"{path}: {_TOKENIZER}pre is {cutter!r}; known are {', '.join(_CUTTERS)}")
-    added = [number for number, each in enumerate(types) if each == _USER_DEFINED]
     merges = _strings(path, own, "merges")
     return definition_of_bytes(pieces, merges, _CUTTERS[cutter], unknown=unknown, special=special, added=added)
 
