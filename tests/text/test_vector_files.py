@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainrule.errors import ChainruleError, TextError
-from chainrule.text.vectors import read_vectors, write_vectors
+from chainrule.text.vectors import read_all_vectors, read_vectors, write_vectors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,6 +109,8 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         (b"cat 1 2 3\ndog 1 x 3\n", "line 2, 'dog', has something other than a finite number"),
         (b"cat 1 2 3\ndog 1 nan 3\n", "line 2, 'dog', has something other than a finite number"),
         (b"cat 1 2 3\ndog 1 1e99 3\n", "line 2, 'dog', has something other than a finite number"),
+        (b"3 2\ncat 1 x\ndog 1 2\nof 3 4\n", "line 2, 'cat', has something other than a finite number"),
+        (b"999999999999 4\none line of text\n", "line 2 has 0 numbers after its word; expected 4"),
         (b"9 3\ncat 1 2 3\n", "its first line says 9 words, but there are 1; it is cut short"),
         (b"1 3\ncat 1 2 3\ndog 1 2 3\n", "its first line says 1 words, but there are 2"),
         (as_binary(ALL)[:-6], "ends in the middle of word 6 of 6"),
@@ -121,6 +123,14 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 def test_a_broken_file_is_an_error_that_says_where(data: bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(TextError, match=f"vectors: .*{message}"):
         read(tmp_path, data)
+
+
+@pytest.mark.parametrize(("kind", "where"), [("word2vec", "line 4"), ("binary", "word 3")])
+def test_all_words_of_a_file_occur_once(kind: str, where: str, tmp_path: Path) -> None:
+    data = FILES[kind].replace(b"</s> ", b"zebra ")  # the third word, now as the first
+    (tmp_path / "vectors").write_bytes(data)
+    with pytest.raises(TextError, match=f"vectors: {where}: 'zebra' occurs a second time"):
+        read_all_vectors(str(tmp_path / "vectors"))
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:

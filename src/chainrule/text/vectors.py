@@ -35,6 +35,7 @@ FileLayout = Literal["word2vec", "binary", "glove"]
 _MAX_WIDTH = 1 << 16  # dimensions of a vector
 _BATCH = 1 << 20  # bytes read at a time; no line is longer
 _REPORT_EVERY = 1 << 12  # rows
+_PRINTABLE = re.compile(rb"[\t\r\x20-\x7e]*(\n[^\0-\x08\x0b\x0c\x0e-\x1f\x7f]*)?")  # further lines may have any letters
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,9 @@ def read_vectors(name: str, tokens: Sequence[bytes], progress: Progress = silent
 
 
 def read_all_vectors(name: str, progress: Progress = silent) -> tuple[list[bytes], Float32[ndarray, "words D"]]:
-    """All words of a file, in its order, and their vectors; of two rows for a word, the first.
+    """All words of a file, in its order, and their vectors.
 
-    Raises TextError as `read_vectors`.
+    Raises TextError as `read_vectors`, and where a word has two rows.
     """
     words: dict[bytes, None] = {}
     rows: list[Float32[ndarray, " D"]] = []
@@ -106,9 +107,14 @@ def read_all_vectors(name: str, progress: Progress = silent) -> tuple[list[bytes
         for count, row in enumerate(_binary(name, file, layout) if layout.is_binary else _text(name, file, layout), 1):
             if count % _REPORT_EVERY == 0:
                 progress("reading word vectors", stream.position, size or None)
-            if row.word not in words:
-                words[row.word] = None
-                rows.append(_numbers(name, layout, row))
+            if row.word in words:
+                where = "word" if layout.is_binary else "line"
+                raise TextError(
+                    f"{name}: {where} {row.place:,}: {row.word.decode(errors='replace')!r} occurs a second time; "
+                    "expected each word once"
+                )
+            words[row.word] = None
+            rows.append(_numbers(name, layout, row))
     _check_count(name, layout, count)
     return list(words), np.array(rows, np.float32).reshape(len(rows), layout.width)
 
@@ -161,7 +167,8 @@ def _layout(name: str, file: io.BufferedReader[Any]) -> _Layout:
     first = _line(name, file)
     if header := re.fullmatch(rb"\s*(\d{1,18})\s+(\d{1,18})\s*", first):
         words, width = map(int, header.groups())
-        is_binary = _trailing_numbers(file.peek(_BATCH).partition(b"\n")[0]) < width
+        head = file.peek(_BATCH)
+        is_binary = _trailing_numbers(head.partition(b"\n")[0]) < width and not _is_text(head, width)
         first = b""
     else:
         words, width, is_binary = None, _trailing_numbers(first), False
@@ -234,6 +241,11 @@ def _line(name: str, file: io.BufferedReader[Any]) -> bytes:
     if len(line) == _BATCH:
         raise TextError(f"{name}: a line has over {_BATCH:,} bytes; expected a word and its numbers")
     return line
+
+
+def _is_text(head: bytes, width: int) -> bool:
+    """Whether the bytes after the first word, as many as its vector has in a binary file, are printable."""
+    return _PRINTABLE.fullmatch(head.partition(b" ")[2][: 4 * width]) is not None
 
 
 def _trailing_numbers(line: bytes) -> int:
