@@ -99,7 +99,7 @@ def test_scores_of_texts_given_prompts_are_differences_of_scores(model: chainrul
 
 @pytest.mark.parametrize(
     ("choices", "message"),
-    [(["ka"], "only one choice; expected at least two"), (["ka", " "], "is empty"), (["ka", "ka"], "is there twice")],
+    [(["ka"], "only one choice; expected at least two"), (["ka", " "], "is empty"), (["ka", "ka"], "is given twice")],
 )
 def test_wrong_choices_are_refused(choices: list[str], message: str, model: chainrule.Model) -> None:
     with pytest.raises(SettingError, match=message):

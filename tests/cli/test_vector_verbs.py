@@ -89,10 +89,17 @@ def test_words_that_stand_together(tmp_path, chainrule) -> None:
         (("train", "vectors", "CORPUS", "-o", "WORDS"), "there is a model already"),
         (("train", "vectors", "CORPUS", "-o", "new", "--window", "0"), "--window is 0"),
         (("map", "WORDS", "-o", "map.png"), "must end in .html"),
+        (("map", "two.vec", "-o", "map.html", "--method", "tsne"), "a map needs three words or more"),
+        (("nearest", "unequal.vec", "a"), "unequal.vec: line 2 has 1 number after its word; expected 2"),
+        (("nearest", "twice.vec", "a"), "twice.vec: line 3, 'a', repeats line 1"),
+        (("count", "CORPUS", "-o", "pairs.tsv", "--window", "2", "--vocabulary-min-count", "9999"), "no word that is"),
         (("count", "CORPUS", "-o", "pairs.tsv", "--window", "2", "--order", "2"), "choose one"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(corpus, words, chainrule, monkeypatch, command, message) -> None:
     monkeypatch.chdir(corpus.parent)
+    corpus.with_name("two.vec").write_text("a 1 2\nb 1 2\n")
+    corpus.with_name("unequal.vec").write_text("a 1 2\nb 1\n")
+    corpus.with_name("twice.vec").write_text("a 1 2\nb 1 2\na 3 4\n")
     places = {"WORDS": "words", "CORPUS": "corpus.txt"}
     assert message in chainrule(*(places.get(part, part) for part in command)).error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.api.progress_line import ProgressOption, callback, shows_progress
-from chainrule.applications.continuation import score_continuations
+from chainrule.applications.continuation_scores import score_continuations
 from chainrule.applications.retrieval.query_likelihood import DocumentIndex, RankConfig
 from chainrule.drawing.rendering import html_table
 from chainrule.errors import SettingError, TextError

@@ -22,7 +22,7 @@ from chainrule.errors import ModelFormatError, OutputError, SettingError
 from chainrule.storage.safetensors import file_digest, open_tensors, write_tensors
 from chainrule.training.checkpoint import FOLDER, INDEX
 from chainrule.training.resume_check import differences
-from chainrule.vectors.rows import zero_rows
+from chainrule.vectors.aligned_matrices import zero_rows
 from chainrule.vectors.training import TrainingState
 
 if TYPE_CHECKING:

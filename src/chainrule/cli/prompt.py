@@ -59,8 +59,8 @@ def prompt(
     calibrate: Annotated[
         Calibration,
         Parameter(
-            help="Divide by what the model answers without content: to N/A (content-free), to the end of the template "
-            "alone (pmi), or on average (batch)."
+            help="Divide by what the model answers whatever the example: to N/A (content-free), to the end of the "
+            "template alone (pmi), or on average (batch)."
         ),
     ] = "none",
     normalise: Annotated[
@@ -69,14 +69,14 @@ def prompt(
     match: Annotated[
         Match | None,
         Parameter(
-            help="When a written answer is right: equal to the expected one (exact, the default), beginning with it, or "
-            "the same number."
+            help="When a written answer is right: equal to the expected one (exact, the default), beginning with it, "
+            "or the same number."
         ),
     ] = None,
     max_tokens: Annotated[
         int | None, WholeNumber, Parameter(help="The longest answer that the model writes; 32 by default.")
     ] = None,
-    show: Annotated[int, WholeNumber, Parameter(help="Print the first prompts as sent, so many of them.")] = 0,
+    show: Annotated[int, WholeNumber, Parameter(help="Print this many prompts as the model gets them.")] = 0,
     output: Annotated[
         Path | None, Parameter(name=("--output", "-o"), help="Write every answer to this file, as JSON lines.")
     ] = None,
@@ -101,7 +101,7 @@ def prompt(
     if shots and examples is None:
         raise CycloptsError(msg="--shots needs --examples, a file to draw solved examples from.")
     if examples is not None and not shots:
-        raise CycloptsError(msg="--examples is for --shots; say how many to show.")
+        raise CycloptsError(msg="--examples needs --shots, the number of examples in a prompt.")
     if choices and (match is not None or max_tokens is not None):
         raise CycloptsError(msg="--match and --max-tokens are for answers that the model writes, without --choices.")
     if output is not None:
@@ -193,6 +193,6 @@ def _note_lengths(results: Sequence[PromptResult]) -> None:
     for run in (run for result in results for run in result.runs):
         if run.dropped or run.cut:
             parts = [f"{run.dropped:,} solved examples were left out of prompts"] if run.dropped else []
-            parts += [f"the beginnings of {run.cut:,} prompts are not seen"] if run.cut else []
-            note(f"{' and '.join(parts)}, which are longer than what the model reads at once")
+            parts += [f"the beginnings of {run.cut:,} prompts were cut off"] if run.cut else []
+            note(f"{' and '.join(parts)} that are longer than the model's context")
             return

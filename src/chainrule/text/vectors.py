@@ -64,16 +64,17 @@ class _Row(NamedTuple):
 
 
 def read_vectors(name: str, tokens: Sequence[bytes], progress: Progress = silent) -> Vectors:
-    """Reads the vectors of tokens. If a word has two rows, the first counts.
+    """Reads the vectors of tokens.
 
     A token with a joiner that is not in the file gets the vector of the word without the joiner.
-    Raises TextError if the file cannot be read, is cut short, has rows of different widths, or something other than a
-    number.
+    Raises TextError if the file cannot be read, is cut short, has rows of different widths, two rows for a token, or
+    something other than a number.
     """
     exact = {token: i for i, token in enumerate(tokens)}
     bare = _without_joiners(tokens)
     own: dict[int, Float32[ndarray, " D"]] = {}
     without_joiner: dict[int, Float32[ndarray, " D"]] = {}
+    places: dict[bytes, int] = {}
     size, count = file_size(name), 0
     with open_stream(name) as stream:
         file: io.BufferedReader[Any] = io.BufferedReader(_Raw(stream), _BATCH)
@@ -82,10 +83,11 @@ def read_vectors(name: str, tokens: Sequence[bytes], progress: Progress = silent
             if count % _REPORT_EVERY == 0:
                 progress("reading word vectors", stream.position, size or None)
             if row.word in exact or row.word in bare:
+                _note_place(name, layout, row, places)
                 numbers = _numbers(name, layout, row)
                 if row.word in exact:
-                    own[exact.pop(row.word)] = numbers
-                without_joiner |= dict.fromkeys(bare.pop(row.word, ()), numbers)
+                    own[exact[row.word]] = numbers
+                without_joiner |= dict.fromkeys(bare.get(row.word, ()), numbers)
     _check_count(name, layout, count)
     vectors = without_joiner | own
     rows = np.array(list(vectors.values()), np.float32).reshape(len(vectors), layout.width)
@@ -93,11 +95,8 @@ def read_vectors(name: str, tokens: Sequence[bytes], progress: Progress = silent
 
 
 def read_all_vectors(name: str, progress: Progress = silent) -> tuple[list[bytes], Float32[ndarray, "words D"]]:
-    """All words of a file, in its order, and their vectors; of two rows for a word, the first.
-
-    Raises TextError as `read_vectors`.
-    """
-    words: dict[bytes, None] = {}
+    """All words of a file, in its order, and their vectors. Raises TextError as `read_vectors`."""
+    places: dict[bytes, int] = {}
     rows: list[Float32[ndarray, " D"]] = []
     size, count = file_size(name), 0
     with open_stream(name) as stream:
@@ -106,11 +105,10 @@ def read_all_vectors(name: str, progress: Progress = silent) -> tuple[list[bytes
         for count, row in enumerate(_binary(name, file, layout) if layout.is_binary else _text(name, file, layout), 1):
             if count % _REPORT_EVERY == 0:
                 progress("reading word vectors", stream.position, size or None)
-            if row.word not in words:
-                words[row.word] = None
-                rows.append(_numbers(name, layout, row))
+            _note_place(name, layout, row, places)
+            rows.append(_numbers(name, layout, row))
     _check_count(name, layout, count)
-    return list(words), np.array(rows, np.float32).reshape(len(rows), layout.width)
+    return list(places), np.array(rows, np.float32).reshape(len(rows), layout.width)
 
 
 def write_vectors(
@@ -135,6 +133,14 @@ def write_vectors(
                 file.write(token + b" " + row.astype("<f4").tobytes() + b"\n")
             else:
                 file.write(b"%s %s\n" % (token, " ".join(map(str, row)).encode()))
+
+
+def _note_place(name: str, layout: _Layout, row: _Row, places: dict[bytes, int]) -> None:
+    """Adds the row's place to those of the words before. Raises TextError if the word is among them."""
+    first = places.setdefault(row.word, row.place)
+    if first != row.place:
+        unit, word = "word" if layout.is_binary else "line", row.word.decode(errors="replace")
+        raise TextError(f"{name}: {unit} {row.place:,}, {word!r}, repeats {unit} {first:,}; keep one of them")
 
 
 def _check_count(name: str, layout: _Layout, count: int) -> None:
@@ -217,9 +223,8 @@ def _numbers(name: str, layout: _Layout, row: _Row) -> Float32[ndarray, " D"]:
 
 
 def _width_error(name: str, layout: _Layout, place: int, numbers: int) -> TextError:
-    return TextError(
-        f"{name}: line {place:,} has {numbers:,} numbers after its word; expected {layout.width:,}, as above"
-    )
+    counted = "1 number" if numbers == 1 else f"{numbers:,} numbers"
+    return TextError(f"{name}: line {place:,} has {counted} after its word; expected {layout.width:,}, as above")
 
 
 def _decimals(numbers: bytes) -> Float32[ndarray, " D"]:

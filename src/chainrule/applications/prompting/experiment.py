@@ -109,7 +109,7 @@ class Run:
     """The answers with one selection and order of examples.
 
     log_probs: of the choices, calibrated; None for free answers. predicted: a label, or the free answer.
-    moved: by calibration: the accuracy without it, and how many answers it changed; None without calibration.
+    moved: the accuracy without calibration, and how many answers calibration changed; None without calibration.
     dropped: examples left out of prompts that would have been too long. cut: prompts that are too long all the same.
     """
 
@@ -225,7 +225,7 @@ def run_prompts(
     template = Template(config.template)
     has_mask = MASK in config.template
     if answerer.fills and not config.choices:
-        raise SettingError("a model that sees both sides writes no answers; give it choices")
+        raise SettingError("a masked model writes no answers; give it choices")
     if has_mask != answerer.fills:
         does = f"fills the answer into a {MASK}; put one where the answer goes, as in '{{text}} It was {MASK}.'"
         continues = f"continues the prompt; leave {MASK} out of the template"
