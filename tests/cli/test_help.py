@@ -64,7 +64,7 @@ VERBS = {
     | {"--strict-discounts", "--kenlm-compatible", "--overwrite", "--json"}
     | READING
     | MIXING,
-    "train channel": {"PAIRS", "--output", "--grammar", "--inflections", "--rounds", "--overwrite"},
+    "train channel": {"PAIRS", "--output", "--rounds", "--grammar", "--inflections", "--overwrite"},
     "train translation": {"--source", "--target", "--pairs", "--source-field", "--target-field", "--valid", "--output"}
     | {"--resume", "--source-tokenizer", "--vectors", "--source-vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
@@ -187,7 +187,7 @@ VERBS = {
     | {"--grammar", "--grammar-rate", "--inflections", "--corrector", "--corrector-weight"}
     | READING,
     "noise": {"TEXTS", "--channel", "--rate", "--seed", "--model", "--best", "--output", "--tokenizer", "--overwrite"}
-    | {"--pairs", "--inflections"}
+    | {"--inflections", "--pairs"}
     | READING,
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--to", "--allow-pickle", "--overwrite"},
     "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache", "--static"}

@@ -89,7 +89,7 @@ class Model:
         *,
         mapped: MappedFile | None = None,
     ) -> None:
-        """engine: what the family trains, usually a LanguageModel. speller: by default learnt from the vocabulary.
+        """engine: what the family trains, usually a LanguageModel. speller: by default learned from the vocabulary.
 
         mapped: the file that the arrays are mapped from.
         """
