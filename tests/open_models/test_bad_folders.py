@@ -127,7 +127,15 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a huge width": (
         lambda folder: with_json(folder, "config.json", hidden_size=10**9),
-        r"config\.json: width is 1000000000; expected 1 or more and less than 65,536",
+        r"config\.json: hidden_size is 1000000000; expected 1 or more and less than 65,536",
+    ),
+    "a width of null": (
+        lambda folder: with_json(folder, "config.json", hidden_size=None),
+        r"config\.json: hidden_size is null; expected a whole number",
+    ),
+    "an epsilon that is no number": (
+        lambda folder: with_json(folder, "config.json", rms_norm_eps=float("nan")),
+        r"config\.json: rms_norm_eps is nan; expected a number",
     ),
     "many layers": (
         lambda folder: with_json(folder, "config.json", num_hidden_layers=900),

@@ -91,13 +91,18 @@ def test_its_tokenizer_may_be_named_and_is_asked_for(theirs: Any, tmp_path: Path
     ):
         chainrule.load(path)
     assert chainrule.load(path, tokenizer=str(fixtures / "tok512.bin")).vocabulary_size == 512
-    (tmp_path / "tokenizer.bin").write_bytes((fixtures / "tok512.bin").read_bytes()[:-1])
-    with pytest.raises(ModelFormatError, match=r"tokenizer\.bin: "):
-        chainrule.load(path)
+    tokenizer = (fixtures / "tok512.bin").read_bytes()
+    for size in (0, 2, 4, 3000, len(tokenizer) - 1):
+        (tmp_path / "tokenizer.bin").write_bytes(tokenizer[:size])
+        with pytest.raises(ModelFormatError, match=r"tokenizer\.bin: ends before its 512 tokens do; it was cut off"):
+            chainrule.load(path)
 
 
-def test_a_file_of_another_size_is_no_such_file(theirs: Any, tmp_path: Path) -> None:
+def test_a_file_that_is_cut_off_says_so(theirs: Any, tmp_path: Path) -> None:
     path = written(tmp_path / "tiny.bin", theirs)
     path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(ModelFormatError, match=r"tiny\.bin: has [\d,]+ bytes; .* llama2\.c, .* was cut off"):
+        chainrule.load(path)
+    path.write_bytes(bytes(range(1, 200)))
     with pytest.raises(ModelFormatError, match=r"tiny\.bin: a model is a folder, .* or one of llama2\.c"):
         chainrule.load(path)

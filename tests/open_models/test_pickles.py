@@ -106,8 +106,9 @@ def test_a_malicious_pickle_does_not_run(wrapped: Any, folder: Path, tmp_path: P
     trace, weights = tmp_path / "trace", pickled(folder)
     payload = pickle.dumps({**dict.fromkeys(weights), "evil": Malicious(trace)}, 2)
     (folder / "pytorch_model.bin").write_bytes(wrapped(payload))
-    with pytest.raises(ModelFormatError, match=r"pytorch_model\.bin: holds more than tensors, or is damaged"):
+    with pytest.raises(ModelFormatError, match=r"bin: is damaged, or holds more than tensors.*; nothing of it") as error:
         chainrule.load(folder, allow_pickle=True)
+    assert "weights_only" not in str(error.value)
     assert not trace.exists()
     pickle.loads(payload)
     assert trace.exists()  # it would have
@@ -132,10 +133,11 @@ def test_what_holds_no_tensors_by_name(content: Any, message: str, folder: Path)
 def test_a_pickle_that_is_cut_off(is_new: bool, folder: Path) -> None:
     pickled(folder, _use_new_zipfile_serialization=is_new)
     whole = (folder / "pytorch_model.bin").read_bytes()
-    for size in (0, 10, 300, len(whole) // 2, len(whole) - 1):
-        (folder / "pytorch_model.bin").write_bytes(whole[:size])
-        with pytest.raises(ModelFormatError, match=r"pytorch_model\.bin: .*damaged"):
+    for content in (b"garbage" * 9, *(whole[:size] for size in (0, 10, 300, len(whole) // 2, len(whole) - 1))):
+        (folder / "pytorch_model.bin").write_bytes(content)
+        with pytest.raises(ModelFormatError, match=r"pytorch_model\.bin: .*damaged") as error:
             chainrule.load(folder, allow_pickle=True)
+        assert "weights_only" not in str(error.value)
 
 
 def test_a_torch_that_pickles_can_make_run_code_opens_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

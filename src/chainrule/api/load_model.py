@@ -15,7 +15,7 @@ from chainrule.families import FAMILIES
 from chainrule.ngram.arpa.lines import ARPA_SUFFIXES
 from chainrule.open_models.gguf import open_gguf_checkpoint
 from chainrule.open_models.importing import import_checkpoint
-from chainrule.open_models.llama2c import is_llama2c, open_llama2c
+from chainrule.open_models.llama2c import describe_wrong_size, is_llama2c, open_llama2c
 from chainrule.storage.gguf import is_gguf
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, open_model
@@ -143,6 +143,8 @@ def _load_file(path: Path, config: TokenizerConfig | None, progress: Progress) -
         table, vocabulary = read_arpa(path, progress, warnings.append, warnings.append)
         language_model, level_sizes = NGramModel(table), table.level_sizes
     else:
+        if wrong_size := describe_wrong_size(path):
+            raise ModelFormatError(f"{path}: {wrong_size}")
         raise ModelFormatError(
             f"{path}: a model is a folder, a file whose name ends in {', '.join(ARPA_SUFFIXES)}, a binary of KenLM's, "
             "a GGUF file, or one of llama2.c"

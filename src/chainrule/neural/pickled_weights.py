@@ -6,6 +6,7 @@ torch reads tensors only, and nothing that names a function of any other module.
 from __future__ import annotations
 
 import pickle
+import re
 from typing import TYPE_CHECKING
 
 import torch
@@ -32,7 +33,7 @@ def open_pickle(path: Path) -> dict[str, ndarray]:
         weights = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ModelFormatError(
-            f"{path}: holds more than tensors, or is damaged, so nothing of it was opened: {_first_line(error)}"
+            f"{path}: is damaged, or holds more than tensors{_unsupported(error)}; nothing of it was opened"
         ) from error
     except (RuntimeError, EOFError, OSError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
         raise ModelFormatError(f"{path}: is no pickle of torch, or damaged: {_first_line(error)}") from error
@@ -42,6 +43,12 @@ def open_pickle(path: Path) -> dict[str, ndarray]:
         if not isinstance(name, str) or not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
             raise ModelFormatError(f"{path}: {name!r} is a {type(tensor).__name__}; expected tensors by their names")
     return {name: array_of(tensor.detach()) for name, tensor in weights.items()}
+
+
+def _unsupported(error: Exception) -> str:
+    """What a pickle holds besides tensors, where torch names it; its advice to open the pickle anyway is left out."""
+    named = re.search(r"Unsupported global: GLOBAL (\w[\w.]*)", str(error))
+    return f", such as {named[1]}" if named else ""
 
 
 def _first_line(error: Exception) -> str:

@@ -69,22 +69,32 @@ class _Header(NamedTuple):
 def is_llama2c(path: Path) -> bool:
     """Whether a file is as large as its first seven numbers say."""
     try:
-        return path.suffix == ".bin" and path.is_file() and _header(path) is not None
+        header = _header(path) if path.suffix == ".bin" and path.is_file() else None
+        return header is not None and header.bytes == os.path.getsize(path)
     except OSError:
         return False
 
 
+def describe_wrong_size(path: Path) -> str | None:
+    """How a file that begins as one of llama2.c differs from it in size, for a message. Raises OSError."""
+    header = _header(path) if path.suffix == ".bin" else None
+    if header is None:
+        return None
+    return (
+        f"has {os.path.getsize(path):,} bytes; if it is a file of llama2.c, its first numbers ask for "
+        f"{header.bytes:,}: it was cut off or damaged; get it again"
+    )
+
+
 def _header(path: Path) -> _Header | None:
-    """Raises OSError."""
+    """The first seven numbers; None where no model has such. Raises OSError."""
     with open(path, "rb") as file:
         data = file.read(_HEADER.size)
     if len(data) < _HEADER.size:
         return None
     header = _Header(*_HEADER.unpack(data))
     sane = all(0 < abs(number) < _MOST for number in header) and min(header[:5]) > 0 and header.positions > 0
-    if not sane or header.width % header.heads or header.heads % header.key_heads:
-        return None
-    return header if header.bytes == os.path.getsize(path) else None
+    return header if sane and header.width % header.heads == 0 and header.heads % header.key_heads == 0 else None
 
 
 def open_llama2c(path: Path, tokenizer: Path | None = None) -> Checkpoint:
@@ -135,6 +145,7 @@ def open_llama2c(path: Path, tokenizer: Path | None = None) -> Checkpoint:
 
 def _definition(path: Path, tokens: int) -> bytes:
     """A tokenizer.json. Raises ModelFormatError."""
+    cut_off = f"{path}: ends before its {tokens:,} tokens do; it was cut off, or is of another model"
     try:
         data = path.read_bytes()
         pieces, scores, position = [], [], 4
@@ -142,12 +153,12 @@ def _definition(path: Path, tokens: int) -> bytes:
             score, length = struct.unpack_from("<fi", data, position)
             position += 8 + length
             if length < 0 or position > len(data):
-                raise ModelFormatError(
-                    f"{path}: ends before its {tokens:,} tokens do; it is cut off, or of another model"
-                )
+                raise ModelFormatError(cut_off)
             scores.append(score)
             pieces.append(data[position - length : position].decode())
-    except (OSError, struct.error, UnicodeDecodeError) as error:
+    except struct.error as error:
+        raise ModelFormatError(cut_off) from error
+    except (OSError, UnicodeDecodeError) as error:
         raise ModelFormatError(f"{path}: is no tokenizer of llama2.c with {tokens:,} tokens: {error}") from error
     markers = {_UNKNOWN: "<unk>", _BEGIN: "<s>", _END: "</s>"}
     named = [markers.get(number, piece.replace(" ", SPACE)) for number, piece in enumerate(pieces)]

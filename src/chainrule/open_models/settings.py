@@ -87,7 +87,7 @@ def read_settings(
     try:
         network = architecture.config(**settings)
     except (SettingError, TypeError) as error:
-        raise ModelFormatError(f"{location}: {error}") from error
+        raise ModelFormatError(f"{location}: {_in_their_terms(architecture, str(error))}") from error
     return network, sorted(name for name in config if name in architecture.ignored)
 
 
@@ -131,6 +131,13 @@ def _setting(row: Setting, config: Mapping[str, Any]) -> Json:
     if not isinstance(value, str | int) or value not in row.values:
         raise ValueError(f"{value!r} is not supported; known are {', '.join(map(str, row.values))}")
     return {row.ours: row.values[value]}
+
+
+def _in_their_terms(architecture: Architecture, message: str) -> str:
+    """A message that begins with the name of a setting of ours, with that of the field of config.json instead."""
+    ours, is_, rest = message.partition(" is ")
+    theirs = {row.ours: row.theirs for row in architecture.settings if isinstance(row, Setting)}
+    return f"{theirs.get(ours, ours)}{is_}{rest}".replace(" is None; ", " is null; ", 1)
 
 
 def _filled_in(config: NetworkConfig | ConditionalConfig) -> NetworkConfig | ConditionalConfig:
