@@ -273,3 +273,9 @@ def test_wrong_settings_are_clear_errors(lm: chainrule.Model, arguments) -> None
 def test_a_beam_of_nothing_is_an_error() -> None:
     with pytest.raises(SettingError, match="beam is 0"):
         CorrectionConfig(beam=0)
+
+
+@pytest.mark.parametrize("texts", ["teh cat", [None], None])
+def test_what_is_no_list_of_texts_is_refused(corrector: Corrector, texts) -> None:
+    with pytest.raises(TypeError, match="this takes"):
+        corrector.correct(texts)

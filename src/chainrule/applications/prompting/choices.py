@@ -60,10 +60,11 @@ def parse_choices(written: Iterable[str]) -> list[Choice]:
 def check_choices(choices: Sequence[Choice]) -> None:
     """Raises SettingError if there are fewer than two, or an empty or repeated one."""
     if len(choices) < 2:
-        raise SettingError(f"there are {len(choices)} choices; expected at least two")
+        raise SettingError(f"there is {'only one choice' if choices else 'no choice'}; expected at least two")
     empty = next((choice for choice in choices if not choice.text.strip() or not choice.label.strip()), None)
     if empty is not None:
-        raise SettingError(f"the choice {empty.text!r} for {empty.label!r} is empty; give it a text and a label")
+        what = f"{empty.text!r}" if empty.text == empty.label else f"{empty.text!r} for {empty.label!r}"
+        raise SettingError(f"the choice {what} is empty; expected some text")
     texts = [choice.text.strip() for choice in choices]
     repeated = next((text for i, text in enumerate(texts) if text in texts[:i]), None)
     if repeated is not None:
